@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors before the seal. Record, plan and seal throw Error and nothing else; main() catches in one place, prints one line
+// and exits with the code of its kind. After the seal nothing throws: see status.h.
+//
+//   throw Error{ErrorKind::kData, "train.jsonl:17", "no column \"caption\"", "name it with data.caption_column"};
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace bascule {
+
+// The values are the program's exit codes.
+enum class ErrorKind : int {
+  kInternal = 1,  // a bug of ours
+  kSettings = 2,  // settings file or command line
+  kData = 3,      // data, model files or media device
+  kMemory = 4,    // the plan does not fit, or the system refused
+  kRank = 5,      // a rank of a parallel run failed
+  kDisk = 6,      // writing failed: full, read-only, I/O error
+};
+
+constexpr int exit_code(ErrorKind kind) { return static_cast<int>(kind); }
+
+class Error : public std::exception {
+ public:
+  // where: file, "file:line:column", tensor or row; what: the value found and what is wrong with it; what_to_do: may be empty.
+  Error(ErrorKind kind, std::string where, std::string what, std::string what_to_do = "");
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& where() const { return where_; }
+  const std::string& problem() const { return problem_; }
+  const std::string& what_to_do() const { return what_to_do_; }
+  // "where: what; what_to_do" on one line (line breaks inside become spaces).
+  const char* what() const noexcept override { return line_.c_str(); }
+
+ private:
+  ErrorKind kind_;
+  std::string where_;
+  std::string problem_;
+  std::string what_to_do_;
+  std::string line_;
+};
+
+}  // namespace bascule
