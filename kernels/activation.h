@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions under the names of Transformers' ACT2FN. Source: transformers/activations.py; Hendrycks & Gimpel 2016.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+enum class Activation : int {
+  kGelu,       // x/2 (1 + erf(x / sqrt 2))                              "gelu", "gelu_python"
+  kGeluTanh,   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))          "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"
+  kQuickGelu,  // x sigmoid(1.702 x)                                     "quick_gelu"
+  kRelu,       // max(x, 0)                                              "relu"
+  kSilu,       // x sigmoid(x)                                           "silu", "swish"
+  kTanh,       // tanh(x)                                                "tanh"
+  kSigmoid,    // 1 / (1 + exp(-x))                                      "sigmoid"
+  kLinear,     // x                                                      "linear"
+};
+
+// y = f(x). Shapes: y, x (count). Aliasing: y may be x (backward then lacks x). Numerics: one polynomial per function on every
+// ISA; bound in test_activation.cpp. erf, tanh and sigmoid are exact to a few ulp over the whole range, infinities included.
+struct ActivationForward {
+  float* y;
+  const float* x;
+  std::int64_t count;
+  Activation kind;
+};
+
+// d_x (+)= d_y f'(x);  part[c] = sum over the rows given, in order, of d_y f'(x)   (the bias gradient below; may be null)
+// Shapes: d_x, d_y, x (rows, cols) dense; part (cols). Aliasing: d_x may be d_y (without accumulate).
+struct ActivationBackward {
+  float* d_x;
+  float* part;
+  const float* d_y;
+  const float* x;
+  std::int64_t rows, cols;
+  Activation kind;
+  bool accumulate;
+};
+
+}  // namespace bascule

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax attention of one head of one sample: every query row sees every key row (padding is never stored, so there is no mask).
+//
+//   s[q,k] = scale * query[q,:] . key[k,:];  p = softmax_k(s);  out[q,:] = sum_k dropout(p)[q,k] value[k,:]
+// Source: Vaswani et al. 2017, eq. 1; BridgeTowerSelfAttention and nn.MultiheadAttention. Probabilities are never stored:
+// backward recomputes them from logsumexp[q] = log sum_k exp(s[q,k]) (Dao et al. 2022, section 3.1).
+//
+// Shapes: query, out (query_rows, head_size); key, value (key_rows, head_size); rows lie `*_stride` elements apart (heads are
+// column slices of wider rows). logsumexp (query_rows), dense. query_rows >= 1, key_rows >= 1; any head_size >= 1.
+// Dropout of p[q,k]: counter of dropout.h with row key (sample, position of the query) and column = head * 65536 + k;
+// query row q has position query_position + q.
+// Numerics: float32, fixed trees; the maximum is subtracted. Scratch: attention_scratch_floats(key_rows, head_size) floats,
+// 64-byte aligned, one a thread. Aliasing: none.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dropout.h"
+
+namespace bascule {
+
+struct AttentionForward {
+  float* out;
+  float* logsumexp;
+  const float* query;
+  const float* key;
+  const float* value;
+  std::int64_t out_stride, query_stride, key_stride, value_stride;
+  std::int64_t query_rows, key_rows, head_size;
+  float scale;
+  DropoutStream dropout;
+  std::uint64_t sample;
+  std::int64_t query_position, head;
+  float* scratch;
+};
+
+// With dp[q,k] = dropout'(d_out[q,:] . value[k,:]) and delta[q] = d_out[q,:] . out[q,:]:
+//   ds = p (dp - delta);  d_query = scale ds key;  d_key = scale ds^T query;  d_value = dropout(p)^T d_out
+// Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
+struct AttentionBackward {
+  float* d_query;
+  float* d_key;
+  float* d_value;
+  const float* d_out;
+  const float* out;
+  const float* logsumexp;
+  const float* query;
+  const float* key;
+  const float* value;
+  std::int64_t d_query_stride, d_key_stride, d_value_stride, d_out_stride;
+  std::int64_t out_stride, query_stride, key_stride, value_stride;
+  std::int64_t query_rows, key_rows, head_size;
+  float scale;
+  DropoutStream dropout;
+  std::uint64_t sample;
+  std::int64_t query_position, head;
+  float* scratch;
+};
+
+// Enough for forward and backward, on every ISA.
+std::int64_t attention_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
+
+}  // namespace bascule

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small passes: filling, adding, sums down columns, blending two streams, L2 norms. All spans are dense unless a stride is given.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// x[i] = value
+struct Fill {
+  float* x;
+  std::int64_t count;
+  float value;
+};
+
+// out[i] = a[i] + b[i]. Aliasing: out may be a or b.
+struct Add {
+  float* out;
+  const float* a;
+  const float* b;
+  std::int64_t count;
+};
+
+// out[r, c] (+)= x[r, c] over rows with strides: copies a block into, or out of, a column slice. Aliasing: none.
+struct CopyRows {
+  float* out;
+  const float* x;
+  std::int64_t rows, cols, out_stride, x_stride;
+  bool accumulate;
+};
+
+// part[c] = sum_r x[r,c], rows in order. Shapes: x (rows, cols) with stride; part (cols). Overwrites part.
+struct ColumnSums {
+  float* part;
+  const float* x;
+  std::int64_t rows, cols, stride;
+};
+
+// out[c] (+)= sum_p parts[p * stride + c], in the order of p. Shapes: out (cols). Ends sums over row blocks: the same bits for any thread count.
+struct AddParts {
+  float* out;
+  const float* parts;
+  std::int64_t count, cols, stride;
+  bool accumulate;
+};
+
+// Link towers (BridgeTowerLinkTower.forward): out = a * weight_a + c * weight_c, elementwise over `count`.
+// scaled_add: weight_a = scaled_factor, weight_c = 1. interpolate: weight_a = 1 - beta, weight_c = beta. Overwrites out.
+struct BlendForward {
+  float* out;
+  const float* a;
+  const float* c;
+  std::int64_t count;
+  float weight_a, weight_c;
+};
+
+// d_a (+)= d_out * weight_a;  d_c (+)= d_out * weight_c;  dot_a[0] = sum d_out a;  dot_c[0] = sum d_out c  (fixed order, over `count`).
+// Aliasing: d_a or d_c may be d_out (without accumulate; not both). Null outputs are skipped.
+struct BlendBackward {
+  float* d_a;
+  float* d_c;
+  float* dot_a;
+  float* dot_c;
+  const float* d_out;
+  const float* a;
+  const float* c;
+  std::int64_t count;
+  float weight_a, weight_c;
+  bool accumulate_a, accumulate_c;
+};
+
+// y[r,:] = x[r,:] / norm[r],  norm[r] = max(|x[r,:]|_2, 1e-12). Source: torch.nn.functional.normalize.
+// Shapes: y, x (rows, cols); norm (rows). Aliasing: y may be x. Overwrites y, norm.
+struct NormalizeForward {
+  float* y;
+  float* norm;
+  const float* x;
+  std::int64_t rows, cols;
+};
+
+// d_x[r,:] (+)= (d_y[r,:] - y[r,:] (d_y[r,:] . y[r,:])) / norm[r]; where the floor 1e-12 held: d_y / norm. Aliasing: d_x may be d_y.
+struct NormalizeBackward {
+  float* d_x;
+  const float* d_y;
+  const float* y;
+  const float* norm;
+  std::int64_t rows, cols;
+  bool accumulate;
+};
+
+// The sum of squares of `count` elements: lanes in float64 on a fixed tree, so one block's value is the same on every ISA.
+struct SumOfSquares {
+  double* out;
+  const float* x;
+  std::int64_t count;
+};
+
+}  // namespace bascule

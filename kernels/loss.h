@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses and their gradients.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// logsumexp[r] = log sum_c exp(logits[r,c]);  loss[r] = logsumexp[r] - logits[r, label[r]];  hit[r] = 1 if the largest logit (of equal ones the
+// first) is the label's. A negative label: loss 0, hit 0 (the row is not counted). Source: torch.nn.functional.cross_entropy.
+// Shapes: logits (rows, cols) dense; loss, logsumexp, hit, label (rows). Requires label < cols (checked at the border). Overwrites.
+struct CrossEntropyForward {
+  float* loss;
+  float* logsumexp;
+  std::int32_t* hit;
+  const float* logits;
+  const std::int32_t* label;
+  std::int64_t rows, cols;
+};
+
+// d_logits[r,c] = (exp(logits[r,c] - logsumexp[r]) - [c == label[r]]) * scale;  rows with a negative label: 0.
+// Aliasing: d_logits may be logits. Overwrites d_logits.
+struct CrossEntropyBackward {
+  float* d_logits;
+  const float* logits;
+  const float* logsumexp;
+  const std::int32_t* label;
+  std::int64_t rows, cols;
+  float scale;
+};
+
+// One direction of the contrastive loss for the rows given, against all columns:
+//   logits[r,j] = scale * a[r,:] . b[j,:];   loss[r] = logsumexp_j(logits[r,:]) - logits[r, diagonal + r]
+//   weights[r,j] = softmax(logits[r,:])[j] - [j == diagonal + r];   slope[r] = sum_j weights[r,j] (a[r,:] . b[j,:])
+// slope is d loss / d scale. Source: BridgeTowerForContrastiveLearning.forward.
+// Shapes: a (rows, width), b (columns, width), weights (rows, columns), loss, slope (rows). Overwrites. Aliasing: none.
+struct ContrastiveForward {
+  float* loss;
+  float* slope;
+  float* weights;
+  const float* a;
+  const float* b;
+  std::int64_t rows, columns, width;
+  std::int64_t diagonal;
+  float scale;
+};
+
+// out[r,:] (+)= factor * sum_j w(r,j) x[j,:], j in order;  w(r,j) = weights[r * row_stride + j * column_stride], so that the same call serves
+// d_a (x = b; strides columns, 1) and d_b (x = a; strides 1, columns). Shapes: out (rows, width), x (terms, width).
+struct WeightedRowSum {
+  float* out;
+  const float* weights;
+  const float* x;
+  std::int64_t rows, terms, width;
+  std::int64_t row_stride, column_stride;
+  float factor;
+  bool accumulate;
+};
+
+}  // namespace bascule
