@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for people, written into fixed-size text values: no allocation, usable after the seal.
+//   readable_bytes(1536) "1.50 KiB"; readable_seconds(3725) "1 h 02 min"; readable_count(1234567) "1,234,567";
+//   readable_number(0.000012345) "1.234e-05"
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// A short zero-terminated text.
+struct ShortText {
+  char text[32] = {};
+  const char* c_str() const noexcept { return text; }
+};
+
+ShortText readable_bytes(std::uint64_t bytes) noexcept;
+ShortText readable_seconds(double seconds) noexcept;
+ShortText readable_count(std::int64_t count) noexcept;
+// About four digits: "0.4213", "12.34", "1234.5", "1.234e-05", "n/a" for what is not finite.
+ShortText readable_number(double value) noexcept;
+// 0.4213 -> "42.1 %".
+ShortText readable_percent(double fraction) noexcept;
+
+}  // namespace bascule

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a finished run says of itself, as one plain struct. The loop and the commands fill it in the finish
+// phase; results.h, model_card.h, html.h and summary.h turn it into files and text. What is empty is left out of the
+// outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/report/step_record.h"
+
+namespace bascule {
+
+struct NamedText {
+  std::string name;
+  std::string value;
+};
+
+// One table of facts with a heading: loader, media engine, build.
+struct FactTable {
+  std::string title;
+  std::string note;  // a sentence under the heading; may be empty
+  std::vector<NamedText> rows;
+};
+
+struct MemoryCategory {
+  std::string name;  // "weights", "gradients", "moments", "activations", ...
+  std::uint64_t bytes = 0;
+  std::string note;  // may be empty
+};
+
+struct OperationTime {
+  std::string name;  // "attention, backward"
+  std::int64_t calls = 0;
+  double seconds = 0.0;
+  double gflops_per_second = 0.0;  // 0: not counted
+};
+
+enum class ContractState { kKept, kBroken, kNotChecked };
+struct ContractResult {
+  std::string name;  // "Memory"
+  ContractState state = ContractState::kNotChecked;
+  std::string detail;  // "resident 612 MiB, planned 608 MiB (+0.7 %)"
+};
+
+struct ReportPicture {
+  std::string name;                // path as in the manifest
+  std::vector<std::uint8_t> jpeg;  // the file's bytes, embedded as they are
+};
+struct PictureHit {
+  std::size_t picture = 0;  // index into Report::pictures
+  double score = 0.0;
+  bool right = false;
+};
+struct CaptionHit {
+  std::string caption;
+  double score = 0.0;
+  bool right = false;
+};
+struct CaptionExample {
+  std::string caption;
+  std::vector<PictureHit> hits;  // best first, about five
+};
+struct PictureExample {
+  std::size_t picture = 0;
+  std::vector<CaptionHit> hits;  // best first, about five
+};
+
+struct TrainSummary {
+  bool done = false;                // false: this run did not train
+  double train_loss = 0.0;          // mean over all steps
+  double seconds = 0.0;             // whole loop of this process, warm-up, evaluation and saving included
+  double samples_per_second = 0.0;  // design, contract 6: after the warm-up steps, without evaluation and saving
+  double steps_per_second = 0.0;    // the same
+  double evaluation_seconds = 0.0;
+  double save_seconds = 0.0;
+  double total_flos = 0.0;  // floating point operations of all steps, really done
+  StepTotals totals;        // where the time went
+};
+
+struct Report {
+  // Who and what.
+  std::string title;  // e.g. base name of the output folder
+  std::string output_dir;
+  std::string settings_file;
+  std::string model_name;    // model_name_or_path
+  std::string architecture;  // Hugging Face class: "BridgeTowerForContrastiveLearning"
+  std::string head;          // contrastive | image_text_matching | masked_lm
+  std::string dataset;       // train_file as written
+  std::string finished_at;   // "2026-11-21 14:03 UTC"; may be empty
+
+  // How far.
+  std::int64_t global_step = 0;
+  std::int64_t max_steps = 0;
+  double epoch = 0.0;
+  double num_train_epochs = 0.0;
+  std::int64_t logging_steps = 0;
+  std::int64_t eval_steps = 0;
+  std::int64_t save_steps = 0;
+  std::int64_t train_batch_size = 0;  // per device
+  std::int64_t parameters = 0;
+  std::int64_t trained_parameters = 0;
+
+  // Records.
+  TrainSummary train;
+  std::vector<StepRecord> steps;
+  std::vector<EvaluationRecord> evaluations;  // in the order in which they were made
+
+  // Memory.
+  std::vector<MemoryCategory> memory;  // of the plan's peak
+  std::uint64_t planned_bytes = 0;
+  std::uint64_t lower_bound_bytes = 0;
+  std::uint64_t resident_bytes = 0;  // measured; 0: unknown
+  std::uint64_t machine_bytes = 0;   // what the machine or its control group has
+
+  // Time by operation ([report] profile = true); empty: not measured.
+  std::vector<OperationTime> operations;
+
+  std::vector<ContractResult> contracts;
+  std::vector<FactTable> facts;
+
+  // Retrieval examples.
+  std::vector<ReportPicture> pictures;
+  std::vector<CaptionExample> caption_examples;
+  std::vector<PictureExample> picture_examples;
+
+  // Settings in full: "training.learning_rate" -> "1e-05"; in the order of the file.
+  std::vector<NamedText> settings;
+  // Build, ISA, media engine, seed, digests, host: what is needed to get the same bits.
+  std::vector<NamedText> provenance;
+};
+
+// The last evaluation of a split, or nullptr.
+const EvaluationRecord* last_evaluation(const Report& report, Split split);
+
+}  // namespace bascule

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result files of a finished run, with Hugging Face's names, keys and roundings: all_results.json,
+// train_results.json, validation_results.json, test_results.json, trainer_state.json. Finish phase: allocates, throws
+// Error{kDisk}.
+#pragma once
+
+#include <string>
+
+#include "src/report/report.h"
+
+namespace bascule {
+
+// The documents, each as the text of its file.
+std::string train_results_json(const Report& report);
+// Keys start with eval_ for both splits, as in the published runs. "" if the split was not evaluated.
+std::string split_results_json(const Report& report, Split split);
+// Union; test values overwrite validation's.
+std::string all_results_json(const Report& report);
+std::string trainer_state_json(const Report& report);
+
+// Writes those that apply into report.output_dir, each beside and renamed.
+void write_result_files(const Report& report);
+
+}  // namespace bascule

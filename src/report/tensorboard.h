@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorBoard event files, written by hand: TFRecord framing with masked CRC-32C, protobuf Event messages with scalar
+// and text summaries, tags as Hugging Face's trainer names them. open() and text() belong before the seal or after the
+// end; everything else is sealed: it encodes into a fixed buffer inside the writer and calls write(2) once an event.
+//
+//   cut_events_after(folder, checkpoint_step);                        // on resume: what will be computed again is cut
+//   TensorBoardWriter events = TensorBoardWriter::open(folder, {unix_seconds, host, pid, 0});
+//   events.text("args", settings_as_markdown, 0, unix_seconds);
+//   sealed: BASCULE_TRY(events.step(record, unix_seconds));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/report/step_record.h"
+
+namespace bascule {
+
+struct EventFileName {
+  std::int64_t unix_seconds = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  int number = 0;
+};
+
+class TensorBoardWriter {
+ public:
+  TensorBoardWriter() = default;  // writes nothing, every call succeeds: tensorboard = false
+  TensorBoardWriter(TensorBoardWriter&& other) noexcept;
+  TensorBoardWriter& operator=(TensorBoardWriter&& other) noexcept;
+  ~TensorBoardWriter();
+
+  // Makes `folder` and in it events.out.tfevents.<time>.<host>.<pid>.<number>, which must not exist yet. Throws
+  // Error{kDisk}.
+  static TensorBoardWriter open(const std::string& folder, const EventFileName& name);
+  bool is_open() const noexcept { return fd_ >= 0; }
+
+  // A text entry (Markdown). Allocates; throws Error{kDisk}.
+  void text(const std::string& tag, const std::string& markdown, std::int64_t step, double unix_seconds);
+
+  // One event with train/loss, train/grad_norm, train/learning_rate, train/epoch, train/samples_per_second and the
+  // seconds by phase (time/forward ...).
+  Status step(const StepRecord& record, double unix_seconds) noexcept;
+  // eval/loss, eval/runtime, eval/samples_per_second, eval/steps_per_second, eval/<metric>; test/... for the test
+  // split.
+  Status evaluation(const EvaluationRecord& record, double unix_seconds) noexcept;
+  // Any other scalar. tag: at most 120 bytes.
+  Status scalar(const char* tag, double value, std::int64_t step, double unix_seconds) noexcept;
+  // Bytes on the disk before a checkpoint says that they are there.
+  Status sync() noexcept;
+
+ private:
+  class Encoder;
+  Status write_event(Encoder& event) noexcept;
+
+  int fd_ = -1;
+};
+
+// Rewrites every event file in `folder` so that no event later than `step` is left (and no torn record at its end); a
+// file left without events is removed. A folder that does not exist is fine. Before the seal; throws Error{kDisk}, and
+// Error{kData} for a file that is no event file at all.
+void cut_events_after(const std::string& folder, std::int64_t step);
+
+// CRC-32C (Castagnoli) of `bytes` bytes, and TFRecord's masked form of it.
+std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept;
+std::uint32_t masked_crc32c(const void* data, std::size_t bytes) noexcept;
+
+}  // namespace bascule
