@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of a run: one plain struct per table of the TOML file, read once before anything else and constant from
+// then on. A room receives the struct of its own table, never the whole. Where a key's name, range and meaning stand:
+// keys.cpp.
+//
+//   const Settings settings = read_settings("config/demo.toml");   // throws Error{kSettings, "file:line:column", ...}
+//   refuse_unsupported(settings);                                  // what this build cannot do yet
+//
+// Everything here belongs to the time before the seal: it allocates and throws Error.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace bascule {
+
+// A file or folder as the user wrote it, and where that is: an absolute path, relative ones taken from the TOML file's
+// folder.
+struct PathSetting {
+  std::string written;   // "" when not given
+  std::string resolved;  // "" when not given
+
+  bool is_given() const { return !written.empty(); }
+};
+
+enum class Head { kContrastive, kImageTextMatching, kMaskedLm };
+enum class Precision { kFloat32, kBf16 };
+enum class Dropout { kConfig, kOff };
+enum class Preprocessing { kTraining, kProcessor };
+enum class OnBadSample { kStop, kSkip };
+enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
+enum class GradientCheckpointing { kOff, kFull, kFit };
+enum class Resume { kAuto, kNever };
+enum class Strategy { kFastDdp, kDdp, kSharded };
+enum class WireType { kFloat32, kBf16 };
+enum class IsaSetting { kAuto, kAvx2, kAvx512, kAvx512Bf16 };
+
+// Parts of the model that keep their weights.
+struct FreezeSettings {
+  bool vision_model = false;
+  bool text_model = false;
+  bool text_pooler = true;
+};
+
+struct ModelSettings {
+  PathSetting model_name_or_path;
+  PathSetting tokenizer_name;  // written "": `resolved` is then the model folder
+  Head head = Head::kContrastive;
+  bool from_scratch = false;
+  FreezeSettings freeze;
+  Precision precision = Precision::kFloat32;
+  Dropout dropout = Dropout::kConfig;
+};
+
+struct DataSettings {
+  PathSetting train_file;  // may be a pattern of shards: "shard-{000..127}.tar"
+  PathSetting validation_file;
+  PathSetting test_file;
+  std::string image_column = "image";
+  std::string caption_column = "caption";
+  std::string label_column;  // "": labels are made by exchanging captions
+  std::int64_t max_seq_length = 128;
+  double mlm_probability = 0.15;
+  double negative_fraction = 0.5;
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  std::int64_t dataloader_num_workers = 1;
+  bool dataloader_drop_last = false;
+  std::int64_t ring_slots = 3;
+  OnBadSample on_bad_sample = OnBadSample::kStop;
+};
+
+// How the simulated device behaves; only where the media engine hpu_sim is built in.
+struct SimulationSettings {
+  std::int64_t units = 2;
+  double pictures_per_second = 0.0;  // of one unit; 0: as fast as the host computes
+  double latency_ms = 0.0;
+  std::vector<std::string> faults;
+};
+
+struct MediaEngineSettings {
+  std::int64_t queue_depth = 16;
+  std::int64_t memory_mib = 256;
+  std::int64_t max_megapixels = 178;
+  bool scale_in_decoder = false;
+  bool fallback = true;
+  std::optional<SimulationSettings> simulation;  // present if the file has [media_engine.simulation]
+};
+
+struct TrainingSettings {
+  PathSetting output_dir;
+  bool do_train = false;  // not written: true if train_file is given; read_settings has resolved that
+  bool do_eval = false;
+  bool do_predict = false;
+  std::int64_t seed = 42;
+  double num_train_epochs = 5.0;  // steps = ceil(epochs * steps of an epoch); 0 where max_steps decides
+  std::int64_t max_steps = 0;     // 0 where num_train_epochs decides; exactly one of the two is above 0
+  std::int64_t per_device_train_batch_size = 40;
+  std::int64_t per_device_eval_batch_size = 16;
+  double learning_rate = 1e-5;
+  double weight_decay = 0.0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  Scheduler lr_scheduler_type = Scheduler::kLinear;
+  std::int64_t warmup_steps = 0;  // at most one of the two is above 0
+  double warmup_ratio = 0.0;      // steps = ceil(ratio * all steps)
+  std::int64_t gradient_accumulation_steps = 1;
+  GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kOff;
+  bool gather_negatives = false;
+  std::int64_t logging_steps = 10;
+  std::int64_t eval_steps = 0;        // 0: at the end
+  std::int64_t save_steps = 500;      // 0: at the end
+  std::int64_t save_total_limit = 2;  // 0: all
+  Resume resume = Resume::kAuto;
+  std::int64_t throughput_warmup_steps = 3;
+};
+
+struct DistributedSettings {
+  std::int64_t world_size = 1;
+  Strategy distribution_strategy = Strategy::kFastDdp;
+  WireType wire_type = WireType::kFloat32;
+  std::int64_t bucket_mib = 25;
+  std::int64_t sharded_stage = 1;
+  std::int64_t timeout_seconds = 60;
+  PathSetting hostfile;
+};
+
+struct MachineSettings {
+  double memory_limit_gib = 0.0;  // 0: what the machine or its control group has
+  std::int64_t threads = 0;       // 0: every core of this rank
+  IsaSetting isa = IsaSetting::kAuto;
+  bool huge_pages = false;
+  bool lock_memory = false;
+  double step_seconds = 0.0;  // > 0: an exact wait in place of the arithmetic
+};
+
+struct ReportSettings {
+  bool tensorboard = true;
+  bool html = true;
+  bool profile = false;
+};
+
+// Where the settings came from, so that an error found later can still name the line.
+struct SettingsOrigin {
+  std::string file;                          // as it was given to read_settings
+  std::map<std::string, std::string> where;  // "data.ring_slots" -> "file:line:column"; only keys that were written
+};
+
+struct Settings {
+  ModelSettings model;
+  DataSettings data;
+  MediaEngineSettings media_engine;
+  TrainingSettings training;
+  DistributedSettings distributed;
+  MachineSettings machine;
+  ReportSettings report;
+  SettingsOrigin origin;
+};
+
+// Reads, checks every key against its type and range, resolves paths and the keys whose default depends on others, and
+// checks what must hold between keys. Throws Error{kSettings}.
+Settings read_settings(const std::string& path);
+
+// The same from text: `name` stands in messages for the file, relative paths are taken from `directory`.
+Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory);
+
+// "file:line:column" of a key such as "data.ring_slots", or the file where the key was not written.
+std::string where_written(const Settings& settings, const std::string& key);
+
+// Throws Error{kSettings} for the first setting that is valid, but that this build cannot do.
+void refuse_unsupported(const Settings& settings);
+
+// Canonical TOML: every key, in the order of the reference, paths as written. Read back from a file in the same folder
+// it gives the same settings.
+std::string print_settings(const Settings& settings);
+
+// The keys that change computed numbers with their canonical values, in the order of the reference: what a resumed run
+// must have in common with the one that it goes on with. World size and accumulation enter as their product.
+std::vector<std::pair<std::string, std::string>> number_keys(const Settings& settings);
+
+// XXH3 of number_keys, 16 hexadecimal digits.
+std::string settings_digest(const Settings& settings);
+
+// Every key with type, range, default and meaning, as Markdown.
+std::string settings_reference();
+
+}  // namespace bascule
