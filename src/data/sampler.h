@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of an epoch and how it is cut into batches and shares. All of it is arithmetic on (seed, epoch, position):
+// nothing is stored, so a run resumes at any sample, and world size, workers and ring depth change nothing about the
+// order.
+//
+//   const BatchCut cut{rows, world_size, batch_per_rank, drop_last};
+//   const EpochOrder order(seed, epoch, rows);
+//   const SampleRange batch = cut.batch(index);           // positions of the epoch, all ranks
+//   const SampleRange share = cut.share(batch, rank);     // positions of one rank
+//   const std::int64_t row = order.row(share.begin);
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// A keyed permutation of 0 .. rows - 1: a Feistel network on just enough bits, walked until it lands below rows. `rows`
+// is 1 .. 2^40. Constant time for a position (two steps of the walk on average). No allocation; usable after the seal.
+class EpochOrder {
+ public:
+  EpochOrder(std::uint64_t seed, std::int64_t epoch, std::int64_t rows) noexcept;
+  // The row at a position of the epoch; position is 0 .. rows - 1.
+  std::int64_t row(std::int64_t position) const noexcept;
+  std::int64_t rows() const noexcept { return rows_; }
+
+ private:
+  static constexpr int kRounds = 8;
+  std::uint64_t encipher(std::uint64_t value) const noexcept;
+
+  std::int64_t rows_;
+  int low_bits_;  // the network swaps parts of these two widths
+  int high_bits_;
+  std::uint64_t round_key_[kRounds];
+};
+
+struct SampleRange {
+  std::int64_t begin = 0;  // first position
+  std::int64_t count = 0;
+};
+
+// An epoch of `rows` positions, cut into global batches of world_size x batch_per_rank.
+struct BatchCut {
+  std::int64_t rows = 0;
+  std::int64_t world_size = 1;
+  std::int64_t batch_per_rank = 1;
+  bool drop_last = false;  // leave out a last batch that is smaller than the others
+
+  std::int64_t global_batch() const noexcept { return world_size * batch_per_rank; }
+  // 0 where drop_last leaves nothing.
+  std::int64_t batches_per_epoch() const noexcept;
+  // Samples of an epoch that are in a batch: rows, or fewer with drop_last.
+  std::int64_t samples_per_epoch() const noexcept;
+  // Positions of global batch `index`, 0 .. batches_per_epoch() - 1.
+  SampleRange batch(std::int64_t index) const noexcept;
+  // Rank `rank`'s share of a global batch: contiguous, in rank order; counts differ by at most one, the first ranks
+  // have the larger ones; the count may be 0.
+  SampleRange share(SampleRange batch, std::int64_t rank) const noexcept;
+};
+
+}  // namespace bascule

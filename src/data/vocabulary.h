@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables behind the tokenizer, as vocabulary.cpp makes them from a Hugging Face folder: which byte is which token,
+// which pairs of tokens merge, which words are one token, which special tokens are looked for in the text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bascule {
+
+constexpr std::uint32_t kNoMerge = 0xffffffffu;
+
+struct Merge {
+  std::uint32_t rank = kNoMerge;  // the lower, the earlier
+  std::int32_t token = -1;        // what the pair becomes
+};
+
+// (left token, right token) -> Merge. Open addressing in one flat array, filled once.
+class MergeTable {
+ public:
+  MergeTable() = default;
+  explicit MergeTable(std::size_t merges);
+  // The later of two merges of one pair wins, as in the tokenizers library.
+  void insert(std::int32_t left, std::int32_t right, Merge merge);
+  // rank is kNoMerge for a pair that does not merge.
+  Merge find(std::int32_t left, std::int32_t right) const noexcept;
+
+ private:
+  struct Entry {
+    std::uint64_t pair = ~std::uint64_t{0};
+    Merge merge;
+  };
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
+};
+
+// Bytes of a piece of text -> the one token that merging makes of it. Only pieces that do end as one token are in it,
+// so a hit replaces the merging and never changes its outcome.
+class WordTable {
+ public:
+  static constexpr std::size_t kLongest = 15;  // bytes; longer pieces are merged
+  WordTable() = default;
+  explicit WordTable(std::size_t words);
+  void insert(std::string_view word, std::int32_t token);
+  // -1 if it is not in the table.
+  std::int32_t find(std::string_view word) const noexcept;
+
+ private:
+  struct Entry {
+    std::uint64_t low = 0;   // bytes 0..7 of the word, zero after its end
+    std::uint64_t high = 0;  // bytes 8..14, and the length in the last; 0: an empty entry
+    std::int32_t token = -1;
+  };
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
+};
+
+// A token that is found in the text as it stands, before anything is split or merged.
+struct AddedToken {
+  std::string text;
+  std::int32_t id = -1;
+  bool takes_space_before = false;  // Hugging Face: lstrip
+  bool takes_space_after = false;   // rstrip
+  bool special = true;
+};
+
+struct Vocabulary {
+  std::int32_t byte_token[256];  // -1: the vocabulary lacks this byte; then unknown_byte_token, or nothing
+  std::int32_t unknown_byte_token = -1;
+  MergeTable merges;
+  WordTable words;
+  std::vector<AddedToken> added;   // the longest first
+  bool first_byte_of_added[256];   // where a search for added tokens has to look closer
+  bool adds_prefix_space = false;  // a space goes before each stretch of text that does not begin with one
+
+  std::int32_t size = 0;  // one more than the greatest id
+  std::int32_t bos_id = -1, eos_id = -1, pad_id = -1, mask_id = -1, unk_id = -1;
+  std::vector<std::int32_t> special_ids;  // ascending
+};
+
+// See Tokenizer::load.
+Vocabulary load_vocabulary(const std::string& folder);
+
+}  // namespace bascule
