@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/json/json.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kMaxDepth = 200;  // destroying and printing a document recurse
+
+// Builds the document from the library's events, refusing what its own builder lets pass: keys given twice (it would
+// keep one of them) and bottomless nesting.
+class StrictBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  explicit StrictBuilder(Json& root) : root_(root) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const auto [place, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
+    if (!is_new) problem_ = "the key \"" + name + "\" is given twice";
+    member_ = &place->second;
+    return is_new;
+  }
+
+  bool parse_error(std::size_t position, const std::string& last_token,
+                   const nlohmann::detail::exception& error) override {
+    position_ = position;
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing ...": from
+    // "syntax".
+    problem_ = error.what();
+    const std::size_t reason = problem_.find(": ");
+    problem_ = "not JSON: " + (reason == std::string::npos ? last_token : problem_.substr(reason + 2));
+    return false;
+  }
+
+  const std::string& problem() const { return problem_; }
+  std::size_t position() const { return position_; }  // bytes read when the problem was met; 0: unknown
+
+ private:
+  template <typename Value>
+  Json* place(Value&& value) {
+    if (open_.empty()) {
+      root_ = Json(std::forward<Value>(value));
+      return &root_;
+    }
+    if (open_.back()->is_array()) {
+      auto& array = open_.back()->get_ref<Json::array_t&>();
+      array.emplace_back(std::forward<Value>(value));
+      return &array.back();
+    }
+    *member_ = Json(std::forward<Value>(value));
+    return member_;
+  }
+
+  template <typename Value>
+  bool add(Value&& value) {
+    place(std::forward<Value>(value));
+    return true;
+  }
+
+  bool open(Json container) {
+    if (open_.size() == kMaxDepth) {
+      problem_ = "nested deeper than " + std::to_string(kMaxDepth) + " levels";
+      return false;
+    }
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json& root_;
+  std::vector<Json*> open_;  // a parent does not grow while its child is open, so the pointers hold
+  Json* member_ = nullptr;
+  std::string problem_;
+  std::size_t position_ = 0;
+};
+
+std::string line_and_column(std::string_view text, std::size_t bytes_read, std::int64_t first_line) {
+  const std::size_t at = bytes_read == 0 ? 0 : std::min(bytes_read - 1, text.size());
+  std::int64_t line = first_line;
+  std::size_t line_start = 0;
+  for (std::size_t i = 0; i < at; ++i) {
+    if (text[i] == '\n') {
+      ++line;
+      line_start = i + 1;
+    }
+  }
+  return std::to_string(line) + ":" + std::to_string(at - line_start + 1);
+}
+
+std::string short_text(const Json& value) {
+  std::string text = json_text(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const Json& value, const char* wanted) {
+  throw Error{ErrorKind::kData, where, "\"" + key + "\" is " + short_text(value), std::string("it must be ") + wanted};
+}
+
+const Json& require_member(const Json& object, const std::string& key, const std::string& where) {
+  const Json* member = find_member(object, key, where);
+  if (member == nullptr) throw Error{ErrorKind::kData, where, "\"" + key + "\" is missing", ""};
+  return *member;
+}
+
+std::int64_t as_int(const Json& value, const std::string& key, const std::string& where) {
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
+  if (!value.is_number_integer() || too_large) wrong_type(where, key, value, "a 64-bit integer");
+  return value.get<std::int64_t>();
+}
+
+double as_number(const Json& value, const std::string& key, const std::string& where) {
+  if (!value.is_number()) wrong_type(where, key, value, "a number");
+  return value.get<double>();
+}
+
+bool as_bool(const Json& value, const std::string& key, const std::string& where) {
+  if (!value.is_boolean()) wrong_type(where, key, value, "true or false");
+  return value.get<bool>();
+}
+
+std::string as_string(const Json& value, const std::string& key, const std::string& where) {
+  if (!value.is_string()) wrong_type(where, key, value, "a string");
+  return value.get<std::string>();
+}
+
+// Every element of the array `key`, read by `as`.
+template <typename T>
+std::vector<T> elements(const Json& object, const std::string& key, const std::string& where,
+                        T (*as)(const Json&, const std::string&, const std::string&)) {
+  std::vector<T> values;
+  for (const Json& value : get_array(object, key, where)) values.push_back(as(value, key, where));
+  return values;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& where, std::int64_t first_line) {
+  Json document;
+  StrictBuilder builder(document);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
+    const bool placed = builder.position() > 0;
+    const std::string at =
+        placed ? ":" + line_and_column(text, builder.position(), first_line) : ":" + std::to_string(first_line);
+    throw Error{ErrorKind::kData, where + at, builder.problem(), ""};
+  }
+  return document;
+}
+
+Json read_json_file(const std::string& path, std::int64_t max_bytes) {
+  const auto failed = [&](const std::string& why) { return Error{ErrorKind::kData, path, why, ""}; };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (file == nullptr) throw failed(std::string("cannot be opened: ") + std::strerror(errno));
+  struct stat about {};
+  if (::fstat(::fileno(file.get()), &about) != 0 || !S_ISREG(about.st_mode)) throw failed("is not a file");
+  if (about.st_size > max_bytes) throw failed("is too large: " + std::to_string(about.st_size) + " bytes");
+  std::string text(static_cast<std::size_t>(about.st_size), '\0');
+  const std::size_t got = std::fread(text.data(), 1, text.size(), file.get());
+  if (got != text.size()) throw failed("could not be read to its end");
+  return parse_json(text, path);
+}
+
+std::string json_text(const Json& document, int indent) {
+  return document.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+const Json* find_member(const Json& object, const std::string& key, const std::string& where) {
+  if (!object.is_object()) {
+    throw Error{ErrorKind::kData, where, "expected an object with \"" + key + "\", found " + short_text(object), ""};
+  }
+  const auto place = object.find(key);
+  return place == object.end() || place->is_null() ? nullptr : &*place;
+}
+
+std::int64_t get_int(const Json& object, const std::string& key, const std::string& where) {
+  return as_int(require_member(object, key, where), key, where);
+}
+std::int64_t get_int(const Json& object, const std::string& key, const std::string& where, std::int64_t fallback) {
+  const Json* member = find_member(object, key, where);
+  return member == nullptr ? fallback : as_int(*member, key, where);
+}
+
+double get_number(const Json& object, const std::string& key, const std::string& where) {
+  return as_number(require_member(object, key, where), key, where);
+}
+double get_number(const Json& object, const std::string& key, const std::string& where, double fallback) {
+  const Json* member = find_member(object, key, where);
+  return member == nullptr ? fallback : as_number(*member, key, where);
+}
+
+bool get_bool(const Json& object, const std::string& key, const std::string& where) {
+  return as_bool(require_member(object, key, where), key, where);
+}
+bool get_bool(const Json& object, const std::string& key, const std::string& where, bool fallback) {
+  const Json* member = find_member(object, key, where);
+  return member == nullptr ? fallback : as_bool(*member, key, where);
+}
+
+std::string get_string(const Json& object, const std::string& key, const std::string& where) {
+  return as_string(require_member(object, key, where), key, where);
+}
+std::string get_string(const Json& object, const std::string& key, const std::string& where,
+                       const std::string& fallback) {
+  const Json* member = find_member(object, key, where);
+  return member == nullptr ? fallback : as_string(*member, key, where);
+}
+
+const Json& get_object(const Json& object, const std::string& key, const std::string& where) {
+  const Json& value = require_member(object, key, where);
+  if (!value.is_object()) wrong_type(where, key, value, "an object");
+  return value;
+}
+
+const Json& get_array(const Json& object, const std::string& key, const std::string& where) {
+  const Json& value = require_member(object, key, where);
+  if (!value.is_array()) wrong_type(where, key, value, "an array");
+  return value;
+}
+
+std::vector<std::int64_t> get_ints(const Json& object, const std::string& key, const std::string& where) {
+  return elements<std::int64_t>(object, key, where, as_int);
+}
+
+std::vector<double> get_numbers(const Json& object, const std::string& key, const std::string& where) {
+  return elements<double>(object, key, where, as_number);
+}
+
+std::vector<std::string> get_strings(const Json& object, const std::string& key, const std::string& where) {
+  return elements<std::string>(object, key, where, as_string);
+}
+
+}  // namespace bascule
