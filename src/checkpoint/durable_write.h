@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and folders that are either whole or absent, whatever kills the program: written under a temporary name,
+// synced, renamed, and the folder that holds the name synced. Temporary names: files ".tmp-NAME", folders "NAME.tmp";
+// folders on their way out "NAME.deleting". remove_leftovers() clears away what a killed program left.
+//
+// Everything here but the functions that say so is for use after the seal: noexcept, no allocation, fixed path buffers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace bascule {
+
+// A path of at most 4095 bytes in a fixed buffer. Appending more makes it invalid() for good; using it then gives
+// ENAMETOOLONG.
+class PathBuffer {
+ public:
+  PathBuffer() noexcept { text_[0] = '\0'; }
+  explicit PathBuffer(std::string_view text) noexcept : PathBuffer() { append(text); }
+
+  PathBuffer& append(std::string_view text) noexcept;
+  PathBuffer& append(std::int64_t number) noexcept;
+  void cut(std::size_t length) noexcept;  // back to a former length()
+
+  std::size_t length() const noexcept { return length_; }
+  const char* c_str() const noexcept { return text_; }
+  std::string_view text() const noexcept { return {text_, length_}; }
+
+ private:
+  static constexpr std::size_t kCapacity = 4096;
+  char text_[kCapacity];
+  std::size_t length_ = 0;
+};
+
+// All: kDiskFailed with errno in detail[0] on failure.
+Status make_folder(const char* path) noexcept;  // one level; it may exist
+Status sync_folder(const char* path) noexcept;
+// All bytes to a descriptor, whatever signals come.
+Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept;
+// A file at its final name, not atomically: for files within a folder that is published as a whole. Synced.
+Status write_synced(const char* path, std::string_view content) noexcept;
+// A file with this content, atomically: beside, sync, rename, sync the folder.
+Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept;
+// Renames folder/.tmp-NAME, written and synced by the caller, to folder/NAME and syncs the folder.
+Status publish_file(const char* folder, std::string_view name) noexcept;
+// Syncs folder/NAME.tmp and renames it to folder/NAME. If that exists already the two change places in one instant and
+// the old one is removed.
+Status publish_folder(const char* parent, std::string_view name) noexcept;
+// Removes a file or a folder with all it holds (links are removed, not followed). Absent: ok.
+Status remove_tree(const char* path) noexcept;
+// Like remove_tree, but for a folder that must not be taken for whole in between: renamed to NAME.deleting first.
+Status remove_folder(const char* parent, std::string_view name) noexcept;
+
+// --- Before the seal ---
+
+// Throws Error{kDisk} for a status that is not ok: "where: what: No space left on device".
+void throw_if_failed(const Status& status, const std::string& where, const std::string& what);
+// Removes ".tmp-*" files and "checkpoint-*.tmp", "checkpoint-*.deleting" folders directly under `folder`.
+void remove_leftovers(const std::string& folder);
+// Creates the folder and its parents, each synced.
+void make_folders(const std::string& path);
+
+}  // namespace bascule

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights out of a Hugging Face folder: model.safetensors, or its shards with an index, or pytorch_model.bin, or its
+// shards. Knows no model: the caller says which tensors it wants and where they go. Before the seal.
+//
+//   const TensorSource source = open_hf_weights(folder);
+//   LoadReport report = load_tensors(source, wanted, "bridgetower.");   // Error{kData}: a required one is absent, a
+//   wrong shape for (const std::string& name : report.missing) initialise(name);
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/checkpoint/tensor_source.h"
+
+namespace bascule {
+
+// Safetensors are preferred to .bin, one file to shards, as Transformers does. Error{kData} if there are no weights, a
+// shard is missing or a name is in two shards or in another one than the index says.
+TensorSource open_hf_weights(const std::string& folder);
+
+struct WantedTensor {
+  std::string name;                 // full name, as the head's class saves it: "bridgetower.text_model. ..."
+  std::vector<std::int64_t> shape;  // in the file; compared exactly
+  float* destination = nullptr;     // `count` floats; nullptr: checked only
+  std::int64_t first = 0;           // first element of the flattened tensor, and how many; -1: all of it
+  std::int64_t count = -1;
+  bool required = true;  // false: an absent one is reported and its destination left alone
+};
+
+struct LoadReport {
+  std::int64_t loaded = 0;
+  std::vector<std::string> missing;  // wanted names that were not required and are not there, in the order wanted
+  std::vector<std::string> unused;   // names in the file that nobody wanted; without buffers that old versions saved
+};
+
+// The tensor `name`, by its full name or, for files of a bare model or a caller who wants a bare model, without or with
+// `prefix`.
+const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, std::string_view prefix);
+
+// Reads every wanted tensor. A tensor's two names are tried as find_tensor does. Old `position_ids` and
+// `token_type_ids` buffers are ignored.
+LoadReport load_tensors(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix);
+
+}  // namespace bascule

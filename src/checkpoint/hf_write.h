@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face folder that from_pretrained loads without a warning: config.json, model.safetensors (or shards with an
+// index), and the tokenizer and preprocessor files of the sources, byte for byte.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json_fwd.h"
+
+namespace bascule {
+
+// config.json for weights that we write: `source` with "architectures" = [model_class] and "dtype" = "float32".
+Json config_to_write(const Json& source, const std::string& model_class);
+
+// Transformers cuts weights into shards above this size (50 GB since its version 5).
+constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
+
+struct HfFolderContents {
+  std::string config_json;  // the text of config.json
+  std::vector<std::string>
+      source_folders;                  // tokenizer and preprocessor files: the first folder that has a file gives it
+  std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
+  std::int64_t max_shard_bytes = kMaxShardBytes;
+};
+
+struct PlannedFile {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+// Made before the seal: opens the files to copy, makes every header and path. Writing allocates nothing.
+class HfFolderPlan {
+ public:
+  explicit HfFolderPlan(HfFolderContents contents);
+
+  const std::vector<PlannedFile>& files() const { return files_; }
+
+  // Into a folder that exists, each file at its final name and synced; for folders that are published as a whole.
+  Status write_into(const char* folder, WriteProgress progress = {}) const noexcept;
+  // Into a folder in use: each file beside, then renamed; weights before config.json. Then removes weights of ours that
+  // this plan does not write (shards of another run), so that the folder has one set.
+  Status write_durably_into(const char* folder, WriteProgress progress = {}) const noexcept;
+
+ private:
+  struct Copy {
+    std::string name;
+    InputFile file;
+  };
+  struct Shard {
+    std::string name;
+    SafetensorsWritePlan plan;
+  };
+
+  Status write_file(std::size_t index, const char* path, WriteProgress progress) const noexcept;
+
+  std::string config_json_;
+  std::string index_json_;  // empty if there is one shard
+  std::vector<Copy> copies_;
+  std::vector<Shard> shards_;
+  std::vector<PlannedFile> files_;  // shards, index, copies, config.json: in the order of writing
+};
+
+}  // namespace bascule

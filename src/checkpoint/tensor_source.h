@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors stored in files, whatever the format: where each lies, and reading any run of its elements as float32.
+// The formats' readers (safetensors.h, torch_pickle.h) say where tensors lie; nothing is mapped, pread goes straight
+// into the caller's memory. Reading is const and may be done by many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/dtype.h"
+#include "src/base/status.h"
+
+namespace bascule {
+
+// Elements of a shape; 1 for a scalar []. The shape must be that of a tensor read or planned by this room: no overflow.
+std::int64_t element_count(const std::vector<std::int64_t>& shape);
+std::string shape_text(const std::vector<std::int64_t>& shape);  // "[3, 288, 288]"
+
+// A file open for reading. Its descriptor keeps the content alive when the name is removed or replaced.
+class InputFile {
+ public:
+  explicit InputFile(std::string path);  // throws Error{kData} unless it is a regular file that can be read
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::int64_t size() const { return size_; }
+
+  // Exactly `bytes` bytes from `offset` on; kReadFailed (detail: -1, errno; errno 0 if the file ended) otherwise.
+  Status try_read(void* destination, std::int64_t offset, std::size_t bytes) const noexcept;
+  void read(void* destination, std::int64_t offset, std::size_t bytes) const;  // the same; throws Error{kData}
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+};
+
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::size_t file = 0;               // index into the source's files
+  std::int64_t offset = 0;            // bytes from the start of the file to element 0
+  std::vector<std::int64_t> strides;  // in elements; empty: contiguous, row-major
+};
+
+// A set of tensors with distinct names, in the order of their files; owns the open files.
+class TensorSource {
+ public:
+  TensorSource() = default;
+  // Throws Error{kData} if two tensors share a name. The readers have checked that tensors lie within their files.
+  TensorSource(std::vector<InputFile> files, std::vector<StoredTensor> tensors);
+
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* find(std::string_view name) const;  // nullptr if there is none; throws nothing
+  const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path(); }
+
+  // Elements [first, first + count) of the flattened tensor. Float types are widened or (float64) rounded to nearest,
+  // integers and booleans converted. The try_ form may be used after the seal: it allocates nothing; kReadFailed on
+  // error.
+  void read_float32(float* destination, const StoredTensor& tensor, std::int64_t first, std::int64_t count) const;
+  Status try_read_float32(float* destination, const StoredTensor& tensor, std::int64_t first,
+                          std::int64_t count) const noexcept;
+  // The whole tensor with its own element type (labels, ids), in row-major order.
+  void read_bytes(void* destination, const StoredTensor& tensor) const;
+
+ private:
+  std::vector<InputFile> files_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+// destination[i] = float(source[i]), i < count; source is unaligned memory of `type`. noexcept, allocates nothing.
+void convert_to_float32(float* destination, const void* source, DType type, std::int64_t count) noexcept;
+
+}  // namespace bascule
