@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door: verbs only. meson builds; tools/ holds what takes more than a line.
+
+BUILD := build
+WERROR := false
+PREFIX := /usr/local
+PROGRAM := $(BUILD)/bascule
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test quick check sanitize fuzz demo bench install clean
+
+help: ## List the verbs
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup: ## Install missing Debian packages (says which first) and configure the build folder
+	@tools/install_packages
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR)
+
+build: setup ## Compile everything; the program is then build/bascule
+	ninja -C $(BUILD)
+
+test: build ## Run every test that a bare clone can run; ends with "N passed, N failed, N skipped"
+	tools/run_tests $(BUILD)
+
+quick: build ## Run the tests that take under a minute in all
+	tools/run_tests --quick $(BUILD)
+
+check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, sanitizers
+	@tools/install_packages check
+	tools/check
+
+sanitize: setup ## Run the tests under address, undefined-behaviour and thread sanitizers
+	@tools/install_packages check
+	tools/check address thread
+
+fuzz: setup ## Feed random bytes to the readers of files, a few seconds each
+	@tools/install_packages check
+	tools/check fuzz
+
+demo: build ## Train a small model on 1,583 pictures, evaluate, search; then open report.html
+	tools/demo $(PROGRAM)
+
+bench: build ## Measure the speed of the demo's training step
+	$(PROGRAM) bench config/demo.toml
+
+install: build ## Copy the program to PREFIX/bin (default /usr/local)
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
+
+clean: ## Remove the build folders
+	rm -rf build build-clang build-debug build-asan build-tsan build-fuzz
