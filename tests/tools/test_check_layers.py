@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/check_layers.py finds arrows that go back, and lets pass what the table allows."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def check(files):
+    """Runs the tool over a tree of {path: text}; returns its exit code and its lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        done = subprocess.run([sys.executable, ROOT / "tools/check_layers.py", folder], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.splitlines()
+
+
+class CheckLayers(unittest.TestCase):
+    def assert_refused(self, path, include):
+        code, lines = check({path: f"// a comment\n#include {include}\n"})
+        self.assertEqual(code, 1, f"{path} may include {include}")
+        self.assertTrue(lines[0].startswith(f"{path}:2: "), lines)
+
+    def assert_allowed(self, path, include):
+        code, lines = check({path: f"#include {include}\n"})
+        self.assertEqual(code, 0, lines)
+
+    def test_arrows_that_go_back_are_refused(self):
+        for path, include in [("kernels/norm.h", "src/base/span.h"), ("src/base/span.h", "src/json/json.h"),
+                              ("src/plan/place.h", "src/runtime/arena.h"), ("src/plan/place.h", "src/models/bridgetower.h"),
+                              ("src/train/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
+                              ("src/data/media.cpp", "firmware_shims/codec/jpeg.h"), ("firmware_shims/host/engine.cpp", "kernels/norm.h"),
+                              ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/resume.h", "src/train/loop.h")]:
+            self.assert_refused(path, f'"{include}"')
+
+    def test_the_arrows_of_the_table_are_allowed(self):
+        for path, include in [("kernels/simd/norm.cpp", "kernels/rows.h"), ("src/graph/graph.h", "kernels/rows.h"),
+                              ("src/models/heads.cpp", "src/settings/settings.h"), ("src/data/media.cpp", "firmware_shims/media_engine.h"),
+                              ("firmware_shims/codec/jpeg.cpp", "kernels/resize.h"), ("src/commands/run.cpp", "src/train/loop.h"),
+                              ("src/plan/place.cpp", "src/plan/place.h"), ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/hpu_sim/registers.h")]:
+            self.assert_allowed(path, f'"{include}"')
+
+    def test_a_library_has_one_place(self):
+        self.assert_allowed("src/json/json.cpp", "<nlohmann/json.hpp>")
+        self.assert_refused("src/report/json.cpp", "<nlohmann/json.hpp>")
+        self.assert_refused("kernels/gemm/gemm_eigen.cpp", "<oneapi/dnnl/dnnl.h>")
+        self.assert_refused("src/base/span.h", "<boost/span.hpp>")
+        self.assert_allowed("src/base/span.h", "<cstddef>")
+        self.assert_allowed("src/runtime/arena.cpp", "<sys/mman.h>")
+
+    def test_isa_units_include_next_to_nothing(self):
+        self.assert_allowed("kernels/simd/norm.cpp", "<immintrin.h>")
+        self.assert_refused("kernels/simd/norm.cpp", "<cmath>")
+        self.assert_allowed("kernels/reference/norm.h", "<cmath>")
+
+    def test_the_c_header_stays_c(self):
+        self.assert_allowed("firmware_shims/media_engine.h", "<stdint.h>")
+        self.assert_refused("firmware_shims/media_engine.h", "<cstdint>")
+
+    def test_ours_is_included_from_the_root(self):
+        self.assert_refused("src/plan/place.cpp", '"place.h"')
+
+    def test_a_room_that_the_table_lacks_is_refused(self):
+        self.assert_refused("src/utils/span.h", '"src/base/span.h"')
+
+
+if __name__ == "__main__":
+    unittest.main()

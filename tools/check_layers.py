@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Walks the includes of kernels/, firmware_shims/ and src/ and fails on an arrow that goes back.
+
+  tools/check_layers.py [ROOT]
+
+OURS says which files of ours a room may include, THIRD_PARTY where a library may be included; a room may always include
+itself. Both are the law: whoever needs a new arrow argues for it here. Tests and tools may include anything.
+"""
+import pathlib
+import re
+import sys
+
+BASE = ["src/base/"]
+JSON = [*BASE, "src/json/"]
+SETTINGS = ["src/settings/settings.h"]
+MEDIA = ["firmware_shims/media_engine.h"]
+RESIZE = ["kernels/resize.h"]
+BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
+    "base", "json", "settings", "graph", "models", "plan", "runtime", "data", "distributed", "checkpoint", "report")]
+
+# First match wins: a place (folder or start of a path) and what it may include of ours, itself not counted.
+OURS = [
+    ("kernels/", []),
+    ("firmware_shims/media_engine.h", []),
+    ("firmware_shims/codec/", [*MEDIA, *RESIZE]),
+    ("firmware_shims/host/", [*MEDIA, *RESIZE, "firmware_shims/codec/"]),
+    ("firmware_shims/hpu_sim/driver", [*MEDIA, "firmware_shims/hpu_sim/registers.h"]),
+    ("firmware_shims/hpu_sim/", [*MEDIA, *RESIZE, "firmware_shims/codec/"]),
+    ("src/base/", []),
+    ("src/json/", BASE),
+    ("src/settings/", BASE),
+    ("src/graph/", [*BASE, "kernels/"]),
+    ("src/models/", [*BASE, *SETTINGS, "src/graph/"]),
+    ("src/plan/", [*BASE, "src/graph/"]),
+    ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
+    ("src/data/", [*JSON, *SETTINGS, *MEDIA]),
+    ("src/distributed/", BASE),
+    ("src/checkpoint/", [*JSON, "src/graph/"]),
+    ("src/report/", JSON),
+    ("src/train/", BELOW_TRAIN),
+    ("src/commands/", [*BELOW_TRAIN, "src/train/"]),
+]
+
+# A library's headers (a regular expression on the name) and the only places that may include them.
+THIRD_PARTY = [
+    (r"(oneapi/)?dnnl", ["kernels/gemm/gemm_onednn.cpp"]),
+    (r"Eigen/", ["kernels/gemm/gemm_eigen.cpp"]),
+    (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
+    (r"nlohmann/", ["src/json/"]),
+    (r"toml\+\+/", ["src/settings/"]),
+    (r"omp\.h", ["src/runtime/threads.cpp"]),
+    (r"xxhash\.h", ["src/settings/"]),
+    (r"hwloc", ["src/runtime/", "src/distributed/"]),
+    (r"mpi\.h", ["src/distributed/"]),
+    (r"zip\.h", ["src/checkpoint/"]),
+    (r"CLI/", ["src/commands/"]),
+]
+
+# What an ISA unit may include besides kernels/: an inline function of any other header could become the copy of all.
+ISA_UNITS = ("kernels/simd/", "kernels/lanes/")
+ISA_HEADERS = {"immintrin.h", "cstddef", "cstdint"}
+# What the C header of the media engine may include.
+C_HEADERS = {"stdint.h", "stddef.h"}
+
+SYSTEM = re.compile(r"[a-z_0-9]+|c?std[a-z]+\.h|(assert|ctype|errno|fcntl|float|inttypes|limits|math|poll|pthread|sched|semaphore|"
+                    r"setjmp|signal|spawn|string|time|unistd|malloc|dlfcn|execinfo|immintrin|cpuid)\.h|(sys|linux|arpa|netinet)/[a-z_]+\.h")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+
+
+def problem_of(path, ours, other):
+    """The fault of one include of the file `path`, or None. `ours` was written in quotes, `other` in angle brackets."""
+    if ours:
+        return problem_of_ours(path, ours)
+    if path.startswith(ISA_UNITS) and other not in ISA_HEADERS:
+        return f"<{other}> in an ISA unit: only <immintrin.h>, <cstddef>, <cstdint> and kernels/"
+    if path == MEDIA[0] and other not in C_HEADERS:
+        return f"<{other}>: the C header includes <stdint.h> and <stddef.h> only"
+    for pattern, places in THIRD_PARTY:
+        if re.match(pattern, other):
+            return None if path.startswith(tuple(places)) else f"<{other}> is for {', '.join(places)} alone"
+    return None if SYSTEM.fullmatch(other) else f"<{other}>: not in the table of libraries"
+
+
+def problem_of_ours(path, ours):
+    if "/" not in ours:
+        return f'"{ours}": include ours by its path from the root'
+    for place, allowed in OURS:
+        if path.startswith(place):
+            return None if ours.startswith((place, *allowed)) else f'"{ours}": an arrow that {place} may not have'
+    return "a place that the table does not name"
+
+
+def problems(root):
+    for folder in ("kernels", "firmware_shims", "src"):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in (".h", ".cpp", ".c", ".inc"):
+                continue
+            path = file.relative_to(root).as_posix()
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                include = INCLUDE.match(line)
+                problem = problem_of(path, *include.groups()) if include else None
+                if problem:
+                    yield f"{path}:{number}: {problem}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
+    found = list(problems(root))
+    print("\n".join(found) or "layers: every arrow points one way")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A file does one thing: warns above 400 lines, fails above 600; fails on names that say nothing and on a missing SPDX line.
+
+  tools/check_sizes.py
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WARN_LINES, FAIL_LINES = 400, 600
+FOLDERS = ["src", "kernels", "firmware_shims", "tests", "tools"]
+EMPTY_NAME = re.compile(r"(^|[/_])(utils?|common|helpers?|misc|managers?)([/_.]|$)")
+FILE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z]+)?")
+
+
+def sources():
+    """Tracked and new files of ours that hold code: by their ending, or scripts without one in tools/."""
+    listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *FOLDERS],
+                             cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    for path in sorted(set(listing)):
+        is_code = pathlib.Path(path).suffix in (".h", ".cpp", ".c", ".py", ".sh") or re.fullmatch(r"tools/[a-z_]+", path)
+        if is_code and not path.startswith("tests/data/") and (ROOT / path).is_file():
+            yield path
+
+
+def main():
+    failed = False
+    for path in sources():
+        lines = (ROOT / path).read_text().splitlines()
+        faults = []
+        if len(lines) > FAIL_LINES:
+            faults.append(f"{len(lines)} lines, at most {FAIL_LINES}")
+        elif len(lines) > WARN_LINES:
+            print(f"warning: {path}: {len(lines)} lines; is it one thing?")
+        if EMPTY_NAME.search(path):
+            faults.append("a name that says nothing about its content")
+        if not FILE_NAME.fullmatch(pathlib.Path(path).name):
+            faults.append("file names are snake_case")
+        if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:2]):
+            faults.append("no SPDX line on top")
+        for fault in faults:
+            print(f"{path}: {fault}")
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
