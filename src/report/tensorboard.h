@@ -52,8 +52,7 @@ class TensorBoardWriter {
   Status sync() noexcept;
 
  private:
-  class Encoder;
-  Status write_event(Encoder& event) noexcept;
+  Status write_bytes(const unsigned char* bytes, std::size_t size) noexcept;
 
   int fd_ = -1;
 };
@@ -62,9 +61,5 @@ class TensorBoardWriter {
 // file left without events is removed. A folder that does not exist is fine. Before the seal; throws Error{kDisk}, and
 // Error{kData} for a file that is no event file at all.
 void cut_events_after(const std::string& folder, std::int64_t step);
-
-// CRC-32C (Castagnoli) of `bytes` bytes, and TFRecord's masked form of it.
-std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept;
-std::uint32_t masked_crc32c(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace bascule

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/model_card.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "src/json/json.h"
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+// A string of YAML in double quotes: JSON's are that too.
+std::string quoted(const std::string& text) { return json_text(Json(text)); }
+
+// Text inside a Markdown table or code span: no line breaks, no pipes, no back ticks.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      out += ' ';
+    } else if (c == '|') {
+      out += "\\|";
+    } else if (c == '`') {
+      out += '\'';
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string pipeline_tag(const Report& report) {
+  return report.head == "masked_lm" ? "fill-mask" : "zero-shot-image-classification";
+}
+
+void add_header(std::string& out, const Report& report) {
+  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(report.model_name) +
+         "\ntags:\n- bridgetower\n- image-text\n- bascule\npipeline_tag: " + pipeline_tag(report) + "\n";
+  const EvaluationRecord* const record = last_evaluation(report, Split::kValidation);
+  if (record != nullptr) {
+    out += "model-index:\n- name: " + quoted(report.title) +
+           "\n  results:\n  - task:\n      type: " + pipeline_tag(report) +
+           "\n    dataset:\n      name: " + quoted(report.dataset) + "\n      type: " + quoted(report.dataset) +
+           "\n      split: validation\n    metrics:\n    - name: Loss\n      type: loss\n"
+           "      value: " +
+           readable_number(record->loss).c_str() + "\n";
+    for (int metric = 0; metric < kMetrics; ++metric) {
+      if (!std::isfinite(record->metric[metric])) continue;
+      const Metric which = static_cast<Metric>(metric);
+      out += "    - name: " + quoted(metric_title(which)) + "\n      type: " + metric_key(which) +
+             "\n      value: " + readable_number(record->metric[metric]).c_str() + "\n";
+    }
+  }
+  out += "---\n\n";
+}
+
+void add_evaluation(std::string& out, const EvaluationRecord* record, const char* title) {
+  if (record == nullptr) return;
+  out += "\n### " + std::string(title) + "\n\n| figure | value |\n|---|---|\n";
+  out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
+  for (int metric = 0; metric < kMetrics; ++metric) {
+    if (std::isnan(record->metric[metric])) continue;
+    out += std::string("| ") + metric_title(static_cast<Metric>(metric)) + " | " +
+           readable_number(record->metric[metric]).c_str() + " |\n";
+  }
+  out += std::string("| samples | ") + readable_count(record->samples).c_str() + " |\n";
+}
+
+void add_loading(std::string& out, const Report& report) {
+  const std::string name = report.architecture.empty() ? "BridgeTowerModel" : report.architecture;
+  out +=
+      "\n## How to load it\n\n```python\nfrom transformers import BridgeTowerProcessor, " + name +
+      "\n\nfolder = \".\"  # this folder\nprocessor = BridgeTowerProcessor.from_pretrained(folder)\nmodel = " + name +
+      ".from_pretrained(folder)\n```\n";
+}
+
+void add_reproducing(std::string& out, const Report& report) {
+  out += "\n## How to get the same bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
+         cell(report.settings_file.empty() ? "settings.toml" : report.settings_file) +
+         "\n```\n\nwith the build, CPU model and data named here (also in `bascule.json`).\n";
+  if (report.provenance.empty()) return;
+  out += "\n| | |\n|---|---|\n";
+  for (const NamedText& fact : report.provenance) out += "| " + cell(fact.name) + " | `" + cell(fact.value) + "` |\n";
+}
+
+}  // namespace
+
+std::string model_card(const Report& report) {
+  std::string out;
+  add_header(out, report);
+  out += "# " + cell(report.title) + "\n\nA BridgeTower model (" + cell(report.architecture) + ", head `" +
+         cell(report.head) + "`) trained by Bascule from `" + cell(report.model_name) + "` on `" +
+         cell(report.dataset) + "`.\n";
+  const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
+  const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
+  if (validation != nullptr || test != nullptr) out += "\n## Evaluation\n";
+  add_evaluation(out, validation, "Validation");
+  add_evaluation(out, test, "Test");
+
+  if (report.train.done) {
+    out += "\n## Training\n\n| figure | value |\n|---|---|\n";
+    out += std::string("| steps | ") + readable_count(report.global_step).c_str() + " |\n";
+    out += std::string("| epochs | ") + readable_number(report.epoch).c_str() + " |\n";
+    out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
+    out += std::string("| throughput | ") + readable_number(report.train.samples_per_second).c_str() +
+           " samples/s, loading, reduction and update included |\n";
+    out += std::string("| time of the last process | ") + readable_seconds(report.train.seconds).c_str() + " |\n";
+    out += std::string("| memory as planned | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
+  }
+  add_loading(out, report);
+  add_reproducing(out, report);
+  if (!report.settings.empty()) {
+    out += "\n### Settings\n\n| key | value |\n|---|---|\n";
+    for (const NamedText& setting : report.settings) {
+      out += "| `" + cell(setting.name) + "` | `" + cell(setting.value) + "` |\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace bascule

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* action, int error) {
+  throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error),
+              "free space or choose another training.output_dir, then run the same command again"};
+}
+
+void write_all(int fd, const std::string& path, const std::string& content) {
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t wrote = ::write(fd, content.data() + done, content.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) {
+      const int error = wrote < 0 ? errno : ENOSPC;
+      ::close(fd);
+      ::unlink(path.c_str());
+      fail(path, "writing", error);
+    }
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+}  // namespace
+
+void write_output_file(const std::string& path, const std::string& content) {
+  const std::string beside = path + ".partial";
+  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail(beside, "creating", errno);
+  write_all(fd, beside, content);
+  const bool synced = ::fsync(fd) == 0;
+  const int sync_error = errno;
+  if (::close(fd) != 0 || !synced) {
+    const int error = synced ? errno : sync_error;
+    ::unlink(beside.c_str());
+    fail(beside, "syncing", error);
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(beside.c_str());
+    fail(path, "renaming", error);
+  }
+}
+
+}  // namespace bascule

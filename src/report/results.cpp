@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/results.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "src/json/json.h"
+#include "src/report/output_file.h"
+
+namespace bascule {
+namespace {
+
+// Hugging Face rounds run times to 4 digits and rates to 3.
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  const double scaled = std::round(value * scale);
+  return std::isfinite(scaled) ? scaled / scale : value;
+}
+
+double rate(std::int64_t count, double seconds) {
+  return seconds > 0.0 ? rounded(static_cast<double>(count) / seconds, 3) : 0.0;
+}
+
+double gigabytes(std::uint64_t bytes) { return rounded(static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0), 2); }
+
+void add_memory(Json& json, const Report& report) {
+  const std::uint64_t held = report.resident_bytes != 0 ? report.resident_bytes : report.planned_bytes;
+  json["memory_allocated (GB)"] = gigabytes(held);
+  json["max_memory_allocated (GB)"] = gigabytes(report.planned_bytes);
+  json["total_memory_available (GB)"] = gigabytes(report.machine_bytes);
+}
+
+void add_train_figures(Json& json, const Report& report) {
+  json["total_flos"] = report.train.total_flos;
+  json["train_loss"] = report.train.train_loss;
+  json["train_runtime"] = rounded(report.train.seconds, 4);
+  json["train_samples_per_second"] = rounded(report.train.samples_per_second, 3);
+  json["train_steps_per_second"] = rounded(report.train.steps_per_second, 3);
+}
+
+void add_evaluation_figures(Json& json, const EvaluationRecord& record) {
+  json["eval_loss"] = record.loss;
+  json["eval_runtime"] = rounded(record.seconds, 4);
+  json["eval_samples_per_second"] = rate(record.samples, record.seconds);
+  json["eval_steps_per_second"] = rate(record.steps, record.seconds);
+  for (int metric = 0; metric < kMetrics; ++metric) {
+    if (std::isnan(record.metric[metric])) continue;
+    json[std::string("eval_") + metric_key(static_cast<Metric>(metric))] = record.metric[metric];
+  }
+}
+
+Json train_results(const Report& report) {
+  Json json = Json::object();
+  json["epoch"] = report.epoch;
+  add_train_figures(json, report);
+  add_memory(json, report);
+  return json;
+}
+
+Json split_results(const Report& report, const EvaluationRecord& record) {
+  Json json = Json::object();
+  json["epoch"] = record.epoch;
+  add_evaluation_figures(json, record);
+  add_memory(json, report);
+  return json;
+}
+
+Json step_entry(const StepRecord& record) {
+  return Json{{"epoch", rounded(record.epoch, 4)},
+              {"grad_norm", record.grad_norm},
+              {"learning_rate", record.learning_rate},
+              {"loss", rounded(record.loss, 4)},
+              {"step", record.global_step}};
+}
+
+Json evaluation_entry(const EvaluationRecord& record) {
+  Json json = Json::object();
+  json["epoch"] = rounded(record.epoch, 4);
+  json["step"] = record.global_step;
+  add_evaluation_figures(json, record);
+  return json;
+}
+
+// Step records and validations in the order of steps, then the summary of the whole run.
+Json log_history(const Report& report) {
+  Json history = Json::array();
+  std::size_t next = 0;
+  const auto add_evaluations_before = [&](std::int64_t step) {
+    for (; next < report.evaluations.size() && report.evaluations[next].global_step < step; ++next) {
+      if (report.evaluations[next].split == Split::kValidation) {
+        history.push_back(evaluation_entry(report.evaluations[next]));
+      }
+    }
+  };
+  for (const StepRecord& record : report.steps) {
+    add_evaluations_before(record.global_step);
+    history.push_back(step_entry(record));
+  }
+  add_evaluations_before(report.global_step + 1);
+  if (report.train.done) {
+    Json summary = Json::object();
+    summary["epoch"] = rounded(report.epoch, 4);
+    summary["step"] = report.global_step;
+    add_train_figures(summary, report);
+    history.push_back(summary);
+  }
+  return history;
+}
+
+std::string file_text(const Json& json, int indent) { return json_text(json, indent) + "\n"; }
+
+}  // namespace
+
+std::string train_results_json(const Report& report) { return file_text(train_results(report), 4); }
+
+std::string split_results_json(const Report& report, Split split) {
+  const EvaluationRecord* const record = last_evaluation(report, split);
+  return record == nullptr ? std::string() : file_text(split_results(report, *record), 4);
+}
+
+std::string all_results_json(const Report& report) {
+  Json json = Json::object();
+  if (report.train.done) json.update(train_results(report));
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    const EvaluationRecord* const record = last_evaluation(report, split);
+    if (record != nullptr) json.update(split_results(report, *record));
+  }
+  return file_text(json, 4);
+}
+
+std::string trainer_state_json(const Report& report) {
+  Json json = Json::object();
+  json["best_global_step"] = nullptr;
+  json["best_metric"] = nullptr;
+  json["best_model_checkpoint"] = nullptr;
+  json["epoch"] = report.epoch;
+  json["eval_steps"] = report.eval_steps;
+  json["global_step"] = report.global_step;
+  json["is_hyper_param_search"] = false;
+  json["is_local_process_zero"] = true;
+  json["is_world_process_zero"] = true;
+  json["log_history"] = log_history(report);
+  json["logging_steps"] = report.logging_steps;
+  json["max_steps"] = report.max_steps;
+  json["num_input_tokens_seen"] = 0;
+  // A whole number, as Hugging Face counts epochs that have begun.
+  json["num_train_epochs"] = static_cast<std::int64_t>(std::ceil(report.num_train_epochs));
+  json["save_steps"] = report.save_steps;
+  json["stateful_callbacks"] = Json::object();
+  json["total_flos"] = report.train.total_flos;
+  json["train_batch_size"] = report.train_batch_size;
+  json["trial_name"] = nullptr;
+  json["trial_params"] = nullptr;
+  return file_text(json, 2);
+}
+
+void write_result_files(const Report& report) {
+  const std::string folder = report.output_dir + "/";
+  if (report.train.done) {
+    write_output_file(folder + "train_results.json", train_results_json(report));
+    write_output_file(folder + "trainer_state.json", trainer_state_json(report));
+  }
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    const std::string text = split_results_json(report, split);
+    if (!text.empty()) write_output_file(folder + split_name(split) + "_results.json", text);
+  }
+  write_output_file(folder + "all_results.json", all_results_json(report));
+}
+
+}  // namespace bascule

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+// Characters, not bytes: what a terminal shows of UTF-8 text without wide or combining characters.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
+}
+
+std::string padded(const std::string& text, std::size_t columns) {
+  return text + std::string(columns > width(text) ? columns - width(text) : 0, ' ');
+}
+std::string right_aligned(const std::string& text, std::size_t columns) {
+  return std::string(columns > width(text) ? columns - width(text) : 0, ' ') + text;
+}
+
+std::string bar(double fraction, int cells) {
+  std::string out;
+  const long filled = std::lround(std::clamp(fraction, 0.0, 1.0) * cells);
+  for (long i = 0; i < filled; ++i) out += "█";
+  return out;
+}
+
+const char* state_word(ContractState state) {
+  switch (state) {
+    case ContractState::kKept: return "kept";
+    case ContractState::kBroken: return "BROKEN";
+    case ContractState::kNotChecked: return "not checked";
+  }
+  return "";
+}
+
+void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
+  std::size_t columns = 0;
+  for (const NamedText& pair : pairs) columns = std::max(columns, width(pair.name));
+  for (const NamedText& pair : pairs) out += "  " + padded(pair.name, columns + 2) + pair.value + "\n";
+}
+
+void add_headline(std::vector<NamedText>& pairs, const Report& report) {
+  if (report.train.done) {
+    pairs.push_back({"steps", std::string(readable_count(report.global_step).c_str()) + "  (" +
+                                  readable_number(report.epoch).c_str() + " epochs)"});
+    pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
+    pairs.push_back(
+        {"throughput", std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    pairs.push_back({"training time", readable_seconds(report.train.seconds).c_str()});
+  }
+  if (report.planned_bytes != 0) {
+    std::string memory = std::string("planned ") + readable_bytes(report.planned_bytes).c_str();
+    if (report.resident_bytes != 0)
+      memory += std::string(", resident ") + readable_bytes(report.resident_bytes).c_str();
+    pairs.push_back({"memory", memory});
+  }
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    const EvaluationRecord* const record = last_evaluation(report, split);
+    if (record == nullptr) continue;
+    pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
+    for (int metric = 0; metric < kMetrics; ++metric) {
+      if (std::isnan(record->metric[metric])) continue;
+      pairs.push_back({std::string(split_name(split)) + " " + metric_title(static_cast<Metric>(metric)),
+                       readable_number(record->metric[metric]).c_str()});
+    }
+  }
+}
+
+}  // namespace
+
+std::string time_table(const Report& report) {
+  const StepTotals& totals = report.train.totals;
+  if (totals.wall_seconds <= 0.0) return "";
+  std::vector<std::pair<std::string, double>> rows;
+  double rest = totals.wall_seconds;
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    rows.emplace_back(step_phase_name(static_cast<StepPhase>(phase)), totals.seconds[phase]);
+    rest -= totals.seconds[phase];
+  }
+  rows.emplace_back("other", std::max(rest, 0.0));
+  std::string out = "Where the time of a step went\n";
+  for (const auto& [name, seconds] : rows) {
+    const double share = seconds / totals.wall_seconds;
+    const double one = totals.steps > 0 ? seconds / static_cast<double>(totals.steps) : 0.0;
+    out += "  " + padded(name, 18) + right_aligned(readable_seconds(one).c_str(), 11) +
+           right_aligned(readable_percent(share).c_str(), 9) + "  " + bar(share, 30) + "\n";
+  }
+  if (report.train.evaluation_seconds > 0.0 || report.train.save_seconds > 0.0) {
+    out += std::string("  besides: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +
+           ", saving " + readable_seconds(report.train.save_seconds).c_str() + " in all\n";
+  }
+  return out;
+}
+
+std::string contract_table(const Report& report) {
+  if (report.contracts.empty()) return "";
+  std::size_t columns = 0;
+  for (const ContractResult& contract : report.contracts) columns = std::max(columns, width(contract.name));
+  std::string out = "Contracts\n";
+  for (const ContractResult& contract : report.contracts) {
+    out += "  " + padded(contract.name, columns + 2) + padded(state_word(contract.state), 13) + contract.detail + "\n";
+  }
+  return out;
+}
+
+std::string summary_text(const Report& report) {
+  std::vector<NamedText> pairs;
+  add_headline(pairs, report);
+  std::string out = "\n" + report.title + "\n";
+  add_pairs(out, pairs);
+  for (const std::string& part : {time_table(report), contract_table(report)}) {
+    if (!part.empty()) out += "\n" + part;
+  }
+  return out;
+}
+
+}  // namespace bascule

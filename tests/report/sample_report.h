@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A made-up run with something in every part of the report: for the tests, and for looking at the page.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/report/report.h"
+
+namespace bascule::test {
+
+// 400 steps with a falling, noisy loss, three evaluations and one test, memory, operations, contracts, six pictures of
+// tests/data (none where the folder is absent), and captions with characters that HTML must escape.
+Report sample_report();
+
+}  // namespace bascule::test

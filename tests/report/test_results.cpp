@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/results.h"
+
+#include <filesystem>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/report/model_card.h"
+#include "src/report/output_file.h"
+#include "src/report/summary.h"
+#include "tests/report/sample_report.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json parsed(const std::string& text) { return parse_json(text, "test"); }
+
+TEST(Results, TrainResultsHaveHuggingFacesKeys) {
+  const Json json = parsed(train_results_json(test::sample_report()));
+  for (const char* key :
+       {"epoch", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos",
+        "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json.size(), 9u);
+  EXPECT_DOUBLE_EQ(json["train_samples_per_second"].get<double>(), 138.9);
+}
+
+TEST(Results, BothSplitsUseTheEvalPrefixAndTestWinsInTheUnion) {
+  const Report report = test::sample_report();
+  const Json validation = parsed(split_results_json(report, Split::kValidation));
+  const Json tested = parsed(split_results_json(report, Split::kTest));
+  const Json all = parsed(all_results_json(report));
+  for (const char* key : {"eval_loss", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second",
+                          "eval_text_to_image_recall_at_5", "epoch"}) {
+    EXPECT_TRUE(validation.contains(key)) << key;
+  }
+  EXPECT_FALSE(validation.contains("eval_accuracy"));
+  EXPECT_NE(validation["eval_loss"], tested["eval_loss"]);
+  EXPECT_EQ(all["eval_loss"], tested["eval_loss"]);
+  EXPECT_EQ(all["train_loss"], 1.2345);
+}
+
+TEST(Results, TrainerStateHoldsTheWholeHistoryInOrderOfSteps) {
+  const Report report = test::sample_report();
+  const Json json = parsed(trainer_state_json(report));
+  EXPECT_EQ(json["global_step"], 400);
+  EXPECT_EQ(json["num_train_epochs"], 5);
+  EXPECT_TRUE(json["best_metric"].is_null());
+  const Json& history = json["log_history"];
+  // 200 records, 4 validations, the summary; the test split is not part of training.
+  ASSERT_EQ(history.size(), 205u);
+  std::int64_t last = 0;
+  for (const Json& entry : history) {
+    EXPECT_GE(entry["step"].get<std::int64_t>(), last);
+    last = entry["step"].get<std::int64_t>();
+  }
+  EXPECT_TRUE(history[50].contains("eval_loss"));
+  EXPECT_EQ(history[50]["step"], 100);
+  EXPECT_TRUE(history[204].contains("train_runtime"));
+}
+
+TEST(Results, ALossThatIsNotFiniteIsNullAndNotInvalidJson) {
+  Report report = test::sample_report();
+  report.train.train_loss = std::numeric_limits<double>::quiet_NaN();
+  report.steps[0].loss = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(parsed(train_results_json(report))["train_loss"].is_null());
+  EXPECT_TRUE(parsed(trainer_state_json(report))["log_history"][0]["loss"].is_null());
+}
+
+TEST(Results, OnlyWhatWasDoneIsWritten) {
+  Report report = test::sample_report();
+  report.output_dir = testing::TempDir() + "bascule_results";
+  fs::remove_all(report.output_dir);
+  fs::create_directories(report.output_dir);
+  report.train.done = false;
+  report.evaluations.resize(4);  // no test
+  write_result_files(report);
+  EXPECT_TRUE(fs::exists(report.output_dir + "/validation_results.json"));
+  EXPECT_TRUE(fs::exists(report.output_dir + "/all_results.json"));
+  EXPECT_FALSE(fs::exists(report.output_dir + "/train_results.json"));
+  EXPECT_FALSE(fs::exists(report.output_dir + "/test_results.json"));
+  for (const auto& entry : fs::directory_iterator(report.output_dir)) EXPECT_EQ(entry.path().extension(), ".json");
+}
+
+TEST(OutputFile, AFailedWriteNamesTheFileAndIsADiskError) {
+  try {
+    write_output_file("/nonexistent-folder/file.json", "{}");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDisk);
+    EXPECT_NE(error.where().find("/nonexistent-folder/file.json"), std::string::npos);
+  }
+}
+
+TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {
+  const std::string card = model_card(test::sample_report());
+  EXPECT_EQ(card.substr(0, 4), "---\n");
+  EXPECT_NE(card.find("\n---\n\n# emoji & captions\n"), std::string::npos);
+  EXPECT_NE(card.find("BridgeTowerForContrastiveLearning.from_pretrained"), std::string::npos);
+  EXPECT_NE(card.find("bascule run config/demo.toml"), std::string::npos);
+  EXPECT_NE(card.find("| `training.learning_rate` | `0.0005` |"), std::string::npos);
+}
+
+TEST(ModelCard, NamesCannotBreakOutOfTheYamlHeader) {
+  Report report = test::sample_report();
+  report.model_name = "a\"\n---\nlicense: evil";
+  const std::string card = model_card(report);
+  EXPECT_NE(card.find("base_model: \"a\\\"\\n---\\nlicense: evil\"\n"), std::string::npos);
+}
+
+TEST(Summary, NamesEveryContractAndWhereTheTimeWent) {
+  const Report report = test::sample_report();
+  const std::string text = summary_text(report);
+  for (const ContractResult& contract : report.contracts) EXPECT_NE(text.find(contract.name), std::string::npos);
+  EXPECT_NE(text.find("BROKEN"), std::string::npos);
+  EXPECT_NE(text.find("backward"), std::string::npos);
+  EXPECT_NE(text.find("138.9 samples/s"), std::string::npos);
+}
+
+TEST(Summary, ARunThatDidNothingPrintsNoEmptyTables) {
+  Report report;
+  report.title = "nothing";
+  EXPECT_EQ(summary_text(report), "\nnothing\n");
+}
+
+}  // namespace
+}  // namespace bascule
