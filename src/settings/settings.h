@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +75,7 @@ struct DataSettings {
 
 // How the simulated device behaves; only where the media engine hpu_sim is built in.
 struct SimulationSettings {
+  bool is_given = false;  // the file has [media_engine.simulation]
   std::int64_t units = 2;
   double pictures_per_second = 0.0;  // of one unit; 0: as fast as the host computes
   double latency_ms = 0.0;
@@ -88,7 +88,7 @@ struct MediaEngineSettings {
   std::int64_t max_megapixels = 178;
   bool scale_in_decoder = false;
   bool fallback = true;
-  std::optional<SimulationSettings> simulation;  // present if the file has [media_engine.simulation]
+  SimulationSettings simulation;
 };
 
 struct TrainingSettings {
@@ -149,7 +149,7 @@ struct ReportSettings {
 // Where the settings came from, so that an error found later can still name the line.
 struct SettingsOrigin {
   std::string file;                          // as it was given to read_settings
-  std::map<std::string, std::string> where;  // "data.ring_slots" -> "file:line:column"; only keys that were written
+  std::map<std::string, std::string> where;  // "data.ring_slots" -> "file:line:column"; only what was written
 };
 
 struct Settings {
@@ -170,7 +170,8 @@ Settings read_settings(const std::string& path);
 // The same from text: `name` stands in messages for the file, relative paths are taken from `directory`.
 Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory);
 
-// "file:line:column" of a key such as "data.ring_slots", or the file where the key was not written.
+// "file:line:column" of a key such as "data.ring_slots" or a table such as "data", or the file where it was not
+// written.
 std::string where_written(const Settings& settings, const std::string& key);
 
 // Throws Error{kSettings} for the first setting that is valid, but that this build cannot do.

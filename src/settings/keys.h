@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of the keys of a settings file: name, member, range, effect and meaning. Reading, printing, the digest
+// and the reference are made from it, so that a key is spelt once. Inside this room only; before the seal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// How a key reaches its member.
+template <typename T>
+struct Access {
+  const T& (*get)(const Settings&);
+  T& (*at)(Settings&);
+};
+
+struct BoolKey {
+  Access<bool> member;
+};
+struct IntegerKey {
+  Access<std::int64_t> member;
+  std::int64_t min;
+  std::int64_t max;
+};
+struct RealKey {
+  Access<double> member;
+  double min;
+  double max;
+  bool min_is_allowed;
+  bool max_is_allowed;
+};
+struct TextKey {
+  Access<std::string> member;
+  bool may_be_empty;
+};
+struct PathKey {
+  Access<PathSetting> member;
+};
+struct WordsKey {
+  Access<std::vector<std::string>> member;
+};
+struct FreezeKey {
+  Access<FreezeSettings> member;
+};
+// A closed list: the enumerator's value is the place of its name.
+struct ChoiceKey {
+  const char* const* names;
+  int count;
+  int (*get)(const Settings&);
+  void (*set)(Settings&, int);
+};
+
+using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, WordsKey, FreezeKey, ChoiceKey>;
+
+// Whether another value gives other computed numbers: then a resumed run must have the same.
+enum class KeyEffect { kNumbers, kFree };
+
+struct Key {
+  const char* table;
+  const char* name;
+  KeyKind kind;
+  KeyEffect effect;
+  const char* meaning;                 // Markdown, one line, with the unit
+  const char* default_note = nullptr;  // in place of the value of a fresh Settings; "required" makes the key required
+};
+
+struct FreezeFlag {
+  const char* name;
+  bool FreezeSettings::*member;
+};
+
+// Printed and read in this order; keys of one table stand together.
+Span<const Key> all_keys();
+Span<const FreezeFlag> freeze_flags();
+
+// The table that is absent unless the file has it.
+inline constexpr const char kSimulationTable[] = "media_engine.simulation";
+
+bool is_required(const Key& key);
+std::string qualified_name(const Key& key);  // "data.ring_slots"
+
+// What may be written: "an integer from 2 to 1024", "\"off\", \"full\" or \"fit\"".
+std::string allowed_values(const Key& key);
+
+// The value as canonical TOML.
+std::string value_text(const Key& key, const Settings& settings);
+std::string quoted(const std::string& text);
+
+}  // namespace bascule

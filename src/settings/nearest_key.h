@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which name was meant: the nearest of a list by edit distance, if it is near enough to be a slip. Before the seal.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bascule {
+
+// Insertions, deletions, changes and swaps of neighbours that turn one into the other; case and '-' for '_' are free.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// The first of the nearest, or nothing if none is within a third of the written name's length (at least 2).
+std::optional<std::string> nearest_name(std::string_view written, const std::vector<std::string>& names);
+
+}  // namespace bascule

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// TOML text -> Settings, strictly: every table and key must be known, every value of its type and in its range. The
+// only place that knows toml++.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <toml++/toml.h>
+
+#include "src/base/error.h"
+#include "src/settings/keys.h"
+#include "src/settings/nearest_key.h"
+#include "src/settings/settings.h"
+#include "src/settings/validate.h"
+
+namespace bascule {
+namespace {
+
+// Far above any settings file; a device or a data file named by mistake is not read to its end.
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
+
+// What is read into what, and how places are named.
+struct Reading {
+  std::string file;
+  std::filesystem::path directory;
+  Settings settings;
+};
+
+std::string position(const Reading& reading, const toml::source_region& source) {
+  return reading.file + ":" + std::to_string(source.begin.line) + ":" + std::to_string(source.begin.column);
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do) {
+  throw Error{ErrorKind::kSettings, where, what, what_to_do};
+}
+
+const char* type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "a list";
+    case toml::node_type::string: return "a string";
+    case toml::node_type::integer: return "an integer";
+    case toml::node_type::floating_point: return "a float";
+    case toml::node_type::boolean: return "a boolean";
+    default: return "a date or time";
+  }
+}
+
+// What is quoted in messages is cut, between characters: a file that is no settings file may have "keys" of a megabyte.
+std::string cut(std::string_view text) {
+  constexpr std::size_t kShownBytes = 60;
+  if (text.size() <= kShownBytes) return std::string(text);
+  std::size_t end = kShownBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside a UTF-8 sequence
+  return std::string(text.substr(0, end)) + "...";
+}
+
+// The text of a scalar, the type of anything else: for messages.
+std::string shown(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return quoted(cut(*text));
+  if (const auto integer = node.value_exact<std::int64_t>()) return std::to_string(*integer);
+  if (const auto truth = node.value_exact<bool>()) return *truth ? "true" : "false";
+  if (const auto number = node.value_exact<double>()) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", *number);
+    return digits;
+  }
+  return type_name(node);
+}
+
+// One value and all that a message about it needs.
+struct Written {
+  const Reading& reading;
+  const Key& key;
+  const toml::node& node;
+};
+
+// node: the value, or an element of it.
+[[noreturn]] void refuse_type(const Written& w, const toml::node& node) {
+  const bool has_text = node.is_string() || node.is_number() || node.is_boolean();
+  const std::string found = (&node == &w.node ? " = " : ": ") + shown(node);
+  refuse(position(w.reading, node.source()),
+         qualified_name(w.key) + (has_text ? found : std::string()) + " is " + type_name(node),
+         "write " + allowed_values(w.key));
+}
+
+[[noreturn]] void refuse_range(const Written& w) {
+  refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " = " + shown(w.node) + " is out of range",
+         "write " + allowed_values(w.key));
+}
+
+// A word outside its closed list.
+[[noreturn]] void refuse_word(const Written& w, const toml::node& word, const std::vector<std::string>& names) {
+  const std::optional<std::string> near = nearest_name(cut(word.value_or(std::string())), names);
+  refuse(position(w.reading, word.source()), qualified_name(w.key) + ": " + shown(word) + " is not known",
+         (near ? "did you mean " + quoted(*near) + "? " : std::string()) + "allowed: " + allowed_values(w.key));
+}
+
+std::string text_of(const Written& w, const toml::node& node) {
+  const std::optional<std::string> text = node.value_exact<std::string>();
+  if (!text) refuse_type(w, node);
+  if (text->find('\0') != std::string::npos) {
+    refuse(position(w.reading, node.source()), qualified_name(w.key) + " has a NUL character", "remove it");
+  }
+  return *text;
+}
+
+void read_value(Settings& out, const BoolKey& key, const Written& w) {
+  const std::optional<bool> value = w.node.value_exact<bool>();
+  if (!value) refuse_type(w, w.node);
+  key.member.at(out) = *value;
+}
+
+void read_value(Settings& out, const IntegerKey& key, const Written& w) {
+  const std::optional<std::int64_t> value = w.node.value_exact<std::int64_t>();
+  if (!value) refuse_type(w, w.node);
+  if (*value < key.min || *value > key.max) refuse_range(w);
+  key.member.at(out) = *value;
+}
+
+void read_value(Settings& out, const RealKey& key, const Written& w) {
+  if (!w.node.is_number()) refuse_type(w, w.node);
+  const double value =
+      w.node.is_integer() ? static_cast<double>(*w.node.value_exact<std::int64_t>()) : *w.node.value_exact<double>();
+  const bool above_min = key.min_is_allowed ? value >= key.min : value > key.min;
+  const bool below_max = key.max_is_allowed ? value <= key.max : value < key.max;
+  if (!above_min || !below_max) refuse_range(w);  // NaN is neither
+  key.member.at(out) = value + 0.0;               // -0.0 becomes 0.0: one canonical form
+}
+
+void read_value(Settings& out, const TextKey& key, const Written& w) {
+  const std::string text = text_of(w, w.node);
+  if (text.empty() && !key.may_be_empty) refuse_range(w);
+  key.member.at(out) = text;
+}
+
+void read_value(Settings& out, const PathKey& key, const Written& w) {
+  PathSetting& path = key.member.at(out);
+  path.written = text_of(w, w.node);
+  path.resolved.clear();
+  if (path.written.empty()) return;
+  path.resolved = (w.reading.directory / path.written).lexically_normal().string();
+  if (path.resolved.size() > 1 && path.resolved.back() == '/') path.resolved.pop_back();
+}
+
+void read_value(Settings& out, const WordsKey& key, const Written& w) {
+  const toml::array* list = w.node.as_array();
+  if (list == nullptr) refuse_type(w, w.node);
+  std::vector<std::string> words;
+  for (const toml::node& word : *list) words.push_back(text_of(w, word));
+  key.member.at(out) = words;
+}
+
+void read_value(Settings& out, const FreezeKey& key, const Written& w) {
+  const toml::array* list = w.node.as_array();
+  if (list == nullptr) refuse_type(w, w.node);
+  std::vector<std::string> names;
+  for (const FreezeFlag& flag : freeze_flags()) names.emplace_back(flag.name);
+  FreezeSettings& freeze = key.member.at(out);
+  for (const FreezeFlag& flag : freeze_flags()) freeze.*flag.member = false;
+  for (const toml::node& word : *list) {
+    const std::string text = text_of(w, word);
+    bool known = false;
+    for (const FreezeFlag& flag : freeze_flags()) {
+      if (text != flag.name) continue;
+      freeze.*flag.member = true;
+      known = true;
+    }
+    if (!known) refuse_word(w, word, names);
+  }
+}
+
+void read_value(Settings& out, const ChoiceKey& key, const Written& w) {
+  const std::string text = text_of(w, w.node);
+  for (int i = 0; i < key.count; ++i) {
+    if (text == key.names[i]) return key.set(out, i);
+  }
+  refuse_word(w, w.node, {key.names, key.names + key.count});
+}
+
+// Tables in the order of the keys: "model", "data", "media_engine", "media_engine.simulation", ...
+std::vector<std::string> table_names() {
+  std::vector<std::string> names;
+  for (const Key& key : all_keys()) {
+    if (names.empty() || names.back() != key.table) names.emplace_back(key.table);
+  }
+  return names;
+}
+
+std::vector<std::string> key_names(const std::string& table) {
+  std::vector<std::string> names;
+  for (const Key& key : all_keys()) {
+    if (table == key.table) names.emplace_back(key.name);
+  }
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// The nearest key: the same name in another table before a similar one in this, before a similar one elsewhere.
+std::string advice_for_key(const std::string& table, const std::string& name) {
+  const std::vector<std::string> here = key_names(table);
+  for (const Key& key : all_keys()) {
+    if (name == key.name) return "it belongs into [" + std::string(key.table) + "]";
+  }
+  if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
+  for (const std::string& other : table_names()) {
+    const auto near = nearest_name(name, key_names(other));
+    if (near) return "did you mean " + quoted(*near) + " in [" + other + "]?";
+  }
+  return here.empty() ? "keys stand in tables: " + listed(table_names()) : "keys of [" + table + "]: " + listed(here);
+}
+
+void read_key(Reading& reading, const std::string& table, const toml::key& name, const toml::node& node) {
+  for (const Key& key : all_keys()) {
+    if (table != key.table || name.str() != key.name) continue;
+    Settings& out = reading.settings;
+    const Written written{reading, key, node};
+    std::visit([&](const auto& kind) { read_value(out, kind, written); }, key.kind);
+    out.origin.where[qualified_name(key)] = position(reading, node.source());
+    return;
+  }
+  const std::string place = table.empty() ? "outside a table" : "in [" + table + "]";
+  refuse(position(reading, name.source()), "unknown key " + quoted(cut(name.str())) + " " + place,
+         advice_for_key(table, cut(name.str())));
+}
+
+// table: "" for the file itself.
+void read_table(Reading& reading, const std::string& table, const toml::table& content) {
+  const std::vector<std::string> tables = table_names();
+  for (const auto& [name, node] : content) {
+    const std::string inner = (table.empty() ? "" : table + ".") + std::string(name.str());
+    const bool is_table_name = std::find(tables.begin(), tables.end(), inner) != tables.end();
+    if (is_table_name && node.is_table()) {
+      if (inner == kSimulationTable) reading.settings.media_engine.simulation.is_given = true;
+      reading.settings.origin.where[inner] = position(reading, node.source());
+      read_table(reading, inner, *node.as_table());
+    } else if (is_table_name) {
+      refuse(position(reading, node.source()), inner + " is " + type_name(node),
+             "write [" + inner + "] on a line of its own and its keys below");
+    } else if (table.empty() && (node.is_table() || node.is_array_of_tables())) {
+      const auto near = nearest_name(cut(inner), tables);
+      refuse(position(reading, name.source()), "unknown table [" + cut(inner) + "]",
+             near ? "did you mean [" + *near + "]?" : "tables: " + listed(tables));
+    } else {
+      read_key(reading, table, name, node);
+    }
+  }
+}
+
+void require_keys(const Settings& settings) {
+  for (const Key& key : all_keys()) {
+    const auto* path = std::get_if<PathKey>(&key.kind);
+    const bool missing = settings.origin.where.count(qualified_name(key)) == 0;
+    if (is_required(key) && (missing || (path != nullptr && !path->member.get(settings).is_given()))) {
+      refuse(where_written(settings, qualified_name(key)), qualified_name(key) + " is not given",
+             std::string("write ") + key.name + " = \"...\" in [" + key.table + "]: " + key.meaning);
+    }
+  }
+}
+
+std::string read_text(const std::string& path) {
+  if (std::filesystem::is_directory(path)) refuse(path, "is a folder", "name a TOML file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(path, std::string("cannot be read: ") + std::strerror(errno), "name a TOML file");
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) refuse(path, "cannot be read", "");
+  if (text.size() > kMaxFileBytes) refuse(path, "is larger than 1 MiB", "name a TOML file of settings");
+  return text;
+}
+
+// Absolute and without symbolic links, so that ".." in a path of the file means what the system would make of it.
+std::filesystem::path resolved_folder(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path folder = directory.empty() ? "." : directory;
+  const std::filesystem::path canonical = std::filesystem::canonical(folder, error);
+  return error ? std::filesystem::absolute(folder).lexically_normal() : canonical;
+}
+
+}  // namespace
+
+std::string where_written(const Settings& settings, const std::string& key) {
+  const auto found = settings.origin.where.find(key);
+  return found == settings.origin.where.end() ? settings.origin.file : found->second;
+}
+
+Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory) {
+  Reading reading{name, resolved_folder(directory), {}};
+  reading.settings.origin.file = name;
+  try {
+    read_table(reading, "", toml::parse(text, name));
+  } catch (const toml::parse_error& error) {
+    refuse(position(reading, error.source()), std::string(error.description()), "write it as TOML (toml.io)");
+  }
+  require_keys(reading.settings);
+  resolve_defaults(reading.settings);
+  check_between_keys(reading.settings);
+  return reading.settings;
+}
+
+Settings read_settings(const std::string& path) {
+  return read_settings_text(read_text(path), path, std::filesystem::path(path).parent_path().string());
+}
+
+}  // namespace bascule

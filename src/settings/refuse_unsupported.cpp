@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Valid settings that this build cannot do yet, in one place; the list shrinks.
+#include "src/base/error.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+void refuse_unsupported(const Settings& settings) {
+  struct Missing {
+    bool is_asked_for;
+    const char* key;
+    const char* what;
+    const char* what_to_do;
+  };
+  const TrainingSettings& training = settings.training;
+  const Missing missing[] = {
+      {settings.model.precision != Precision::kFloat32, "model.precision", "precision = \"bf16\"",
+       "set precision = \"float32\""},
+      {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
+       "recomputation of activations", "set gradient_checkpointing = \"off\""},
+      {training.gather_negatives, "training.gather_negatives", "negatives from other ranks",
+       "set gather_negatives = false"},
+      {settings.distributed.world_size > 1, "distributed.world_size", "more than one rank", "set world_size = 1"},
+      {settings.distributed.distribution_strategy != Strategy::kFastDdp, "distributed.distribution_strategy",
+       "a strategy other than \"fast_ddp\"", "set distribution_strategy = \"fast_ddp\""},
+      {settings.distributed.wire_type != WireType::kFloat32, "distributed.wire_type", "wire_type = \"bf16\"",
+       "set wire_type = \"float32\""},
+      {settings.media_engine.simulation.is_given, "media_engine.simulation", "the media engine hpu_sim",
+       "remove [media_engine.simulation]"},
+      {settings.media_engine.scale_in_decoder, "media_engine.scale_in_decoder", "scaling in the JPEG decoder",
+       "set scale_in_decoder = false"},
+      {settings.machine.step_seconds > 0.0, "machine.step_seconds", "steps of a set length", "set step_seconds = 0.0"},
+  };
+  for (const Missing& m : missing) {
+    if (m.is_asked_for) {
+      throw Error{ErrorKind::kSettings, where_written(settings, m.key),
+                  std::string(m.key) + ": this build does not have " + m.what, m.what_to_do};
+    }
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values and ranges of keys as text.
+#include <charconv>
+#include <cstddef>
+
+#include "src/settings/keys.h"
+
+namespace bascule {
+namespace {
+
+template <typename... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <typename... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+// The shortest decimal that reads back to the same number, always recognisable as a float.
+std::string real_text(double value) {
+  char digits[32];
+  const std::to_chars_result end = std::to_chars(digits, digits + sizeof digits, value);
+  std::string text(digits, end.ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string real_range(const RealKey& key) {
+  const std::string low = (key.min_is_allowed ? "from " : "above ") + real_text(key.min);
+  const std::string high = (key.max_is_allowed ? " to " : " to below ") + real_text(key.max);
+  return "a number " + low + high;
+}
+
+// "a", "b" or "c"
+template <typename NameAt>
+std::string alternatives(std::size_t count, NameAt name_at) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) text += i + 1 == count ? " or " : ", ";
+    text += quoted(name_at(i));
+  }
+  return text;
+}
+
+std::string list_text(const std::vector<std::string>& words) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i > 0 ? ", " : "") + quoted(words[i]);
+  return text + "]";
+}
+
+std::string freeze_text(const FreezeSettings& freeze) {
+  std::vector<std::string> words;
+  for (const FreezeFlag& flag : freeze_flags()) {
+    if (freeze.*flag.member) words.emplace_back(flag.name);
+  }
+  return list_text(words);
+}
+
+}  // namespace
+
+std::string quoted(const std::string& text) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const unsigned byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\u00";
+      out += kHex[byte / 16];
+      out += kHex[byte % 16];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string allowed_values(const Key& key) {
+  return std::visit(
+      Overloaded{
+          [](const BoolKey&) -> std::string { return "true or false"; },
+          [](const IntegerKey& k) {
+            return "an integer from " + std::to_string(k.min) + " to " + std::to_string(k.max);
+          },
+          [](const RealKey& k) { return real_range(k); },
+          [](const TextKey& k) -> std::string { return k.may_be_empty ? "a string" : "a string that is not empty"; },
+          [](const PathKey&) -> std::string { return "a path as a string"; },
+          [](const WordsKey&) -> std::string { return "a list of strings"; },
+          [](const FreezeKey&) {
+            const Span<const FreezeFlag> flags = freeze_flags();
+            return "a list of any of " + alternatives(flags.size(), [&](std::size_t i) { return flags[i].name; });
+          },
+          [](const ChoiceKey& k) {
+            return alternatives(static_cast<std::size_t>(k.count), [&](std::size_t i) { return k.names[i]; });
+          },
+      },
+      key.kind);
+}
+
+std::string value_text(const Key& key, const Settings& settings) {
+  return std::visit(Overloaded{
+                        [&](const BoolKey& k) -> std::string { return k.member.get(settings) ? "true" : "false"; },
+                        [&](const IntegerKey& k) { return std::to_string(k.member.get(settings)); },
+                        [&](const RealKey& k) { return real_text(k.member.get(settings)); },
+                        [&](const TextKey& k) { return quoted(k.member.get(settings)); },
+                        [&](const PathKey& k) { return quoted(k.member.get(settings).written); },
+                        [&](const WordsKey& k) { return list_text(k.member.get(settings)); },
+                        [&](const FreezeKey& k) { return freeze_text(k.member.get(settings)); },
+                        [&](const ChoiceKey& k) { return quoted(k.names[k.get(settings)]); },
+                    },
+                    key.kind);
+}
+
+}  // namespace bascule

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings from the text of a test, and the error that a text gives.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// The least that a settings file must have.
+inline constexpr const char kLeast[] =
+    "[model]\nmodel_name_or_path = \"m\"\n[data]\ntrain_file = \"t.jsonl\"\n[training]\noutput_dir = \"o\"\n";
+
+inline Settings settings_of(const std::string& text) { return read_settings_text(text, "test.toml", "/place"); }
+
+// kLeast with a line put below one of its table headers, or at its end if it has no such header.
+inline std::string least_with(const std::string& table, const std::string& line) {
+  std::string text = kLeast;
+  const std::string header = "[" + table + "]\n";
+  const std::size_t at = text.find(header);
+  if (at == std::string::npos) return text + header + line + "\n";
+  return text.insert(at + header.size(), line + "\n");
+}
+
+// The line that main would print, or "" if the text is accepted.
+inline std::string refusal_of(const std::string& text) {
+  try {
+    settings_of(text);
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kSettings ? error.what() : "wrong kind";
+  }
+  return "";
+}
+
+}  // namespace bascule

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files in config/, and a command line carried over by the tool.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+std::vector<std::string> config_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(BASCULE_CONFIG_DIR))
+    files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
+  const std::vector<std::string> files = config_files();
+  EXPECT_GE(files.size(), 6U);
+  for (const std::string& file : files) {
+    SCOPED_TRACE(file);
+    try {
+      const Settings settings = read_settings(file);
+      refuse_unsupported(settings);
+      EXPECT_TRUE(settings.training.do_train && settings.training.do_eval && settings.training.do_predict);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+TEST(Config, TheDemosNameFilesThatABareCloneHas) {
+  for (const char* name : {"demo", "smoke", "demo_matching", "demo_masked_lm"}) {
+    const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml");
+    EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
+    EXPECT_TRUE(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json")) << name;
+    for (const PathSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
+      EXPECT_TRUE(std::filesystem::exists(file.resolved)) << file.resolved;
+    }
+  }
+}
+
+TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"model", "precision = \"bf16\""},
+      {"training", "gradient_checkpointing = \"fit\""},
+      {"training", "gather_negatives = true"},
+      {"distributed", "world_size = 2"},
+      {"distributed", "distribution_strategy = \"ddp\""},
+      {"distributed", "wire_type = \"bf16\""},
+      {"media_engine.simulation", "units = 4"},
+      {"media_engine", "scale_in_decoder = true"},
+      {"machine", "step_seconds = 0.5"},
+  };
+  for (const auto& [table, line] : cases) {
+    const Settings settings = settings_of(least_with(table, line));
+    try {
+      refuse_unsupported(settings);
+      ADD_FAILURE() << line;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kSettings);
+      EXPECT_EQ(error.where().find("test.toml:"), 0U) << error.what();
+    }
+  }
+  EXPECT_NO_THROW(refuse_unsupported(settings_of(kLeast)));
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/settings/keys.h"
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+// A value of the key that is not its default, as TOML.
+std::string other_value(const Key& key, const Settings& defaults) {
+  if (const auto* k = std::get_if<BoolKey>(&key.kind)) return k->member.get(defaults) ? "false" : "true";
+  if (const auto* k = std::get_if<IntegerKey>(&key.kind)) {
+    const std::int64_t value = k->member.get(defaults);
+    return std::to_string(value < k->max ? value + 1 : value - 1);
+  }
+  if (const auto* k = std::get_if<RealKey>(&key.kind)) return k->member.get(defaults) == 0.3 ? "0.7" : "0.3";
+  if (std::holds_alternative<WordsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"\\u0001\\\\\"]";
+  if (std::holds_alternative<FreezeKey>(key.kind)) return "[\"vision_model\"]";
+  if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) return quoted(k->names[k->count - 1]);
+  return "\"\\tother \\\" \xc3\xa9 " + std::string(key.name) + "\"";
+}
+
+// The least file with one key changed, and what that key needs.
+std::string text_with(const Key& key) {
+  const std::string name = qualified_name(key);
+  std::string text = name + " = " + other_value(key, Settings{}) + "\n";
+  for (const auto& [needed, value] : {std::pair<std::string, std::string>{"model.model_name_or_path", "\"m\""},
+                                      {"training.output_dir", "\"o\""},
+                                      {"data.train_file", "\"t\""}}) {
+    if (needed != name) text += needed + " = " + value + "\n";
+  }
+  if (name == "data.label_column") text += "model.head = \"image_text_matching\"\n";
+  if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
+  if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
+  if (name == "training.do_train") text = "data.validation_file = \"v\"\n" + text;
+  return text;
+}
+
+TEST(PrintSettings, EveryKeyReadsBackToItsValue) {
+  for (const Key& key : all_keys()) {
+    std::string text = text_with(key);
+    if (qualified_name(key) == "training.do_train") text.replace(text.find("true"), 4, "false");
+    SCOPED_TRACE(text);
+    ASSERT_EQ(refusal_of(text), "");
+    const Settings once = settings_of(text);
+    const std::string printed = print_settings(once);
+    ASSERT_EQ(refusal_of(printed), "") << printed;
+    const Settings again = settings_of(printed);
+    EXPECT_EQ(print_settings(again), printed);
+    EXPECT_EQ(number_keys(again), number_keys(once));
+    EXPECT_EQ(value_text(key, again), value_text(key, once));
+  }
+}
+
+TEST(PrintSettings, EveryKeyIsPrintedOnceInTheOrderOfTheReference) {
+  const std::string printed = print_settings(settings_of(least_with("media_engine.simulation", "")));
+  std::size_t at = 0;
+  for (const Key& key : all_keys()) {
+    const std::size_t found = printed.find("\n" + std::string(key.name) + " = ", at);
+    ASSERT_NE(found, std::string::npos) << key.name;
+    at = found + 1;
+  }
+  EXPECT_NE(printed.find("learning_rate = 1e-05\n"), std::string::npos);
+  EXPECT_NE(printed.find("num_train_epochs = 5.0\n"), std::string::npos);
+  EXPECT_EQ(print_settings(settings_of(kLeast)).find("simulation"), std::string::npos);
+}
+
+TEST(Keys, ATableIsInOnePieceAndANameIsUnique) {
+  std::set<std::string> tables, names;
+  std::string table;
+  for (const Key& key : all_keys()) {
+    EXPECT_TRUE(names.insert(qualified_name(key)).second) << key.name;
+    if (table != key.table) {
+      EXPECT_TRUE(tables.insert(key.table).second) << key.table;
+    }
+    table = key.table;
+    EXPECT_FALSE(std::string(key.meaning).empty());
+  }
+}
+
+TEST(Digest, ChangesExactlyWithTheKeysThatChangeNumbers) {
+  const Settings least = settings_of(kLeast);
+  EXPECT_EQ(settings_digest(least).size(), 16U);
+  EXPECT_EQ(settings_digest(least).find_first_not_of("0123456789abcdef"), std::string::npos);
+  for (const Key& key : all_keys()) {
+    Settings changed = settings_of(kLeast);
+    const std::string name = qualified_name(key);
+    if (key.table == std::string(kSimulationTable)) changed.media_engine.simulation.is_given = true;
+    if (const auto* k = std::get_if<BoolKey>(&key.kind)) k->member.at(changed) = !k->member.get(changed);
+    if (const auto* k = std::get_if<IntegerKey>(&key.kind)) k->member.at(changed) += 1;
+    if (const auto* k = std::get_if<RealKey>(&key.kind)) k->member.at(changed) += 0.125;
+    if (const auto* k = std::get_if<TextKey>(&key.kind)) k->member.at(changed) += "x";
+    if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(changed).written += "x";
+    if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(changed).emplace_back("x");
+    if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(changed).text_model = true;
+    if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(changed, k->count - 1);
+    const bool changes_numbers = key.effect == KeyEffect::kNumbers || name == "distributed.world_size";
+    EXPECT_EQ(settings_digest(changed) != settings_digest(least), changes_numbers) << name;
+  }
+}
+
+TEST(Digest, LoggingSavingLoadingAndMachineAreFree) {
+  for (const auto& [table, line] : {std::pair{"training", "logging_steps = 3"},
+                                    {"training", "save_steps = 3"},
+                                    {"data", "ring_slots = 5"},
+                                    {"data", "dataloader_num_workers = 0"},
+                                    {"machine", "threads = 1"},
+                                    {"report", "html = false"}}) {
+    EXPECT_EQ(settings_digest(settings_of(least_with(table, line))), settings_digest(settings_of(kLeast))) << line;
+  }
+}
+
+TEST(Digest, RanksMayBeExchangedForAccumulation) {
+  Settings one = settings_of(least_with("training", "gradient_accumulation_steps = 4"));
+  const Settings two =
+      settings_of("distributed.world_size = 2\n" + least_with("training", "gradient_accumulation_steps = 2"));
+  EXPECT_EQ(settings_digest(one), settings_digest(two));
+  one.training.gradient_accumulation_steps = 3;
+  EXPECT_NE(settings_digest(one), settings_digest(two));
+}
+
+TEST(Digest, DoesNotDependOnWhereTheFileLies) {
+  const Settings here = read_settings_text(kLeast, "a.toml", "/here");
+  const Settings there = read_settings_text(kLeast, "b.toml", "/there");
+  EXPECT_EQ(settings_digest(here), settings_digest(there));
+}
+
+TEST(Reference, HasARowForEveryKeyWithItsDefault) {
+  const std::string text = settings_reference();
+  for (const Key& key : all_keys()) EXPECT_NE(text.find("| `" + std::string(key.name) + "` | "), std::string::npos);
+  EXPECT_NE(text.find("| `model_name_or_path` | required |"), std::string::npos);
+  EXPECT_NE(text.find("| `learning_rate` | `1e-05` | a number from 0.0 to 1000.0 |"), std::string::npos);
+  EXPECT_NE(text.find("### [media_engine.simulation]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bascule

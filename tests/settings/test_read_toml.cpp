@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/settings/keys.h"
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+// A file of this test alone, removed at its end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content)
+      : path_(std::filesystem::temp_directory_path() /
+              ("bascule_settings_" + std::to_string(::getpid()) + "_" +
+               ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".toml")) {
+    std::ofstream(path_, std::ios::binary) << content;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(ReadSettings, TheLeastFileGetsEveryDefault) {
+  const Settings s = settings_of(kLeast);
+  EXPECT_EQ(s.model.head, Head::kContrastive);
+  EXPECT_TRUE(s.model.freeze.text_pooler);
+  EXPECT_FALSE(s.model.freeze.text_model);
+  EXPECT_EQ(s.data.max_seq_length, 128);
+  EXPECT_EQ(s.training.seed, 42);
+  EXPECT_EQ(s.training.num_train_epochs, 5.0);
+  EXPECT_EQ(s.training.per_device_train_batch_size, 40);
+  EXPECT_EQ(s.training.learning_rate, 1e-5);
+  EXPECT_EQ(s.training.adam_epsilon, 1e-8);
+  EXPECT_EQ(s.training.save_steps, 500);
+  EXPECT_EQ(s.distributed.timeout_seconds, 60);
+  EXPECT_EQ(s.machine.threads, 0);
+  EXPECT_FALSE(s.media_engine.simulation.is_given);
+}
+
+TEST(ReadSettings, PhasesAreOnIfTheirFileIsGivenUnlessWritten) {
+  const Settings least = settings_of(kLeast);
+  EXPECT_TRUE(least.training.do_train);
+  EXPECT_FALSE(least.training.do_eval);
+  EXPECT_TRUE(settings_of(least_with("data", "validation_file = \"v.csv\"")).training.do_eval);
+  EXPECT_TRUE(settings_of(least_with("data", "test_file = \"v.csv\"")).training.do_predict);
+  const std::string off = least_with("data", "validation_file = \"v.csv\"") + "do_train = false\n";
+  EXPECT_FALSE(settings_of(off).training.do_train);
+}
+
+TEST(ReadSettings, RelativePathsAreTakenFromTheFilesFolder) {
+  const Settings s = settings_of(least_with("data", "validation_file = \"../v/./v.csv\"\ntest_file = \"/abs/t.csv\""));
+  EXPECT_EQ(s.model.model_name_or_path.written, "m");
+  EXPECT_EQ(s.model.model_name_or_path.resolved, "/place/m");
+  EXPECT_EQ(s.data.validation_file.resolved, "/v/v.csv");
+  EXPECT_EQ(s.data.test_file.resolved, "/abs/t.csv");
+  EXPECT_EQ(s.model.tokenizer_name.resolved, "/place/m");
+}
+
+TEST(ReadSettings, AFileNamesItselfAndItsFolderInEveryPath) {
+  const TemporaryFile file(kLeast);
+  const Settings s = read_settings(file.path());
+  const auto folder = std::filesystem::canonical(std::filesystem::path(file.path()).parent_path());
+  EXPECT_EQ(s.training.output_dir.resolved, (folder / "o").string());
+  EXPECT_EQ(where_written(s, "training.output_dir"), file.path() + ":6:14");
+  EXPECT_EQ(where_written(s, "training.seed"), file.path());
+}
+
+TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
+  EXPECT_EQ(refusal_of(least_with("training", "lerning_rate = 1e-5")),
+            "test.toml:6:1: unknown key \"lerning_rate\" in [training]; did you mean \"learning_rate\"?");
+  EXPECT_EQ(refusal_of(least_with("training", "per_device_train_batchsize = 4")),
+            "test.toml:6:1: unknown key \"per_device_train_batchsize\" in [training]; did you mean "
+            "\"per_device_train_batch_size\"?");
+  EXPECT_EQ(refusal_of(least_with("model", "learning_rate = 1e-5")),
+            "test.toml:2:1: unknown key \"learning_rate\" in [model]; it belongs into [training]");
+  EXPECT_EQ(refusal_of("seed = 1\n" + std::string(kLeast)),
+            "test.toml:1:1: unknown key \"seed\" outside a table; it belongs into [training]");
+  EXPECT_EQ(refusal_of(least_with("report", "qqqqqqqq = 1")),
+            "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile");
+}
+
+TEST(ReadSettings, AnUnknownTableNamesTheNearestRightOne) {
+  EXPECT_EQ(refusal_of(least_with("trainig", "seed = 1")),
+            "test.toml:7:2: unknown table [trainig]; did you mean [training]?");
+  EXPECT_NE(refusal_of(std::string(kLeast) + "[[report]]\nhtml = true\n").find("report is a list"), std::string::npos);
+  EXPECT_NE(refusal_of("model = 3\n").find("test.toml:1:9: model is an integer; write [model]"), std::string::npos);
+}
+
+TEST(ReadSettings, AWrongTypeSaysWhatWasFoundAndWhatIsAllowed) {
+  EXPECT_EQ(refusal_of(least_with("data", "ring_slots = \"3\"")),
+            "test.toml:4:14: data.ring_slots = \"3\" is a string; write an integer from 2 to 1024");
+  EXPECT_EQ(refusal_of(least_with("data", "ring_slots = 3.0")),
+            "test.toml:4:14: data.ring_slots = 3 is a float; write an integer from 2 to 1024");
+  EXPECT_EQ(refusal_of(least_with("training", "do_train = 1")),
+            "test.toml:6:12: training.do_train = 1 is an integer; write true or false");
+  EXPECT_EQ(refusal_of(least_with("model", "freeze = \"text_pooler\"")),
+            "test.toml:2:10: model.freeze = \"text_pooler\" is a string; write a list of any of \"vision_model\", "
+            "\"text_model\" or \"text_pooler\"");
+  EXPECT_EQ(refusal_of(least_with("model", "head = [1]")).find("test.toml:2:8: model.head is a list; write"), 0U);
+  EXPECT_EQ(refusal_of(least_with("training", "seed = 1979-05-27")).find("test.toml:6:8: training.seed is a date"), 0U);
+  EXPECT_EQ(refusal_of(least_with("model", "freeze = [1]")).find("test.toml:2:11: model.freeze: 1 is an integer"), 0U);
+}
+
+TEST(ReadSettings, AValueOutOfRangeSaysTheRange) {
+  EXPECT_EQ(refusal_of(least_with("data", "ring_slots = 1")),
+            "test.toml:4:14: data.ring_slots = 1 is out of range; write an integer from 2 to 1024");
+  EXPECT_EQ(refusal_of(least_with("training", "adam_beta1 = 1")),
+            "test.toml:6:14: training.adam_beta1 = 1 is out of range; write a number from 0.0 to below 1.0");
+  EXPECT_EQ(refusal_of(least_with("data", "mlm_probability = 0")),
+            "test.toml:4:19: data.mlm_probability = 0 is out of range; write a number above 0.0 to 1.0");
+  for (const char* value : {"nan", "inf", "-inf", "-1e-9"}) {
+    EXPECT_NE(refusal_of(least_with("training", std::string("learning_rate = ") + value)), "") << value;
+  }
+  EXPECT_NE(refusal_of(least_with("training", "seed = -1")), "");
+  EXPECT_NE(refusal_of(least_with("data", "image_column = \"\"")), "");
+}
+
+TEST(ReadSettings, AWordOutsideItsListNamesTheNearestAndAll) {
+  EXPECT_EQ(refusal_of(least_with("model", "head = \"contrastiv\"")),
+            "test.toml:2:8: model.head: \"contrastiv\" is not known; did you mean \"contrastive\"? allowed: "
+            "\"contrastive\", \"image_text_matching\" or \"masked_lm\"");
+  EXPECT_EQ(refusal_of(least_with("model", "freeze = [\"text_pooler\", \"vision\"]")).find("test.toml:2:26: "), 0U);
+}
+
+TEST(ReadSettings, AnIntegerIsAcceptedWhereANumberIsWanted) {
+  EXPECT_EQ(settings_of(least_with("training", "learning_rate = 1")).training.learning_rate, 1.0);
+}
+
+TEST(ReadSettings, RequiredKeysAreNamed) {
+  EXPECT_EQ(refusal_of("").find("test.toml: model.model_name_or_path is not given; write model_name_or_path = "), 0U);
+  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"\"").find("test.toml:2:22: model.model_name_or_path is not"),
+            0U);
+  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"m\"").find("test.toml: training.output_dir is not given"), 0U);
+}
+
+TEST(ReadSettings, BrokenTomlIsNamedByLineAndColumn) {
+  EXPECT_EQ(refusal_of("[model\n").find("test.toml:1:"), 0U);
+  EXPECT_EQ(refusal_of(least_with("training", "seed = 1\nseed = 2")).find("test.toml:7:"), 0U);
+  EXPECT_EQ(refusal_of("[model]\nhead = \"\xff\"\n").find("test.toml:2:"), 0U);
+  EXPECT_EQ(refusal_of(least_with("training", "seed = 99999999999999999999")).find("test.toml:6:"), 0U);
+  EXPECT_NE(refusal_of(std::string(100000, '[')), "");
+}
+
+TEST(ReadSettings, EveryPrefixOfAFileIsReadOrRefusedAsSettings) {
+  const std::string whole = print_settings(settings_of(kLeast));
+  for (std::size_t size = 0; size <= whole.size(); ++size) EXPECT_NE(refusal_of(whole.substr(0, size)), "wrong kind");
+}
+
+TEST(ReadSettings, AFileThatCannotBeReadIsASettingsError) {
+  for (const char* path : {"/nowhere/x.toml", "/tmp", "/dev/zero", ""}) {
+    try {
+      read_settings(path);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kSettings) << path;
+    }
+  }
+}
+
+TEST(ReadSettings, AMegabyteThatIsNoSettingsFileGivesAShortLine) {
+  EXPECT_LT(refusal_of(std::string(1000000, 'x') + " = 1\n").size(), 400U);
+  EXPECT_LT(refusal_of(least_with("model", "head = \"" + std::string(1000000, 'x') + "\"")).size(), 400U);
+}
+
+}  // namespace
+}  // namespace bascule

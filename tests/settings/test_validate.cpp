@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+TEST(Validate, APhaseThatIsOnNeedsItsFile) {
+  EXPECT_EQ(refusal_of(least_with("training", "do_eval = true")),
+            "test.toml:6:11: training.do_eval = true, but data.validation_file is not given; name the file or set "
+            "training.do_eval = false");
+  EXPECT_NE(refusal_of(least_with("training", "do_predict = true")).find("data.test_file"), std::string::npos);
+  const std::string no_file = "[model]\nmodel_name_or_path = \"m\"\n[training]\noutput_dir = \"o\"\n";
+  EXPECT_NE(refusal_of(no_file).find("nothing to do"), std::string::npos);
+  EXPECT_NE(refusal_of(no_file + "do_train = true\n").find("data.train_file is not given"), std::string::npos);
+  EXPECT_NE(refusal_of(least_with("training", "do_train = false")).find("nothing to do"), std::string::npos);
+}
+
+TEST(Validate, StepsOrEpochsDecideNotBoth) {
+  const Settings steps = settings_of(least_with("training", "max_steps = 7"));
+  EXPECT_EQ(steps.training.max_steps, 7);
+  EXPECT_EQ(steps.training.num_train_epochs, 0.0);
+  EXPECT_EQ(refusal_of(least_with("training", "max_steps = 7\nnum_train_epochs = 2")),
+            "test.toml:6:13: training.max_steps and training.num_train_epochs are both given; remove one");
+  EXPECT_EQ(refusal_of(least_with("training", "max_steps = 7\nnum_train_epochs = 0")), "");
+  EXPECT_NE(refusal_of(least_with("training", "num_train_epochs = 0")).find("are both 0"), std::string::npos);
+}
+
+TEST(Validate, WarmUpIsStepsOrRatioAndNeedsAScheduleThatHasOne) {
+  EXPECT_NE(refusal_of(least_with("training", "warmup_steps = 7\nwarmup_ratio = 0.1")).find("remove one"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of(least_with("training", "warmup_steps = 7\nlr_scheduler_type = \"constant\"")),
+            "test.toml:6:16: lr_scheduler_type = \"constant\" has no warm-up; use \"constant_with_warmup\"");
+  EXPECT_EQ(refusal_of(least_with("training", "warmup_steps = 7\nlr_scheduler_type = \"constant_with_warmup\"")), "");
+}
+
+TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
+  EXPECT_NE(refusal_of(least_with("data", "label_column = \"l\"")).find("image_text_matching"), std::string::npos);
+  EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"
+                       "training.output_dir = \"o\"\n[data]\ntrain_file = \"t\"\nlabel_column = \"l\"\n"),
+            "");
+  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("one column"), std::string::npos);
+}
+
+TEST(Validate, TheOutputFolderIsNotTheModelsFolder) {
+  EXPECT_NE(refusal_of("[model]\nmodel_name_or_path = \"a/m\"\n[data]\ntrain_file = \"t\"\n"
+                       "[training]\noutput_dir = \"a/../a/m/\"\n")
+                .find("would write over it"),
+            std::string::npos);
+}
+
+TEST(Validate, GatheredNegativesBelongToTheContrastiveHead) {
+  const std::string text = least_with("model", "head = \"masked_lm\"") + "gather_negatives = true\n";
+  EXPECT_NE(refusal_of(text).find("only the contrastive head"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bascule
