@@ -11,8 +11,11 @@
 //   * for kWeightGradient rows past R of both A and B must be zero.
 // Tiles, chunks and their order depend on the extents and R alone, never on threads.
 //
-//   auto gemm = Gemm::make(spec, isa, threads);          // before the seal
+//   auto cache = GemmCache::make(threads);               // before the seal; one a process, outlives its Gemms
+//   auto gemm = Gemm::make(spec, *cache);                // before the seal
+//   gemm_use_this_thread_alone();                        // once in every thread that runs tasks
 //   for task in [0, gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
+// Strides equal to the columns are the library's fast path; wider ones work, at up to a tenth less speed.
 #pragma once
 
 #include <cstddef>
@@ -41,19 +44,34 @@ struct GemmRun {
   bool accumulate;
 };
 
+// The library's primitives, shared by all Gemms that need the same ones, with argument blocks and scratch for each thread.
+class GemmCache {
+ public:
+  static std::unique_ptr<GemmCache> make(int threads);
+  virtual ~GemmCache() = default;
+
+ protected:
+  GemmCache() = default;
+};
+
 class Gemm {
  public:
   // Throws std::runtime_error (oneDNN's words) where the library has no implementation other than its reference one.
-  static std::unique_ptr<Gemm> make(const GemmSpec& spec, int threads);
+  // Not while another thread makes or runs a Gemm of the same cache. The cache must outlive the Gemm.
+  static std::unique_ptr<Gemm> make(const GemmSpec& spec, GemmCache& cache);
   virtual ~Gemm() = default;
 
   virtual std::int64_t tasks(std::int64_t rows) const noexcept = 0;
-  // thread: 0 .. threads-1; each has argument blocks of its own. Calls into the library, which allocates (264 bytes a call, freed at once).
+  // thread: 0 .. threads-1; each has argument blocks of its own. Calls into the library, which allocates and frees at once
+  // (7 blocks, 300 bytes a call; for weight gradients, wide strides and AVX2 also a packing buffer of some 100 KB).
   virtual void run(std::int64_t task, int thread, const GemmRun& run) const noexcept = 0;
 
  protected:
   Gemm() = default;
 };
+
+// Tells the library, which splits its work over OpenMP threads, to use none but the calling thread.
+void gemm_use_this_thread_alone() noexcept;
 
 // Caps oneDNN to the ISA ("avx2" / "avx512"). Must come before the first make(); false if it came too late.
 bool gemm_limit_isa(bool avx512);
