@@ -15,36 +15,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/span.h"
 #include "src/base/status.h"
+#include "src/data/merge.h"
 #include "src/data/vocabulary.h"
 
 namespace bascule {
-
-// The working memory of one thread for encode_into, laid over memory of the caller (any alignment; it must outlive
-// this).
-class TokenizerScratch {
- public:
-  // What encode_into needs so that any text of at most this many bytes goes through.
-  static std::size_t bytes(std::size_t longest_text_bytes) noexcept;
-
-  explicit TokenizerScratch(Span<std::byte> memory) noexcept;
-
-  // The longest piece (word, run of digits or of signs) that can be merged in this memory, in bytes.
-  std::size_t longest_piece_bytes() const noexcept { return longest_piece_bytes_; }
-
- private:
-  friend class Tokenizer;
-  std::size_t longest_piece_bytes_ = 0;
-  std::uint64_t* queue_ = nullptr;      // 3 a byte: (rank of a pair) << 32 | place of its left symbol
-  std::int32_t* symbol_ = nullptr;      // the remaining arrays: 1 a byte. Token id of the symbol that begins here
-  std::int32_t* previous_ = nullptr;    // place of the symbol before, -1 at the front
-  std::int32_t* next_ = nullptr;        // place of the symbol after, -1 at the end
-  std::uint32_t* pair_rank_ = nullptr;  // rank of the pair (this symbol, the next one), kNoMerge if they do not merge
-  std::int32_t* merged_symbol_ = nullptr;  // what that pair becomes
-};
 
 class Tokenizer {
  public:
@@ -75,11 +54,11 @@ class Tokenizer {
   Span<const std::int32_t> special_ids() const noexcept { return vocabulary_.special_ids; }
 
  private:
-  struct Output;
+  class Output;
   explicit Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
-  Status encode_segment(std::string_view text, std::size_t begin, std::size_t end, Output* output,
+  Status encode_text(std::string_view text, Output& output, TokenizerScratch& scratch) const noexcept;
+  Status encode_between(std::string_view text, std::size_t begin, std::size_t end, Output& output,
                         TokenizerScratch& scratch) const noexcept;
-  Status encode_piece(std::string_view piece, Output* output, TokenizerScratch& scratch) const noexcept;
 
   Vocabulary vocabulary_;
 };

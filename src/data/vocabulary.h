@@ -64,7 +64,7 @@ struct AddedToken {
   std::int32_t id = -1;
   bool takes_space_before = false;  // Hugging Face: lstrip
   bool takes_space_after = false;   // rstrip
-  bool special = true;
+  bool special = true;              // counts among Vocabulary::special_ids
 };
 
 struct Vocabulary {
@@ -72,16 +72,15 @@ struct Vocabulary {
   std::int32_t unknown_byte_token = -1;
   MergeTable merges;
   WordTable words;
-  std::vector<AddedToken> added;   // the longest first
-  bool first_byte_of_added[256];   // where a search for added tokens has to look closer
-  bool adds_prefix_space = false;  // a space goes before each stretch of text that does not begin with one
+  std::vector<AddedToken> added;  // the longest first
+  bool first_byte_of_added[256];  // where a search for added tokens has to look closer
 
   std::int32_t size = 0;  // one more than the greatest id
   std::int32_t bos_id = -1, eos_id = -1, pad_id = -1, mask_id = -1, unk_id = -1;
   std::vector<std::int32_t> special_ids;  // ascending
 };
 
-// See Tokenizer::load.
+// See Tokenizer::load. Throws Error (kData).
 Vocabulary load_vocabulary(const std::string& folder);
 
 }  // namespace bascule

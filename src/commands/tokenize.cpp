@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/tokenize.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/data/tokenizer.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+constexpr const char* kInputName = "standard input";
+
+TokenPadding padding_of(const TokenizeArguments& arguments) {
+  if (!arguments.padding) return TokenPadding::kNone;
+  const std::string& value = *arguments.padding;
+  if (value == "longest") return TokenPadding::kLongest;
+  if (value.empty()) return arguments.max_length > 0 ? TokenPadding::kMaxLength : TokenPadding::kLongest;
+  if (value != "max_length") {
+    throw Error{ErrorKind::kSettings, "--padding", "\"" + value + "\" is no padding", "use longest or max_length"};
+  }
+  if (arguments.max_length == 0) {
+    throw Error{ErrorKind::kSettings, "--padding", "max_length without a length", "give --max-length as well"};
+  }
+  return TokenPadding::kMaxLength;
+}
+
+std::vector<std::int32_t> encode_row(const Json& text, std::size_t row, const Tokenizer& tokenizer,
+                                     std::int64_t max_length) {
+  const std::string where = std::string(kInputName) + ": text " + std::to_string(row);
+  if (!text.is_string()) throw Error{ErrorKind::kData, where, json_text(text) + " is not a string"};
+  try {
+    return tokenizer.encode(text.get_ref<const std::string&>(), max_length);
+  } catch (const Error& error) {
+    throw Error{error.kind(), where, error.problem(), error.what_to_do()};
+  }
+}
+
+void write_ids(const std::vector<std::int32_t>& ids, std::ostream& output) {
+  output << '[';
+  for (std::size_t i = 0; i < ids.size(); ++i) output << (i == 0 ? "" : ", ") << ids[i];
+  output << ']';
+}
+
+}  // namespace
+
+void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output) {
+  if (arguments.max_length < 0 || arguments.max_length == 1) {
+    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(arguments.max_length) + " leaves no room",
+                "<s> and </s> are always there: use 2 or more"};
+  }
+  const TokenPadding padding = padding_of(arguments);
+  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  const std::string text{std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
+  const Json texts = parse_json(text, kInputName);
+  if (!texts.is_array()) throw Error{ErrorKind::kData, kInputName, "not an array", "write a JSON array of strings"};
+  std::vector<std::vector<std::int32_t>> rows;
+  std::size_t width = padding == TokenPadding::kMaxLength ? static_cast<std::size_t>(arguments.max_length) : 0;
+  for (const Json& value : texts) {
+    rows.push_back(encode_row(value, rows.size(), tokenizer, arguments.max_length));
+    if (padding == TokenPadding::kLongest) width = std::max(width, rows.back().size());
+  }
+  output << '[';
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].size() < width) rows[i].resize(width, tokenizer.pad_id());
+    output << (i == 0 ? "" : ",\n ");
+    write_ids(rows[i], output);
+  }
+  output << "]\n";
+}
+
+int tokenize_command(const TokenizeArguments& arguments) {
+  tokenize_streams(arguments, std::cin, std::cout);
+  std::cout.flush();
+  if (!std::cout) throw Error{ErrorKind::kDisk, "standard output", "writing failed"};
+  return 0;
+}
+
+}  // namespace bascule

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// UTF-8, as the Unicode standard has it: no surrogates, no overlong forms, nothing above U+10FFFF.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace bascule {
+
+// The place of the first byte that begins no character, or text.size() if all is UTF-8.
+std::size_t first_invalid_utf8(std::string_view text) noexcept;
+
+struct Utf8Character {
+  std::uint32_t code_point;
+  std::uint32_t bytes;  // 1 .. 4
+};
+
+// The character that begins at `place`. text is UTF-8 and place the start of a character in it.
+inline Utf8Character utf8_character(std::string_view text, std::size_t place) noexcept {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[place + i]));
+  };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xE0) return {(lead & 0x1F) << 6 | (byte(1) & 0x3F), 2};
+  if (lead < 0xF0) return {(lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
+  return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
+}
+
+}  // namespace bascule
