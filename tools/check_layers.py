@@ -50,7 +50,7 @@ THIRD_PARTY = [
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
     (r"omp\.h", ["src/runtime/threads.cpp"]),
-    (r"xxhash\.h", ["src/settings/"]),
+    (r"xxhash\.h", ["src/settings/", "src/data/"]),
     (r"hwloc", ["src/runtime/", "src/distributed/"]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"zip\.h", ["src/checkpoint/"]),

@@ -22,7 +22,7 @@ def sources():
                              cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     for path in sorted(set(listing)):
         is_code = pathlib.Path(path).suffix in (".h", ".cpp", ".c", ".py", ".sh") or re.fullmatch(r"tools/[a-z_]+", path)
-        if is_code and not path.startswith("tests/data/") and (ROOT / path).is_file():
+        if is_code and (ROOT / path).is_file():
             yield path
 
 
