@@ -9,13 +9,14 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/status.h"
 
 namespace bascule {
 
-// A path of at most 4095 bytes in a fixed buffer. Appending more makes it invalid() for good; using it then gives
-// ENAMETOOLONG.
+// A path of at most 4095 bytes in a fixed buffer. If more is appended it stays unusable: every call with it then fails
+// with ENAMETOOLONG.
 class PathBuffer {
  public:
   PathBuffer() noexcept { text_[0] = '\0'; }
@@ -33,6 +34,23 @@ class PathBuffer {
   static constexpr std::size_t kCapacity = 4096;
   char text_[kCapacity];
   std::size_t length_ = 0;
+  bool too_long_ = false;
+};
+
+// A file being written. Closed without syncing if it goes out of scope before sync_and_close().
+class OutputFile {
+ public:
+  OutputFile() noexcept = default;
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  Status create(const char* path) noexcept;  // empties an existing file
+  int descriptor() const noexcept { return descriptor_; }
+  Status sync_and_close() noexcept;
+
+ private:
+  int descriptor_ = -1;
 };
 
 // All: kDiskFailed with errno in detail[0] on failure.
@@ -49,16 +67,24 @@ Status publish_file(const char* folder, std::string_view name) noexcept;
 // Syncs folder/NAME.tmp and renames it to folder/NAME. If that exists already the two change places in one instant and
 // the old one is removed.
 Status publish_folder(const char* parent, std::string_view name) noexcept;
+// Calls `visit` with the name of every entry but . and .., in no order. It stops at the first status that is not ok.
+Status visit_entries(const char* folder, Status (*visit)(void* context, const char* name) noexcept,
+                     void* context) noexcept;
 // Removes a file or a folder with all it holds (links are removed, not followed). Absent: ok.
 Status remove_tree(const char* path) noexcept;
 // Like remove_tree, but for a folder that must not be taken for whole in between: renamed to NAME.deleting first.
 Status remove_folder(const char* parent, std::string_view name) noexcept;
 
+// Whether a name is one that only a killed program leaves: ".tmp-*", "checkpoint-*.tmp", "checkpoint-*.deleting".
+bool is_leftover(std::string_view name) noexcept;
+
 // --- Before the seal ---
 
 // Throws Error{kDisk} for a status that is not ok: "where: what: No space left on device".
 void throw_if_failed(const Status& status, const std::string& where, const std::string& what);
-// Removes ".tmp-*" files and "checkpoint-*.tmp", "checkpoint-*.deleting" folders directly under `folder`.
+// Names of what lies directly in the folder, sorted. An absent folder is empty.
+std::vector<std::string> folder_entries(const std::string& folder);
+// Removes the leftovers directly under `folder`.
 void remove_leftovers(const std::string& folder);
 // Creates the folder and its parents, each synced.
 void make_folders(const std::string& path);

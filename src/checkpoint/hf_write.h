@@ -20,9 +20,9 @@ Json config_to_write(const Json& source, const std::string& model_class);
 constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
 
 struct HfFolderContents {
-  std::string config_json;  // the text of config.json
-  std::vector<std::string>
-      source_folders;                  // tokenizer and preprocessor files: the first folder that has a file gives it
+  std::string config_json;             // the text of config.json
+  std::string tokenizer_folder;        // its tokenizer files are copied; empty: none
+  std::string preprocessor_folder;     // its preprocessor files are copied; empty: none
   std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
   std::int64_t max_shard_bytes = kMaxShardBytes;
 };
@@ -41,8 +41,7 @@ class HfFolderPlan {
 
   // Into a folder that exists, each file at its final name and synced; for folders that are published as a whole.
   Status write_into(const char* folder, WriteProgress progress = {}) const noexcept;
-  // Into a folder in use: each file beside, then renamed; weights before config.json. Then removes weights of ours that
-  // this plan does not write (shards of another run), so that the folder has one set.
+  // Into a folder in use: each file beside, then renamed; weights first, config.json last.
   Status write_durably_into(const char* folder, WriteProgress progress = {}) const noexcept;
 
  private:
@@ -55,6 +54,7 @@ class HfFolderPlan {
     SafetensorsWritePlan plan;
   };
 
+  // Writes the file `index` of files() at `path` and syncs it.
   Status write_file(std::size_t index, const char* path, WriteProgress progress) const noexcept;
 
   std::string config_json_;

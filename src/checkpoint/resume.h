@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/span.h"
@@ -80,8 +81,8 @@ class CheckpointWriter {
 
  private:
   Status write_files(const CheckpointMoment& moment, PathBuffer& path, WriteProgress progress) noexcept;
-  Status write_state(const CheckpointMoment& moment, PathBuffer& path) noexcept;
-  Status remove_old() noexcept;
+  Status write_state(const CheckpointMoment& moment, const char* path) noexcept;
+  Status remove_old(std::int64_t newest) noexcept;
 
   std::string output_dir_;
   std::int64_t save_total_limit_;

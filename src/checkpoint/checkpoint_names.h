@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names within an output folder that writing and finding checkpoints share.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace bascule {
+
+constexpr std::string_view kCheckpointPrefix = "checkpoint-";
+constexpr const char* kTrainingStateFile = "training_state.safetensors";
+constexpr const char* kStateFile = "bascule_state.json";
+constexpr std::int64_t kStateFormat = 1;
+
+// The step N of a name "checkpoint-N"; nothing for any other name. noexcept, allocates nothing.
+inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexcept {
+  if (name.substr(0, kCheckpointPrefix.size()) != kCheckpointPrefix) return std::nullopt;
+  const std::string_view digits = name.substr(kCheckpointPrefix.size());
+  std::int64_t step = 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool sound = failure == std::errc() && end == digits.data() + digits.size() && step >= 0;
+  return sound ? std::optional<std::int64_t>(step) : std::nullopt;
+}
+
+}  // namespace bascule

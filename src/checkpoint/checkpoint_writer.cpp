@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/resume.h"
+#include "src/json/json.h"
+#include "src/json/json_stream.h"
+
+namespace bascule {
+namespace {
+
+// Upper bounds of one element of bascule_state.json in characters: three 64-bit integers; a short name and a double.
+constexpr std::int64_t kReplacementChars = 72;
+constexpr std::int64_t kNumberChars = 128;
+constexpr std::int64_t kSpareChars = 1024;
+
+PathBuffer checkpoint_name(std::int64_t step) noexcept {
+  PathBuffer name(kCheckpointPrefix);
+  name.append(step);
+  return name;
+}
+
+// The steps of the checkpoints in a folder.
+struct StepRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t count = 0;
+};
+
+Status find_steps(const char* folder, StepRange* steps) noexcept {
+  const auto visit = [](void* context, const char* name) noexcept {
+    auto* range = static_cast<StepRange*>(context);
+    if (const std::optional<std::int64_t> step = checkpoint_step(name)) {
+      range->first = range->count == 0 ? *step : std::min(range->first, *step);
+      range->last = std::max(range->last, *step);
+      ++range->count;
+    }
+    return ok_status();
+  };
+  return visit_entries(folder, visit, steps);
+}
+
+// "settings" and the sizes of the files whose sizes are known before the seal.
+std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& model,
+                        const SafetensorsWritePlan& optimizer) {
+  Json settings = Json::object();
+  for (const SettingValue& setting : contents.settings) settings[setting.key] = setting.value;
+  std::string text = "\"settings_digest\": " + json_text(Json(contents.settings_digest)) +
+                     ",\n \"settings\": " + json_text(settings) + ",\n \"files\": {";
+  for (const PlannedFile& file : model.files()) {
+    text += json_text(Json(file.name)) + ": " + std::to_string(file.bytes) + ", ";
+  }
+  return text + "\"" + kTrainingStateFile + "\": " + std::to_string(optimizer.file_bytes());
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(CheckpointContents contents)
+    : output_dir_(contents.output_dir),
+      save_total_limit_(contents.save_total_limit),
+      model_(std::move(contents.model)),
+      optimizer_(std::move(contents.optimizer)),
+      text_files_(contents.text_files),
+      fixed_state_(fixed_state(contents, model_, optimizer_)) {
+  std::int64_t chars = static_cast<std::int64_t>(fixed_state_.size()) + kSpareChars +
+                       contents.max_replacements * kReplacementChars + contents.max_numbers * kNumberChars;
+  for (const std::string& name : text_files_) chars += static_cast<std::int64_t>(name.size()) + kNumberChars;
+  state_.resize(static_cast<std::size_t>(chars));
+}
+
+std::int64_t CheckpointWriter::checkpoint_bytes() const {
+  std::int64_t bytes = optimizer_.file_bytes() + static_cast<std::int64_t>(state_.size());
+  for (const PlannedFile& file : model_.files()) bytes += file.bytes;
+  return bytes;
+}
+
+Status CheckpointWriter::save(const CheckpointMoment& moment, WriteProgress progress) noexcept {
+  const PathBuffer name = checkpoint_name(moment.global_step);
+  PathBuffer path(output_dir_);
+  path.append("/").append(name.text()).append(".tmp");
+  const std::size_t folder_length = path.length();
+  failed_path_ = path;
+  Status status = remove_tree(path.c_str());
+  if (status.ok()) status = make_folder(path.c_str());
+  if (status.ok()) status = write_files(moment, path, progress);
+  if (status.ok()) status = publish_folder(output_dir_.c_str(), name.text());
+  if (!status.ok()) {
+    path.cut(folder_length);
+    const Status removed = remove_tree(path.c_str());  // the next start tries again if this fails too
+    static_cast<void>(removed);
+    return status;
+  }
+  return remove_old(moment.global_step);
+}
+
+Status CheckpointWriter::write_files(const CheckpointMoment& moment, PathBuffer& path,
+                                     WriteProgress progress) noexcept {
+  BASCULE_CHECK(moment.texts.size() == text_files_.size());
+  BASCULE_TRY(model_.write_into(path.c_str(), progress));
+  path.append("/");
+  const std::size_t start = path.length();
+  failed_path_ = path.append(kTrainingStateFile);
+  BASCULE_TRY(optimizer_.write(path.c_str(), progress));
+  for (std::size_t i = 0; i < text_files_.size(); ++i) {
+    path.cut(start);
+    failed_path_ = path.append(text_files_[i]);
+    BASCULE_TRY(write_synced(path.c_str(), moment.texts[i]));
+  }
+  path.cut(start);
+  failed_path_ = path.append(kStateFile);
+  return write_state(moment, path.c_str());
+}
+
+Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char* path) noexcept {
+  JsonStream out(Span<char>(state_.data(), state_.size()));
+  out.begin_object().line_break();
+  out.key("format").integer(kStateFormat);
+  out.key("global_step").integer(moment.global_step);
+  out.key("samples_seen").integer(moment.samples_seen);
+  out.key("epoch").number(moment.epoch);
+  out.key("numbers").begin_object();
+  for (const NamedNumber& number : moment.numbers) out.key(number.name).number(number.value);
+  out.end_object().key("replacements").begin_array();
+  for (const Replacement& one : moment.replacements) {
+    out.begin_array().integer(one.epoch).integer(one.position).integer(one.row).end_array();
+  }
+  out.end_array();
+  out.raw(fixed_state_);
+  for (std::size_t i = 0; i < text_files_.size(); ++i) {
+    out.key(text_files_[i]).integer(static_cast<std::int64_t>(moment.texts[i].size()));
+  }
+  out.end_object().line_break().end_object().line_break();
+  if (out.overflowed()) return Status{StatusCode::kDiskFailed, {EOVERFLOW, 0}};
+  return write_synced(path, out.text());
+}
+
+// Checkpoints of later steps belong to a run that was given up; of the others the newest save_total_limit_ stay.
+Status CheckpointWriter::remove_old(std::int64_t newest) noexcept {
+  for (;;) {
+    StepRange steps;
+    BASCULE_TRY(find_steps(output_dir_.c_str(), &steps));
+    const bool abandoned = steps.last > newest;
+    if (!abandoned && (save_total_limit_ <= 0 || steps.count <= save_total_limit_)) return ok_status();
+    const PathBuffer name = checkpoint_name(abandoned ? steps.last : steps.first);
+    failed_path_ = PathBuffer(output_dir_).append("/").append(name.text());
+    BASCULE_TRY(remove_folder(output_dir_.c_str(), name.text()));
+  }
+}
+
+}  // namespace bascule

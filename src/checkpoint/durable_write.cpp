@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/durable_write.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kMaxTreeDepth = 16;  // folders of ours are two deep; a chain of foreign ones must not exhaust the stack
+
+Status disk_failed() noexcept { return Status{StatusCode::kDiskFailed, {errno, 0}}; }
+
+PathBuffer join(const char* folder, std::string_view name, std::string_view prefix = "",
+                std::string_view suffix = "") noexcept {
+  PathBuffer path(folder);
+  path.append("/").append(prefix).append(name).append(suffix);
+  return path;
+}
+
+Status rename_path(const PathBuffer& from, const PathBuffer& to) noexcept {
+  return ::rename(from.c_str(), to.c_str()) == 0 ? ok_status() : disk_failed();
+}
+
+// One pass over the names in an open folder.
+template <typename Visit>
+Status visit_open_folder(int folder, Visit visit) noexcept {
+  alignas(dirent64) char block[4096];
+  if (::lseek(folder, 0, SEEK_SET) < 0) return disk_failed();
+  for (;;) {
+    const ssize_t bytes = ::getdents64(folder, block, sizeof block);
+    if (bytes < 0) return disk_failed();
+    if (bytes == 0) return ok_status();
+    for (ssize_t at = 0; at < bytes;) {
+      const char* entry = block + at;
+      unsigned short entry_bytes = 0;
+      std::memcpy(&entry_bytes, entry + offsetof(dirent64, d_reclen), sizeof entry_bytes);
+      at += entry_bytes;
+      const char* name = entry + offsetof(dirent64, d_name);
+      if (std::strcmp(name, ".") != 0 && std::strcmp(name, "..") != 0) BASCULE_TRY(visit(name));
+    }
+  }
+}
+
+Status remove_entry(int parent, const char* name, int depth) noexcept;
+
+// A pass may miss names that move while others go, so it is repeated until none is left.
+Status empty_folder(int folder, int depth) noexcept {
+  if (depth > kMaxTreeDepth) return Status{StatusCode::kDiskFailed, {ELOOP, 0}};
+  for (bool removed_any = true; removed_any;) {
+    removed_any = false;
+    BASCULE_TRY(visit_open_folder(folder, [&](const char* name) noexcept {
+      removed_any = true;
+      return remove_entry(folder, name, depth);
+    }));
+  }
+  return ok_status();
+}
+
+Status remove_entry(int parent, const char* name, int depth) noexcept {
+  if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
+  if (errno != EISDIR && errno != EPERM) return disk_failed();
+  const int folder = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return disk_failed();
+  const Status emptied = empty_folder(folder, depth + 1);
+  ::close(folder);
+  BASCULE_TRY(emptied);
+  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 ? ok_status() : disk_failed();
+}
+
+bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+}  // namespace
+
+bool is_leftover(std::string_view name) noexcept {
+  return begins_with(name, ".tmp-") ||
+         (begins_with(name, "checkpoint-") && (ends_with(name, ".tmp") || ends_with(name, ".deleting")));
+}
+
+PathBuffer& PathBuffer::append(std::string_view text) noexcept {
+  if (text.size() >= kCapacity - length_) {
+    // One component of 4095 characters: a path that the system refuses, instead of a wrong one that it takes.
+    too_long_ = true;
+    std::memset(text_, 'x', kCapacity - 1);
+    length_ = kCapacity - 1;
+  } else if (!text.empty()) {
+    std::memcpy(text_ + length_, text.data(), text.size());
+    length_ += text.size();
+  }
+  text_[length_] = '\0';
+  return *this;
+}
+
+PathBuffer& PathBuffer::append(std::int64_t number) noexcept {
+  char digits[24];
+  const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  return append(std::string_view(digits, static_cast<std::size_t>(end - digits)));
+}
+
+void PathBuffer::cut(std::size_t length) noexcept {
+  if (too_long_ || length > length_) return;
+  length_ = length;
+  text_[length_] = '\0';
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status OutputFile::create(const char* path) noexcept {
+  descriptor_ = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return descriptor_ >= 0 ? ok_status() : disk_failed();
+}
+
+Status OutputFile::sync_and_close() noexcept {
+  if (::fsync(descriptor_) != 0) return disk_failed();
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  return ::close(descriptor) == 0 ? ok_status() : disk_failed();
+}
+
+Status make_folder(const char* path) noexcept {
+  return ::mkdir(path, 0777) == 0 || errno == EEXIST ? ok_status() : disk_failed();
+}
+
+Status sync_folder(const char* path) noexcept {
+  const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return disk_failed();
+  const Status status = ::fsync(folder) == 0 ? ok_status() : disk_failed();
+  ::close(folder);
+  return status;
+}
+
+Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept {
+  const auto* from = static_cast<const unsigned char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, from, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return disk_failed();
+    from += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+  return ok_status();
+}
+
+Status write_synced(const char* path, std::string_view content) noexcept {
+  OutputFile file;
+  BASCULE_TRY(file.create(path));
+  BASCULE_TRY(write_all(file.descriptor(), content.data(), content.size()));
+  return file.sync_and_close();
+}
+
+Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept {
+  const PathBuffer temporary = join(folder, name, ".tmp-");
+  const Status written = write_synced(temporary.c_str(), content);
+  if (!written.ok()) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  return publish_file(folder, name);
+}
+
+Status publish_file(const char* folder, std::string_view name) noexcept {
+  BASCULE_TRY(rename_path(join(folder, name, ".tmp-"), join(folder, name)));
+  return sync_folder(folder);
+}
+
+Status publish_folder(const char* parent, std::string_view name) noexcept {
+  const PathBuffer temporary = join(parent, name, "", ".tmp");
+  const PathBuffer published = join(parent, name);
+  BASCULE_TRY(sync_folder(temporary.c_str()));
+  if (::rename(temporary.c_str(), published.c_str()) == 0) return sync_folder(parent);
+  if (errno != ENOTEMPTY && errno != EEXIST) return disk_failed();
+  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, published.c_str(), RENAME_EXCHANGE) != 0) {
+    // A file system that cannot exchange: the old one steps aside first.
+    if (errno != EINVAL && errno != ENOSYS) return disk_failed();
+    BASCULE_TRY(remove_tree(join(parent, name, "", ".deleting").c_str()));
+    BASCULE_TRY(rename_path(published, join(parent, name, "", ".deleting")));
+    BASCULE_TRY(rename_path(temporary, published));
+  }
+  BASCULE_TRY(sync_folder(parent));
+  BASCULE_TRY(remove_tree(join(parent, name, "", ".deleting").c_str()));
+  return remove_tree(temporary.c_str());
+}
+
+Status visit_entries(const char* folder, Status (*visit)(void* context, const char* name) noexcept,
+                     void* context) noexcept {
+  const int descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return disk_failed();
+  const Status status = visit_open_folder(descriptor, [&](const char* name) noexcept { return visit(context, name); });
+  ::close(descriptor);
+  return status;
+}
+
+Status remove_tree(const char* path) noexcept { return remove_entry(AT_FDCWD, path, 0); }
+
+Status remove_folder(const char* parent, std::string_view name) noexcept {
+  const PathBuffer leaving = join(parent, name, "", ".deleting");
+  BASCULE_TRY(remove_tree(leaving.c_str()));
+  BASCULE_TRY(rename_path(join(parent, name), leaving));
+  BASCULE_TRY(sync_folder(parent));
+  return remove_tree(leaving.c_str());
+}
+
+void throw_if_failed(const Status& status, const std::string& where, const std::string& what) {
+  if (status.ok()) return;
+  const bool reading = status.code == StatusCode::kReadFailed;
+  const int code = static_cast<int>(status.detail[reading ? 1 : 0]);
+  throw Error{reading ? ErrorKind::kData : ErrorKind::kDisk, where, what + ": " + std::strerror(code),
+              code == ENOSPC ? "make room on the disk and run the same command again" : ""};
+}
+
+std::vector<std::string> folder_entries(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder, failure);
+  if (failure == std::errc::no_such_file_or_directory) return names;
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (failure) throw Error{ErrorKind::kDisk, folder, "cannot be listed: " + failure.message(), ""};
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_leftovers(const std::string& folder) {
+  for (const std::string& name : folder_entries(folder)) {
+    if (!is_leftover(name)) continue;
+    const std::string path = folder + "/" + name;
+    throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+  }
+}
+
+void make_folders(const std::string& path) {
+  std::filesystem::path reached;
+  for (const std::filesystem::path& part : std::filesystem::path(path)) {
+    const std::filesystem::path parent = reached.empty() ? std::filesystem::path(".") : reached;
+    reached /= part;
+    std::error_code failure;
+    if (part.empty() || std::filesystem::is_directory(reached, failure)) continue;
+    throw_if_failed(make_folder(reached.c_str()), reached.string(), "the folder cannot be made");
+    if (!std::filesystem::is_directory(reached, failure)) {
+      throw Error{ErrorKind::kDisk, reached.string(), "is not a folder", ""};
+    }
+    throw_if_failed(sync_folder(parent.c_str()), parent.string(), "cannot be synced");
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/hf_folder.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/torch_pickle.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+bool file_exists(const std::string& path) {
+  std::error_code failure;
+  return std::filesystem::exists(path, failure);
+}
+
+// What `git clone` without Git LFS leaves in place of the weights.
+void refuse_lfs_pointer(const InputFile& file) {
+  constexpr std::string_view kStart = "version https://git-lfs";
+  char start[kStart.size()];
+  if (file.size() < static_cast<std::int64_t>(sizeof start)) return;
+  file.read(start, 0, sizeof start);
+  if (std::string_view(start, sizeof start) == kStart) {
+    throw Error{ErrorKind::kData, file.path(), "is a Git LFS pointer, not the weights", "fetch them: git lfs pull"};
+  }
+}
+
+std::vector<StoredTensor> read_weights(const InputFile& file, std::size_t file_index, bool is_safetensors) {
+  refuse_lfs_pointer(file);
+  return is_safetensors ? read_safetensors_header(file, file_index).tensors : read_torch_archive(file, file_index);
+}
+
+TensorSource open_one(const std::string& path, bool is_safetensors) {
+  std::vector<InputFile> files;
+  files.emplace_back(path);
+  std::vector<StoredTensor> tensors = read_weights(files.front(), 0, is_safetensors);
+  return TensorSource(std::move(files), std::move(tensors));
+}
+
+// name of tensor -> name of shard
+std::map<std::string, std::string> read_weight_map(const std::string& index_path) {
+  const Json index = read_json_file(index_path);
+  std::map<std::string, std::string> shard_of;
+  for (const auto& [name, shard] : get_object(index, "weight_map", index_path).items()) {
+    const std::string file = shard.is_string() ? shard.get<std::string>() : "";
+    if (file.empty() || file == ".." || file.find('/') != std::string::npos) {
+      throw Error{ErrorKind::kData, index_path, "\"" + name + "\" is in " + json_text(shard),
+                  "it must be the name of a file in the same folder"};
+    }
+    shard_of.emplace(name, file);
+  }
+  return shard_of;
+}
+
+TensorSource open_shards(const std::string& folder, const std::string& index_name, bool is_safetensors) {
+  const std::string index_path = folder + "/" + index_name;
+  const std::map<std::string, std::string> shard_of = read_weight_map(index_path);
+  std::set<std::string> shards;
+  for (const auto& entry : shard_of) shards.insert(entry.second);
+  std::vector<InputFile> files;
+  std::vector<StoredTensor> tensors;
+  for (const std::string& shard : shards) {
+    const std::string path = folder + "/" + shard;
+    if (!file_exists(path)) throw Error{ErrorKind::kData, path, "is missing, but " + index_name + " names it", ""};
+    files.emplace_back(path);
+    for (StoredTensor& tensor : read_weights(files.back(), files.size() - 1, is_safetensors)) {
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  TensorSource source(std::move(files), std::move(tensors));
+  for (const auto& [name, shard] : shard_of) {
+    const StoredTensor* tensor = source.find(name);
+    if (tensor == nullptr || source.path_of(*tensor) != folder + "/" + shard) {
+      throw Error{ErrorKind::kData, folder + "/" + shard,
+                  "lacks tensor \"" + name + "\", which " + index_name + " says it holds",
+                  "the index and the shards are not of one set"};
+    }
+  }
+  return source;
+}
+
+// Buffers that Transformers before 4.31 saved; they hold 0, 1, 2, ... or zeros.
+bool is_old_buffer(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  return last == "position_ids" || last == "token_type_ids";
+}
+
+bool is_float(DType type) {
+  return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16 || type == DType::kFloat64;
+}
+
+void check_tensor(const TensorSource& source, const StoredTensor& stored, const WantedTensor& wanted) {
+  const auto bad = [&](const std::string& what) {
+    return Error{ErrorKind::kData, source.path_of(stored), "tensor \"" + stored.name + "\" " + what,
+                 "config.json and the weights must belong together"};
+  };
+  if (stored.shape != wanted.shape) {
+    throw bad("has shape " + shape_text(stored.shape) + ", but the model needs " + shape_text(wanted.shape));
+  }
+  if (!is_float(stored.dtype)) throw bad("holds integers, but the model needs floating point");
+}
+
+void throw_missing(const std::vector<std::string>& names, const TensorSource& source) {
+  const std::string more = names.size() == 1 ? "" : " and " + std::to_string(names.size() - 1) + " more";
+  const std::string where = source.tensors().empty() ? "weights" : source.path_of(source.tensors().front());
+  throw Error{ErrorKind::kData, where, "tensor \"" + names.front() + "\"" + more + " is missing",
+              "config.json and the weights must belong together"};
+}
+
+}  // namespace
+
+TensorSource open_hf_weights(const std::string& folder) {
+  const auto has = [&](const char* name) { return file_exists(folder + "/" + name); };
+  if (has("model.safetensors")) return open_one(folder + "/model.safetensors", true);
+  if (has("model.safetensors.index.json")) return open_shards(folder, "model.safetensors.index.json", true);
+  if (has("pytorch_model.bin")) return open_one(folder + "/pytorch_model.bin", false);
+  if (has("pytorch_model.bin.index.json")) return open_shards(folder, "pytorch_model.bin.index.json", false);
+  throw Error{ErrorKind::kData, folder,
+              "holds no weights: no model.safetensors, no pytorch_model.bin, no index of shards",
+              "name a Hugging Face folder, or train with from_scratch = true"};
+}
+
+const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, std::string_view prefix) {
+  if (const StoredTensor* tensor = source.find(name)) return tensor;
+  if (prefix.empty()) return nullptr;
+  if (name.compare(0, prefix.size(), prefix) == 0) return source.find(std::string_view(name).substr(prefix.size()));
+  return source.find(std::string(prefix) + name);
+}
+
+LoadReport load_tensors(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix) {
+  LoadReport report;
+  std::vector<const StoredTensor*> found;
+  std::vector<std::string> required_missing;
+  std::set<const StoredTensor*> used;
+  for (const WantedTensor& tensor : wanted) {
+    const StoredTensor* stored = find_tensor(source, tensor.name, prefix);
+    found.push_back(stored);
+    if (stored != nullptr) {
+      check_tensor(source, *stored, tensor);
+      used.insert(stored);
+    } else {
+      (tensor.required ? required_missing : report.missing).push_back(tensor.name);
+    }
+  }
+  if (!required_missing.empty()) throw_missing(required_missing, source);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (found[i] == nullptr) continue;
+    ++report.loaded;
+    if (wanted[i].destination == nullptr) continue;
+    const std::int64_t rest = element_count(wanted[i].shape) - wanted[i].first;
+    const std::int64_t count = wanted[i].count < 0 ? rest : wanted[i].count;
+    source.read_float32(wanted[i].destination, *found[i], wanted[i].first, count);
+  }
+  for (const StoredTensor& tensor : source.tensors()) {
+    if (used.count(&tensor) == 0 && !is_old_buffer(tensor.name)) report.unused.push_back(tensor.name);
+  }
+  return report;
+}
+
+}  // namespace bascule

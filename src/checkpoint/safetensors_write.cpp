@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;  // progress is told after each
+
+const char* dtype_name(DType type) {
+  switch (type) {
+    case DType::kFloat32: return "F32";
+    case DType::kBFloat16: return "BF16";
+    case DType::kFloat16: return "F16";
+    case DType::kFloat64: return "F64";
+    case DType::kInt64: return "I64";
+    case DType::kInt32: return "I32";
+    case DType::kInt16: return "I16";
+    case DType::kInt8: return "I8";
+    case DType::kUInt8: return "U8";
+    case DType::kBool: return "BOOL";
+  }
+  return "";
+}
+
+std::int64_t tensor_bytes(const TensorToWrite& tensor) {
+  return element_count(tensor.shape) * static_cast<std::int64_t>(element_bytes(tensor.dtype));
+}
+
+std::string header_with_length(const std::vector<TensorToWrite>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  std::string json = "{";
+  if (!metadata.empty()) json += "\"__metadata__\":" + json_text(Json(metadata));
+  std::int64_t offset = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const std::int64_t end = offset + tensor_bytes(tensor);
+    json += json.size() == 1 ? "" : ",";
+    json += json_text(Json(tensor.name)) + ":{\"dtype\":\"" + dtype_name(tensor.dtype) +
+            "\",\"shape\":" + json_text(Json(tensor.shape)) + ",\"data_offsets\":[" + std::to_string(offset) + "," +
+            std::to_string(end) + "]}";
+    offset = end;
+  }
+  json += "}";
+  json.resize(align_up<std::size_t>(json.size(), 8), ' ');
+  std::string header;
+  for (int shift = 0; shift < 64; shift += 8) {
+    header += static_cast<char>(static_cast<unsigned char>(std::uint64_t{json.size()} >> shift));
+  }
+  return header + json;
+}
+
+Status write_chunks(int descriptor, const void* data, std::int64_t bytes, WriteProgress progress) noexcept {
+  const auto* from = static_cast<const unsigned char*>(data);
+  for (std::int64_t done = 0; done < bytes;) {
+    const std::int64_t part = std::min(bytes - done, kChunkBytes);
+    BASCULE_TRY(write_all(descriptor, from + done, static_cast<std::size_t>(part)));
+    if (progress.tell != nullptr) progress.tell(progress.context, part);
+    done += part;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
+                                           const std::map<std::string, std::string>& metadata)
+    : tensors_(std::move(tensors)) {
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
+    return std::forward_as_tuple(element_bytes(b.dtype), a.name) <
+           std::forward_as_tuple(element_bytes(a.dtype), b.name);
+  });
+  header_ = header_with_length(tensors_, metadata);
+  file_bytes_ = static_cast<std::int64_t>(header_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorToWrite& tensor = tensors_[i];
+    BASCULE_CHECK(i == 0 || tensor.name != tensors_[i - 1].name);
+    const bool copied = tensor.data == nullptr && tensor.source != nullptr;
+    if (copied) {
+      BASCULE_CHECK(tensor.dtype == DType::kFloat32 && tensor.stored->shape == tensor.shape);
+      copy_buffer_.resize(static_cast<std::size_t>(kChunkBytes) / sizeof(float));
+    }
+    BASCULE_CHECK(copied || tensor.data != nullptr || element_count(tensor.shape) == 0);
+    file_bytes_ += tensor_bytes(tensor);
+  }
+}
+
+Status SafetensorsWritePlan::write_tensor(int descriptor, const TensorToWrite& tensor,
+                                          WriteProgress progress) const noexcept {
+  if (tensor.data != nullptr || tensor.source == nullptr) {
+    return write_chunks(descriptor, tensor.data, tensor_bytes(tensor), progress);
+  }
+  const auto block = static_cast<std::int64_t>(copy_buffer_.size());
+  const std::int64_t count = element_count(tensor.shape);
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t part = std::min(block, count - first);
+    BASCULE_TRY(tensor.source->try_read_float32(copy_buffer_.data(), *tensor.stored, first, part));
+    BASCULE_TRY(write_chunks(descriptor, copy_buffer_.data(), part * std::int64_t{sizeof(float)}, progress));
+  }
+  return ok_status();
+}
+
+Status SafetensorsWritePlan::write(const char* path, WriteProgress progress) const noexcept {
+  OutputFile file;
+  BASCULE_TRY(file.create(path));
+  BASCULE_TRY(write_all(file.descriptor(), header_.data(), header_.size()));
+  for (const TensorToWrite& tensor : tensors_) BASCULE_TRY(write_tensor(file.descriptor(), tensor, progress));
+  return file.sync_and_close();
+}
+
+}  // namespace bascule

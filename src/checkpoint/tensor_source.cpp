@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/tensor_source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+// Elements are converted through a block of this many bytes on the stack.
+constexpr std::int64_t kBlockBytes = 32768;
+
+std::string read_problem(const Status& status) {
+  const int code = static_cast<int>(status.detail[1]);
+  return code == 0 ? "the file is cut short" : std::string("cannot be read: ") + std::strerror(code);
+}
+
+// Where element `index` of the flattened tensor lies, in elements from element 0.
+std::int64_t strided_position(const StoredTensor& tensor, std::int64_t index) noexcept {
+  std::int64_t position = 0;
+  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+    position += index % tensor.shape[d] * tensor.strides[d];
+    index /= tensor.shape[d];
+  }
+  return position;
+}
+
+// How many elements from `index` on lie one after another, at most `count`.
+std::int64_t contiguous_run(const StoredTensor& tensor, std::int64_t index, std::int64_t count) noexcept {
+  if (tensor.strides.empty()) return count;
+  if (tensor.strides.back() != 1) return 1;
+  return std::min(count, tensor.shape.back() - index % tensor.shape.back());
+}
+
+std::int64_t byte_position(const StoredTensor& tensor, std::int64_t index) noexcept {
+  const std::int64_t element = tensor.strides.empty() ? index : strided_position(tensor, index);
+  return tensor.offset + element * static_cast<std::int64_t>(element_bytes(tensor.dtype));
+}
+
+Status read_run(float* destination, const InputFile& file, DType type, std::int64_t offset,
+                std::int64_t count) noexcept {
+  const auto width = static_cast<std::int64_t>(element_bytes(type));
+  if (type == DType::kFloat32) return file.try_read(destination, offset, static_cast<std::size_t>(count * width));
+  alignas(8) unsigned char block[kBlockBytes];
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t part = std::min(count - done, kBlockBytes / width);
+    BASCULE_TRY(file.try_read(block, offset + done * width, static_cast<std::size_t>(part * width)));
+    convert_to_float32(destination + done, block, type, part);
+    done += part;
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::int64_t element_count(const std::vector<std::int64_t>& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(errno), ""};
+  }
+  struct stat about {};
+  if (::fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode)) {
+    ::close(descriptor_);
+    throw Error{ErrorKind::kData, path_, "is not a file", ""};
+  }
+  size_ = about.st_size;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Status InputFile::try_read(void* destination, std::int64_t offset, std::size_t bytes) const noexcept {
+  auto* to = static_cast<unsigned char*>(destination);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, to, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Status{StatusCode::kReadFailed, {-1, got < 0 ? errno : 0}};
+    to += got;
+    offset += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return ok_status();
+}
+
+void InputFile::read(void* destination, std::int64_t offset, std::size_t bytes) const {
+  const Status status = try_read(destination, offset, bytes);
+  if (!status.ok()) throw Error{ErrorKind::kData, path_, read_problem(status), ""};
+}
+
+TensorSource::TensorSource(std::vector<InputFile> files, std::vector<StoredTensor> tensors)
+    : files_(std::move(files)), tensors_(std::move(tensors)) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto [place, is_new] = index_.emplace(tensors_[i].name, i);
+    if (is_new) continue;
+    const std::string& other = path_of(tensors_[place->second]);
+    throw Error{ErrorKind::kData, path_of(tensors_[i]),
+                "tensor \"" + tensors_[i].name + "\" is given twice, also by " + other, "remove one of the files"};
+  }
+}
+
+const StoredTensor* TensorSource::find(std::string_view name) const {
+  const auto place = index_.find(name);
+  return place == index_.end() ? nullptr : &tensors_[place->second];
+}
+
+Status TensorSource::try_read_float32(float* destination, const StoredTensor& tensor, std::int64_t first,
+                                      std::int64_t count) const noexcept {
+  const std::int64_t last = first + count;
+  for (std::int64_t index = first; index < last;) {
+    const std::int64_t run = contiguous_run(tensor, index, last - index);
+    BASCULE_TRY(
+        read_run(destination + (index - first), files_[tensor.file], tensor.dtype, byte_position(tensor, index), run));
+    index += run;
+  }
+  return ok_status();
+}
+
+void TensorSource::read_float32(float* destination, const StoredTensor& tensor, std::int64_t first,
+                                std::int64_t count) const {
+  BASCULE_CHECK(first >= 0 && count >= 0 && count <= element_count(tensor.shape) - first);
+  const Status status = try_read_float32(destination, tensor, first, count);
+  if (!status.ok()) throw Error{ErrorKind::kData, path_of(tensor) + ": " + tensor.name, read_problem(status), ""};
+}
+
+void TensorSource::read_bytes(void* destination, const StoredTensor& tensor) const {
+  const auto width = static_cast<std::int64_t>(element_bytes(tensor.dtype));
+  const std::int64_t count = element_count(tensor.shape);
+  for (std::int64_t index = 0; index < count;) {
+    const std::int64_t run = contiguous_run(tensor, index, count - index);
+    files_[tensor.file].read(static_cast<unsigned char*>(destination) + index * width, byte_position(tensor, index),
+                             static_cast<std::size_t>(run * width));
+    index += run;
+  }
+}
+
+}  // namespace bascule
