@@ -4,6 +4,7 @@
 BUILD := build
 WERROR := false
 PREFIX := /usr/local
+SECONDS := 20
 PROGRAM := $(BUILD)/bascule
 
 .DEFAULT_GOAL := help
@@ -33,9 +34,9 @@ sanitize: setup ## Run the tests under address, undefined-behaviour and thread s
 	@tools/install_packages check
 	tools/check address thread
 
-fuzz: setup ## Feed random bytes to the readers of files, a few seconds each
+fuzz: setup ## Feed random bytes to whatever reads files, SECONDS (20) each
 	@tools/install_packages check
-	tools/check fuzz
+	tools/fuzz $(SECONDS)
 
 demo: build ## Train a small model on 1,583 pictures, evaluate, search; then open report.html
 	tools/demo $(PROGRAM)
