@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind it: oneDNN.
+// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind it:
+// oneDNN.
 //
-// A Gemm is one product of a model, made before the seal for one set of extents and run after it for any number of rows R up to its bound.
+// A Gemm is one product of a model, made before the seal for one set of extents and run after it for any number of rows
+// R up to its bound.
 //   kForward         C (R, n) = A (R, k) B (n, k)^T + bias       y = x W^T + b
 //   kInputGradient   C (R, n) (+)= A (R, k) B (k, n)             dx = dy W
-//   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x; R is contracted, in chunks of a fixed height summed in order
-// All are row-major float32; strides are leading dimensions. Tiles are at most 256 rows high; R is rounded up to a multiple of 16, so
-//   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite numbers;
+//   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x; R is contracted, in chunks of a fixed
+//   height summed in order
+// All are row-major float32; strides are leading dimensions. Tiles are at most 256 rows high; R is rounded up to a
+// multiple of 16, so
+//   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite
+//   numbers;
 //     rows of C past R are overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
 // Tiles, chunks and their order depend on the extents and R alone, never on threads.
@@ -31,7 +36,7 @@ struct GemmSpec {
   std::int64_t max_rows;  // bound of R
   std::int64_t n, k;      // as above
   std::int64_t lda, ldb, ldc;
-  bool bias;              // kForward only
+  bool bias;                           // kForward only
   bool may_overwrite, may_accumulate;  // which of accumulate = false / true will be asked for
 };
 
@@ -44,7 +49,8 @@ struct GemmRun {
   bool accumulate;
 };
 
-// The library's primitives, shared by all Gemms that need the same ones, with argument blocks and scratch for each thread.
+// The library's primitives, shared by all Gemms that need the same ones, with argument blocks and scratch for each
+// thread.
 class GemmCache {
  public:
   static std::unique_ptr<GemmCache> make(int threads);
@@ -62,8 +68,9 @@ class Gemm {
   virtual ~Gemm() = default;
 
   virtual std::int64_t tasks(std::int64_t rows) const noexcept = 0;
-  // thread: 0 .. threads-1; each has argument blocks of its own. Calls into the library, which allocates and frees at once
-  // (7 blocks, 300 bytes a call; for weight gradients, wide strides and AVX2 also a packing buffer of some 100 KB).
+  // thread: 0 .. threads-1; each has argument blocks of its own. Calls into the library, which allocates and frees at
+  // once (7 blocks, 300 bytes a call; for weight gradients, wide strides and AVX2 also a packing buffer of some 100
+  // KB).
   virtual void run(std::int64_t task, int thread, const GemmRun& run) const noexcept = 0;
 
  protected:

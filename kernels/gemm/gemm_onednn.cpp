@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstddef>
+#include <stdexcept>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/primitives.h"
+#include "kernels/gemm/tiles.h"
+
+namespace bascule {
+namespace {
+
+using ByUnits = std::array<const Product*, kGemmMaxUnits + 1>;
+
+// Forward and input gradient: a task is a tile of rows over the full width of C.
+class RowGemm final : public Gemm {
+ public:
+  RowGemm(const GemmSpec& spec, OnednnCache& cache) : spec_(spec), cache_(cache) {
+    const std::int64_t max_units = gemm_units(spec.max_rows);
+    for (std::int64_t units = 1; units <= max_units; ++units) {
+      // Heights of a row count are two at most: those of the first and of the last tile.
+      add(row_tile(units, 0).units, cache);
+      add(row_tile(units, row_tile_count(units) - 1).units, cache);
+    }
+  }
+
+  std::int64_t tasks(std::int64_t rows) const noexcept override { return row_tile_count(gemm_units(rows)); }
+
+  void run(std::int64_t task, int thread, const GemmRun& run) const noexcept override {
+    const RowTile tile = row_tile(gemm_units(run.rows), task);
+    const std::int64_t row = tile.first * kGemmUnit;
+    const ByUnits& products = run.accumulate ? accumulate_ : overwrite_;
+    products[static_cast<std::size_t>(tile.units)]->run(thread, cache_.stream(thread), run.c + row * spec_.ldc,
+                                                        run.a + row * spec_.lda, run.b, run.bias);
+  }
+
+ private:
+  void add(std::int64_t units, OnednnCache& cache) {
+    const bool transposed = spec_.kind == GemmKind::kForward;  // B is stored (n, k)
+    ProductKey key{units * kGemmUnit,          spec_.n,   spec_.k,    spec_.lda, 1, transposed ? 1 : spec_.ldb,
+                   transposed ? spec_.ldb : 1, spec_.ldc, spec_.bias, false};
+    const auto index = static_cast<std::size_t>(units);
+    if (spec_.may_overwrite && overwrite_[index] == nullptr) overwrite_[index] = cache.product(key);
+    key.accumulate = true;
+    if (spec_.may_accumulate && accumulate_[index] == nullptr) accumulate_[index] = cache.product(key);
+  }
+
+  GemmSpec spec_;
+  const OnednnCache& cache_;
+  ByUnits overwrite_{};
+  ByUnits accumulate_{};
+};
+
+// Weight gradient: a task is a tile of C, over all chunks of rows in order.
+class WeightGemm final : public Gemm {
+ public:
+  WeightGemm(const GemmSpec& spec, OnednnCache& cache)
+      : spec_(spec), cache_(cache), grid_(weight_grid(spec.n, spec.k)) {
+    const std::int64_t max_units = gemm_units(spec.max_rows);
+    for (std::int64_t units = 1; units <= kGemmMaxUnits && units <= max_units; units *= 2) {
+      for (int last_row = 0; last_row < 2; ++last_row) {
+        for (int last_column = 0; last_column < 2; ++last_column) add(units, last_row, last_column, max_units, cache);
+      }
+    }
+  }
+
+  std::int64_t tasks(std::int64_t) const noexcept override { return grid_.rows * grid_.columns; }
+
+  void run(std::int64_t task, int thread, const GemmRun& run) const noexcept override {
+    const std::int64_t tile_row = task / grid_.columns;
+    const std::int64_t tile_column = task % grid_.columns;
+    const TileProducts& tile = products_[tile_row == grid_.rows - 1][tile_column == grid_.columns - 1];
+    const std::int64_t i = tile_row * grid_.height;
+    const std::int64_t j = tile_column * grid_.width;
+    const std::int64_t units = gemm_units(run.rows);
+    bool accumulate = run.accumulate;
+    for (std::int64_t first = 0; first < units;) {
+      const std::int64_t chunk = chunk_units(units - first);
+      const std::int64_t row = first * kGemmUnit;
+      const ByUnits& products = accumulate ? tile.accumulate : tile.overwrite;
+      products[static_cast<std::size_t>(chunk)]->run(thread, cache_.stream(thread), run.c + i * spec_.ldc + j,
+                                                     run.a + row * spec_.lda + i, run.b + row * spec_.ldb + j, nullptr);
+      accumulate = true;
+      first += chunk;
+    }
+  }
+
+ private:
+  struct TileProducts {
+    ByUnits overwrite{};
+    ByUnits accumulate{};
+  };
+
+  void add(std::int64_t units, int last_row, int last_column, std::int64_t max_units, OnednnCache& cache) {
+    const std::int64_t height = last_row != 0 ? spec_.n - (grid_.rows - 1) * grid_.height : grid_.height;
+    const std::int64_t width = last_column != 0 ? spec_.k - (grid_.columns - 1) * grid_.width : grid_.width;
+    if (height > spec_.n || width > spec_.k) return;  // no tile but the last one
+    TileProducts& tile = products_[last_row][last_column];
+    ProductKey key{height, width, units * kGemmUnit, 1, spec_.lda, spec_.ldb, 1, spec_.ldc, false, false};
+    const auto index = static_cast<std::size_t>(units);
+    if (spec_.may_overwrite) tile.overwrite[index] = cache.product(key);
+    key.accumulate = true;
+    const bool follows_another = max_units > units;
+    if (spec_.may_accumulate || follows_another) tile.accumulate[index] = cache.product(key);
+  }
+
+  GemmSpec spec_;
+  const OnednnCache& cache_;
+  WeightGrid grid_;
+  TileProducts products_[2][2];  // [in the last row of tiles][in the last column of tiles]
+};
+
+void require_valid(const GemmSpec& spec) {
+  const bool weight = spec.kind == GemmKind::kWeightGradient;
+  const bool extents = spec.max_rows >= 1 && spec.n >= 1 && spec.k >= 1;
+  const std::int64_t a_columns = weight ? spec.n : spec.k;
+  const std::int64_t b_columns = spec.kind == GemmKind::kInputGradient ? spec.n : spec.k;
+  const std::int64_t c_columns = weight ? spec.k : spec.n;
+  const bool strides = spec.lda >= a_columns && spec.ldb >= b_columns && spec.ldc >= c_columns;
+  const bool bias = !spec.bias || spec.kind == GemmKind::kForward;
+  if (!extents || !strides || !bias || !(spec.may_overwrite || spec.may_accumulate)) {
+    throw std::runtime_error("gemm: extents below 1, a stride below its columns, a bias outside kForward, or no use");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Gemm> Gemm::make(const GemmSpec& spec, GemmCache& cache) {
+  require_valid(spec);
+  auto& primitives = static_cast<OnednnCache&>(cache);  // GemmCache::make is its only maker
+  if (spec.kind == GemmKind::kWeightGradient) return std::make_unique<WeightGemm>(spec, primitives);
+  return std::make_unique<RowGemm>(spec, primitives);
+}
+
+}  // namespace bascule

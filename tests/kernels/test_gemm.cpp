@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// BASCULE_GEMM_ISA=avx2 caps the library before the first test: meson runs this executable once each way.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
+#include "tests/kernels/gemm_eigen.h"
+#include "tests/support/error_bound.h"
+#include "tests/support/guarded_buffer.h"
+#include "tests/support/seeded.h"
+
+namespace bascule::test {
+namespace {
+
+class CapIsa : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    const char* const isa = std::getenv("BASCULE_GEMM_ISA");
+    if (isa != nullptr) {
+      ASSERT_TRUE(gemm_limit_isa(std::string(isa) == "avx512"));
+    }
+    gemm_use_this_thread_alone();
+  }
+};
+[[maybe_unused]] ::testing::Environment* const kCapIsa = ::testing::AddGlobalTestEnvironment(new CapIsa);
+
+constexpr GemmKind kKinds[] = {GemmKind::kForward, GemmKind::kInputGradient, GemmKind::kWeightGradient};
+
+struct Case {
+  GemmKind kind;
+  std::int64_t rows, n, k;
+  std::int64_t slack = 0;  // stride minus columns, of all three matrices
+  bool bias = false;
+  bool accumulate = false;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  constexpr const char* kNames[] = {"forward", "input gradient", "weight gradient"};
+  return out << kNames[static_cast<int>(c.kind)] << " R=" << c.rows << " n=" << c.n << " k=" << c.k
+             << " slack=" << c.slack << (c.bias ? " bias" : "") << (c.accumulate ? " accumulate" : "");
+}
+
+// The matrices of a case, each ending at an unreadable page. Rows past R hold what the contract allows.
+struct Operands {
+  std::int64_t padded, a_columns, b_rows, b_columns, c_rows, c_columns;
+  GemmSpec spec;
+  GuardedBuffer<float> a, b, c, bias;
+
+  Operands(const Case& test, Seeded& random)
+      : padded(gemm_units(test.rows) * kGemmUnit),
+        a_columns(test.kind == GemmKind::kWeightGradient ? test.n : test.k),
+        b_rows(test.kind == GemmKind::kWeightGradient ? padded
+               : test.kind == GemmKind::kForward      ? test.n
+                                                      : test.k),
+        b_columns(test.kind == GemmKind::kInputGradient ? test.n : test.k),
+        c_rows(test.kind == GemmKind::kWeightGradient ? test.n : padded),
+        c_columns(test.kind == GemmKind::kWeightGradient ? test.k : test.n),
+        spec{test.kind,
+             test.rows,
+             test.n,
+             test.k,
+             a_columns + test.slack,
+             b_columns + test.slack,
+             c_columns + test.slack,
+             test.bias,
+             !test.accumulate,
+             test.accumulate},
+        a(extent(padded, spec.lda, a_columns)),
+        b(extent(b_rows, spec.ldb, b_columns)),
+        c(extent(c_rows, spec.ldc, c_columns)),
+        bias(static_cast<std::size_t>(test.n)) {
+    for (GuardedBuffer<float>* matrix : {&a, &b, &c, &bias}) random.fill_normal(matrix->data(), matrix->size());
+    if (test.kind != GemmKind::kWeightGradient) return;
+    zero_rows_from(a, test.rows, spec.lda);
+    zero_rows_from(b, test.rows, spec.ldb);
+  }
+
+  GemmRun run(const Case& test) {
+    return {c.data(), a.data(), b.data(), test.bias ? bias.data() : nullptr, test.rows, test.accumulate};
+  }
+
+ private:
+  static std::size_t extent(std::int64_t rows, std::int64_t stride, std::int64_t columns) {
+    return static_cast<std::size_t>((rows - 1) * stride + columns);
+  }
+  static void zero_rows_from(GuardedBuffer<float>& matrix, std::int64_t row, std::int64_t stride) {
+    for (auto i = static_cast<std::size_t>(row * stride); i < matrix.size(); ++i) matrix[i] = 0.0f;
+  }
+};
+
+void run_all(const Gemm& gemm, const GemmRun& run) {
+  for (std::int64_t task = 0; task < gemm.tasks(run.rows); ++task) gemm.run(task, 0, run);
+}
+
+// Result within the bound, columns between the matrix and its stride untouched.
+void expect_right(const Case& test, GemmCache& cache, Seeded& random) {
+  SCOPED_TRACE(::testing::Message() << test);
+  Operands o(test, random);
+  const std::vector<float> before(o.c.begin(), o.c.end());
+  const std::int64_t valid = test.kind == GemmKind::kWeightGradient ? test.n : test.rows;
+  const MatrixF64 held = rows_of(before.data(), valid, o.c_columns, o.spec.ldc);
+  const GemmRun run = o.run(test);
+  run_all(*Gemm::make(o.spec, cache), run);
+
+  const GemmTruth truth = eigen_gemm(o.spec, run, held);
+  const MatrixF64 error = (rows_of(o.c.data(), valid, o.c_columns, o.spec.ldc) - truth.value).cwiseAbs();
+  EXPECT_TRUE((error.array() <= truth.bound.array()).all()) << "worst " << error.maxCoeff();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool in_matrix = static_cast<std::int64_t>(i) % o.spec.ldc < o.c_columns;
+    if (!in_matrix && o.c[i] != before[i]) FAIL() << "wrote between the rows, element " << i;
+  }
+}
+
+TEST(GemmTiles, RowTilesCoverEveryRowOnceInOrder) {
+  for (std::int64_t units = 1; units <= 2000; ++units) {
+    std::int64_t next = 0;
+    for (std::int64_t i = 0; i < row_tile_count(units); ++i) {
+      const RowTile tile = row_tile(units, i);
+      ASSERT_EQ(tile.first, next);
+      ASSERT_TRUE(tile.units >= 1 && tile.units <= kGemmMaxUnits);
+      next += tile.units;
+    }
+    ASSERT_EQ(next, units);
+  }
+}
+
+TEST(GemmTiles, ChunksCoverEveryRowOnce) {
+  for (std::int64_t units = 1; units <= 600; ++units) {
+    std::int64_t left = units;
+    while (left > 0) {
+      ASSERT_TRUE(chunk_units(left) >= 1 && chunk_units(left) <= left);
+      left -= chunk_units(left);
+    }
+    ASSERT_EQ(left, 0);
+  }
+}
+
+TEST(GemmTiles, WeightGridCoversTheMatrixWithoutEmptyTiles) {
+  for (std::int64_t n = 1; n <= 3100; n += n < 40 ? 1 : 37) {
+    for (std::int64_t k = 1; k <= 4100; k += k < 40 ? 1 : 41) {
+      const WeightGrid grid = weight_grid(n, k);
+      ASSERT_TRUE((grid.rows - 1) * grid.height < n && grid.rows * grid.height >= n) << n << " " << k;
+      ASSERT_TRUE((grid.columns - 1) * grid.width < k && grid.columns * grid.width >= k) << n << " " << k;
+    }
+  }
+}
+
+TEST(Gemm, EveryKindIsWithinTheBoundForAllOddExtents) {
+  Seeded random;
+  const auto cache = GemmCache::make(1);
+  for (const GemmKind kind : kKinds) {
+    for (const std::int64_t n : {1, 2, 6, 20, 24, 72, 130}) {
+      for (const std::int64_t k : {1, 6, 17, 20, 72, 130}) {
+        const std::int64_t rows = random.integer(1, 70);
+        expect_right({kind, rows, n, k, 0, kind == GemmKind::kForward, false}, *cache, random);
+        expect_right({kind, rows, n, k, random.integer(1, 19), false, kind != GemmKind::kForward}, *cache, random);
+      }
+    }
+  }
+}
+
+TEST(Gemm, ModelSizedExtentsAreWithinTheBound) {
+  Seeded random;
+  const auto cache = GemmCache::make(1);
+  for (const GemmKind kind : kKinds) {
+    expect_right({kind, 325, 768, 770, 0, kind == GemmKind::kForward, false}, *cache, random);
+    expect_right({kind, 300, 770, 768, 0, false, true}, *cache, random);
+    expect_right({kind, 130, 1540, 128, 0, false, false}, *cache, random);
+    expect_right({kind, 40, 130, 1540, 0, kind == GemmKind::kForward, false}, *cache, random);
+    expect_right({kind, 600, 192, 256, 64, kind == GemmKind::kForward, false}, *cache, random);
+  }
+}
+
+// One Gemm for all row counts up to its bound, as a tape uses it.
+TEST(Gemm, EveryRowCountUpToTheBoundRunsOnTheSameGemm) {
+  Seeded random;
+  const auto cache = GemmCache::make(1);
+  for (const GemmKind kind : kKinds) {
+    const Case largest{kind, 600, 20, 24};
+    Operands o(largest, random);
+    const auto gemm = Gemm::make(o.spec, *cache);
+    for (std::int64_t rows = 600; rows >= 1; rows -= rows > 40 ? 7 : 1) {
+      const Case test{kind, rows, 20, 24};
+      Operands p(test, random);
+      const GemmRun run = p.run(test);
+      run_all(*gemm, run);
+      const std::int64_t valid = kind == GemmKind::kWeightGradient ? test.n : rows;
+      const GemmTruth truth = eigen_gemm(o.spec, run, MatrixF64());
+      const MatrixF64 error = (rows_of(p.c.data(), valid, p.c_columns, p.spec.ldc) - truth.value).cwiseAbs();
+      ASSERT_TRUE((error.array() <= truth.bound.array()).all()) << test;
+    }
+  }
+}
+
+std::vector<float> run_on_threads(const Case& test, int threads) {
+  Seeded random(7);
+  const auto cache = GemmCache::make(threads);
+  Operands o(test, random);
+  const auto gemm = Gemm::make(o.spec, *cache);
+  const GemmRun run = o.run(test);
+  std::atomic<std::int64_t> next{0};
+  const auto work = [&](int thread) {
+    gemm_use_this_thread_alone();
+    for (std::int64_t task = next++; task < gemm->tasks(run.rows); task = next++) gemm->run(task, thread, run);
+  };
+  std::vector<std::thread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  work(0);
+  for (std::thread& other : others) other.join();
+  return std::vector<float>(o.c.begin(), o.c.end());
+}
+
+TEST(Gemm, ThreadCountDoesNotChangeABit) {
+  for (const GemmKind kind : kKinds) {
+    for (const auto& [rows, n, k] : {std::array<std::int64_t, 3>{1088, 128, 128}, {2608, 64, 64}, {77, 768, 770}}) {
+      const Case test{kind, rows, n, k, 0, kind == GemmKind::kForward, kind == GemmKind::kWeightGradient};
+      const std::vector<float> alone = run_on_threads(test, 1);
+      for (const int threads : {2, 3, 4}) {
+        EXPECT_EQ(first_different_bit(alone, run_on_threads(test, threads)), -1) << test << " threads=" << threads;
+      }
+    }
+  }
+}
+
+TEST(Gemm, RowsPastTheLastDoNotReachTheValidOnes) {
+  for (const GemmKind kind : {GemmKind::kForward, GemmKind::kInputGradient}) {
+    const Case test{kind, 37, 24, 72};
+    const auto cache = GemmCache::make(1);
+    Seeded first(3);
+    Seeded second(3);
+    Operands o(test, first);
+    Operands p(test, second);
+    for (auto i = static_cast<std::size_t>(37 * p.spec.lda); i < p.a.size(); ++i) p.a[i] = 1e30f;
+    run_all(*Gemm::make(o.spec, *cache), o.run(test));
+    run_all(*Gemm::make(p.spec, *cache), p.run(test));
+    const auto valid = static_cast<std::size_t>(37 * o.spec.ldc);
+    EXPECT_EQ(first_different_bit(o.c.span().first(valid), p.c.span().first(valid)), -1) << test;
+  }
+}
+
+TEST(Gemm, SpecsThatContradictThemselvesAreRefused) {
+  const auto cache = GemmCache::make(1);
+  const GemmSpec good{GemmKind::kForward, 16, 8, 8, 8, 8, 8, true, true, false};
+  EXPECT_NO_THROW(Gemm::make(good, *cache));
+  GemmSpec narrow = good;
+  narrow.lda = 7;
+  EXPECT_THROW(Gemm::make(narrow, *cache), std::runtime_error);
+  GemmSpec bias = good;
+  bias.kind = GemmKind::kInputGradient;
+  EXPECT_THROW(Gemm::make(bias, *cache), std::runtime_error);
+  GemmSpec unused = good;
+  unused.may_overwrite = false;
+  EXPECT_THROW(Gemm::make(unused, *cache), std::runtime_error);
+}
+
+TEST(Gemm, TheIsaCannotBeCappedAfterTheFirstPrimitive) {
+  const auto cache = GemmCache::make(1);
+  EXPECT_NE(Gemm::make({GemmKind::kForward, 16, 8, 8, 8, 8, 8, false, true, false}, *cache), nullptr);
+  EXPECT_FALSE(gemm_limit_isa(false));
+}
+
+}  // namespace
+}  // namespace bascule::test
