@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen lanes of one type: what every vector kernel is written on. One source, compiled once per ISA, gives the same
+// bits on all of them: the number of lanes is fixed, every reduction ends in one tree, and a product is fused with a
+// sum only by fma().
+//
+//   f32x16   load store load_partial store_partial set + - * / fma fnma max min sqrt round abs copy_sign less equal
+//   select u32x16   bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and what Philox needs f64x16
+//   sums in float64: set_f64 to_f64 + fma
+//
+//   f32x16 sum = set(0.0f);
+//   for_lanes(cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+//     sum = sum + load(x + c, lanes);          // absent lanes of the last step: 0, the identity of +
+//   });
+//   return horizontal_sum(sum);
+//
+// Only units of the ISA libraries (simd/) include this: everything lies in an unnamed namespace, so that no function
+// compiled with wide instructions can be the copy that the linker keeps for everyone. fma(a, b, c) = a b + c, fnma(a,
+// b, c) = c - a b, rounded once. max and min return the second argument where either is NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX512F__)
+#include "kernels/lanes/lanes_avx512.h"
+#else
+#include "kernels/lanes/lanes_avx2.h"
+#endif
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+
+// How many lanes of a step exist: all, or the first few of the last step of a row.
+struct AllLanes {};
+struct FirstLanes {
+  std::int64_t count;  // 1 .. 15
+};
+
+inline f32x16 load(const float* p, AllLanes) { return load(p); }
+inline f32x16 load(const float* p, FirstLanes lanes) { return load_partial(p, lanes.count, 0.0f); }
+inline f32x16 load(const float* p, AllLanes, float) { return load(p); }
+inline f32x16 load(const float* p, FirstLanes lanes, float fill) { return load_partial(p, lanes.count, fill); }
+inline void store(float* p, AllLanes, f32x16 x) { store(p, x); }
+inline void store(float* p, FirstLanes lanes, f32x16 x) { store_partial(p, lanes.count, x); }
+// x where the lane exists, `fill` elsewhere: before a sum whose absent lanes would not be its identity by themselves.
+inline f32x16 keep(AllLanes, f32x16 x, float) { return x; }
+inline f32x16 keep(FirstLanes lanes, f32x16 x, float fill) { return select(first_lanes(lanes.count), x, set(fill)); }
+
+// step(lanes, c) for c = 0, 16, 32, ... below `count`; only the last may have fewer than all lanes.
+template <typename Step>
+[[gnu::always_inline]] inline void for_lanes(std::int64_t count, const Step& step) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) step(AllLanes{}, c);
+  if (c < count) step(FirstLanes{count - c}, c);
+}
+
+inline float first_lane(f32x16 x) { return _mm256_cvtss_f32(low_half(x)); }
+
+// The one tree: lanes i and i + 8, then i and i + 4, i and i + 2, i and i + 1.
+inline float horizontal_sum(f32x16 x) {
+  const __m256 eight = _mm256_add_ps(low_half(x), high_half(x));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+inline float horizontal_max(f32x16 x) {
+  const __m256 eight = _mm256_max_ps(low_half(x), high_half(x));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+inline double horizontal_sum(f64x16 x) {
+  const __m256d four = quarter_sum(x);
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+// For single numbers: the C library's are inline functions, which an ISA unit must not have.
+inline float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA

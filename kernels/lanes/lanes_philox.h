@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Philox4x32-10 (Salmon et al. 2011) on sixteen counters at a time, and the dropout of kernels/dropout.h built on it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/dropout.h"
+#include "kernels/lanes/lanes.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+// word[w] of sixteen counters: lane i is that of counter i.
+struct PhiloxWords {
+  u32x16 word[4];
+};
+
+// Ten rounds for the eight counters in the even lanes; odd lanes hold what they may. The 64-bit product of two even
+// lanes has its low word where the next round wants it, so no shuffles are needed between rounds.
+[[gnu::always_inline]] inline void philox_even(u32x16 counter[4], std::uint32_t key0, std::uint32_t key1) {
+  const u32x16 multiplier0 = set_bits(0xd2511f53u);
+  const u32x16 multiplier1 = set_bits(0xcd9e8d57u);
+  for (int round = 0; round < 10; ++round) {
+    const u32x16 product0 = multiply_even(counter[0], multiplier0);
+    const u32x16 product1 = multiply_even(counter[2], multiplier1);
+    counter[0] = odd_to_even(product1) ^ counter[1] ^ set_bits(key0);
+    counter[2] = odd_to_even(product0) ^ counter[3] ^ set_bits(key1);
+    counter[1] = product1;
+    counter[3] = product0;
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+}
+
+[[gnu::always_inline]] inline PhiloxWords philox(u32x16 counter0, std::uint32_t counter1, std::uint32_t counter2,
+                                                 std::uint32_t counter3, const std::uint32_t* key) {
+  u32x16 even[4] = {counter0, set_bits(counter1), set_bits(counter2), set_bits(counter3)};
+  u32x16 odd[4] = {odd_to_even(counter0), even[1], even[2], even[3]};
+  philox_even(even, key[0], key[1]);
+  philox_even(odd, key[0], key[1]);
+  return {{interleave_even(even[0], odd[0]), interleave_even(even[1], odd[1]), interleave_even(even[2], odd[2]),
+           interleave_even(even[3], odd[3])}};
+}
+
+// Which of the columns 64 block .. 64 block + 63 of a row are kept: mask[w] is that of sixteen columns from 64 block +
+// 16 w on.
+struct KeptColumns {
+  Mask16 mask[4];
+};
+[[gnu::always_inline]] inline KeptColumns kept_columns(const DropoutStream& stream, std::uint64_t row_key,
+                                                       std::int64_t block) {
+  const u32x16 counter0 = set_bits(static_cast<std::uint32_t>(block * 16)) + lane_numbers();
+  const PhiloxWords random = philox(counter0, static_cast<std::uint32_t>(row_key & 0xffffu),
+                                    static_cast<std::uint32_t>(row_key >> 16), stream.operation, stream.key);
+  const u32x16 threshold = set_bits(stream.threshold);
+  return {{at_least(random.word[0], threshold), at_least(random.word[1], threshold),
+           at_least(random.word[2], threshold), at_least(random.word[3], threshold)}};
+}
+
+// x / (1 - p) where kept, 0 elsewhere.
+inline f32x16 drop(Mask16 kept, f32x16 x, f32x16 scale) { return select(kept, x * scale, set(0.0f)); }
+
+// step(lanes, c, kept) for c = 0, 16, 32, ... below `count`, the columns of one row.
+template <typename Step>
+[[gnu::always_inline]] inline void for_kept_lanes(std::int64_t count, const DropoutStream& stream,
+                                                  std::uint64_t row_key, const Step& step) {
+  std::int64_t block = 0;
+  for (; (block + 1) * 64 <= count; ++block) {
+    const KeptColumns kept = kept_columns(stream, row_key, block);
+    step(AllLanes{}, block * 64, kept.mask[0]);
+    step(AllLanes{}, block * 64 + 16, kept.mask[1]);
+    step(AllLanes{}, block * 64 + 32, kept.mask[2]);
+    step(AllLanes{}, block * 64 + 48, kept.mask[3]);
+  }
+  if (block * 64 == count) return;
+  const KeptColumns kept = kept_columns(stream, row_key, block);
+  for_lanes(
+      count - block * 64, [&](auto lanes, std::int64_t c)
+                              __attribute__((always_inline)) { step(lanes, block * 64 + c, kept.mask[c / 16]); });
+}
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA

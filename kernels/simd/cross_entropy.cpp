@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cross entropy over rows as wide as a vocabulary: the second pass over a row finds it in the cache.
+#include <cstdint>
+
+#include "kernels/lanes/lanes_math.h"
+#include "kernels/simd/kernels.h"
+#include "kernels/simd/rows.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+// sum_c exp(x[c] - shift)
+inline float sum_of_exponentials(const float* x, std::int64_t count, float shift) {
+  f32x16 sum = set(0.0f);
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+        sum = sum + exp(load(x + c, lanes, -__builtin_inff()) - set(shift));
+      });
+  return horizontal_sum(sum);
+}
+
+}  // namespace
+
+void cross_entropy_forward(const CrossEntropyForward& a) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float* const x = a.logits + r * a.cols;
+    const std::int64_t label = a.label[r];
+    if (label < 0) {
+      a.loss[r] = 0.0f;
+      a.logsumexp[r] = 0.0f;
+      a.hit[r] = 0;
+      continue;
+    }
+    // Split at the label: of equal logits the first wins, so those before it must be smaller, those behind may be
+    // equal.
+    const float before = largest(x, label);
+    const float behind = largest(x + label, a.cols - label);
+    const float top = before < behind ? behind : before;
+    const float log_sum = log_of(sum_of_exponentials(x, a.cols, top));
+    a.logsumexp[r] = top + log_sum;
+    a.loss[r] = log_sum - (x[label] - top);
+    a.hit[r] = x[label] > before && x[label] >= behind ? 1 : 0;
+  }
+}
+
+void cross_entropy_backward(const CrossEntropyBackward& a) {
+  const f32x16 scale = set(a.scale);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float* const x = a.logits + r * a.cols;
+    float* const d_x = a.d_logits + r * a.cols;
+    const std::int64_t label = a.label[r];
+    if (label < 0) {
+      fill_row(d_x, a.cols, 0.0f);
+      continue;
+    }
+    const float shift = a.logsumexp[r];
+    const float at_label = (exp_of(x[label] - shift) - 1.0f) * a.scale;  // before d_x, which may be x, is written
+    for_lanes(
+        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          store(d_x + c, lanes, exp(load(x + c, lanes) - set(shift)) * scale);
+        });
+    d_x[label] = at_label;
+  }
+}
+
+}  // namespace bascule::BASCULE_ISA

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer normalisation: a row is read from memory once, its further passes find it in the first-level cache.
+#include <cstdint>
+
+#include "kernels/lanes/lanes_philox.h"
+#include "kernels/simd/kernels.h"
+#include "kernels/simd/rows.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+// sum = x + dropout(h); gives the sum of that row.
+inline float add_residual(float* sum, const float* x, const float* h, const LayerNormForward& a, std::int64_t row) {
+  f32x16 total = set(0.0f);
+  if (a.dropout.threshold == 0) {
+    for_lanes(
+        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          const f32x16 s = load(x + c, lanes) + load(h + c, lanes);
+          store(sum + c, lanes, s);
+          total = total + s;
+        });
+    return horizontal_sum(total);
+  }
+  const f32x16 scale = set(a.dropout.scale);
+  for_kept_lanes(
+      a.cols, a.dropout, a.row_keys[row], [&](auto lanes, std::int64_t c, Mask16 kept) __attribute__((always_inline)) {
+        const f32x16 s = load(x + c, lanes) + drop(kept, load(h + c, lanes), scale);
+        store(sum + c, lanes, s);
+        total = total + s;
+      });
+  return horizontal_sum(total);
+}
+
+inline float row_sum(const float* x, std::int64_t cols) {
+  f32x16 total = set(0.0f);
+  for_lanes(
+      cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) { total = total + load(x + c, lanes); });
+  return horizontal_sum(total);
+}
+
+inline float centred_squares(const float* x, std::int64_t cols, float mean) {
+  f32x16 total = set(0.0f);
+  for_lanes(
+      cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+        const f32x16 d = keep(lanes, load(x + c, lanes) - set(mean), 0.0f);
+        total = fma(d, d, total);
+      });
+  return horizontal_sum(total);
+}
+
+}  // namespace
+
+void layer_norm_forward(const LayerNormForward& a) {
+  const float cols = static_cast<float>(a.cols);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float* x = a.x + r * a.cols;
+    float total;
+    if (a.h != nullptr) {
+      float* const sum = a.sum + r * a.cols;
+      total = add_residual(sum, x, a.h + r * a.cols, a, r);
+      x = sum;
+    } else {
+      total = row_sum(x, a.cols);
+    }
+    const float mean = total / cols;
+    const float rstd = 1.0f / square_root(centred_squares(x, a.cols, mean) / cols + a.epsilon);
+    a.mean[r] = mean;
+    a.rstd[r] = rstd;
+    float* const y = a.y + r * a.cols;
+    for_lanes(
+        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          const f32x16 normal = (load(x + c, lanes) - set(mean)) * set(rstd);
+          store(y + c, lanes, fma(normal, load(a.gamma + c, lanes), load(a.beta + c, lanes)));
+        });
+  }
+}
+
+namespace {
+
+// What the second pass over a row needs from the first.
+struct RowMeans {
+  float e, e_normal;  // mean_c(e), mean_c(e n)
+};
+
+inline RowMeans first_pass(const LayerNormBackward& a, std::int64_t r) {
+  const float* const d_y = a.d_y + r * a.cols;
+  const float* const sum = a.sum + r * a.cols;
+  const f32x16 mean = set(a.mean[r]);
+  const f32x16 rstd = set(a.rstd[r]);
+  f32x16 total_e = set(0.0f);
+  f32x16 total_e_normal = set(0.0f);
+  for_lanes(
+      a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+        const f32x16 d = load(d_y + c, lanes);
+        const f32x16 normal = (load(sum + c, lanes) - mean) * rstd;
+        const f32x16 e = d * load(a.gamma + c, lanes);
+        total_e = total_e + e;
+        total_e_normal = fma(e, normal, total_e_normal);
+        if (a.d_gamma_part != nullptr) {
+          store(a.d_gamma_part + c, lanes, fma(d, normal, load(a.d_gamma_part + c, lanes)));
+          store(a.d_beta_part + c, lanes, load(a.d_beta_part + c, lanes) + d);
+        }
+      });
+  const float cols = static_cast<float>(a.cols);
+  return {horizontal_sum(total_e) / cols, horizontal_sum(total_e_normal) / cols};
+}
+
+// Everything of one step is read before d_x and d_h, which may be d_sum or d_y, are written.
+template <typename Lanes>
+[[gnu::always_inline]] inline f32x16 second_pass_step(const LayerNormBackward& a, std::int64_t r, RowMeans means,
+                                                      Lanes lanes, std::int64_t c) {
+  const std::int64_t at = r * a.cols + c;
+  const f32x16 rstd = set(a.rstd[r]);
+  const f32x16 normal = (load(a.sum + at, lanes) - set(a.mean[r])) * rstd;
+  const f32x16 e = load(a.d_y + at, lanes) * load(a.gamma + c, lanes);
+  f32x16 g = fnma(normal, set(means.e_normal), e - set(means.e)) * rstd;
+  if (a.d_sum != nullptr) g = load(a.d_sum + at, lanes) + g;
+  store(a.d_x + at, lanes, a.accumulate ? load(a.d_x + at, lanes) + g : g);
+  return g;
+}
+
+}  // namespace
+
+void layer_norm_backward(const LayerNormBackward& a) {
+  if (a.d_gamma_part != nullptr) {
+    fill_row(a.d_gamma_part, a.cols, 0.0f);
+    fill_row(a.d_beta_part, a.cols, 0.0f);
+  }
+  const bool drops = a.d_h != nullptr && a.dropout.threshold != 0;
+  const f32x16 scale = set(a.dropout.scale);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const RowMeans means = first_pass(a, r);
+    float* const d_h = a.d_h == nullptr ? nullptr : a.d_h + r * a.cols;
+    if (drops) {
+      for_kept_lanes(
+          a.cols, a.dropout,
+          a.row_keys[r], [&](auto lanes, std::int64_t c, Mask16 kept) __attribute__((always_inline)) {
+            store(d_h + c, lanes, drop(kept, second_pass_step(a, r, means, lanes, c), scale));
+          });
+    } else {
+      for_lanes(
+          a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+            const f32x16 g = second_pass_step(a, r, means, lanes, c);
+            if (d_h != nullptr) store(d_h + c, lanes, g);
+          });
+    }
+  }
+}
+
+}  // namespace bascule::BASCULE_ISA

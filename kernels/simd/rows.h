@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several kernels do to one row of floats.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/lanes/lanes.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+inline void fill_row(float* out, std::int64_t count, float value) {
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) { store(out + c, lanes, set(value)); });
+}
+
+// out = x, or out += x.
+inline void copy_row(float* out, const float* x, std::int64_t count) {
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c)
+                 __attribute__((always_inline)) { store(out + c, lanes, load(x + c, lanes)); });
+}
+inline void add_to_row(float* out, const float* x, std::int64_t count) {
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c)
+                 __attribute__((always_inline)) { store(out + c, lanes, load(out + c, lanes) + load(x + c, lanes)); });
+}
+
+// out[c] = ((out[c] + x[0,c]) + x[1,c]) + ...: four rows a pass, so that `out` is read and written a quarter as often.
+inline void add_rows_in_order(float* out, const float* x, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const float* const x0 = x + r * stride;
+    const float* const x1 = x0 + stride;
+    const float* const x2 = x1 + stride;
+    const float* const x3 = x2 + stride;
+    for_lanes(
+        cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          const f32x16 two = load(out + c, lanes) + load(x0 + c, lanes) + load(x1 + c, lanes);
+          store(out + c, lanes, two + load(x2 + c, lanes) + load(x3 + c, lanes));
+        });
+  }
+  for (; r < rows; ++r) add_to_row(out, x + r * stride, cols);
+}
+
+// The largest of `count` numbers, -infinity of none.
+inline float largest(const float* x, std::int64_t count) {
+  const float lowest = -__builtin_inff();
+  f32x16 a = set(lowest);
+  f32x16 b = a;
+  std::int64_t c = 0;
+  for (; c + 2 * kLanes <= count; c += 2 * kLanes) {
+    a = max(a, load(x + c));
+    b = max(b, load(x + c + kLanes));
+  }
+  for_lanes(
+      count - c, [&](auto lanes, std::int64_t rest)
+                     __attribute__((always_inline)) { a = max(a, load(x + c + rest, lanes, lowest)); });
+  return horizontal_max(max(a, b));
+}
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA
