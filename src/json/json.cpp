@@ -51,6 +51,8 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
     problem_ = error.what();
     const std::size_t reason = problem_.find(": ");
     problem_ = "not JSON: " + (reason == std::string::npos ? last_token : problem_.substr(reason + 2));
+    constexpr std::size_t kMaxProblem = 300;  // it quotes the token, which may be the rest of the file
+    if (problem_.size() > kMaxProblem) problem_ = problem_.substr(0, kMaxProblem) + "...";
     return false;
   }
 
