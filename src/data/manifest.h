@@ -14,7 +14,8 @@
 namespace bascule {
 
 struct ManifestColumns {
-  std::string image = "image";
+  std::string image =
+      "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has it
   std::string caption = "caption";
   std::string label;  // empty: rows have no label
 };

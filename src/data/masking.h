@@ -17,8 +17,8 @@ struct MaskingSettings {
   std::uint64_t seed = 0;
   double probability = 0.15;  // in (0, 1]
   std::int32_t mask_id = 0;
-  std::int32_t vocabulary_size = 0;      // random tokens are drawn from all of it, as the published recipe does
-  Span<const std::int32_t> special_ids;  // ascending; never selected
+  std::int32_t vocabulary_size = 0;      // random tokens are drawn from all but the special ones
+  Span<const std::int32_t> special_ids;  // ascending, different, below vocabulary_size; never selected
 };
 
 // How many of `candidates` non-special tokens are selected: probability x candidates rounded half up, but at least 1

@@ -14,7 +14,7 @@ namespace bascule {
 
 class TokenTable {
  public:
-  // Every caption with <s> and </s>, cut to max_length (at least 2). Throws Error (kData).
+  // Every caption with <s> and </s>, cut to max_length (at least 2).
   static TokenTable make(const Manifest& manifest, const Tokenizer& tokenizer, std::int64_t max_length);
 
   // The ids of a row's caption. Allocates nothing.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/line_reader.h"
+
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+Error cannot_read(const std::string& path, int reason) {
+  return Error{ErrorKind::kData, path, std::string("cannot be read: ") + std::strerror(reason)};
+}
+
+}  // namespace
+
+void LineReader::FreeHash::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+LineReader::LineReader(const std::string& path)
+    : path_(path), file_(std::fopen(path.c_str(), "rb")), hash_(XXH3_createState()), buffer_(kBufferBytes) {
+  if (!file_) throw cannot_read(path, errno);
+  struct stat facts = {};
+  if (::fstat(::fileno(file_.get()), &facts) == 0 && S_ISDIR(facts.st_mode)) throw cannot_read(path, EISDIR);
+  XXH3_64bits_reset(hash_.get());
+}
+
+bool LineReader::fill() {
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+  const std::size_t count = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, file_.get());
+  if (count == 0 && std::ferror(file_.get()) != 0) throw cannot_read(path_, errno);
+  XXH3_64bits_update(hash_.get(), buffer_.data() + end_, count);
+  end_ += count;
+  return count > 0;
+}
+
+bool LineReader::next(std::string_view* line) {
+  std::size_t searched = 0;  // unread bytes known to hold no line break
+  for (;;) {
+    const char* const unread = buffer_.data() + begin_;
+    const void* const found = std::memchr(unread + searched, '\n', end_ - begin_ - searched);
+    if (found != nullptr) {
+      const std::size_t length = static_cast<std::size_t>(static_cast<const char*>(found) - unread);
+      *line = std::string_view(unread, length);
+      begin_ += length + 1;
+      break;
+    }
+    searched = end_ - begin_;
+    if (fill()) continue;
+    if (begin_ == end_) return false;
+    *line = std::string_view(buffer_.data() + begin_, end_ - begin_);
+    begin_ = end_;
+    break;
+  }
+  ++line_;
+  if (line_ == 1 && line->substr(0, kByteOrderMark.size()) == kByteOrderMark)
+    line->remove_prefix(kByteOrderMark.size());
+  return true;
+}
+
+std::uint64_t LineReader::digest() const { return XXH3_64bits_digest(hash_.get()); }
+
+}  // namespace bascule

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a text file line by line through one buffer, and hashes its bytes on the way. Before the seal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct XXH3_state_s;
+
+namespace bascule {
+
+class LineReader {
+ public:
+  // Throws Error (kData) if the file cannot be opened.
+  explicit LineReader(const std::string& path);
+
+  // The next line without its '\n'; a byte order mark at the front of the file is left out. False after the last line.
+  // The view holds until the next call. Throws Error (kData) if reading fails.
+  bool next(std::string_view* line);
+  // The number of the line that next() gave last, from 1.
+  std::int64_t line() const { return line_; }
+  // XXH3 of the bytes read so far; of the whole file once next() has returned false.
+  std::uint64_t digest() const;
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  struct FreeHash {
+    void operator()(XXH3_state_s* state) const;
+  };
+  // Reads on behind the unread bytes; false at the end of the file.
+  bool fill();
+
+  std::string path_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  std::unique_ptr<XXH3_state_s, FreeHash> hash_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;  // unread bytes of the buffer
+  std::size_t end_ = 0;
+  std::int64_t line_ = 0;
+};
+
+}  // namespace bascule
