@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/backward.h"
+
+#include "src/base/check.h"
+
+namespace bascule {
+
+namespace {
+
+std::size_t at(Tensor tensor) { return static_cast<std::size_t>(tensor.index); }
+
+}  // namespace
+
+Backward::Backward(Graph& graph) : graph_(graph), forward_tensors_(graph.tensors().size()) {
+  wanted_.resize(forward_tensors_, false);
+  producer_.resize(forward_tensors_, 0);
+  gradients_.resize(forward_tensors_);
+  find_wanted();
+}
+
+void Backward::find_wanted() {
+  for (std::size_t i = 0; i < forward_tensors_; ++i) {
+    const TensorInfo& info = graph_.tensors()[i];
+    wanted_[i] = info.storage == Storage::kParameter && graph_.parameters()[info.parameter].trained;
+  }
+  const std::vector<Node>& nodes = graph_.nodes();
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<TensorUse> uses = nodes[n].operation->uses();
+    bool wanted = false;
+    for (const TensorUse& use : uses) wanted = wanted || (use.access != Access::kWrite && wants(use.tensor));
+    for (const TensorUse& use : uses) {
+      if (use.access == Access::kRead) continue;
+      producer_[at(use.tensor)] = n;
+      wanted_[at(use.tensor)] = wanted;
+    }
+  }
+}
+
+Tensor Backward::gradient(Tensor y) const { return gradients_[at(y)]; }
+
+Backward::Slot Backward::slot(Tensor x) {
+  if (!x || !wants(x)) return {};
+  const bool is_parameter = graph_[x].storage == Storage::kParameter;
+  Tensor& gradient = gradients_[at(x)];
+  if (gradient) {
+    if (gradient.index < static_cast<std::int32_t>(sharers_.size())) {
+      // Adding to a shared gradient is right only when the others have been used up: their producers have been walked.
+      for (const Tensor other : sharers_[at(gradient)]) {
+        BASCULE_CHECK(other == x || producer_[at(other)] > node_);
+      }
+    }
+    return {gradient, Accumulate::kYes};
+  }
+  if (is_parameter) {
+    gradient = graph_.gradient_of_parameter(x);
+    return {gradient, Accumulate::kLaterMicroBatches};
+  }
+  const TensorInfo info = graph_[x];
+  const std::size_t slash = info.name.rfind('/');
+  gradient = graph_.activation("d_" + (slash == std::string::npos ? info.name : info.name.substr(slash + 1)), info.rows, info.cols);
+  return {gradient, Accumulate::kNo};
+}
+
+void Backward::share(Tensor x, Tensor gradient) {
+  BASCULE_CHECK(untouched(x));
+  gradients_[at(x)] = gradient;
+  if (sharers_.size() <= at(gradient)) sharers_.resize(at(gradient) + 1);
+  std::vector<Tensor>& sharers = sharers_[at(gradient)];
+  if (sharers.empty()) {
+    for (std::size_t i = 0; i < forward_tensors_; ++i) {
+      if (gradients_[i] == gradient) sharers.push_back(Tensor{static_cast<std::int32_t>(i)});
+    }
+  } else {
+    sharers.push_back(x);
+  }
+}
+
+void derive_backward(Graph& graph) {
+  Backward backward(graph);
+  const std::size_t forward_nodes = graph.nodes().size();
+  graph.set_backward(true);
+  for (std::size_t n = forward_nodes; n-- > 0;) {
+    backward.node_ = n;
+    const Node& node = graph.nodes()[n];
+    const Operation& operation = *node.operation;
+    graph.set_scope(node.scope);
+    operation.derive(backward);
+  }
+  graph.set_backward(false);
+}
+
+}  // namespace bascule

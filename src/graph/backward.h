@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deriving backward operations from forward ones. Nodes are walked from last to first; each states its gradient through this
+// class. Contributions to one gradient are written by the first and added by the later ones, in the walk's order.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/graph/graph.h"
+
+namespace bascule {
+
+// Whether a write adds to what is there.
+enum class Accumulate : std::uint8_t {
+  kNo,
+  kYes,
+  kLaterMicroBatches,  // the step's first write of a parameter's gradient: adds only from the second micro-batch on
+};
+
+class Backward {
+ public:
+  struct Slot {
+    Tensor gradient;
+    Accumulate accumulate = Accumulate::kNo;
+    explicit operator bool() const { return static_cast<bool>(gradient); }
+  };
+
+  explicit Backward(Graph& graph);
+
+  Graph& graph() { return graph_; }
+  // Whether anything that is trained lies at or below x. Where nothing does, no gradient is made.
+  bool wants(Tensor x) const { return wanted_[static_cast<std::size_t>(x.index)]; }
+  // The finished gradient of something the current node wrote; none if nobody used it.
+  Tensor gradient(Tensor y) const;
+  // Where the current node puts its contribution to x's gradient; none where none is wanted.
+  Slot slot(Tensor x);
+  // Whether x has no contribution yet, and so could take over another tensor's gradient.
+  bool untouched(Tensor x) const { return !gradients_[static_cast<std::size_t>(x.index)]; }
+  // x's gradient is `gradient` itself, not a copy. x must be untouched and its producer must run its backward before anything adds
+  // to `gradient`: slot() checks that.
+  void share(Tensor x, Tensor gradient);
+  void emit(std::unique_ptr<const Operation> operation) { graph_.add(std::move(operation)); }
+
+ private:
+  friend void derive_backward(Graph& graph);
+  void find_wanted();
+
+  Graph& graph_;
+  std::size_t node_ = 0;               // being walked
+  std::size_t forward_tensors_ = 0;
+  std::vector<bool> wanted_;           // by tensor
+  std::vector<std::size_t> producer_;  // by tensor: the node that wrote it
+  std::vector<Tensor> gradients_;      // by tensor
+  std::vector<std::vector<Tensor>> sharers_;  // by gradient tensor: whose gradient it is
+};
+
+// Appends the backward operations. The graph's loss operations are the roots: their derive() needs no gradient of the loss.
+void derive_backward(Graph& graph);
+
+}  // namespace bascule

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of a run: one list for all its graphs. A parameter is a matrix of ours; its pieces are the tensors of the
+// checkpoint that lie in it end to end (query, key and value of one attention are one parameter, and one matrix product).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/span.h"
+
+namespace bascule {
+
+// The law of fresh values: constant, or normal with mean 0.
+struct InitialValue {
+  float constant = 0.0f;
+  float standard_deviation = 0.0f;  // > 0: normal
+};
+
+// One tensor of the checkpoint.
+struct ParameterPiece {
+  std::string name;                  // as Hugging Face writes it
+  std::vector<std::int64_t> shape;   // as Hugging Face writes it; empty: a scalar
+  std::int64_t first_element = 0;    // in the parameter
+  std::int64_t elements = 0;
+  InitialValue initial;
+};
+
+struct Parameter {
+  std::string name;
+  std::int64_t rows = 0, cols = 0;
+  bool trained = true;
+  bool decayed = true;  // weight decay applies
+  std::vector<ParameterPiece> pieces;
+
+  std::int64_t elements() const { return rows * cols; }
+};
+
+class ParameterSet {
+ public:
+  // Returns the index of the parameter of that name, adding it if it is new. A second description must equal the first.
+  int add(Parameter parameter);
+  int size() const { return static_cast<int>(parameters_.size()); }
+  const Parameter& operator[](int index) const { return parameters_[static_cast<std::size_t>(index)]; }
+
+ private:
+  std::vector<Parameter> parameters_;
+};
+
+// Where each parameter lies. Trained parameters, their gradients and both moments share one order and these offsets; the
+// others lie in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
+struct ParameterLayout {
+  struct Place {
+    bool trained = false;
+    std::int64_t offset = 0;
+  };
+  struct Run {  // neighbouring trained parameters with the same decay
+    std::int64_t offset = 0, elements = 0;
+    bool decayed = false;
+  };
+  std::vector<Place> places;   // by parameter index
+  std::vector<Run> runs;       // cover the trained range, in order; gaps between parameters are zero and stay zero
+  std::int64_t trained_elements = 0;
+  std::int64_t fixed_elements = 0;
+};
+
+// `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow in theirs.
+ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order);
+
+}  // namespace bascule

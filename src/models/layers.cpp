@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/layers.h"
+
+#include <cmath>
+#include <utility>
+
+namespace bascule {
+namespace {
+
+ParameterPiece piece(std::string name, std::vector<std::int64_t> shape, std::int64_t first, InitialValue initial) {
+  ParameterPiece result;
+  result.name = std::move(name);
+  result.elements = 1;
+  for (const std::int64_t n : shape) result.elements *= n;
+  result.shape = std::move(shape);
+  result.first_element = first;
+  result.initial = initial;
+  return result;
+}
+
+InitialValue normal(double standard_deviation) { return {0.0f, static_cast<float>(standard_deviation)}; }
+
+}  // namespace
+
+DropoutPlace Recorder::drop(float probability) {
+  // Numbered also where nothing is dropped, so that a place keeps its number whatever the others' probabilities are.
+  const std::uint32_t operation = dropout_places++;
+  return {dropout ? probability : 0.0f, operation};
+}
+
+Tensor Recorder::add(Parameter parameter) {
+  const std::string& name = parameter.pieces.front().name;
+  const auto below = [&](const char* model) { return name.compare(0, (prefix + model).size(), prefix + model) == 0; };
+  parameter.trained = !(freeze.vision_model && below("vision_model.")) && !(freeze.text_model && below("text_model."));
+  return graph.parameter(std::move(parameter));
+}
+
+Tensor Recorder::weight(const std::string& name, std::int64_t out, std::int64_t in, double standard_deviation) {
+  Parameter p{name, out, in, true, true, {piece(name, {out, in}, 0, normal(standard_deviation))}};
+  return add(std::move(p));
+}
+
+Tensor Recorder::bias(const std::string& name, std::int64_t out) { return row(name, out, {}, false); }
+
+Tensor Recorder::row(const std::string& name, std::int64_t cols, InitialValue initial, bool decayed) {
+  Parameter p{name, 1, cols, true, decayed, {piece(name, {cols}, 0, initial)}};
+  return add(std::move(p));
+}
+
+Tensor Recorder::scalar(const std::string& name, float value, bool decayed) {
+  Parameter p{name, 1, 1, true, decayed, {piece(name, {}, 0, {value, 0.0f})}};
+  return add(std::move(p));
+}
+
+Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each, std::int64_t cols,
+                         double standard_deviation, bool is_bias) {
+  const std::int64_t count = static_cast<std::int64_t>(pieces.size());
+  Parameter p;
+  p.name = name;
+  p.decayed = !is_bias;
+  p.rows = is_bias ? 1 : rows_each * count;
+  p.cols = is_bias ? rows_each * count : cols;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::string& own = pieces[static_cast<std::size_t>(i)];
+    if (is_bias) {
+      p.pieces.push_back(piece(own, {rows_each}, i * rows_each, {}));
+    } else {
+      p.pieces.push_back(piece(own, {rows_each, cols}, i * rows_each * cols, normal(standard_deviation)));
+    }
+  }
+  return add(std::move(p));
+}
+
+Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation) {
+  return weight(name, rows, cols, standard_deviation);
+}
+
+Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out) {
+  const std::int64_t in = r.graph[x].cols;
+  const Tensor weight = r.weight(name + ".weight", out, in, r.linear_deviation());
+  return linear(r.graph, name, x, weight, r.bias(name + ".bias", out));
+}
+
+Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon) {
+  const std::int64_t cols = r.graph[x].cols;
+  const Tensor weight = r.row(name + ".weight", cols, {1.0f, 0.0f}, false);
+  return layer_norm(r.graph, name, x, weight, r.bias(name + ".bias", cols), epsilon);
+}
+
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place) {
+  const std::int64_t cols = r.graph[x].cols;
+  const Tensor weight = r.row(name + ".weight", cols, {1.0f, 0.0f}, false);
+  return add_layer_norm(r.graph, name, x, h, weight, r.bias(name + ".bias", cols), epsilon, place);
+}
+
+Tensor attention_block(Recorder& r, const std::string& name, Stream queries, Stream keys) {
+  const BridgeTowerConfig::Text& text = r.config.text;
+  const std::int64_t width = text.hidden_size, heads = text.num_attention_heads, head_size = width / heads;
+  const std::string self = name + ".self.";
+  const double deviation = r.linear_deviation();
+  const auto project = [&](const std::string& label, Tensor x, const std::vector<std::string>& parts) {
+    std::vector<std::string> weights, biases;
+    for (const std::string& part : parts) {
+      weights.push_back(self + part + ".weight");
+      biases.push_back(self + part + ".bias");
+    }
+    const Tensor weight = r.stacked(self + label + ".weight", weights, width, width, deviation, false);
+    return linear(r.graph, self + label, x, weight, r.stacked(self + label + ".bias", biases, width, 1, 0.0, true));
+  };
+  AttentionOperand query, key, value;
+  if (queries.x == keys.x) {
+    const Tensor all = project("query_key_value", queries.x, {"query", "key", "value"});
+    query = {all, 0};
+    key = {all, width};
+    value = {all, 2 * width};
+  } else {
+    query = {project("query", queries.x, {"query"}), 0};
+    const Tensor both = project("key_value", keys.x, {"key", "value"});
+    key = {both, 0};
+    value = {both, width};
+  }
+  const Tensor context = attention(r.graph, name, query, queries.rows, key, value, keys.rows, heads, head_size, r.drop(text.attention_probs_dropout_prob));
+  const Tensor h = dense(r, name + ".output.dense", context, width);
+  return add_norm(r, name + ".output.LayerNorm", queries.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
+}
+
+Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x) {
+  const BridgeTowerConfig::Text& text = r.config.text;
+  const Tensor up = dense(r, name + ".intermediate.dense", x, text.intermediate_size);
+  const Tensor h = dense(r, name + ".output.dense", activation(r.graph, name + ".intermediate.act", up, text.hidden_act), text.hidden_size);
+  return add_norm(r, name + ".output.LayerNorm", x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
+}
+
+Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, Stream own, Stream other, bool first_only) {
+  const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
+  r.graph.set_scope(name);
+  Stream queries = own;
+  if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), {false, 1}};
+  queries.x = attention_block(r, name + ".attention", queries, own);
+  queries.x = attention_block(r, name + ".crossattention", queries, other);
+  return feed_forward_block(r, name, queries.x);
+}
+
+}  // namespace bascule

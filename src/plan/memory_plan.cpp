@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/memory_plan.h"
+
+#include <cstdio>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+std::string line(const std::string& name, std::size_t bytes, std::size_t total) {
+  char text[160];
+  const double mib = static_cast<double>(bytes) / 1048576.0;
+  const double share = total > 0 ? 100.0 * static_cast<double>(bytes) / static_cast<double>(total) : 0.0;
+  std::snprintf(text, sizeof text, "  %-28.80s %12.2f MiB %5.1f %%\n", name.c_str(), mib, share);
+  return text;
+}
+
+}  // namespace
+
+std::size_t MemoryPlan::lower_bound_bytes() const {
+  std::size_t bound = outside_bytes;
+  for (const MemoryCategory& category : categories) {
+    bound += category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
+  }
+  return bound;
+}
+
+const MemoryCategory& MemoryPlan::operator[](const std::string& name) const {
+  for (const MemoryCategory& category : categories) {
+    if (category.name == name) return category;
+  }
+  BASCULE_CHECK(!"a category of the plan");
+  return categories.front();
+}
+
+MemoryPlan make_memory_plan(std::vector<MemoryCategory> categories, std::size_t outside_bytes) {
+  MemoryPlan plan;
+  plan.categories = std::move(categories);
+  plan.outside_bytes = outside_bytes;
+  for (MemoryCategory& category : plan.categories) {
+    category.offset = plan.arena_bytes;
+    plan.arena_bytes = align_up(plan.arena_bytes + category.bytes, kPage);
+  }
+  return plan;
+}
+
+std::string print_memory_plan(const MemoryPlan& plan) {
+  const std::size_t total = plan.peak_bytes();
+  std::string text = "memory plan\n";
+  for (const MemoryCategory& category : plan.categories) text += line(category.name, category.bytes, total);
+  text += line("program and libraries", plan.outside_bytes, total);
+  text += line("in all", total, total);
+  text += line("lower bound", plan.lower_bound_bytes(), total);
+  if (!plan.largest.empty()) text += "largest buffers of the workspace\n";
+  for (const LargestBuffer& buffer : plan.largest) {
+    char row[200];
+    std::snprintf(row, sizeof row, "  %-72.120s %10.2f MiB\n", buffer.name.c_str(), static_cast<double>(buffer.bytes) / 1048576.0);
+    text += row;
+  }
+  return text;
+}
+
+}  // namespace bascule

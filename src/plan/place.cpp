@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/place.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/align.h"
+
+namespace bascule {
+namespace {
+
+using Order = std::vector<std::size_t>;
+
+template <typename Key>
+Order order_by(Span<const BufferRequest> requests, Key key) {
+  Order order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(requests[a]) > key(requests[b]); });
+  return order;
+}
+
+double length(const BufferRequest& r) { return static_cast<double>(r.last - r.first + 1); }
+
+Placement place_in_order(Span<const BufferRequest> requests, const Order& order) {
+  Placement placement;
+  placement.offsets.assign(requests.size(), 0);
+  Order placed;  // by offset
+  placed.reserve(requests.size());
+  for (const std::size_t i : order) {
+    const BufferRequest& request = requests[i];
+    if (request.bytes == 0) continue;
+    std::size_t offset = 0;
+    for (const std::size_t other : placed) {
+      const BufferRequest& taken = requests[other];
+      if (taken.last < request.first || request.last < taken.first) continue;
+      const std::size_t start = placement.offsets[other];
+      if (offset + request.bytes <= start) break;
+      offset = std::max(offset, align_up(start + taken.bytes, kCacheLine));
+    }
+    placement.offsets[i] = offset;
+    placement.peak_bytes = std::max(placement.peak_bytes, offset + request.bytes);
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [&](std::size_t value, std::size_t other) { return value < placement.offsets[other]; });
+    placed.insert(behind, i);
+  }
+  return placement;
+}
+
+}  // namespace
+
+Placement place_buffers(Span<const BufferRequest> requests) {
+  const Order orders[] = {
+      order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.bytes); }),
+      order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.bytes) * length(r); }),
+      order_by(requests, [](const BufferRequest& r) { return length(r) * 1e12 + static_cast<double>(r.bytes); }),
+      order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.first); }),
+      order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.last); }),
+  };
+  Placement best;
+  bool have = false;
+  for (const Order& order : orders) {
+    Placement placement = place_in_order(requests, order);
+    if (have && placement.peak_bytes >= best.peak_bytes) continue;
+    best = std::move(placement);
+    have = true;
+  }
+  return best;
+}
+
+std::size_t lower_bound_bytes(Span<const BufferRequest> requests) {
+  std::vector<std::pair<int, long long>> changes;  // (time, bytes); an end takes effect before a start at the same time
+  for (const BufferRequest& request : requests) {
+    changes.emplace_back(request.first, static_cast<long long>(request.bytes));
+    changes.emplace_back(request.last + 1, -static_cast<long long>(request.bytes));
+  }
+  std::sort(changes.begin(), changes.end());
+  long long alive = 0, most = 0;
+  for (const auto& change : changes) {
+    alive += change.second;
+    most = std::max(most, alive);
+  }
+  return static_cast<std::size_t>(most);
+}
+
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests, const Placement& placement) {
+  for (std::size_t a = 0; a < requests.size(); ++a) {
+    const std::size_t a_begin = placement.offsets[a], a_end = a_begin + requests[a].bytes;
+    if (a_end > placement.peak_bytes && requests[a].bytes > 0) return std::make_pair(a, a);
+    for (std::size_t b = a + 1; b < requests.size(); ++b) {
+      const bool in_time = requests[a].first <= requests[b].last && requests[b].first <= requests[a].last;
+      if (!in_time || requests[a].bytes == 0 || requests[b].bytes == 0) continue;
+      const std::size_t b_begin = placement.offsets[b], b_end = b_begin + requests[b].bytes;
+      if (a_begin < b_end && b_begin < a_end) return std::make_pair(a, b);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace bascule

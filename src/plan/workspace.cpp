@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/workspace.h"
+
+#include <algorithm>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+struct Lifetime {
+  int first = -1, last = -1;
+};
+
+std::vector<Lifetime> find_lifetimes(const Graph& graph) {
+  std::vector<Lifetime> lifetimes(graph.tensors().size());
+  const int nodes = static_cast<int>(graph.nodes().size());
+  for (int n = 0; n < nodes; ++n) {
+    for (const TensorUse& use : graph.nodes()[static_cast<std::size_t>(n)].operation->uses()) {
+      Lifetime& lifetime = lifetimes[static_cast<std::size_t>(use.tensor.index)];
+      if (lifetime.first < 0) lifetime.first = n;
+      lifetime.last = n;
+    }
+  }
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+    if (lifetimes[i].first < 0) continue;
+    if (graph.tensors()[i].storage == Storage::kInput) lifetimes[i].first = 0;
+    if (graph.tensors()[i].kept) lifetimes[i].last = nodes;
+  }
+  return lifetimes;
+}
+
+std::size_t bytes_of(const Graph& graph, const TensorInfo& info) {
+  const std::int64_t rows = align_up<std::int64_t>(info.rows.at(graph.bounds()), 16);
+  return align_up(static_cast<std::size_t>(rows * info.cols) * element_bytes(info.dtype), kCacheLine);
+}
+
+}  // namespace
+
+WorkspacePlan plan_workspace(const Graph& graph) {
+  WorkspacePlan plan;
+  const std::vector<Lifetime> lifetimes = find_lifetimes(graph);
+  plan.buffer_of.assign(graph.tensors().size(), -1);
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    const TensorInfo& info = graph.tensors()[i];
+    const bool placed = info.storage == Storage::kActivation || info.storage == Storage::kInput;
+    if (!placed || lifetimes[i].first < 0) continue;
+    const std::size_t bytes = bytes_of(graph, info);
+    const Tensor tensor{static_cast<std::int32_t>(i)};
+    if (info.may_share) {
+      // Tensors are numbered in the order in which they are first written, so the earlier one has its buffer by now.
+      const int index = plan.buffer_of[static_cast<std::size_t>(info.may_share.index)];
+      if (index >= 0 && graph[info.may_share].storage == Storage::kActivation) {
+        WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(index)];
+        if (buffer.request.last == lifetimes[i].first && buffer.request.bytes >= bytes) {
+          buffer.request.last = lifetimes[i].last;
+          buffer.tensors.push_back(tensor);
+          plan.buffer_of[i] = index;
+          continue;
+        }
+      }
+    }
+    plan.buffer_of[i] = static_cast<int>(plan.buffers.size());
+    plan.buffers.push_back({{bytes, lifetimes[i].first, lifetimes[i].last}, 0, {tensor}});
+  }
+
+  std::vector<BufferRequest> requests;
+  for (const WorkspaceBuffer& buffer : plan.buffers) requests.push_back(buffer.request);
+  const Placement placement = place_buffers(requests);
+  BASCULE_CHECK(!first_overlap(requests, placement).has_value());
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) plan.buffers[i].offset = placement.offsets[i];
+  plan.bytes = align_up(placement.peak_bytes, kCacheLine);
+  plan.lower_bound_bytes = lower_bound_bytes(requests);
+  std::int64_t scratch = 0;
+  for (const Node& node : graph.nodes()) scratch = std::max(scratch, node.operation->thread_scratch_floats());
+  plan.thread_scratch_bytes = align_up(static_cast<std::size_t>(scratch) * sizeof(float), kPage);
+  return plan;
+}
+
+std::vector<LargestBuffer> largest_buffers(const Graph& graph, const WorkspacePlan& plan, std::size_t count) {
+  std::vector<LargestBuffer> largest;
+  for (const WorkspaceBuffer& buffer : plan.buffers) {
+    const TensorInfo& info = graph[buffer.tensors.front()];
+    largest.push_back({info.name + " (" + std::to_string(info.rows.at(graph.bounds())) + " x " + std::to_string(info.cols) + ")",
+                       buffer.request.bytes});
+  }
+  std::stable_sort(largest.begin(), largest.end(), [](const LargestBuffer& a, const LargestBuffer& b) { return a.bytes > b.bytes; });
+  if (largest.size() > count) largest.resize(count);
+  return largest;
+}
+
+}  // namespace bascule

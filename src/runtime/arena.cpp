@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "src/base/align.h"
+#include "src/base/error.h"
+
+namespace bascule {
+
+Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options) : bytes_(std::max(plan.arena_bytes, kPage)) {
+  const std::string size = std::to_string(bytes_ >> 20) + " MiB";
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw Error(ErrorKind::kMemory, "arena", "the system refuses " + size + ": " + std::strerror(errno), "see `bascule plan`");
+  }
+  base_ = static_cast<std::byte*>(memory);
+  if (options.huge_pages) madvise(memory, bytes_, MADV_HUGEPAGE);
+  for (std::size_t offset = 0; offset < bytes_; offset += kPage) base_[offset] = std::byte{0};
+  if (options.lock_memory && mlock(memory, bytes_) != 0) {
+    const int reason = errno;
+    munmap(memory, bytes_);
+    throw Error(ErrorKind::kMemory, "machine.lock_memory", "cannot lock " + size + ": " + std::strerror(reason), "raise the limit (ulimit -l)");
+  }
+}
+
+Arena::~Arena() { munmap(base_, bytes_); }
+
+std::size_t resident_bytes() noexcept {
+  const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[4096];
+  const ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* pss = std::strstr(text, "\nPss:");
+  return pss == nullptr ? 0 : static_cast<std::size_t>(std::strtoull(pss + 5, nullptr, 10)) * 1024;
+}
+
+std::size_t machine_memory_bytes() {
+  std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::FILE* file = std::fopen(path, "re");
+    if (file == nullptr) continue;
+    unsigned long long limit = 0;
+    if (std::fscanf(file, "%llu", &limit) == 1 && limit > 0) bytes = std::min(bytes, static_cast<std::size_t>(limit));
+    std::fclose(file);
+  }
+  return bytes;
+}
+
+}  // namespace bascule

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arena: one anonymous mapping, touched whole before the first step, cut by the offsets of the memory plan.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "src/plan/memory_plan.h"
+
+namespace bascule {
+
+struct ArenaOptions {
+  bool huge_pages = false;   // advise transparent huge pages
+  bool lock_memory = false;  // mlock: never swapped
+};
+
+class Arena {
+ public:
+  // Throws Error kMemory where the system refuses. All bytes are zero and resident.
+  Arena(const MemoryPlan& plan, const ArenaOptions& options);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::byte* at(const MemoryCategory& category) const { return base_ + category.offset; }
+  template <typename T>
+  T* as(const MemoryCategory& category) const {
+    return static_cast<T*>(static_cast<void*>(at(category)));
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Resident bytes of this process now, shared pages counted by share (Pss of /proc/self/smaps_rollup); 0 if the kernel does not say.
+// Reads into a buffer on the stack: may be called after the seal.
+std::size_t resident_bytes() noexcept;
+
+// What this process may use: the least of the machine's memory and the limits of its control groups.
+std::size_t machine_memory_bytes();
+
+}  // namespace bascule

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The allocation guard. After the seal our code allocates nothing on any thread: operator new and malloc, called from this program's own
+// code, end it with a line that names the place. What libraries allocate is let through and counted by library.
+//
+// Whose call it is, is told by the return address: addresses inside this program's image (with its own instances of templates, and what
+// the C++ library does on its behalf) are ours. Not built into sanitizer builds, which replace the allocator themselves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bascule {
+
+// Closes and opens the door. While it is closed a call of ours aborts; opened again for the phase after replay.
+void seal_memory() noexcept;
+void open_memory() noexcept;
+bool is_sealed() noexcept;
+
+struct ForeignAllocations {
+  const char* library = nullptr;  // file name, as the loader knows it
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What libraries allocated while sealed, so far. Returns how many entries were written.
+std::size_t foreign_allocations(ForeignAllocations* out, std::size_t capacity) noexcept;
+
+// Whether this build guards.
+bool guard_is_active() noexcept;
+
+}  // namespace bascule

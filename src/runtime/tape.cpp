@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/tape.h"
+
+#include <utility>
+
+namespace bascule {
+namespace {
+
+std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory) {
+  std::vector<void*> addresses(graph.tensors().size(), nullptr);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const TensorInfo& info = graph.tensors()[i];
+    if (info.storage == Storage::kParameter || info.storage == Storage::kGradient) {
+      const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(info.parameter)];
+      float* base = info.storage == Storage::kGradient ? memory.gradients
+                    : place.trained                    ? memory.trained_parameters
+                                                       : memory.fixed_parameters;
+      addresses[i] = base == nullptr ? nullptr : base + place.offset;
+    } else if (plan.buffer_of[i] >= 0) {
+      addresses[i] = memory.workspace + plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])].offset;
+    }
+  }
+  return addresses;
+}
+
+}  // namespace
+
+Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory, const KernelTable& kernels,
+           GemmCache& products)
+    : graph_(graph), memory_(memory) {
+  launch_ = std::make_unique<Launch>(graph, addresses_of(graph, plan, layout, memory), kernels, products);
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    launch_->set_node(static_cast<std::int32_t>(n));
+    graph.nodes()[n].operation->launch(*launch_);
+  }
+  nanoseconds_ = std::make_unique<std::uint64_t[]>(step_count());
+}
+
+void Tape::replay(Threads& threads, Replay replay) const noexcept {
+  replay.thread_scratch = memory_.thread_scratch;
+  replay.thread_scratch_bytes = memory_.thread_scratch_bytes;
+  threads.replay(Span<const Step>(launch_->steps()), replay, {nanoseconds_.get()});
+}
+
+std::vector<OperationTime> Tape::operation_times() const {
+  std::vector<OperationTime> times(graph_.nodes().size());
+  for (std::size_t n = 0; n < times.size(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    const Cost cost = node.operation->cost(graph_.bounds());
+    times[n] = {node.scope, node.operation->kind(), node.backward, 0.0, cost.flops, cost.bytes};
+  }
+  const std::vector<Step>& steps = launch_->steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    times[static_cast<std::size_t>(steps[i].node)].seconds += static_cast<double>(nanoseconds_[i]) * 1e-9;
+  }
+  return times;
+}
+
+}  // namespace bascule

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tape: what a graph became at the seal. Recorded once, replayed many times; immutable.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/graph/launch.h"
+#include "src/plan/workspace.h"
+#include "src/runtime/threads.h"
+
+namespace bascule {
+
+// Where a tape's tensors live. All 64-byte aligned.
+struct TapeMemory {
+  float* trained_parameters = nullptr;
+  float* gradients = nullptr;  // may be null for a graph without backward
+  float* fixed_parameters = nullptr;
+  std::byte* workspace = nullptr;
+  std::byte* thread_scratch = nullptr;
+  std::size_t thread_scratch_bytes = 0;  // of one thread
+};
+
+// Time of one operation kind at one place, for reports.
+struct OperationTime {
+  std::string scope, kind;
+  bool backward = false;
+  double seconds = 0.0;
+  double flops = 0.0, bytes = 0.0;  // of one full batch
+};
+
+class Tape {
+ public:
+  // Before the seal. The graph must outlive the tape.
+  Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory, const KernelTable& kernels,
+       GemmCache& products);
+
+  // After the seal. The batch must keep within the graph's bounds.
+  void replay(Threads& threads, Replay replay) const noexcept;
+
+  // A tensor's address; it must be kept or an input, or the value may be gone after the replay.
+  float* at(Tensor tensor) const { return launch_->at(tensor); }
+  const std::int32_t* at_int32(Tensor tensor) const { return launch_->at<std::int32_t>(tensor); }
+  std::size_t step_count() const { return launch_->steps().size(); }
+  // Sums over all replays so far. Allocates: after the door has opened.
+  std::vector<OperationTime> operation_times() const;
+
+ private:
+  const Graph& graph_;
+  TapeMemory memory_;
+  std::unique_ptr<Launch> launch_;
+  std::unique_ptr<std::uint64_t[]> nanoseconds_;  // by step
+};
+
+}  // namespace bascule

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/threads.h"
+
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+
+#include "kernels/gemm/gemm.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kSpins = 4000;  // about 50 us: longer than most steps of a small model, shorter than a scheduling quantum
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+
+void pin_to_core(int index) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || index-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return CPU_COUNT(&allowed);
+}
+
+Threads::Threads(int count, bool pin) : count_(count) {
+  gemm_use_this_thread_alone();
+  workers_.reserve(static_cast<std::size_t>(count - 1));
+  for (int t = 1; t < count; ++t) {
+    workers_.emplace_back([this, t, pin] {
+      if (pin) pin_to_core(t);
+      gemm_use_this_thread_alone();
+      work(t);
+    });
+  }
+  if (pin && count > 1) pin_to_core(0);
+}
+
+Threads::~Threads() {
+  stop_ = true;
+  call_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(call_);
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  for (int i = 0; i < kSpins; ++i) {
+    if (word.load(std::memory_order_acquire) != value) return;
+    _mm_pause();
+  }
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  while (word.load(std::memory_order_seq_cst) == value) futex_wait(word, value);
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Threads::work(int thread) noexcept {
+  std::uint32_t seen = 0;
+  for (;;) {
+    wait_while(call_, seen);
+    ++seen;
+    if (stop_) return;
+    walk(thread);
+  }
+}
+
+// The last to arrive opens the next step.
+void Threads::arrive() noexcept {
+  const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < count_) {
+    wait_while(phase_, phase);
+    return;
+  }
+  arrived_.store(0, std::memory_order_relaxed);
+  next_task_.store(0, std::memory_order_relaxed);
+  phase_.store(phase + 1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(phase_);
+}
+
+void Threads::walk(int thread) noexcept {
+  const bool measure = thread == 0 && times_.nanoseconds != nullptr;
+  // Copies: when the last step is over, the next replay may begin while this thread is still on its way out.
+  const Span<const Step> steps = steps_;
+  const Replay& replay = *replay_;
+  std::uint64_t began = measure ? now_ns() : 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const std::int64_t tasks = step.tasks(step.arguments, replay);
+    for (;;) {
+      const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) break;
+      step.run(step.arguments, replay, task, thread);
+    }
+    arrive();
+    if (measure) {
+      const std::uint64_t ended = now_ns();
+      times_.nanoseconds[i] += ended - began;
+      began = ended;
+    }
+  }
+}
+
+void Threads::replay(Span<const Step> steps, const Replay& replay, StepTimes times) noexcept {
+  if (steps.empty()) return;
+  steps_ = steps;
+  replay_ = &replay;
+  times_ = times;
+  if (count_ > 1) {
+    call_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(call_);
+  }
+  walk(0);
+}
+
+}  // namespace bascule

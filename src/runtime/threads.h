@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to whichever thread is free,
+// and all wait for the last before the next step. Who does a task never decides what it computes.
+//
+// The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the constructor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/graph/replay.h"
+
+namespace bascule {
+
+// Nanoseconds spent in each step, summed over replays: one counter a step, written by thread 0.
+struct StepTimes {
+  std::uint64_t* nanoseconds = nullptr;  // null: not measured
+};
+
+class Threads {
+ public:
+  // count >= 1. pin: thread t stays on the t-th core that this process may use.
+  Threads(int count, bool pin);
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  int count() const { return count_; }
+  void replay(Span<const Step> steps, const Replay& replay, StepTimes times) noexcept;
+
+ private:
+  void work(int thread) noexcept;
+  void walk(int thread) noexcept;
+  void arrive() noexcept;
+  void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
+
+  int count_;
+  std::vector<std::thread> workers_;
+  Span<const Step> steps_;
+  const Replay* replay_ = nullptr;
+  StepTimes times_;
+  bool stop_ = false;
+  alignas(64) std::atomic<std::uint32_t> call_{0};     // raised once a replay: workers begin
+  alignas(64) std::atomic<std::uint32_t> phase_{0};    // raised once a step: everybody has arrived
+  alignas(64) std::atomic<std::int32_t> arrived_{0};
+  alignas(64) std::atomic<std::int64_t> next_task_{0};
+  alignas(64) std::atomic<std::int32_t> sleepers_{0};
+};
+
+// How many cores this process may run on (its affinity mask).
+int usable_cores();
+
+}  // namespace bascule
