@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the command line of Optimum Habana's run_bridgetower.py into a settings file of ours.
+
+    tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
+    tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)
+
+The settings go to standard output. Standard error names every flag that could not be carried over and why, and what is to
+be done by hand. Where the script's own default differs from ours and changes numbers, it is written down.
+Exit code: 0, or 2 when the command line makes no sense.
+"""
+import json
+import os
+import re
+import shlex
+import sys
+
+SCRIPT = "run_bridgetower.py"
+
+
+class CommandLineError(Exception):
+    pass
+
+
+def parse_bool(text):
+    if text.lower() in ("true", "1", "yes", "y", "t"):
+        return True
+    if text.lower() in ("false", "0", "no", "n", "f"):
+        return False
+    raise ValueError("not true or false")
+
+
+# flag: (key of ours, type). What goes over as it is.
+CARRIED = {
+    "tokenizer_name": ("model.tokenizer_name", str),
+    "train_file": ("data.train_file", str),
+    "validation_file": ("data.validation_file", str),
+    "test_file": ("data.test_file", str),
+    "max_seq_length": ("data.max_seq_length", int),
+    "dataloader_num_workers": ("data.dataloader_num_workers", int),
+    "dataloader_drop_last": ("data.dataloader_drop_last", parse_bool),
+    "output_dir": ("training.output_dir", str),
+    "do_train": ("training.do_train", parse_bool),
+    "do_eval": ("training.do_eval", parse_bool),
+    "do_predict": ("training.do_predict", parse_bool),
+    "seed": ("training.seed", int),
+    "num_train_epochs": ("training.num_train_epochs", float),
+    "max_steps": ("training.max_steps", int),
+    "per_device_train_batch_size": ("training.per_device_train_batch_size", int),
+    "per_device_eval_batch_size": ("training.per_device_eval_batch_size", int),
+    "learning_rate": ("training.learning_rate", float),
+    "weight_decay": ("training.weight_decay", float),
+    "adam_beta1": ("training.adam_beta1", float),
+    "adam_beta2": ("training.adam_beta2", float),
+    "adam_epsilon": ("training.adam_epsilon", float),
+    "max_grad_norm": ("training.max_grad_norm", float),
+    "warmup_steps": ("training.warmup_steps", int),
+    "warmup_ratio": ("training.warmup_ratio", float),
+    "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
+    "logging_steps": ("training.logging_steps", int),
+    "save_steps": ("training.save_steps", int),
+    "save_total_limit": ("training.save_total_limit", int),
+    "throughput_warmup_steps": ("training.throughput_warmup_steps", int),
+    "ddp_bucket_cap_mb": ("distributed.bucket_mib", int),
+}
+
+# Read by a function below.
+TRANSLATED = {
+    "model_name_or_path", "dataset_name", "dataset_config_name", "dataset_revision", "data_dir", "image_column",
+    "caption_column", "freeze_vision_model", "freeze_text_model", "freeze_text_pooler", "bf16", "fp16", "gaudi_config_name",
+    "use_habana", "lr_scheduler_type", "gradient_checkpointing", "save_strategy", "eval_strategy", "evaluation_strategy",
+    "eval_steps", "logging_strategy", "optim", "report_to", "distribution_strategy", "resume_from_checkpoint",
+}
+
+# Why a flag has no counterpart.
+NOT_CARRIED = {
+    "overwrite_output_dir": "a run goes on from what its folder holds: empty the folder to start again",
+    "remove_unused_columns": "only the columns that the settings name are read",
+    "use_lazy_mode": "a way of running on Gaudi",
+    "use_hpu_graphs_for_inference": "a way of running on Gaudi; tapes are recorded always",
+    "use_hpu_graphs_for_training": "a way of running on Gaudi; tapes are recorded always",
+    "use_hpu_graphs": "a way of running on Gaudi; tapes are recorded always",
+    "non_blocking_data_copy": "a way of running on Gaudi",
+    "sdp_on_bf16": "a way of running on Gaudi",
+    "mediapipe_dataloader": "the media engine is chosen when the program is built (-Dmedia_engine=...)",
+    "adjust_throughput": "throughput counts everything in it; evaluation and saving are shown apart",
+    "push_to_hub": "nothing is sent anywhere; the output folder can be uploaded as it is",
+    "preprocessing_num_workers": "captions are tokenised when they are loaded",
+    "dataloader_pin_memory": "batches are prepared in memory set aside before the first step",
+    "dataloader_prefetch_factor": "see data.ring_slots",
+    "overwrite_cache": "there is no cache of tokenised captions",
+    "cache_dir": "files are read from where the settings say",
+    "max_train_samples": "cut the manifest instead",
+    "max_eval_samples": "cut the manifest instead",
+    "max_predict_samples": "cut the manifest instead",
+    "config_name": "config.json is read from the model folder",
+    "image_processor_name": "preprocessor_config.json is read from the model folder",
+    "data_seed": "order, dropout and masks all follow training.seed",
+    "use_mpi": "ranks are always started through MPI",
+    "use_deepspeed": "see distributed.distribution_strategy = \"sharded\"",
+    "master_port": "ranks find each other without a port of their own",
+    "no_cuda": "a choice of device",
+    "use_cpu": "a choice of device",
+}
+
+# What the script uses when a flag is absent, where ours differs and it changes numbers.
+SCRIPT_DEFAULTS = {
+    "training.num_train_epochs": 3.0,
+    "training.per_device_train_batch_size": 8,
+    "training.per_device_eval_batch_size": 8,
+    "training.learning_rate": 5e-5,
+}
+
+TABLES = ("model", "data", "training", "distributed", "report")
+
+
+class Conversion:
+    """The flags still to be used, the settings found so far, and what is to be said."""
+
+    def __init__(self, flags):
+        self.flags = flags
+        self.settings = {}   # key of ours -> (value, comment)
+        self.dropped = []    # (flag, reason)
+        self.notes = []
+
+    def set(self, key, value, comment=""):
+        self.settings[key] = (value, comment)
+
+    def drop(self, flag, reason):
+        self.dropped.append((flag, reason))
+
+    def text(self, flag, default=None):
+        values = self.flags.get(flag)
+        if values is None:
+            return default
+        if len(values) != 1:
+            raise CommandLineError(f"--{flag} {' '.join(values)}: one value is wanted")
+        return values[0]
+
+    def converted(self, flag, kind, default=None):
+        if kind is parse_bool and self.flags.get(flag) == []:
+            return True
+        text = self.text(flag)
+        if text is None:
+            return default
+        try:
+            return kind(text)
+        except ValueError:
+            wanted = {int: "an integer", float: "a number", parse_bool: "true or false"}[kind]
+            raise CommandLineError(f"--{flag} {text}: {wanted} is wanted") from None
+
+
+def words(text):
+    """As a shell would split it: quotes, comments, and backslashes that join lines."""
+    return shlex.split(re.sub(r"\\\r?\n", " ", text), comments=True)
+
+
+def split_flags(tokens):
+    """--flag value ..., --flag=value, --flag -> {flag: [values]}; a later one replaces an earlier one."""
+    flags, current = {}, None
+    for token in tokens:
+        if token.startswith("--") and len(token) > 2:
+            name, equals, value = token[2:].partition("=")
+            name = name.replace("-", "_")
+            if name.startswith("no_") and name not in NOT_CARRIED and not equals:
+                flags[name[3:]] = ["False"]  # the script's parser makes --no_x for flags that are on by default
+                current = None
+                continue
+            flags[name] = [value] if equals else []
+            current = None if equals else name
+        elif current is None:
+            raise CommandLineError(f"\"{token}\" belongs to no flag")
+        else:
+            flags[current].append(token)
+    return flags
+
+
+def read_launcher(tokens, conversion):
+    """What stands before the script: environment, Python, gaudi_spawn.py, torchrun or mpirun."""
+    ranks = None
+    expects = None
+    for token in tokens:
+        name, equals, value = token.partition("=")
+        flag = name.lstrip("-").replace("-", "_")
+        if expects:
+            value, equals, flag, expects = token, "=", expects, None
+        elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and equals:
+            conversion.drop(name, "an environment variable")
+            continue
+        elif not token.startswith("-"):
+            continue  # a program or the value of a flag that has been named already
+        if flag in ("world_size", "nproc_per_node", "n", "np", "hostfile"):
+            if not equals:
+                expects = flag
+            elif flag == "hostfile":
+                conversion.set("distributed.hostfile", value, "of the launcher")
+            elif not value.isdigit():
+                raise CommandLineError(f"{flag} {value}: a number of processes is wanted")
+            else:
+                ranks = int(value)
+        elif flag != "m":
+            conversion.drop(token, NOT_CARRIED.get(flag, "a setting of the launcher"))
+    if ranks is not None:
+        conversion.set("distributed.world_size", ranks, "processes that the launcher starts")
+
+
+def slug(text):
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
+
+
+def model(c):
+    name = c.text("model_name_or_path")
+    if name is None:
+        raise CommandLineError("--model_name_or_path is missing")
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not os.path.isdir(name):
+        folder = "models/" + name.split("/")[1]
+        c.set("model.model_name_or_path", folder, f"a copy of huggingface.co/{name}")
+        c.notes.append(f"copy the files of huggingface.co/{name} to {folder} beside the settings file")
+    else:
+        c.set("model.model_name_or_path", name)
+    freeze = [part for part, default in (("vision_model", False), ("text_model", False), ("text_pooler", True))
+              if c.converted("freeze_" + part, parse_bool, default)]
+    c.set("model.freeze", freeze)
+    if c.converted("bf16", parse_bool, False):
+        c.set("model.precision", "bf16")
+    elif c.text("gaudi_config_name") == "Habana/clip":
+        c.set("model.precision", "bf16", "Habana/clip switches bfloat16 on")
+    elif "gaudi_config_name" in c.flags:
+        c.drop("gaudi_config_name", "its file may switch bfloat16 on: see model.precision")
+    if c.converted("fp16", parse_bool, False):
+        c.drop("fp16", "there is no float16: see model.precision")
+
+
+def data(c):
+    name = c.text("dataset_name")
+    captions, images = c.text("caption_column", "caption"), c.text("image_column", "image")
+    if name is None:
+        c.set("data.image_column", images)
+        c.set("data.caption_column", captions)
+        if "data_dir" in c.flags:
+            c.drop("data_dir", "write the manifests' paths into [data]")
+        return
+    config = c.text("dataset_config_name")
+    revision = c.text("dataset_revision")
+    folder = "data/" + slug(name.split("/")[-1] + ("-" + config if config else ""))
+    for phase, split in (("do_train", "train"), ("do_eval", "validation"), ("do_predict", "test")):
+        if c.converted(phase, parse_bool, False):
+            c.set(f"data.{split}_file", f"{folder}/{split}.jsonl", "made by tools/export_dataset.py")
+    command = ["tools/export_dataset.py", name, "--output", folder, "--image_column", images, "--caption_column", captions]
+    command += (["--config", config] if config else []) + (["--revision", revision] if revision else [])
+    c.notes.append("make the manifests beside the settings file: " + " ".join(shlex.quote(word) for word in command))
+
+
+def schedule(c):
+    kind = c.text("lr_scheduler_type", "linear")
+    if kind in ("linear", "cosine", "constant", "constant_with_warmup"):
+        c.set("training.lr_scheduler_type", kind)
+    else:
+        c.drop("lr_scheduler_type", f"\"{kind}\" is not known: linear, cosine, constant or constant_with_warmup")
+    steps, _ = c.settings.get("training.warmup_steps", (0, ""))
+    ratio, _ = c.settings.get("training.warmup_ratio", (0.0, ""))
+    if kind == "constant" and (steps or ratio):
+        c.settings.pop("training.warmup_steps", None)
+        c.settings.pop("training.warmup_ratio", None)
+        c.drop("warmup", "the constant schedule has none")
+    elif steps and ratio:
+        c.settings.pop("training.warmup_ratio")
+        c.drop("warmup_ratio", "warmup_steps goes before it, as in the script")
+    if c.settings.get("training.max_steps", (0, ""))[0] > 0:
+        if c.settings.pop("training.num_train_epochs", None):
+            c.drop("num_train_epochs", "max_steps goes before it, as in the script")
+    else:
+        c.settings.pop("training.max_steps", None)  # -1: not given
+
+
+def training(c):
+    if c.text("optim", "adamw_torch") not in ("adamw_torch", "adamw_torch_fused", "adamw_hf"):
+        c.drop("optim", "the optimizer is AdamW")
+    on_gaudi = c.converted("use_habana", parse_bool, False)
+    if on_gaudi and "training.adam_epsilon" not in c.settings:
+        c.set("training.adam_epsilon", 1e-6, "the script's default on Gaudi")
+    if c.converted("gradient_checkpointing", parse_bool, False):
+        c.set("training.gradient_checkpointing", "full")
+    saving = c.text("save_strategy", "steps")
+    if saving == "no":
+        c.set("training.save_steps", 0, "once, at the end")
+    elif saving != "steps":
+        c.drop("save_strategy", "checkpoints are counted in updates: see training.save_steps")
+    evaluating = c.text("eval_strategy", c.text("evaluation_strategy", "no"))
+    if evaluating == "steps":
+        c.set("training.eval_steps", c.converted("eval_steps", int, c.converted("logging_steps", int, 500)))
+    elif evaluating != "no":
+        c.drop("eval_strategy", "evaluations are counted in updates: see training.eval_steps")
+    elif "eval_steps" in c.flags:
+        c.drop("eval_steps", "without --eval_strategy steps the script evaluates at the end")
+    if c.text("logging_strategy", "steps") != "steps":
+        c.drop("logging_strategy", "log lines are counted in updates: see training.logging_steps")
+    if "resume_from_checkpoint" in c.flags:
+        c.drop("resume_from_checkpoint", "a run goes on from what its output folder holds")
+
+
+def distributed_and_report(c):
+    strategy = c.text("distribution_strategy")
+    if strategy in ("fast_ddp", "ddp"):
+        c.set("distributed.distribution_strategy", strategy)
+        if strategy == "fast_ddp" and c.converted("use_habana", parse_bool, False):
+            c.notes.append("Gaudi's fast_ddp sends gradients as bfloat16: distributed.wire_type = \"bf16\" does that")
+    elif strategy is not None:
+        c.drop("distribution_strategy", f"\"{strategy}\" is not known: fast_ddp, ddp or sharded")
+    reports = c.flags.get("report_to")
+    if reports is not None:
+        c.set("report.tensorboard", "tensorboard" in reports or "all" in reports)
+        others = [r for r in reports if r not in ("tensorboard", "all", "none")]
+        if others:
+            c.drop("report_to " + " ".join(others), "there are TensorBoard, JSON and HTML reports")
+
+
+def convert(tokens):
+    """A command line in words -> Conversion."""
+    at = next((i for i, token in enumerate(tokens) if os.path.basename(token) == SCRIPT), None)
+    if at is None:
+        raise CommandLineError(f"there is no {SCRIPT} in this command line")
+    c = Conversion(split_flags(tokens[at + 1:]))
+    read_launcher(tokens[:at], c)
+    if not any(c.converted(phase, parse_bool, False) for phase in ("do_train", "do_eval", "do_predict")):
+        raise CommandLineError("nothing to do: give --do_train, --do_eval or --do_predict")
+    for key, value in SCRIPT_DEFAULTS.items():
+        c.set(key, value, "the script's default")
+    for phase in ("do_train", "do_eval", "do_predict"):
+        c.set("training." + phase, False)
+    for flag, (key, kind) in CARRIED.items():
+        if flag in c.flags:
+            c.set(key, c.converted(flag, kind))
+    model(c)
+    data(c)
+    schedule(c)
+    training(c)
+    distributed_and_report(c)
+    if "training.output_dir" not in c.settings:
+        raise CommandLineError("--output_dir is missing")
+    for flag in c.flags:
+        if flag not in CARRIED and flag not in TRANSLATED:
+            hub = "nothing is sent anywhere" if flag.startswith("hub_") else "there is no such setting"
+            c.drop(flag, NOT_CARRIED.get(flag, hub))
+    return c
+
+
+def toml_value(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml_value(v) for v in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def toml(conversion):
+    lines = ["# Made by tools/settings_from_command_line.py. Relative paths are taken from this file's folder."]
+    for table in TABLES:
+        keys = [key for key in conversion.settings if key.startswith(table + ".")]
+        if keys:
+            lines += ["", f"[{table}]"]
+        for key in keys:
+            value, comment = conversion.settings[key]
+            lines.append(f"{key.split('.')[1]} = {toml_value(value)}" + (f"  # {comment}" if comment else ""))
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments):
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(__doc__.strip())
+        return 0
+    if arguments and arguments[0] == "--":
+        arguments = arguments[1:]
+    try:
+        if not arguments:
+            arguments = words(sys.stdin.read())
+        elif len(arguments) == 1:
+            arguments = words(arguments[0])
+        conversion = convert(arguments)
+    except (CommandLineError, ValueError, UnicodeDecodeError) as error:
+        print(f"settings_from_command_line: {error}", file=sys.stderr)
+        return 2
+    sys.stdout.write(toml(conversion))
+    for flag, reason in conversion.dropped:
+        name = flag if flag.startswith("-") or flag.isupper() else "--" + flag
+        print(f"not carried over: {name}: {reason}", file=sys.stderr)
+    for note in conversion.notes:
+        print(f"to do: {note}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
