@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/export_dataset.py writes manifests whose pictures are the source's, and goes on where it was interrupted.
+
+What needs the `datasets` library or Pillow is skipped where they are not installed; a bare Debian has neither.
+"""
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "tests/data/emoji-captions/images"
+
+spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+HAS_PILLOW = importlib.util.find_spec("PIL") is not None
+HAS_DATASETS = HAS_PILLOW and importlib.util.find_spec("datasets") is not None
+COLUMNS = {"image": "image", "caption": "caption"}
+
+
+def jpegs(count):
+    return [path.read_bytes() for path in sorted(PICTURES.glob("*.jpg"))[:count]]
+
+
+def png(colour):
+    from PIL import Image
+    out = io.BytesIO()
+    Image.new("RGBA", (16, 24), colour).save(out, "PNG")
+    return out.getvalue()
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run(*arguments):
+    """The tool as a command -> (exit code, lines of standard error)."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = tool.main([str(a) for a in arguments])
+    return code, said.getvalue().splitlines()
+
+
+def setUpModule():
+    """The datasets library reads these when it is imported: no network, and a cache of this test alone."""
+    cache = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(cache.cleanup)
+    os.environ.update(HF_HOME=cache.name, HF_HUB_OFFLINE="1")
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.holder.cleanup)
+        self.folder = pathlib.Path(self.holder.name)
+        self.output = self.folder / "out"
+
+    def export_rows(self, rows, columns=None, skip_bad=False):
+        pictures = tool.Pictures(self.output)
+        with contextlib.redirect_stderr(io.StringIO()):
+            counts = tool.export_split("train", rows, columns or COLUMNS, self.output, pictures, self.folder, skip_bad)
+        return counts, lines_of(self.output / "train.jsonl"), pictures
+
+
+class Rows(InAFolder):
+    def test_a_jpeg_keeps_its_bytes_and_equal_pictures_are_one_file(self):
+        first, second = jpegs(2)
+        rows = [{"image": {"bytes": data, "path": None}, "caption": caption}
+                for data, caption in ((first, "a"), (second, "b"), (first, "ünï 🦊"))]
+        counts, lines, _ = self.export_rows(rows)
+        self.assertEqual(counts, (3, 0))
+        self.assertEqual([line["caption"] for line in lines], ["a", "b", "ünï 🦊"])
+        self.assertEqual(lines[0]["image"], lines[2]["image"])
+        self.assertEqual([(self.output / line["image"]).read_bytes() for line in lines], [first, second, first])
+        self.assertEqual(len(list(self.output.rglob("*.jpg"))), 2)
+
+    def test_a_list_of_captions_gives_a_row_for_each(self):
+        _, lines, _ = self.export_rows([{"image": jpegs(1)[0], "caption": ["a", "b"]}])
+        self.assertEqual([line["caption"] for line in lines], ["a", "b"])
+        self.assertEqual(len({line["image"] for line in lines}), 1)
+
+    def test_a_path_is_taken_from_the_sources_folder(self):
+        (self.folder / "x.jpg").write_bytes(jpegs(1)[0])
+        _, lines, _ = self.export_rows([{"image": "x.jpg", "caption": "a"}])
+        self.assertEqual((self.output / lines[0]["image"]).read_bytes(), jpegs(1)[0])
+
+    def test_labels_are_0_or_1(self):
+        columns = {**COLUMNS, "label": "match"}
+        _, lines, _ = self.export_rows([{"image": jpegs(1)[0], "caption": "a", "match": True}], columns)
+        self.assertEqual(lines[0]["label"], 1)
+        with self.assertRaises(tool.ExportError):
+            self.export_rows([{"image": jpegs(1)[0], "caption": "a", "match": 2}], columns)
+
+    def test_a_bad_row_is_named_or_left_out_and_counted(self):
+        good = {"image": jpegs(1)[0], "caption": "a"}
+        for bad in ({"image": None}, {"image": {"bytes": None, "path": None}}, {"image": "nowhere.jpg"}, {"caption": None},
+                    {"caption": " "}, {"caption": []}, {"caption": 3}, {"caption": "\ud800"}, {"image": b""}):
+            rows = [good, {**good, **bad}]
+            with self.assertRaisesRegex(tool.ExportError, "^train, row 1: "):
+                self.export_rows(rows)
+            self.assertEqual(self.export_rows(rows, skip_bad=True)[0], (1, 1))
+
+    def test_a_failed_split_leaves_no_manifest(self):
+        with self.assertRaises(tool.ExportError):
+            self.export_rows([{"image": jpegs(1)[0], "caption": "a"}, {"image": None, "caption": "b"}])
+        self.assertFalse((self.output / "train.jsonl").exists())
+        with self.assertRaisesRegex(tool.ExportError, "no usable row"):
+            self.export_rows([])
+
+    @unittest.skipUnless(HAS_PILLOW, "needs Pillow")
+    def test_another_format_becomes_a_jpeg_and_is_counted(self):
+        from PIL import Image
+        _, lines, pictures = self.export_rows([{"image": png((200, 30, 40, 255)), "caption": "a"}] * 2)
+        self.assertEqual(pictures.re_encoded, 1)
+        with Image.open(self.output / lines[0]["image"]) as picture:
+            self.assertEqual((picture.format, picture.mode, picture.size), ("JPEG", "RGB", (16, 24)))
+            self.assertLess(max(abs(a - b) for a, b in zip(picture.getpixel((8, 8)), (200, 30, 40))), 4)
+
+    @unittest.skipUnless(HAS_PILLOW, "needs Pillow")
+    def test_bytes_that_are_no_picture_are_a_bad_row(self):
+        with self.assertRaisesRegex(tool.ExportError, "cannot be decoded"):
+            self.export_rows([{"image": b"GIF89a and then nothing", "caption": "a"}])
+
+    def test_writing_that_fails_leaves_no_half_file(self):
+        with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
+            with self.assertRaises(OSError):
+                tool.write_whole(self.folder / "deep" / "x", b"data")
+        self.assertEqual(list((self.folder / "deep").iterdir()), [])
+
+
+@unittest.skipUnless(HAS_DATASETS, "needs the datasets library")
+class DataSets(InAFolder):
+    def setUp(self):
+        super().setUp()
+        import datasets
+        self.datasets = datasets
+        datasets.disable_progress_bars()
+        pictures = jpegs(3) + [png((10, 20, 30, 255))]
+        self.rows = {"picture": [{"bytes": pictures[i % 4], "path": None} for i in range(10)],
+                     "text": [f"caption {i}" for i in range(10)], "label": [i % 2 for i in range(10)]}
+        features = datasets.Features({"picture": datasets.Image(), "text": datasets.Value("string"),
+                                      "label": datasets.ClassLabel(names=["no", "yes"])})
+        self.table = datasets.Dataset.from_dict(self.rows, features=features)
+        self.flags = ["--output", self.output, "--image_column", "picture", "--caption_column", "text"]
+
+    def saved(self):
+        source = self.folder / "saved"
+        self.datasets.DatasetDict({"train": self.table, "validation": self.table.select(range(4))}).save_to_disk(source)
+        return source
+
+    def test_a_saved_data_set_gives_its_splits(self):
+        code, said = run(self.saved(), *self.flags, "--label_column", "label")
+        self.assertEqual(code, 0, said)
+        train = lines_of(self.output / "train.jsonl")
+        self.assertEqual([line["caption"] for line in train], self.rows["text"])
+        self.assertEqual([line["label"] for line in train], self.rows["label"])
+        self.assertEqual(len(lines_of(self.output / "validation.jsonl")), 4)
+        self.assertEqual((self.output / train[5]["image"]).read_bytes(), jpegs(3)[1])
+        self.assertIn("train: 10 rows, 4 pictures, 1 re-encoded as JPEG of quality 95, 0 left out", said)
+
+    def test_an_interrupted_export_goes_on_and_another_is_refused(self):
+        source = self.saved()
+        self.assertEqual(run(source, *self.flags)[0], 0)
+        before = {path: path.stat().st_mtime_ns for path in self.output.rglob("*.jpg")}
+        whole = (self.output / "validation.jsonl").read_bytes()
+        (self.output / "validation.jsonl").unlink()
+        code, said = run(source, *self.flags)
+        self.assertEqual(code, 0)
+        self.assertIn("train: is there already", said)
+        self.assertEqual((self.output / "validation.jsonl").read_bytes(), whole)
+        self.assertEqual({path: path.stat().st_mtime_ns for path in self.output.rglob("*.jpg")}, before)
+        code, said = run(source, *self.flags, "--label_column", "label")
+        self.assertEqual((code, len(said)), (2, 1))
+
+    def test_parquet_and_picture_folders_are_read(self):
+        parquet = self.folder / "parquet"
+        parquet.mkdir()
+        self.table.to_parquet(parquet / "train.parquet")
+        self.assertEqual(run(parquet, *self.flags)[0], 0)
+        self.assertEqual((self.output / lines_of(self.output / "train.jsonl")[0]["image"]).read_bytes(), jpegs(1)[0])
+        pictures = self.folder / "pictures" / "train"
+        pictures.mkdir(parents=True)
+        (pictures / "a.jpg").write_bytes(jpegs(1)[0])
+        (pictures / "metadata.jsonl").write_text('{"file_name": "a.jpg", "text": "hello"}\n')
+        output = self.folder / "out2"
+        code, said = run(pictures.parent, "--output", output, "--caption_column", "text")
+        self.assertEqual(code, 0, said)
+        self.assertEqual((output / lines_of(output / "train.jsonl")[0]["image"]).read_bytes(), jpegs(1)[0])
+
+    def test_train_is_cut_60_20_20_without_a_test_split(self):
+        source = self.folder / "one"
+        self.datasets.DatasetDict({"train": self.table}).save_to_disk(source)
+        self.assertEqual(run(source, *self.flags, "--make_test_split")[0], 0)
+        captions = [{line["caption"] for line in lines_of(self.output / f"{name}.jsonl")}
+                    for name in ("train", "validation", "test")]
+        self.assertEqual([len(c) for c in captions], [6, 2, 2])
+        self.assertEqual(set.union(*captions), set(self.rows["text"]))
+
+    def test_mistakes_are_one_line(self):
+        source = self.saved()
+        occupied = self.folder / "occupied"
+        occupied.mkdir()
+        (occupied / "x").write_text("")
+        for expected, arguments in ((2, (source, "--output", self.output)),
+                                    (2, (source, *self.flags, "--split", "nothing")),
+                                    (2, (source, "--output", occupied)),
+                                    (3, (self.folder / "nowhere", "--output", self.output))):
+            code, said = run(*arguments)
+            self.assertEqual((code, len(said)), (expected, 1), said)
+            self.assertFalse(self.output.exists())
+
+    def test_a_full_disk_is_exit_code_6(self):
+        source = self.saved()
+        with mock.patch.object(tool, "write_whole", side_effect=OSError(28, "No space left on device", "x")):
+            code, said = run(source, *self.flags)
+        self.assertEqual((code, len(said)), (6, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

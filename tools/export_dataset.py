@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a Hugging Face image-text data set into manifests that the settings file can name.
+
+    tools/export_dataset.py jmhessel/newyorker_caption_contest --config matching \\
+        --caption_column image_description --output data/newyorker
+
+SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
+Written are OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. A picture that is a
+JPEG file keeps its bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal
+pictures are one file, named by their content. A caption column with lists gives a row for each caption.
+
+A picture or manifest appears under its name only when it is whole. Run the same command again after an interruption: what
+is there is kept. Needs the Python packages `datasets` and `pillow`.
+Exit code: 0 done, 2 command line, 3 data, 6 disk.
+"""
+import argparse
+import hashlib
+import io
+import json
+import os
+import pathlib
+import sys
+import time
+
+JPEG_QUALITY = 95
+PROGRESS_SECONDS = 2.0
+EXPORT_RECORD = "export.json"
+
+
+class ExportError(Exception):
+    def __init__(self, code, line):
+        super().__init__(line)
+        self.code = code
+
+
+class BadRow(Exception):
+    """A row that cannot become a line of the manifest."""
+
+
+def write_whole(path, data):
+    """Beside, synced, renamed: the name never holds half a file. What a killed export left beside is written over."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def is_jpeg(data):
+    return data[:3] == b"\xff\xd8\xff"
+
+
+def encoded_as_jpeg(data):
+    """Any picture that Pillow reads -> JPEG bytes, upright and RGB."""
+    try:
+        from PIL import Image, ImageOps  # only where a picture is not a JPEG
+    except ImportError:
+        raise ExportError(2, "the Python package pillow is missing; pip install datasets pillow") from None
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            upright = ImageOps.exif_transpose(picture).convert("RGB")
+    except Exception as error:  # Pillow's decoders raise anything
+        raise BadRow(f"the picture cannot be decoded: {error}") from None
+    out = io.BytesIO()
+    upright.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    return out.getvalue()
+
+
+def picture_bytes(value, folder):
+    """The encoded picture of a cell: {"bytes", "path"}, bytes, or a path, taken from `folder`."""
+    if isinstance(value, dict) and value.get("bytes"):
+        return value["bytes"]
+    if isinstance(value, dict):
+        value = value.get("path")
+    if isinstance(value, bytes) and value:
+        return value
+    if not isinstance(value, str) or not value:
+        raise BadRow("there is no picture")
+    try:
+        return (folder / value).read_bytes()
+    except OSError as error:
+        raise BadRow(f"the picture cannot be read: {error}") from None
+
+
+def row_captions(value):
+    captions = value if isinstance(value, (list, tuple)) else [value]
+    if not captions or not all(isinstance(c, str) and c.strip() for c in captions):
+        raise BadRow("the caption is empty or not text")
+    if any(0xD800 <= ord(character) <= 0xDFFF for caption in captions for character in caption):
+        raise BadRow("the caption is not valid Unicode")
+    return captions
+
+
+def row_label(value):
+    if value not in (0, 1):
+        raise BadRow(f"the label is {value!r}, not 0 or 1")
+    return int(value)
+
+
+class Pictures:
+    """OUTPUT/images, one file for each content."""
+
+    def __init__(self, output):
+        self.output = output
+        self.re_encoded = 0
+        self.stored = set()
+
+    def store(self, data):
+        """Returns the path for the manifest. The name comes from the source's bytes, so that nothing is encoded twice."""
+        digest = hashlib.sha256(data).hexdigest()[:32]
+        name = f"images/{digest[:2]}/{digest}.jpg"
+        if name in self.stored:
+            return name
+        if not is_jpeg(data):
+            self.re_encoded += 1
+        if not (self.output / name).exists():
+            write_whole(self.output / name, data if is_jpeg(data) else encoded_as_jpeg(data))
+        self.stored.add(name)
+        return name
+
+
+def manifest_lines(row, columns, pictures, folder):
+    """columns: our names -> the source's."""
+    captions = row_captions(row[columns["caption"]])
+    extra = {"label": row_label(row[columns["label"]])} if "label" in columns else {}
+    image = pictures.store(picture_bytes(row[columns["image"]], folder))
+    return [json.dumps({"image": image, "caption": caption, **extra}, ensure_ascii=False) for caption in captions]
+
+
+def export_split(name, rows, columns, output, pictures, folder, skip_bad):
+    """rows: an iterable of dicts with encoded pictures. Writes OUTPUT/<name>.jsonl; returns (lines, rows left out)."""
+    lines, left_out, told = [], 0, time.monotonic()
+    for number, row in enumerate(rows):
+        try:
+            lines += manifest_lines(row, columns, pictures, folder)
+        except BadRow as bad:
+            if not skip_bad:
+                raise ExportError(3, f"{name}, row {number}: {bad}; correct it, or leave such rows out with --skip_bad") from None
+            left_out += 1
+            print(f"{name}, row {number} left out: {bad}", file=sys.stderr)
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            print(f"{name}: {number + 1} rows", file=sys.stderr)
+    if not lines:
+        raise ExportError(3, f"{name}: the split has no usable row")
+    write_whole(output / f"{name}.jsonl", ("\n".join(lines) + "\n").encode())
+    return len(lines), left_out
+
+
+def load_splits(options):
+    """{split: Dataset}, of a hub name or a local folder."""
+    try:
+        import datasets
+    except ImportError:
+        raise ExportError(2, "the Python package datasets is missing; pip install datasets pillow") from None
+    local = pathlib.Path(options.source)
+    try:
+        if (local / "dataset_dict.json").exists() or (local / "state.json").exists():
+            loaded = datasets.load_from_disk(str(local))
+        else:
+            loaded = datasets.load_dataset(options.source, options.config, revision=options.revision)
+    except Exception as error:  # the library and the network raise anything
+        raise ExportError(3, f"{options.source}: cannot be loaded: {first_line(error)}") from None
+    splits = dict(loaded) if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
+    if options.make_test_split and "test" not in splits:
+        splits = cut_into_three(splits, options.seed)
+    if options.split:
+        missing = [name for name in options.split if name not in splits]
+        if missing:
+            raise ExportError(2, f"there is no split \"{missing[0]}\"; there are: {', '.join(splits)}")
+        splits = {name: splits[name] for name in options.split}
+    return splits
+
+
+def cut_into_three(splits, seed):
+    """The published script's rule: train keeps 60 %, of the rest one half validates and the other tests."""
+    if "train" not in splits:
+        raise ExportError(2, "--make_test_split needs a split \"train\"")
+    first = splits["train"].train_test_split(test_size=0.4, seed=seed)
+    second = first["test"].train_test_split(test_size=0.5, seed=seed)
+    return {"train": first["train"], "validation": second["train"], "test": second["test"]}
+
+
+def encoded_rows(dataset, columns):
+    """Only the columns that are needed; pictures as they are stored, never decoded."""
+    import datasets
+
+    for ours, theirs in columns.items():
+        if theirs not in dataset.column_names:
+            raise ExportError(2, f"there is no column \"{theirs}\"; name it with --{ours}_column, "
+                                 f"one of: {', '.join(dataset.column_names)}")
+    dataset = dataset.select_columns(list(dict.fromkeys(columns.values())))
+    if isinstance(dataset.features[columns["image"]], datasets.Image):
+        dataset = dataset.cast_column(columns["image"], datasets.Image(decode=False))
+    return dataset
+
+
+def first_line(error):
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def earlier_record(output, what):
+    """The record of an earlier export of the same thing, or a new one; a folder of something else is refused."""
+    path = output / EXPORT_RECORD
+    if path.exists():
+        try:
+            record = json.loads(path.read_text())
+        except ValueError:
+            raise ExportError(3, f"{path}: is not a record of an export; choose another folder") from None
+        if not isinstance(record, dict) or record.get("what") != what:
+            raise ExportError(2, f"{output}: holds another export; choose another folder")
+        return record
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ExportError(2, f"{output}: holds something else; choose another folder")
+    return {"what": what, "splits": {}}
+
+
+def write_record(output, record):
+    write_whole(output / EXPORT_RECORD, json.dumps(record, indent=1).encode())
+
+
+def export(options):
+    output = pathlib.Path(options.output)
+    columns = {"image": options.image_column, "caption": options.caption_column}
+    if options.label_column:
+        columns["label"] = options.label_column
+    what = {"source": options.source, "config": options.config, "revision": options.revision, "columns": columns,
+            "make_test_split": options.make_test_split, "seed": options.seed if options.make_test_split else None,
+            "skip_bad": options.skip_bad}
+    record = earlier_record(output, what)
+    tables = {name: encoded_rows(dataset, columns) for name, dataset in load_splits(options).items()}
+    write_record(output, record)
+    for name, rows in tables.items():
+        if name in record["splits"] and (output / f"{name}.jsonl").exists():
+            print(f"{name}: is there already", file=sys.stderr)
+            continue
+        pictures = Pictures(output)
+        lines, left_out = export_split(name, rows, columns, output, pictures, pathlib.Path(options.source), options.skip_bad)
+        record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),
+                                  "re_encoded": pictures.re_encoded}
+        write_record(output, record)
+        note = f", {pictures.re_encoded} re-encoded as JPEG of quality {JPEG_QUALITY}" if pictures.re_encoded else ""
+        print(f"{name}: {lines} rows, {len(pictures.stored)} pictures{note}, {left_out} left out", file=sys.stderr)
+
+
+def parse(arguments):
+    summary, _, rest = __doc__.partition("\n")
+    parser = argparse.ArgumentParser(description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="SOURCE", help="name on the hub, or local folder")
+    parser.add_argument("--output", required=True, metavar="FOLDER")
+    parser.add_argument("--config", help="configuration of the data set, as \"matching\"")
+    parser.add_argument("--revision", help="branch, tag or commit of the data set on the hub")
+    parser.add_argument("--image_column", default="image", metavar="NAME")
+    parser.add_argument("--caption_column", default="caption", metavar="NAME")
+    parser.add_argument("--label_column", metavar="NAME", help="0 or 1, for image-text matching")
+    parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be given again")
+    parser.add_argument("--make_test_split", action="store_true",
+                        help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")
+    parser.add_argument("--seed", type=int, default=42, help="of --make_test_split (default 42)")
+    parser.add_argument("--skip_bad", action="store_true", help="leave out and count rows that cannot be exported")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    options = parse(arguments)
+    try:
+        export(options)
+    except ExportError as error:
+        print(f"export_dataset: {error}", file=sys.stderr)
+        return error.code
+    except OSError as error:
+        print(f"export_dataset: {error.filename or options.output}: {error.strerror}; free or choose another disk, "
+              "then run the same command again", file=sys.stderr)
+        return 6
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
