@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::string>> number_keys(const Settings& set
 
 std::string settings_digest(const Settings& settings) {
   std::string text;
-  for (const auto& [key, value] : number_keys(settings)) text += key + " = " + value + "\n";
+  for (const auto& [key, value] : number_keys(settings)) text.append(key).append(" = ").append(value).append("\n");
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));

@@ -24,6 +24,9 @@ namespace {
 // Far above any settings file; a device or a data file named by mistake is not read to its end.
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
+// What messages quote of a text.
+constexpr std::size_t kShownBytes = 60;
+
 // What is read into what, and how places are named.
 struct Reading {
   std::string file;
@@ -53,7 +56,6 @@ const char* type_name(const toml::node& node) {
 
 // What is quoted in messages is cut, between characters: a file that is no settings file may have "keys" of a megabyte.
 std::string cut(std::string_view text) {
-  constexpr std::size_t kShownBytes = 60;
   if (text.size() <= kShownBytes) return std::string(text);
   std::size_t end = kShownBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside a UTF-8 sequence

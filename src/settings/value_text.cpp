@@ -8,6 +8,8 @@
 namespace bascule {
 namespace {
 
+constexpr char kHex[] = "0123456789ABCDEF";
+
 template <typename... Fs>
 struct Overloaded : Fs... {
   using Fs::operator()...;
@@ -58,7 +60,6 @@ std::string freeze_text(const FreezeSettings& freeze) {
 }  // namespace
 
 std::string quoted(const std::string& text) {
-  constexpr char kHex[] = "0123456789ABCDEF";
   std::string out = "\"";
   for (const char c : text) {
     const unsigned byte = static_cast<unsigned char>(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files in config/, and a command line carried over by the tool.
+// The files in config/, and what this build refuses.
 #include <algorithm>
 #include <filesystem>
 #include <string>

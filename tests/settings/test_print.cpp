@@ -40,6 +40,19 @@ std::string text_with(const Key& key) {
   return text;
 }
 
+// Another value, whatever the key allows.
+void change(Settings& settings, const Key& key) {
+  if (key.table == std::string(kSimulationTable)) settings.media_engine.simulation.is_given = true;
+  if (const auto* k = std::get_if<BoolKey>(&key.kind)) k->member.at(settings) = !k->member.get(settings);
+  if (const auto* k = std::get_if<IntegerKey>(&key.kind)) k->member.at(settings) += 1;
+  if (const auto* k = std::get_if<RealKey>(&key.kind)) k->member.at(settings) += 0.125;
+  if (const auto* k = std::get_if<TextKey>(&key.kind)) k->member.at(settings) += "x";
+  if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(settings).written += "x";
+  if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(settings).emplace_back("x");
+  if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(settings).text_model = true;
+  if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(settings, k->count - 1);
+}
+
 TEST(PrintSettings, EveryKeyReadsBackToItsValue) {
   for (const Key& key : all_keys()) {
     std::string text = text_with(key);
@@ -82,6 +95,61 @@ TEST(Keys, ATableIsInOnePieceAndANameIsUnique) {
   }
 }
 
+TEST(Keys, NoTwoKeysReachTheSameMember) {
+  const Settings defaults;
+  for (const Key& changed_key : all_keys()) {
+    Settings changed;
+    change(changed, changed_key);
+    for (const Key& key : all_keys()) {
+      const bool differs = value_text(key, changed) != value_text(key, defaults);
+      EXPECT_EQ(differs, &key == &changed_key) << changed_key.name << " and " << key.name;
+    }
+  }
+}
+
+// Machine, loader, report and what only says when something is done; all else must be equal on resume.
+TEST(Digest, TheFreeKeysAreThese) {
+  const std::set<std::string> expected = {"data.dataloader_num_workers",
+                                          "data.ring_slots",
+                                          "media_engine.queue_depth",
+                                          "media_engine.memory_mib",
+                                          "media_engine.fallback",
+                                          "media_engine.simulation.units",
+                                          "media_engine.simulation.pictures_per_second",
+                                          "media_engine.simulation.latency_ms",
+                                          "media_engine.simulation.faults",
+                                          "training.output_dir",
+                                          "training.do_train",
+                                          "training.do_eval",
+                                          "training.do_predict",
+                                          "training.gradient_checkpointing",
+                                          "training.logging_steps",
+                                          "training.eval_steps",
+                                          "training.save_steps",
+                                          "training.save_total_limit",
+                                          "training.resume",
+                                          "training.throughput_warmup_steps",
+                                          "distributed.world_size",
+                                          "distributed.distribution_strategy",
+                                          "distributed.bucket_mib",
+                                          "distributed.sharded_stage",
+                                          "distributed.timeout_seconds",
+                                          "distributed.hostfile",
+                                          "machine.memory_limit_gib",
+                                          "machine.threads",
+                                          "machine.isa",
+                                          "machine.huge_pages",
+                                          "machine.lock_memory",
+                                          "report.tensorboard",
+                                          "report.html",
+                                          "report.profile"};
+  std::set<std::string> free_keys;
+  for (const Key& key : all_keys()) {
+    if (key.effect == KeyEffect::kFree) free_keys.insert(qualified_name(key));
+  }
+  EXPECT_EQ(free_keys, expected);
+}
+
 TEST(Digest, ChangesExactlyWithTheKeysThatChangeNumbers) {
   const Settings least = settings_of(kLeast);
   EXPECT_EQ(settings_digest(least).size(), 16U);
@@ -89,15 +157,7 @@ TEST(Digest, ChangesExactlyWithTheKeysThatChangeNumbers) {
   for (const Key& key : all_keys()) {
     Settings changed = settings_of(kLeast);
     const std::string name = qualified_name(key);
-    if (key.table == std::string(kSimulationTable)) changed.media_engine.simulation.is_given = true;
-    if (const auto* k = std::get_if<BoolKey>(&key.kind)) k->member.at(changed) = !k->member.get(changed);
-    if (const auto* k = std::get_if<IntegerKey>(&key.kind)) k->member.at(changed) += 1;
-    if (const auto* k = std::get_if<RealKey>(&key.kind)) k->member.at(changed) += 0.125;
-    if (const auto* k = std::get_if<TextKey>(&key.kind)) k->member.at(changed) += "x";
-    if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(changed).written += "x";
-    if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(changed).emplace_back("x");
-    if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(changed).text_model = true;
-    if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(changed, k->count - 1);
+    change(changed, key);
     const bool changes_numbers = key.effect == KeyEffect::kNumbers || name == "distributed.world_size";
     EXPECT_EQ(settings_digest(changed) != settings_digest(least), changes_numbers) << name;
   }

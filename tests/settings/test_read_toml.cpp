@@ -47,6 +47,74 @@ TEST(ReadSettings, TheLeastFileGetsEveryDefault) {
   EXPECT_FALSE(s.media_engine.simulation.is_given);
 }
 
+// Keys of one type beside each other in a table, each with a value of its own: none may land in its neighbour.
+TEST(ReadSettings, EveryNumberReachesItsMember) {
+  const Settings s = settings_of(
+      "model.model_name_or_path = 'm'\ndata.train_file = 't'\ntraining.output_dir = 'o'\n"
+      "data.max_seq_length = 11\n"
+      "data.dataloader_num_workers = 12\n"
+      "data.ring_slots = 13\n"
+      "data.mlm_probability = 0.21\n"
+      "data.negative_fraction = 0.22\n"
+      "media_engine.queue_depth = 14\n"
+      "media_engine.memory_mib = 15\n"
+      "media_engine.max_megapixels = 16\n"
+      "distributed.world_size = 17\n"
+      "distributed.bucket_mib = 18\n"
+      "distributed.timeout_seconds = 19\n"
+      "machine.memory_limit_gib = 0.23\n"
+      "machine.step_seconds = 0.24\n"
+      "machine.threads = 20\n"
+      "training.seed = 31\n"
+      "training.per_device_train_batch_size = 32\n"
+      "training.per_device_eval_batch_size = 33\n"
+      "training.warmup_steps = 34\n"
+      "training.gradient_accumulation_steps = 35\n"
+      "training.logging_steps = 36\n"
+      "training.eval_steps = 37\n"
+      "training.save_steps = 38\n"
+      "training.save_total_limit = 39\n"
+      "training.throughput_warmup_steps = 40\n"
+      "training.num_train_epochs = 0.41\n"
+      "training.learning_rate = 0.42\n"
+      "training.weight_decay = 0.43\n"
+      "training.adam_beta1 = 0.44\n"
+      "training.adam_beta2 = 0.45\n"
+      "training.adam_epsilon = 0.46\n"
+      "training.max_grad_norm = 0.47\n");
+  EXPECT_EQ(s.data.max_seq_length, 11);
+  EXPECT_EQ(s.data.dataloader_num_workers, 12);
+  EXPECT_EQ(s.data.ring_slots, 13);
+  EXPECT_EQ(s.data.mlm_probability, 0.21);
+  EXPECT_EQ(s.data.negative_fraction, 0.22);
+  EXPECT_EQ(s.media_engine.queue_depth, 14);
+  EXPECT_EQ(s.media_engine.memory_mib, 15);
+  EXPECT_EQ(s.media_engine.max_megapixels, 16);
+  EXPECT_EQ(s.distributed.world_size, 17);
+  EXPECT_EQ(s.distributed.bucket_mib, 18);
+  EXPECT_EQ(s.distributed.timeout_seconds, 19);
+  EXPECT_EQ(s.machine.memory_limit_gib, 0.23);
+  EXPECT_EQ(s.machine.step_seconds, 0.24);
+  EXPECT_EQ(s.machine.threads, 20);
+  EXPECT_EQ(s.training.seed, 31);
+  EXPECT_EQ(s.training.per_device_train_batch_size, 32);
+  EXPECT_EQ(s.training.per_device_eval_batch_size, 33);
+  EXPECT_EQ(s.training.warmup_steps, 34);
+  EXPECT_EQ(s.training.gradient_accumulation_steps, 35);
+  EXPECT_EQ(s.training.logging_steps, 36);
+  EXPECT_EQ(s.training.eval_steps, 37);
+  EXPECT_EQ(s.training.save_steps, 38);
+  EXPECT_EQ(s.training.save_total_limit, 39);
+  EXPECT_EQ(s.training.throughput_warmup_steps, 40);
+  EXPECT_EQ(s.training.num_train_epochs, 0.41);
+  EXPECT_EQ(s.training.learning_rate, 0.42);
+  EXPECT_EQ(s.training.weight_decay, 0.43);
+  EXPECT_EQ(s.training.adam_beta1, 0.44);
+  EXPECT_EQ(s.training.adam_beta2, 0.45);
+  EXPECT_EQ(s.training.adam_epsilon, 0.46);
+  EXPECT_EQ(s.training.max_grad_norm, 0.47);
+}
+
 TEST(ReadSettings, PhasesAreOnIfTheirFileIsGivenUnlessWritten) {
   const Settings least = settings_of(kLeast);
   EXPECT_TRUE(least.training.do_train);
