@@ -47,7 +47,7 @@ struct WriteProgress {
 };
 
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors
-// are ordered by element size (largest first), then name, as the reference does, so that every one is aligned.
+// are in the reference's order: by element type, wide before narrow, so that every one is aligned; then by name.
 class SafetensorsWritePlan {
  public:
   explicit SafetensorsWritePlan(std::vector<TensorToWrite> tensors,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cerrno>
-#include <tuple>
+#include <iterator>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -32,6 +34,13 @@ const char* dtype_name(DType type) {
     case DType::kBool: return "BOOL";
   }
   return "";
+}
+
+// The reference's order of element types within a file: never a narrow one before a wide one.
+int place_of(DType type) {
+  constexpr DType kOrder[] = {DType::kInt64,   DType::kFloat64, DType::kFloat32, DType::kInt32, DType::kBFloat16,
+                              DType::kFloat16, DType::kInt16,   DType::kInt8,    DType::kUInt8, DType::kBool};
+  return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), type) - std::begin(kOrder));
 }
 
 std::int64_t tensor_bytes(const TensorToWrite& tensor) {
@@ -77,14 +86,14 @@ SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
                                            const std::map<std::string, std::string>& metadata)
     : tensors_(std::move(tensors)) {
   std::sort(tensors_.begin(), tensors_.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
-    return std::forward_as_tuple(element_bytes(b.dtype), a.name) <
-           std::forward_as_tuple(element_bytes(a.dtype), b.name);
+    return std::pair(place_of(a.dtype), std::string_view(a.name)) <
+           std::pair(place_of(b.dtype), std::string_view(b.name));
   });
   header_ = header_with_length(tensors_, metadata);
   file_bytes_ = static_cast<std::int64_t>(header_.size());
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorToWrite& tensor = tensors_[i];
-    BASCULE_CHECK(i == 0 || tensor.name != tensors_[i - 1].name);
+  std::set<std::string_view> names;
+  for (const TensorToWrite& tensor : tensors_) {
+    BASCULE_CHECK(names.insert(tensor.name).second);
     const bool copied = tensor.data == nullptr && tensor.source != nullptr;
     if (copied) {
       BASCULE_CHECK(tensor.dtype == DType::kFloat32 && tensor.stored->shape == tensor.shape);

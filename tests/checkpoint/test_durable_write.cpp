@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/durable_write.h"
+
+#include <cerrno>
+#include <filesystem>
+
+#include <sys/stat.h>
+
+#include "tests/checkpoint/files.h"
+#include "tests/data/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::TemporaryFolder;
+using Names = std::vector<std::string>;
+
+TEST(PathBuffer, JoinsAndCutsBack) {
+  PathBuffer path("/runs");
+  path.append("/").append("checkpoint-").append(std::int64_t{1200});
+  EXPECT_EQ(path.text(), "/runs/checkpoint-1200");
+  path.cut(5);
+  EXPECT_STREQ(path.c_str(), "/runs");
+}
+
+TEST(PathBuffer, ATooLongPathIsRefusedByTheSystemInsteadOfNamingAnotherFile) {
+  PathBuffer path("/tmp/");
+  const std::size_t length = path.length();
+  path.append(std::string(5000, 'a'));
+  path.cut(length);
+  const Status status = write_synced(path.append("b").c_str(), "x");
+  EXPECT_EQ(status.detail[0], ENAMETOOLONG);
+}
+
+TEST(DurableWrite, ReplacesAFileAndLeavesNothingElse) {
+  const TemporaryFolder folder;
+  folder.write("a.json", "old");
+  ASSERT_TRUE(write_durably(folder.path().c_str(), "a.json", "new").ok());
+  EXPECT_EQ(test::read_file(folder.path() + "/a.json"), "new");
+  EXPECT_EQ(folder_entries(folder.path()), Names{"a.json"});
+}
+
+TEST(DurableWrite, AFileThatCannotBeWrittenLeavesTheOldOne) {
+  const TemporaryFolder folder;
+  folder.write("a.json", "old");
+  std::filesystem::create_directory(folder.path() + "/.tmp-a.json");  // the temporary name is taken by a folder
+  const Status status = write_durably(folder.path().c_str(), "a.json", "new");
+  EXPECT_EQ(status.code, StatusCode::kDiskFailed);
+  EXPECT_EQ(status.detail[0], EISDIR);
+  EXPECT_EQ(test::read_file(folder.path() + "/a.json"), "old");
+}
+
+TEST(DurableWrite, PublishingAFolderExchangesItWithAnOldOneOfTheName) {
+  const TemporaryFolder folder;
+  for (const char* name : {"checkpoint-5", "checkpoint-5.tmp"}) {
+    std::filesystem::create_directories(folder.path() + "/" + name + "/deep");
+    folder.write(std::string(name) + "/deep/file", name);
+  }
+  ASSERT_TRUE(publish_folder(folder.path().c_str(), "checkpoint-5").ok());
+  EXPECT_EQ(test::read_file(folder.path() + "/checkpoint-5/deep/file"), "checkpoint-5.tmp");
+  EXPECT_EQ(folder_entries(folder.path()), Names{"checkpoint-5"});
+}
+
+TEST(DurableWrite, PublishingWhatWasNotWrittenFails) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(publish_folder(folder.path().c_str(), "checkpoint-5").detail[0], ENOENT);
+  EXPECT_EQ(publish_file(folder.path().c_str(), "a.json").detail[0], ENOENT);
+}
+
+TEST(DurableWrite, RemovesTreesOfManyFilesWithoutFollowingLinks) {
+  const TemporaryFolder folder;
+  folder.write("kept", "kept");
+  std::filesystem::create_directories(folder.path() + "/tree/a/b");
+  std::filesystem::create_directory_symlink(folder.path(), folder.path() + "/tree/link");
+  for (int i = 0; i < 500; ++i) folder.write("tree/a/b/a rather long name of a file " + std::to_string(i), "");
+  ASSERT_TRUE(remove_tree((folder.path() + "/tree").c_str()).ok());
+  EXPECT_EQ(folder_entries(folder.path()), Names{"kept"});
+  EXPECT_TRUE(remove_tree((folder.path() + "/absent").c_str()).ok());
+}
+
+TEST(DurableWrite, ABottomlessTreeIsRefusedInsteadOfExhaustingTheStack) {
+  const TemporaryFolder folder;
+  std::string path = folder.path() + "/tree";
+  for (int i = 0; i < 40; ++i) path += "/d";
+  std::filesystem::create_directories(path);
+  EXPECT_EQ(remove_tree((folder.path() + "/tree").c_str()).detail[0], ELOOP);
+}
+
+TEST(DurableWrite, AFolderLeavesItsNameBeforeItsFilesGo) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() + "/checkpoint-5");
+  std::filesystem::create_directories(folder.path() + "/checkpoint-5.deleting");  // left by a killed program
+  folder.write("checkpoint-5/file", "x");
+  folder.write("checkpoint-5.deleting/file", "x");
+  ASSERT_TRUE(remove_folder(folder.path().c_str(), "checkpoint-5").ok());
+  EXPECT_EQ(folder_entries(folder.path()), Names{});
+}
+
+TEST(DurableWrite, LeftoversOfAKilledProgramGoAndNothingElseDoes) {
+  const TemporaryFolder folder;
+  for (const char* name : {"checkpoint-10", "checkpoint-20.tmp", "checkpoint-5.deleting", "runs", "my.tmp"}) {
+    std::filesystem::create_directory(folder.path() + "/" + name);
+  }
+  folder.write("checkpoint-20.tmp/model.safetensors", "half");
+  folder.write(".tmp-config.json", "half");
+  folder.write("config.json", "whole");
+  remove_leftovers(folder.path());
+  EXPECT_EQ(folder_entries(folder.path()), (Names{"checkpoint-10", "config.json", "my.tmp", "runs"}));
+}
+
+TEST(DurableWrite, FoldersAreMadeWithTheirParents) {
+  const TemporaryFolder folder;
+  make_folders(folder.path() + "/a/b/c");
+  make_folders(folder.path() + "/a/b/c/");
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() + "/a/b/c"));
+  folder.write("file", "");
+  const std::string line = test::error_of([&] { make_folders(folder.path() + "/file/x"); }, ErrorKind::kDisk);
+  EXPECT_NE(line.find("/file: is not a folder"), std::string::npos) << line;
+}
+
+TEST(DurableWrite, AFullDiskTurnsIntoOneLine) {
+  const Status full = write_synced("/dev/full", "x");
+  const std::string line =
+      test::error_of([&] { throw_if_failed(full, "/runs/a", "cannot be written"); }, ErrorKind::kDisk);
+  EXPECT_EQ(
+      line,
+      "/runs/a: cannot be written: No space left on device; make room on the disk and run the same command again");
+  EXPECT_NO_THROW(throw_if_failed(ok_status(), "", ""));
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/hf_folder.h"
+
+#include <filesystem>
+
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+#include "tests/checkpoint/files.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/support/reference_dir.h"
+
+namespace bascule {
+namespace {
+
+using test::expect_data_error;
+using test::TemporaryFolder;
+using Names = std::vector<std::string>;
+
+constexpr const char* kPrefix = "bridgetower.";
+
+// Writes a safetensors file of float32 tensors [2, 2], all elements of which are `value`.
+void write_weights(const TemporaryFolder& folder, const std::string& name, const Names& tensors, float value = 1.0f) {
+  const std::vector<float> values(4, value);
+  std::vector<TensorToWrite> all;
+  for (const std::string& tensor : tensors) all.push_back({tensor, DType::kFloat32, {2, 2}, values.data()});
+  ASSERT_TRUE(SafetensorsWritePlan(all).write((folder.path() + "/" + name).c_str()).ok());
+}
+
+WantedTensor wanted(const std::string& name, float* destination = nullptr, bool required = true) {
+  WantedTensor tensor;
+  tensor.name = name;
+  tensor.shape = {2, 2};
+  tensor.destination = destination;
+  tensor.required = required;
+  return tensor;
+}
+
+TEST(HfFolder, ReferenceFoldersOpenWhole) {
+  int folders = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::reference_dir() + "/goldens")) {
+    if (!entry.is_directory()) continue;
+    ++folders;
+    const std::string folder = entry.path().string();
+    const TensorSource source = open_hf_weights(folder);
+    const TensorSource expected = open_safetensors(folder + "/expected.safetensors");
+    for (const StoredTensor& stored : expected.tensors()) {
+      if (stored.name.compare(0, 5, "grad.") != 0) continue;
+      const StoredTensor* parameter = find_tensor(source, stored.name.substr(5), kPrefix);
+      ASSERT_NE(parameter, nullptr) << folder << " " << stored.name;
+      EXPECT_EQ(parameter->shape, stored.shape) << folder << " " << stored.name;
+      test::read_all(source, *parameter);
+    }
+  }
+  EXPECT_GE(folders, 7);
+}
+
+TEST(HfFolder, ReferenceShardsHoldTheParametersTheIndexCounts) {
+  const std::string folder = test::reference_dir() + "/goldens/itm_scaled_add";
+  const Json index = read_json_file(folder + "/model.safetensors.index.json");
+  const TensorSource source = open_hf_weights(folder);
+  std::int64_t count = 0;
+  for (const StoredTensor& tensor : source.tensors()) count += element_count(tensor.shape);
+  EXPECT_EQ(count, index["metadata"]["total_parameters"].get<std::int64_t>());
+}
+
+TEST(HfFolder, ShardsOfTorchFilesOpen) {
+  const TensorSource source = open_hf_weights(test::fixture("bin_shards"));
+  EXPECT_EQ(source.find("first")->shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(source.find("second")->dtype, DType::kFloat16);
+}
+
+TEST(HfFolder, SafetensorsArePreferredToTorchAndOneFileToShards) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(test::fixture("bin_shards"), folder.path());
+  std::filesystem::copy(test::fixture("torch_plain_dict.bin"), folder.path() + "/pytorch_model.bin");
+  EXPECT_NE(open_hf_weights(folder.path()).find("weight"), nullptr);
+  write_weights(folder, "a.safetensors", {"in_shard"});
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"in_shard": "a.safetensors"}})");
+  EXPECT_NE(open_hf_weights(folder.path()).find("in_shard"), nullptr);
+  write_weights(folder, "model.safetensors", {"in_one"});
+  EXPECT_NE(open_hf_weights(folder.path()).find("in_one"), nullptr);
+}
+
+TEST(HfFolder, RefusesFoldersWhoseWeightsAreNotThere) {
+  const TemporaryFolder folder;
+  expect_data_error("holds no weights", [&] { open_hf_weights(folder.path()); });
+  folder.write("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  expect_data_error("Git LFS pointer", [&] { open_hf_weights(folder.path()); });
+}
+
+TEST(HfFolder, RefusesAnIndexThatDoesNotFitItsShards) {
+  const TemporaryFolder folder;
+  write_weights(folder, "a.safetensors", {"x", "y"});
+  write_weights(folder, "b.safetensors", {"z"});
+  const auto open_with = [&](const std::string& map) {
+    folder.write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+    open_hf_weights(folder.path());
+  };
+  EXPECT_NO_THROW(open_with(R"("x": "a.safetensors", "y": "a.safetensors", "z": "b.safetensors")"));
+  expect_data_error("c.safetensors: is missing", [&] { open_with(R"("x": "a.safetensors", "w": "c.safetensors")"); });
+  expect_data_error("lacks tensor \"w\"", [&] { open_with(R"("x": "a.safetensors", "w": "a.safetensors")"); });
+  expect_data_error("lacks tensor \"x\"", [&] { open_with(R"("x": "b.safetensors", "y": "a.safetensors")"); });
+  expect_data_error("must be the name of a file", [&] { open_with(R"("x": "../a.safetensors")"); });
+  expect_data_error("must be the name of a file", [&] { open_with(R"("x": 3)"); });
+  expect_data_error("\"weight_map\" is missing", [&] {
+    folder.write("model.safetensors.index.json", "{}");
+    open_hf_weights(folder.path());
+  });
+  write_weights(folder, "b.safetensors", {"x", "z"});
+  expect_data_error("tensor \"x\" is given twice", [&] { open_with(R"("x": "a.safetensors", "z": "b.safetensors")"); });
+}
+
+TEST(HfFolder, NamesAreFoundWithAndWithoutThePrefix) {
+  const TemporaryFolder folder;
+  write_weights(folder, "model.safetensors", {"text.w", "bridgetower.image.w", "head.w"});
+  const TensorSource source = open_hf_weights(folder.path());
+  EXPECT_NE(find_tensor(source, "bridgetower.text.w", kPrefix), nullptr);  // a bare model's file
+  EXPECT_NE(find_tensor(source, "image.w", kPrefix), nullptr);             // a bare model that is wanted
+  EXPECT_NE(find_tensor(source, "head.w", kPrefix), nullptr);
+  EXPECT_EQ(find_tensor(source, "other.w", kPrefix), nullptr);
+  EXPECT_EQ(find_tensor(source, "bridgetower.text.w", ""), nullptr);
+}
+
+TEST(HfFolder, LoadsWhatIsWantedAndSaysWhatIsMissingAndLeftOut) {
+  const TemporaryFolder folder;
+  write_weights(folder, "model.safetensors",
+                {"text.w", "text.embeddings.position_ids", "text.embeddings.token_type_ids", "other_head.w"}, 2.5f);
+  float text[4] = {0, 0, 0, 0};
+  float head[4] = {7, 7, 7, 7};
+  const LoadReport report = load_tensors(open_hf_weights(folder.path()),
+                                         {wanted("bridgetower.text.w", text), wanted("head.w", head, false)}, kPrefix);
+  EXPECT_EQ(report.loaded, 1);
+  EXPECT_EQ(report.missing, Names{"head.w"});
+  EXPECT_EQ(report.unused, Names{"other_head.w"});
+  EXPECT_EQ(text[3], 2.5f);
+  EXPECT_EQ(head[0], 7.0f);
+}
+
+TEST(HfFolder, LoadsARangeOfATensorAndNothingBeyond) {
+  const TensorSource source = open_safetensors(test::fixture("all_dtypes.safetensors"));
+  WantedTensor part;
+  part.name = "f64";
+  part.shape = {5, 3};
+  part.first = 4;
+  part.count = 3;
+  float values[4] = {0, 0, 0, 9};
+  part.destination = values;
+  load_tensors(source, {part}, "");
+  const std::vector<float> whole = test::read_all(source, *source.find("f64"));
+  EXPECT_EQ(values[0], whole[4]);
+  EXPECT_EQ(values[2], whole[6]);
+  EXPECT_EQ(values[3], 9.0f);
+}
+
+TEST(HfFolder, RefusesMissingAndMisshapenTensorsByName) {
+  const TemporaryFolder folder;
+  write_weights(folder, "model.safetensors", {"w"});
+  const TensorSource source = open_hf_weights(folder.path());
+  expect_data_error("tensor \"bridgetower.a\" and 1 more is missing", [&] {
+    load_tensors(source, {wanted("w"), wanted("bridgetower.a"), wanted("b")}, kPrefix);
+  });
+  WantedTensor wide = wanted("w");
+  wide.shape = {2, 3};
+  expect_data_error("tensor \"w\" has shape [2, 2], but the model needs [2, 3]",
+                    [&] { load_tensors(source, {wide}, ""); });
+  const TensorSource integers = open_safetensors(test::fixture("all_dtypes.safetensors"));
+  WantedTensor ids = wanted("i64");
+  ids.shape = {5, 3};
+  expect_data_error("holds integers", [&] { load_tensors(integers, {ids}, ""); });
+}
+
+}  // namespace
+}  // namespace bascule
