@@ -168,7 +168,7 @@ typedef struct media_engine_completion {
   uint32_t orientation; /* what was undone: 1..8 as in EXIF; 0 where the header was not understood */
 } media_engine_completion;
 
-/* Queues one picture; never waits, never runs it. OK, FULL, INVALID (a field breaks its rule, or the sequence is in already),
+/* Queues one picture; never waits, never runs it. OK, FULL (also while a reset is under way), INVALID (a field breaks its rule, or the sequence is in already),
  * UNSUPPORTED, or a device's status. The job is copied: `job` itself may go. */
 media_engine_status media_engine_submit(media_engine* engine, const media_engine_job* job);
 
@@ -204,7 +204,7 @@ typedef struct media_engine_statistics {
   uint64_t in_flight;      /* jobs that are in now */
 } media_engine_statistics;
 
-media_engine_statistics media_engine_get_statistics(const media_engine* engine);
+media_engine_statistics media_engine_get_statistics(media_engine* engine);
 
 /* As reset, then ends the engine; its memory is the caller's again. No other thread may be in a call. NULL is ignored. */
 void media_engine_close(media_engine* engine);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which way up a picture is. EXIF's tag 0x0112 of IFD0 counts, whatever its value; without the tag, XMP's
+// tiff:Orientation does. Only values 1..8 turn anything. Sealed world.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bascule::codec {
+
+// How stored pixels become upright ones: first mirrored along x and y as stored, then transposed.
+struct Turn {
+  bool transpose;  // rows become columns
+  bool mirror_x;   // stored columns run right to left
+  bool mirror_y;   // stored rows run bottom to top
+};
+
+// orientation: 1..8 as in EXIF.
+Turn turn_of(std::uint32_t orientation) noexcept;
+
+// Fed with the APP1 segments before the first scan, in their order.
+class OrientationFinder {
+ public:
+  // `body`: what follows the segment's length.
+  void see_app1(const std::uint8_t* body, std::size_t size) noexcept;
+  // 1..8.
+  std::uint32_t orientation() const noexcept;
+
+ private:
+  bool exif_seen_ = false;
+  bool tag_seen_ = false;
+  std::uint32_t exif_ = 0;  // 0: none that counts
+  std::uint32_t xmp_ = 0;   // 0: none that counts
+};
+
+}  // namespace bascule::codec

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware_shims/codec/prepare.h"
+
+#include <algorithm>
+
+#include "firmware_shims/codec/jpeg.h"
+#include "firmware_shims/codec/planes.h"
+#include "firmware_shims/codec/resample.h"
+
+namespace bascule::codec {
+namespace {
+
+constexpr std::int64_t kChannels = 4;  // RGBX
+constexpr double kByteMax = 255.0;
+constexpr int kLargestShrink = 8;
+
+Verdict too_large() { return {MEDIA_ENGINE_PICTURE_TOO_LARGE, 0}; }
+
+// Rows by number, the last `capacity` of them. T: bytes or floats.
+template <typename T>
+struct RowRing {
+  T* data = nullptr;
+  std::int64_t capacity = 0;  // a multiple of kRowGroup: a group of rows lies together
+  std::int64_t stride = 0;    // elements
+  T* row(std::int64_t number) const { return data + number % capacity * stride; }
+
+  bool open(Arena* arena, std::int64_t rows_at_once, std::int64_t elements) {
+    capacity = (rows_at_once + kRowGroup - 1) / kRowGroup * kRowGroup + kRowGroup;
+    constexpr std::int64_t kElementsAligned = static_cast<std::int64_t>(kArenaAlignment / sizeof(T));
+    const std::int64_t slack = kResizeSlackBytes / static_cast<std::int64_t>(sizeof(T));
+    stride = (elements + slack + kElementsAligned - 1) / kElementsAligned * kElementsAligned;
+    data = arena->take_array<T>(static_cast<std::size_t>(capacity * stride));
+    return data != nullptr;
+  }
+};
+
+std::int64_t most_rows_at_once(const Taps& y) {
+  std::int32_t most = 1;
+  for (std::int64_t i = 0; i < y.outputs; ++i) most = std::max(most, y.count[i]);
+  return most;
+}
+
+// What all three ways of resampling share. A way has: open(), take_rows(), blend(output row).
+struct Pipeline {
+  const ResizeKernels* kernels;
+  Taps x, y;  // of the stored picture
+  PlaneWriter planes;
+  BytesToPlanes finish;   // the processor's normalising
+  BlendToPlanes blend;    // training's
+  std::int64_t x_origin;  // first column of the rows that come
+  std::int64_t rows_in;   // that have come; ring row numbers count from the first of them
+  std::int64_t next_out;
+  const void** row_pointers;  // as many as the vertical pass has taps
+
+  bool next_is_complete() const { return next_out < y.outputs && y.first[next_out] + y.count[next_out] <= rows_in; }
+};
+
+// Columns first; floats in the ring.
+struct TrainingWay : Pipeline {
+  RowRing<float> ring;
+
+  bool open(Arena* arena) {
+    row_pointers = arena->take_array<const void*>(static_cast<std::size_t>(y.stride));
+    return row_pointers != nullptr && ring.open(arena, most_rows_at_once(y), kChannels * x.outputs);
+  }
+  void take_rows(const std::uint8_t* data, std::int64_t stride_bytes, std::int64_t count) {
+    kernels->resample_rows_float({ring.row(rows_in), data + kChannels * (x.in_begin - x_origin), x.first,
+                                  x.float_weights, count, x.outputs, x.stride, ring.stride, stride_bytes});
+  }
+  void blend_row(std::int64_t out) {
+    auto** const rows = static_cast<const float**>(static_cast<void*>(row_pointers));
+    for (std::int64_t t = 0; t < y.count[out]; ++t) rows[t] = ring.row(y.first[out] + t);
+    blend.rows = rows;
+    blend.weights = y.float_weights + out * y.stride;
+    blend.taps = y.count[out];
+    planes.row_begin(blend.out);
+    kernels->blend_to_planes(blend);
+    planes.row_end();
+  }
+};
+
+// Columns first; bytes in the ring.
+struct ProcessorWay : Pipeline {
+  RowRing<std::uint8_t> ring;
+  std::uint8_t* blended;
+
+  bool open(Arena* arena) {
+    row_pointers = arena->take_array<const void*>(static_cast<std::size_t>(y.stride));
+    blended = arena->take_array<std::uint8_t>(static_cast<std::size_t>(kChannels * x.outputs + kResizeSlackBytes));
+    return row_pointers != nullptr && blended != nullptr &&
+           ring.open(arena, most_rows_at_once(y), kChannels * x.outputs);
+  }
+  void take_rows(const std::uint8_t* data, std::int64_t stride_bytes, std::int64_t count) {
+    kernels->resample_rows_bytes({ring.row(rows_in), data + kChannels * (x.in_begin - x_origin), x.first,
+                                  x.byte_weights, count, x.outputs, x.stride, ring.stride, stride_bytes, x.shift});
+  }
+  void blend_row(std::int64_t out) {
+    auto** const rows = static_cast<const std::uint8_t**>(static_cast<void*>(row_pointers));
+    for (std::int64_t t = 0; t < y.count[out]; ++t) rows[t] = ring.row(y.first[out] + t);
+    kernels->blend_rows_bytes(
+        {blended, rows, y.byte_weights + out * y.stride, y.count[out], kChannels * x.outputs, y.shift});
+    finish.in = blended;
+    planes.row_begin(finish.out);
+    kernels->bytes_to_planes(finish);
+    planes.row_end();
+  }
+};
+
+// A transposed picture: the upright one's columns are its rows, and bytes are rounded between the passes; so rows
+// first.
+struct TransposedProcessorWay : Pipeline {
+  RowRing<std::uint8_t> ring;
+  std::uint8_t* blended;  // one row of the window's columns
+  std::uint8_t* resampled;
+
+  std::int64_t window_values() const { return kChannels * (x.in_end - x.in_begin); }
+  bool open(Arena* arena) {
+    const std::size_t slack = static_cast<std::size_t>(kResizeSlackBytes);
+    row_pointers = arena->take_array<const void*>(static_cast<std::size_t>(y.stride));
+    blended = arena->take_array<std::uint8_t>(static_cast<std::size_t>(window_values()) + slack);
+    resampled = arena->take_array<std::uint8_t>(static_cast<std::size_t>(kChannels * x.outputs) + slack);
+    return row_pointers != nullptr && blended != nullptr && resampled != nullptr &&
+           ring.open(arena, most_rows_at_once(y), window_values());
+  }
+  void take_rows(const std::uint8_t* data, std::int64_t stride_bytes, std::int64_t count) {
+    const std::uint8_t* const window = data + kChannels * (x.in_begin - x_origin);
+    for (std::int64_t r = 0; r < count; ++r)
+      std::copy_n(window + r * stride_bytes, window_values(), ring.row(rows_in + r));
+  }
+  void blend_row(std::int64_t out) {
+    auto** const rows = static_cast<const std::uint8_t**>(static_cast<void*>(row_pointers));
+    for (std::int64_t t = 0; t < y.count[out]; ++t) rows[t] = ring.row(y.first[out] + t);
+    kernels->blend_rows_bytes({blended, rows, y.byte_weights + out * y.stride, y.count[out], window_values(), y.shift});
+    kernels->resample_rows_bytes({resampled, blended, x.first, x.byte_weights, 1, x.outputs, x.stride, 0, 0, x.shift});
+    finish.in = resampled;
+    planes.row_begin(finish.out);
+    kernels->bytes_to_planes(finish);
+    planes.row_end();
+  }
+};
+
+template <typename Way>
+void on_rows(void* context, const std::uint8_t* data, std::int64_t stride_bytes, std::int64_t, std::int64_t count) {
+  Way& way = *static_cast<Way*>(context);
+  way.take_rows(data, stride_bytes, count);
+  way.rows_in += count;
+  for (; way.next_is_complete(); ++way.next_out) way.blend_row(way.next_out);
+}
+
+void set_normalising(Pipeline* pipeline, const media_engine_job& job) {
+  for (int c = 0; c < 3; ++c) {
+    const bool raw = job.raw != 0;
+    pipeline->finish.subtract[c] = raw ? 0.0F : static_cast<float>(job.mean[c] * kByteMax);
+    pipeline->finish.divide[c] = raw ? 1.0F : static_cast<float>(job.std[c] * kByteMax);
+    pipeline->blend.scale[c] = raw ? 1.0F : static_cast<float>(1.0 / (job.std[c] * kByteMax));
+    pipeline->blend.offset[c] = raw ? 0.0F : static_cast<float>(-job.mean[c] / job.std[c]);
+  }
+}
+
+// Everything between the header and the end marker.
+struct Picture {
+  JpegReader* reader;
+  Arena* arena;
+  const media_engine_job* job;
+  const PreparationSettings* settings;
+  Geometry geometry;  // upright, of what the decoder gives
+  Turn turn;
+  int shrink;
+};
+
+template <typename Way>
+Verdict run(const Picture& picture) {
+  const bool in_bytes = picture.job->preparation == MEDIA_ENGINE_PROCESSOR;
+  const Turn turn = picture.turn;
+  Way way{};
+  way.kernels = picture.settings->kernels;
+  set_normalising(&way, *picture.job);
+  const std::int64_t unit = in_bytes ? kByteTapUnit : kFloatTapUnit;
+  const Axis& stored_x = turn.transpose ? picture.geometry.y : picture.geometry.x;
+  const Axis& stored_y = turn.transpose ? picture.geometry.x : picture.geometry.y;
+  float border[3];
+  for (int c = 0; c < 3; ++c) border[c] = (0.0F - way.finish.subtract[c]) / way.finish.divide[c];
+  const bool fits = make_taps(&way.x, picture.arena, stored_x, {turn.mirror_x, in_bytes, unit, true}) &&
+                    make_taps(&way.y, picture.arena, stored_y, {turn.mirror_y, in_bytes, 1, false}) &&
+                    way.planes.open(picture.arena, static_cast<float*>(picture.job->pixels), picture.job->side,
+                                    picture.geometry, turn, border) &&
+                    way.open(picture.arena);
+  if (!fits) return too_large();
+  way.finish.pixels = way.planes.columns();
+  way.blend.pixels = way.planes.columns();
+  const Window window{way.x.in_begin, way.x.in_end, way.y.in_begin, way.y.in_end};
+  const Verdict begun = picture.reader->begin(picture.shrink, window);
+  if (!begun.ok()) return begun;
+  way.x_origin = picture.reader->columns_begin();
+  return picture.reader->read_rows({&way, on_rows<Way>});
+}
+
+// Halves as long as what is left is still more than the target.
+int shrink_of(std::int64_t shorter, std::int64_t side) {
+  int shrink = 1;
+  while (shrink < kLargestShrink && shorter > 2 * shrink * side) shrink *= 2;
+  return shrink;
+}
+
+Verdict prepare(const PictureFacts& facts, Picture picture) {
+  const media_engine_job& job = *picture.job;
+  const std::int64_t side = job.side;
+  picture.shrink = picture.settings->scale_in_decoder ? shrink_of(std::min(facts.width, facts.height), side) : 1;
+  const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
+  const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
+  picture.geometry = training ? training_geometry(shrunk(facts.width), shrunk(facts.height), side)
+                              : processor_geometry(shrunk(facts.width), shrunk(facts.height), side);
+  if (picture.geometry.too_elongated()) return {MEDIA_ENGINE_PICTURE_TOO_ELONGATED, 0};
+  if (training) return run<TrainingWay>(picture);
+  return picture.turn.transpose ? run<TransposedProcessorWay>(picture) : run<ProcessorWay>(picture);
+}
+
+}  // namespace
+
+Verdict prepare_picture(PictureFacts* facts, JpegReader* reader, Arena* arena, const media_engine_job& job,
+                        const PreparationSettings& settings, const std::atomic<bool>* stop) noexcept {
+  *facts = PictureFacts{};
+  Verdict verdict = reader->read_header(arena, job.encoded, job.encoded_bytes, settings.limits, stop);
+  const Turn turn = turn_of(reader->orientation());
+  if (reader->width() > 0 && reader->height() > 0) {
+    facts->orientation = reader->orientation();
+    facts->width = turn.transpose ? reader->height() : reader->width();
+    facts->height = turn.transpose ? reader->width() : reader->height();
+  }
+  if (verdict.ok()) verdict = prepare(*facts, Picture{reader, arena, &job, &settings, Geometry{}, turn, 1});
+  reader->end();
+  return verdict;
+}
+
+}  // namespace bascule::codec

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// One picture from its encoded bytes to normalised planes, in one pass and in the memory of an arena: rows are
+// resampled as they are decoded and kept in a ring until the vertical pass has used them. Serves the host engine and
+// the model of a device. Sealed world.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "firmware_shims/codec/arena.h"
+#include "firmware_shims/codec/refusal.h"
+#include "firmware_shims/media_engine.h"
+#include "kernels/resize.h"
+
+namespace bascule::codec {
+
+// What is known about a picture after its header; zeros where it was not understood.
+struct PictureFacts {
+  std::uint32_t width, height;  // upright
+  std::uint32_t orientation;    // 1..8
+};
+
+struct PreparationSettings {
+  Limits limits;
+  bool scale_in_decoder;
+  const ResizeKernels* kernels;
+};
+
+class JpegReader;
+
+// job.pixels, job.side, job.element and job.preparation have been checked. `stop` as in JpegReader::read_header.
+Verdict prepare_picture(PictureFacts* facts, JpegReader* reader, Arena* arena, const media_engine_job& job,
+                        const PreparationSettings& settings, const std::atomic<bool>* stop) noexcept;
+
+}  // namespace bascule::codec

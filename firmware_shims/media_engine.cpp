@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all engine kinds have in common: texts, defaults, and the checks of arguments before the call goes to the
+// driver.
+#include "firmware_shims/media_engine.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "firmware_shims/driver.h"
+
+namespace {
+
+constexpr std::uint32_t kPilPixelLimit = 178'956'970;
+constexpr std::size_t kMemoryAlignment = 64;
+
+bool is_aligned(const void* pointer, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
+}
+
+bool has_bit(std::uint32_t mask, std::uint32_t bit) { return bit < 32 && (mask >> bit & 1U) != 0; }
+
+bool is_valid_config(const media_engine_config& config) {
+  const media_engine_capabilities can = config.driver->query();
+  return config.queue_depth >= 1 && config.queue_depth <= can.max_queue_depth && config.units >= 1 &&
+         config.units <= can.max_units && config.max_side >= 1 && config.max_side <= can.max_side &&
+         config.max_pixels >= 1 && config.max_scans >= 1 && config.max_scan_megapixels >= 1 &&
+         config.picture_bytes >= 1 && config.scale_in_decoder <= 1;
+}
+
+media_engine_status check_job(const media_engine& engine, const media_engine_job& job) {
+  const media_engine_capabilities can = engine.driver->query();
+  if (!has_bit(can.preparations, job.preparation) || !has_bit(can.elements, job.element))
+    return MEDIA_ENGINE_UNSUPPORTED;
+  if (job.encoded == nullptr && job.encoded_bytes > 0) return MEDIA_ENGINE_INVALID;
+  const std::size_t element_bytes = job.element == MEDIA_ENGINE_FLOAT32 ? 4 : 2;
+  if (job.pixels == nullptr || !is_aligned(job.pixels, element_bytes)) return MEDIA_ENGINE_INVALID;
+  if (job.side < 1 || job.side > engine.max_side || job.raw > 1) return MEDIA_ENGINE_INVALID;
+  for (int c = 0; job.raw == 0 && c < 3; ++c) {
+    if (!std::isfinite(job.mean[c]) || !std::isfinite(job.std[c]) || !(job.std[c] > 0.0)) return MEDIA_ENGINE_INVALID;
+  }
+  return MEDIA_ENGINE_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* media_engine_status_text(media_engine_status status) {
+  switch (status) {
+    case MEDIA_ENGINE_OK: return "done";
+    case MEDIA_ENGINE_FULL: return "the queue is full";
+    case MEDIA_ENGINE_EMPTY: return "nothing has completed";
+    case MEDIA_ENGINE_TIMED_OUT: return "nothing completed in time";
+    case MEDIA_ENGINE_BUSY: return "the job has begun";
+    case MEDIA_ENGINE_NOT_FOUND: return "no such job is in";
+    case MEDIA_ENGINE_INVALID: return "an argument is not valid";
+    case MEDIA_ENGINE_UNSUPPORTED: return "the engine does not support this";
+    case MEDIA_ENGINE_NO_MEMORY: return "the memory given to the engine is too small";
+    case MEDIA_ENGINE_PICTURE_EMPTY: return "the file is empty";
+    case MEDIA_ENGINE_PICTURE_NOT_JPEG: return "not a JPEG file";
+    case MEDIA_ENGINE_PICTURE_BROKEN: return "a header or table of the JPEG file is broken";
+    case MEDIA_ENGINE_PICTURE_UNSUPPORTED:
+      return "this kind of JPEG is not supported (8 bits a sample with 1, 3 or 4 components are)";
+    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the JPEG file is cut short";
+    case MEDIA_ENGINE_PICTURE_DAMAGED: return "the compressed picture data is damaged";
+    case MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS: return "the picture has more pixels than allowed";
+    case MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS: return "the JPEG file has more scans than allowed";
+    case MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK: return "the JPEG file has more pixels times scans than allowed";
+    case MEDIA_ENGINE_PICTURE_TOO_LARGE:
+      return "decoding the picture needs more memory than the engine has for one picture";
+    case MEDIA_ENGINE_PICTURE_TOO_ELONGATED: return "the picture is too elongated";
+    case MEDIA_ENGINE_DEVICE_GONE: return "the device does not answer";
+    case MEDIA_ENGINE_DEVICE_FAILED: return "the device failed";
+    case MEDIA_ENGINE_DEVICE_BAD_FIRMWARE: return "the device has a firmware version that the driver does not know";
+  }
+  return "unknown status";
+}
+
+int media_engine_is_bad_picture(media_engine_status status) { return status >= 100 && status < 200 ? 1 : 0; }
+int media_engine_is_bad_device(media_engine_status status) { return status >= 200 ? 1 : 0; }
+
+media_engine_capabilities media_engine_query(const media_engine_driver* driver) { return driver->query(); }
+
+media_engine_config media_engine_default_config(const media_engine_driver* driver) {
+  media_engine_config config = {};
+  config.api_version = MEDIA_ENGINE_API_VERSION;
+  config.driver = driver;
+  config.queue_depth = 16;
+  config.units = 1;
+  config.max_side = 384;
+  config.max_pixels = kPilPixelLimit;
+  config.max_scans = 500;
+  config.max_scan_megapixels = 2000;
+  config.picture_bytes = std::size_t{64} << 20;
+  return config;
+}
+
+size_t media_engine_memory_needed(const media_engine_config* config) {
+  if (config == nullptr || config->driver == nullptr || !is_valid_config(*config)) return 0;
+  return config->driver->memory_needed(config);
+}
+
+media_engine_status media_engine_open(media_engine** engine, const media_engine_config* config) {
+  if (engine == nullptr) return MEDIA_ENGINE_INVALID;
+  *engine = nullptr;
+  if (config == nullptr) return MEDIA_ENGINE_INVALID;
+  if (config->api_version != MEDIA_ENGINE_API_VERSION) return MEDIA_ENGINE_UNSUPPORTED;
+  const std::size_t needed = media_engine_memory_needed(config);
+  if (needed == 0 || config->memory == nullptr || !is_aligned(config->memory, kMemoryAlignment))
+    return MEDIA_ENGINE_INVALID;
+  if (config->memory_bytes < needed) return MEDIA_ENGINE_NO_MEMORY;
+  return config->driver->open(engine, config);
+}
+
+media_engine_status media_engine_submit(media_engine* engine, const media_engine_job* job) {
+  if (engine == nullptr || job == nullptr) return MEDIA_ENGINE_INVALID;
+  const media_engine_status checked = check_job(*engine, *job);
+  return checked != MEDIA_ENGINE_OK ? checked : engine->driver->submit(engine, job);
+}
+
+media_engine_status media_engine_poll(media_engine* engine, media_engine_completion* completion) {
+  if (engine == nullptr || completion == nullptr) return MEDIA_ENGINE_INVALID;
+  return engine->driver->poll(engine, completion);
+}
+
+media_engine_status media_engine_wait(media_engine* engine, media_engine_completion* completion, uint64_t timeout_ns) {
+  if (engine == nullptr || completion == nullptr) return MEDIA_ENGINE_INVALID;
+  return engine->driver->wait(engine, completion, timeout_ns);
+}
+
+media_engine_status media_engine_cancel(media_engine* engine, uint64_t sequence) {
+  if (engine == nullptr) return MEDIA_ENGINE_INVALID;
+  return engine->driver->cancel(engine, sequence);
+}
+
+media_engine_status media_engine_reset(media_engine* engine) {
+  if (engine == nullptr) return MEDIA_ENGINE_INVALID;
+  return engine->driver->reset(engine);
+}
+
+media_engine_statistics media_engine_get_statistics(media_engine* engine) { return engine->driver->statistics(engine); }
+
+void media_engine_close(media_engine* engine) {
+  if (engine != nullptr) engine->driver->close(engine);
+}
+
+}  // extern "C"

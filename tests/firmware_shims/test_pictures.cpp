@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every picture of the reference set through the engine: the processor's very bytes, training within float32's reach,
+// refusals as agreed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+#include "tests/firmware_shims/engine_on_test.h"
+#include "tests/support/reference_dir.h"
+#include "tests/support/sha256.h"
+
+namespace bascule::test {
+namespace {
+
+// What training.safetensors' own maker allows: float32 sums in another order.
+constexpr double kTrainingTolerance = 2e-5;
+
+const Json& expected_files() {
+  static const Json document = read_json_file(reference_dir() + "/images/expected.json");
+  return document.at("files");
+}
+
+Bytes picture(const std::string& name) { return read_bytes(reference_dir() + "/images/jpeg/" + name); }
+
+// Planes of whole numbers 0..255 as rows of RGB bytes.
+Bytes interleaved(const std::vector<float>& planes) {
+  const std::size_t pixels = planes.size() / 3;
+  Bytes bytes(planes.size());
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (std::size_t i = 0; i < pixels; ++i) {
+      const float value = planes[c * pixels + i];
+      EXPECT_EQ(value, std::floor(value));
+      bytes[3 * i + c] = static_cast<std::uint8_t>(value);
+    }
+  }
+  return bytes;
+}
+
+TEST(Pictures, ProcessorGivesTheVeryBytesOfTheReference) {
+  EngineOnTest engine;
+  int checked = 0;
+  for (const auto& [name, facts] : expected_files().items()) {
+    for (const std::uint32_t side : {64u, 288u}) {
+      const std::string key = "s" + std::to_string(side);
+      if (facts.at("verdict") != "accept" || !facts.contains(key) || !facts.at(key).contains("fast_sha256")) continue;
+      const Bytes encoded = picture(name);
+      const Request request(encoded, MEDIA_ENGINE_PROCESSOR, side, true);
+      const media_engine_completion done = run_alone(engine.get(), request);
+      ASSERT_EQ(status_of(done), MEDIA_ENGINE_OK) << name << ": " << media_engine_status_text(status_of(done));
+      const Bytes bytes = interleaved(request.pixels);
+      if (facts.at("libjpeg_equals_pil") == false) continue;  // the reference's newer libjpeg smooths otherwise
+      EXPECT_EQ(sha256_hex(bytes.data(), bytes.size()), facts.at(key).at("fast_sha256")) << name << " at " << side;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 100);
+}
+
+TEST(Pictures, TrainingIsWithinFloatReachOfTheReference) {
+  EngineOnTest engine;
+  const TensorSource truth = open_safetensors(reference_dir() + "/images/training.safetensors");
+  for (const StoredTensor& tensor : truth.tensors()) {
+    const std::size_t slash = tensor.name.find('/');
+    const std::string name = tensor.name.substr(slash + 1);
+    const std::uint32_t side = static_cast<std::uint32_t>(std::stoul(tensor.name.substr(1, slash - 1)));
+    std::vector<float> expected(std::size_t{3} * side * side);
+    truth.read_float32(expected.data(), tensor, 0, static_cast<std::int64_t>(expected.size()));
+    const Bytes encoded = picture(name);
+    const Request request(encoded, MEDIA_ENGINE_TRAINING, side, false);
+    ASSERT_EQ(status_of(run_alone(engine.get(), request)), MEDIA_ENGINE_OK) << name;
+    double largest = 0.0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(expected[i]) - static_cast<double>(request.pixels[i])));
+    }
+    EXPECT_LE(largest, kTrainingTolerance) << tensor.name;
+  }
+}
+
+TEST(Pictures, VerdictsAreAsAgreedInBothPreparations) {
+  EngineOnTest engine;
+  for (const auto& [name, facts] : expected_files().items()) {
+    const Bytes encoded = picture(name);
+    for (const media_engine_preparation preparation : {MEDIA_ENGINE_PROCESSOR, MEDIA_ENGINE_TRAINING}) {
+      const Request request(encoded, preparation, 288, false);
+      const media_engine_completion done = run_alone(engine.get(), request);
+      const std::string verdict = facts.at("verdict");
+      const std::string said =
+          name + ": " + media_engine_status_text(status_of(done)) + ", expected " + std::string(facts.at("why"));
+      if (verdict == "refuse") {
+        EXPECT_EQ(media_engine_is_bad_picture(status_of(done)), 1) << said;
+      } else if (verdict == "accept") {
+        EXPECT_EQ(status_of(done), MEDIA_ENGINE_OK) << said;
+        EXPECT_EQ(done.orientation, facts.at("orientation")) << name;
+        EXPECT_EQ(done.width, facts.at("upright")[0]) << name;
+        EXPECT_EQ(done.height, facts.at("upright")[1]) << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
