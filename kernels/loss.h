@@ -7,7 +7,7 @@
 namespace bascule {
 
 // logsumexp[r] = log sum_c exp(logits[r,c]);  loss[r] = logsumexp[r] - logits[r, label[r]];  hit[r] = 1 if the largest logit (of equal ones the
-// first) is the label's. A negative label: loss 0, hit 0 (the row is not counted). Source: torch.nn.functional.cross_entropy.
+// first) is the label's. A negative label: loss, logsumexp and hit 0 (the row is not counted, and its logits are not read). Source: torch.nn.functional.cross_entropy.
 // Shapes: logits (rows, cols) dense; loss, logsumexp, hit, label (rows). Requires label < cols (checked at the border). Overwrites.
 struct CrossEntropyForward {
   float* loss;

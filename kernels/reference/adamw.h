@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What adamw.h means. See dropout.h on references.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/adamw.h"
+
+namespace bascule::reference {
+
+template <typename T>
+void adamw(T* parameter, T* exp_avg, T* exp_avg_sq, const T* gradient, const AdamW& a) {
+  using std::sqrt;
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    const T g = gradient[i] * T(a.gradient_scale);
+    exp_avg[i] += (g - exp_avg[i]) * T(a.one_minus_beta1);
+    exp_avg_sq[i] = T(a.beta2) * exp_avg_sq[i] + T(a.one_minus_beta2) * g * g;
+    const T denominator = sqrt(exp_avg_sq[i]) * T(a.inverse_sqrt_correction2) + T(a.epsilon);
+    parameter[i] = parameter[i] * T(a.decay) - T(a.step_size) * exp_avg[i] / denominator;
+  }
+}
+
+}  // namespace bascule::reference

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What elementwise.h means. See dropout.h on references.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/elementwise.h"
+
+namespace bascule::reference {
+
+template <typename T>
+void copy_rows(T* out, const T* x, const CopyRows& a) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      T& element = out[r * a.out_stride + c];
+      element = a.accumulate ? element + x[r * a.x_stride + c] : x[r * a.x_stride + c];
+    }
+  }
+}
+
+template <typename T>
+void column_sums(T* part, const T* x, const ColumnSums& a) {
+  for (std::int64_t c = 0; c < a.cols; ++c) {
+    part[c] = T(0);
+    for (std::int64_t r = 0; r < a.rows; ++r) part[c] += x[r * a.stride + c];
+  }
+}
+
+template <typename T>
+void add_parts(T* out, const T* parts, const AddParts& a) {
+  for (std::int64_t c = 0; c < a.cols; ++c) {
+    T sum = a.accumulate ? out[c] : T(0);
+    for (std::int64_t p = 0; p < a.count; ++p) sum += parts[p * a.stride + c];
+    out[c] = sum;
+  }
+}
+
+// The two weights are numbers of the model (scaled_factor, beta), so they are of type T as well.
+template <typename T>
+void blend_forward(T* out, const T* a, const T* c, T weight_a, T weight_c, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] * weight_a + c[i] * weight_c;
+}
+
+template <typename T>
+void blend_backward(T* d_a, T* d_c, T* dot_a, T* dot_c, const T* d_out, const T* a, const T* c,
+                    const BlendBackward& args) {
+  T sum_a(0);
+  T sum_c(0);
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const T d = d_out[i];
+    sum_a += d * a[i];
+    sum_c += d * c[i];
+    if (d_a != nullptr) d_a[i] = (args.accumulate_a ? d_a[i] : T(0)) + d * T(args.weight_a);
+    if (d_c != nullptr) d_c[i] = (args.accumulate_c ? d_c[i] : T(0)) + d * T(args.weight_c);
+  }
+  if (dot_a != nullptr) *dot_a = sum_a;
+  if (dot_c != nullptr) *dot_c = sum_c;
+}
+
+template <typename T>
+void normalize_forward(T* y, T* norm, const T* x, const NormalizeForward& a) {
+  using std::sqrt;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    T squares(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) squares += x[r * a.cols + c] * x[r * a.cols + c];
+    norm[r] = squares > T(1e-24) ? sqrt(squares) : T(1e-12);
+    for (std::int64_t c = 0; c < a.cols; ++c) y[r * a.cols + c] = x[r * a.cols + c] / norm[r];
+  }
+}
+
+template <typename T>
+void normalize_backward(T* d_x, const T* d_y, const T* y, const T* norm, const NormalizeBackward& a) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    T dot(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) dot += d_y[r * a.cols + c] * y[r * a.cols + c];
+    if (!(norm[r] > T(1e-12f))) dot = T(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const std::int64_t i = r * a.cols + c;
+      const T d = (d_y[i] - y[i] * dot) / norm[r];
+      d_x[i] = a.accumulate ? d_x[i] + d : d;
+    }
+  }
+}
+
+template <typename T>
+T sum_of_squares(const T* x, std::int64_t count) {
+  T sum(0);
+  for (std::int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+}  // namespace bascule::reference

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What layer_norm.h means. See dropout.h on references.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/layer_norm.h"
+#include "kernels/reference/dropout.h"
+
+namespace bascule::reference {
+
+template <typename T>
+void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, const T* gamma, const T* beta,
+                        const LayerNormForward& a) {
+  using std::sqrt;
+  const bool drops = h != nullptr && a.dropout.threshold != 0;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    T total(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const std::int64_t i = r * a.cols + c;
+      T s = x[i];
+      if (h != nullptr) s += drops ? dropout(h[i], a.dropout, a.row_keys[r], c) : h[i];
+      sum[i] = s;
+      total += s;
+    }
+    mean[r] = total / T(static_cast<double>(a.cols));
+    T squares(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const T d = sum[r * a.cols + c] - mean[r];
+      squares += d * d;
+    }
+    rstd[r] = T(1) / sqrt(squares / T(static_cast<double>(a.cols)) + T(a.epsilon));
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const std::int64_t i = r * a.cols + c;
+      y[i] = (sum[i] - mean[r]) * rstd[r] * gamma[c] + beta[c];
+    }
+  }
+}
+
+template <typename T>
+void layer_norm_backward(T* d_x, T* d_h, T* d_gamma_part, T* d_beta_part, const T* d_sum, const T* d_y, const T* sum,
+                         const T* mean, const T* rstd, const T* gamma, const LayerNormBackward& a) {
+  const T cols(static_cast<double>(a.cols));
+  for (std::int64_t c = 0; c < a.cols && d_gamma_part != nullptr; ++c) d_gamma_part[c] = d_beta_part[c] = T(0);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    T mean_e(0);
+    T mean_e_normal(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const std::int64_t i = r * a.cols + c;
+      const T normal = (sum[i] - mean[r]) * rstd[r];
+      mean_e += d_y[i] * gamma[c] / cols;
+      mean_e_normal += d_y[i] * gamma[c] * normal / cols;
+      if (d_gamma_part == nullptr) continue;
+      d_gamma_part[c] += d_y[i] * normal;
+      d_beta_part[c] += d_y[i];
+    }
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      const std::int64_t i = r * a.cols + c;
+      const T normal = (sum[i] - mean[r]) * rstd[r];
+      T g = rstd[r] * (d_y[i] * gamma[c] - mean_e - normal * mean_e_normal);
+      if (d_sum != nullptr) g += d_sum[i];
+      d_x[i] = a.accumulate ? d_x[i] + g : g;
+      if (d_h == nullptr) continue;
+      d_h[i] = a.dropout.threshold == 0 ? g : dropout(g, a.dropout, a.row_keys[r], c);
+    }
+  }
+}
+
+}  // namespace bascule::reference

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of lanes_math.h, made callable from a test: lanes_probe.cpp is compiled once per ISA, as the kernels
+// are.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+struct LanesProbe {
+  // y[i] = f(x[i])
+  void (*exp)(float* y, const float* x, std::int64_t count);
+  void (*log)(float* y, const float* x, std::int64_t count);
+  void (*tanh)(float* y, const float* x, std::int64_t count);
+  void (*sigmoid)(float* y, const float* x, std::int64_t count);
+  void (*sigmoid_slope)(float* y, const float* x, std::int64_t count);
+  void (*normal_distribution)(float* y, const float* x, std::int64_t count);
+};
+
+}  // namespace bascule
