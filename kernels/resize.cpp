@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/resize.h"
 
-#include "kernels/reference/resize.h"
-
 namespace bascule {
 
-const ResizeKernels& resize_kernels_for(Isa) {
-  static constexpr ResizeKernels kReference = {reference::resample_rows_bytes, reference::blend_rows_bytes,
-                                               reference::bytes_to_planes, reference::resample_rows_float<float>,
-                                               reference::blend_to_planes<float>};
-  return kReference;
+// Each is defined by simd/resize.cpp, compiled for its ISA.
+namespace avx2 {
+extern const ResizeKernels kResizeKernels;
+}
+namespace avx512 {
+extern const ResizeKernels kResizeKernels;
+}
+
+const ResizeKernels& resize_kernels_for(Isa isa) {
+  return isa == Isa::kAvx512 ? avx512::kResizeKernels : avx2::kResizeKernels;
 }
 
 }  // namespace bascule

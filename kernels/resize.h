@@ -4,9 +4,10 @@
 // vertical pass in a ring, so that a picture goes through the cache once.
 //
 // One axis is described by its taps: output i is a weighted sum of the inputs first[i] .. first[i] + taps - 1; where an
-// output needs fewer, the weights at the end are 0. So a pass may read past the last pixel of a row: rows must be
-// readable for kResizeSlackBytes beyond it. Kernels allocate nothing, throw nothing and read no globals; nothing
-// overlaps; all of them overwrite.
+// output needs fewer, weights are 0. So a pass may read past the last pixel of a row, and passes work in whole vectors:
+// RGBX rows, in and out, must lie in memory that reaches kResizeSlackBytes beyond their last value; what lies there is
+// read, without effect, and behind an output row it is overwritten. Rows of the planes are written exactly. Kernels
+// allocate nothing, throw nothing and read no globals; nothing overlaps; all of them overwrite.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace bascule {
 
-constexpr std::int64_t kResizeSlackBytes = 128;
+constexpr std::int64_t kResizeSlackBytes = 256;
 constexpr std::int64_t kByteTapUnit = 8;   // `taps` of a horizontal pass in bytes is a multiple of this
 constexpr std::int64_t kFloatTapUnit = 4;  // `taps` of a horizontal pass in float is a multiple of this
 
