@@ -62,7 +62,7 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, const char
   for (int metric = 0; metric < kMetrics; ++metric) {
     if (std::isnan(record->metric[metric])) continue;
     out += std::string("| ") + metric_title(static_cast<Metric>(metric)) + " | " +
-           readable_number(record->metric[metric]).c_str() + " |\n";
+           readable_metric(static_cast<Metric>(metric), record->metric[metric]).c_str() + " |\n";
   }
   out += std::string("| samples | ") + readable_count(record->samples).c_str() + " |\n";
 }

@@ -121,7 +121,8 @@ void Progress::evaluation(const EvaluationRecord& record) noexcept {
            readable_number(record.loss).c_str());
   for (int metric = 0; metric < kMetrics; ++metric) {
     if (std::isnan(record.metric[metric])) continue;
-    line.add("  %s %s", metric_title(static_cast<Metric>(metric)), readable_number(record.metric[metric]).c_str());
+    line.add("  %s %s", metric_title(static_cast<Metric>(metric)),
+             readable_metric(static_cast<Metric>(metric), record.metric[metric]).c_str());
   }
   line.add("  (%s samples in %s)\n", readable_count(record.samples).c_str(), readable_seconds(record.seconds).c_str());
   erase();

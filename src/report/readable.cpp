@@ -29,8 +29,12 @@ ShortText readable_seconds(double seconds) noexcept {
   ShortText out;
   if (!std::isfinite(seconds) || seconds < 0.0 || seconds > 1e11) {
     std::snprintf(out.text, sizeof out.text, "n/a");
-  } else if (seconds < 0.0995) {
-    std::snprintf(out.text, sizeof out.text, "%.2f ms", seconds * 1e3);
+  } else if (seconds == 0.0) {
+    std::snprintf(out.text, sizeof out.text, "0 s");
+  } else if (seconds < 0.9995) {
+    const double milliseconds = seconds * 1e3;
+    const int digits = milliseconds < 9.995 ? 2 : milliseconds < 99.95 ? 1 : 0;
+    std::snprintf(out.text, sizeof out.text, "%.*f ms", digits, milliseconds);
   } else if (seconds < 59.95) {
     std::snprintf(out.text, sizeof out.text, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
   } else if (seconds < 3599.5) {
@@ -83,6 +87,11 @@ ShortText readable_percent(double fraction) noexcept {
     std::snprintf(out.text, sizeof out.text, "%.1f %%", 100.0 * fraction);
   }
   return out;
+}
+
+ShortText readable_metric(Metric metric, double value) noexcept {
+  const bool fraction = metric != Metric::kAreaUnderCurve && metric != Metric::kPerplexity;
+  return fraction ? readable_percent(value) : readable_number(value);
 }
 
 }  // namespace bascule

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "src/report/step_record.h"
+
 namespace bascule {
 
 // A short zero-terminated text.
@@ -21,5 +23,7 @@ ShortText readable_count(std::int64_t count) noexcept;
 ShortText readable_number(double value) noexcept;
 // 0.4213 -> "42.1 %".
 ShortText readable_percent(double fraction) noexcept;
+// Recall and accuracy as percent, the others as numbers.
+ShortText readable_metric(Metric metric, double value) noexcept;
 
 }  // namespace bascule

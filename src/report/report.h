@@ -62,10 +62,12 @@ struct CaptionHit {
 struct CaptionExample {
   std::string caption;
   std::vector<PictureHit> hits;  // best first, about five
+  std::int64_t right_rank = 0;   // place of the first right one among all, from 1; 0: unknown
 };
 struct PictureExample {
   std::size_t picture = 0;
   std::vector<CaptionHit> hits;  // best first, about five
+  std::int64_t right_rank = 0;   // as above
 };
 
 struct TrainSummary {

@@ -27,8 +27,8 @@ std::string right_aligned(const std::string& text, std::size_t columns) {
 }
 
 std::string bar(double fraction, int cells) {
-  std::string out;
   const long filled = std::lround(std::clamp(fraction, 0.0, 1.0) * cells);
+  std::string out = filled > 0 ? "  " : "";
   for (long i = 0; i < filled; ++i) out += "█";
   return out;
 }
@@ -50,8 +50,9 @@ void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
 
 void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   if (report.train.done) {
-    pairs.push_back({"steps", std::string(readable_count(report.global_step).c_str()) + "  (" +
-                                  readable_number(report.epoch).c_str() + " epochs)"});
+    char steps[64];
+    std::snprintf(steps, sizeof steps, "%s  (%.2f epochs)", readable_count(report.global_step).c_str(), report.epoch);
+    pairs.push_back({"steps", steps});
     pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
     pairs.push_back(
         {"throughput", std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
@@ -70,7 +71,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     for (int metric = 0; metric < kMetrics; ++metric) {
       if (std::isnan(record->metric[metric])) continue;
       pairs.push_back({std::string(split_name(split)) + " " + metric_title(static_cast<Metric>(metric)),
-                       readable_number(record->metric[metric]).c_str()});
+                       readable_metric(static_cast<Metric>(metric), record->metric[metric]).c_str()});
     }
   }
 }
@@ -92,7 +93,7 @@ std::string time_table(const Report& report) {
     const double share = seconds / totals.wall_seconds;
     const double one = totals.steps > 0 ? seconds / static_cast<double>(totals.steps) : 0.0;
     out += "  " + padded(name, 18) + right_aligned(readable_seconds(one).c_str(), 11) +
-           right_aligned(readable_percent(share).c_str(), 9) + "  " + bar(share, 30) + "\n";
+           right_aligned(readable_percent(share).c_str(), 9) + bar(share, 30) + "\n";
   }
   if (report.train.evaluation_seconds > 0.0 || report.train.save_seconds > 0.0) {
     out += std::string("  besides: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +

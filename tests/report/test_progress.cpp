@@ -114,7 +114,7 @@ TEST(Progress, EvaluationNamesItsMetrics) {
   record.seconds = 2.0;
   record[Metric::kAccuracy] = 0.875;
   progress.evaluation(record);
-  EXPECT_EQ(pipe.text(), "bascule: validation: step 100  loss 0.7000  accuracy 0.8750  (300 samples in 2.00 s)\n");
+  EXPECT_EQ(pipe.text(), "bascule: validation: step 100  loss 0.7000  accuracy 87.5 %  (300 samples in 2.00 s)\n");
 }
 
 TEST(Progress, AClosedOutputIsIgnored) {

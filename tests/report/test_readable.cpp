@@ -18,7 +18,9 @@ TEST(Readable, BytesKeepThreeDigitsAndTheRightUnit) {
 }
 
 TEST(Readable, SecondsChooseTheirUnitAndNeverShowSixty) {
-  EXPECT_STREQ(readable_seconds(0.0123).c_str(), "12.30 ms");
+  EXPECT_STREQ(readable_seconds(0.0123).c_str(), "12.3 ms");
+  EXPECT_STREQ(readable_seconds(0.0).c_str(), "0 s");
+  EXPECT_STREQ(readable_seconds(0.23).c_str(), "230 ms");
   EXPECT_STREQ(readable_seconds(3.456).c_str(), "3.46 s");
   EXPECT_STREQ(readable_seconds(59.96).c_str(), "1 min 00 s");
   EXPECT_STREQ(readable_seconds(3599.6).c_str(), "1 h 00 min");

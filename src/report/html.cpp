@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "src/report/html_parts.h"
+#include "src/report/html_text.h"
+#include "src/report/readable.h"
+#include "src/report/svg_chart.h"
+
+namespace bascule {
+namespace {
+
+// A bridge with its leaf half raised.
+constexpr const char* kLogo =
+    "<svg viewBox=\"0 0 34 26\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.4\" stroke-linecap=\"round\" "
+    "aria-hidden=\"true\"><path d=\"M1 21h8M27 21h6M6 21V9M6 20L25 6M2.5 9h7\"/>"
+    "<path d=\"M1 25c3-2 5-2 8 0s5 2 8 0 5-2 8 0 5 2 8 0\" stroke-width=\"1.4\" opacity=\".5\"/></svg>";
+
+struct Section {
+  std::string id;
+  std::string title;
+  std::string body;  // empty: left out
+  bool card = true;  // false: the body has cards of its own
+};
+
+void add_figure(std::string& out, const std::string& name, const std::string& value, const std::string& unit,
+                const std::string& note) {
+  out += "<div class=\"figure\"><span>" + html_escape(name) + "</span><b>" + html_escape(value) +
+         (unit.empty() ? "" : " <small>" + html_escape(unit) + "</small>") + "</b><i>" + html_escape(note) +
+         "</i></div>\n";
+}
+
+void add_metric_figures(std::string& out, const EvaluationRecord& record) {
+  const std::string split = split_name(record.split);
+  add_figure(out, split + " loss", readable_number(record.loss).c_str(), "",
+             std::string(readable_count(record.samples).c_str()) + " samples");
+  // R@5 both ways stands for the six; the table has all.
+  for (const Metric metric : {Metric::kTextToImageRecall5, Metric::kImageToTextRecall5, Metric::kAccuracy,
+                              Metric::kAreaUnderCurve, Metric::kPerplexity}) {
+    const double value = record[metric];
+    if (std::isnan(value)) continue;
+    add_figure(out, metric_title(metric), readable_metric(metric, value).c_str(), "", split);
+  }
+}
+
+std::string headline(const Report& report) {
+  std::string out = "<div class=\"figures\">\n";
+  if (report.train.done) {
+    add_figure(out, "throughput", readable_number(report.train.samples_per_second).c_str(), "samples/s",
+               "loading and update included");
+    add_figure(
+        out, "training", readable_seconds(report.train.seconds).c_str(), "",
+        std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) + " epochs");
+    add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
+               report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());
+  }
+  const EvaluationRecord* record = last_evaluation(report, Split::kTest);
+  if (record == nullptr) record = last_evaluation(report, Split::kValidation);
+  if (record != nullptr) add_metric_figures(out, *record);
+  if (report.planned_bytes != 0) {
+    add_figure(
+        out, "memory, planned", readable_bytes(report.planned_bytes).c_str(), "",
+        report.resident_bytes == 0 ? "" : std::string("resident ") + readable_bytes(report.resident_bytes).c_str());
+  }
+  if (!report.contracts.empty()) {
+    std::int64_t kept = 0;
+    std::int64_t broken = 0;
+    for (const ContractResult& contract : report.contracts) {
+      kept += contract.state == ContractState::kKept ? 1 : 0;
+      broken += contract.state == ContractState::kBroken ? 1 : 0;
+    }
+    add_figure(out, "contracts kept", std::to_string(kept), "of " + std::to_string(report.contracts.size()),
+               broken == 0 ? "none broken" : std::to_string(broken) + " broken");
+  }
+  return out + "</div>\n";
+}
+
+double as_x(std::int64_t step) { return static_cast<double>(step); }
+
+// All charts of a run share their horizontal axis.
+ChartOptions options_for(const Report& report, const char* title) {
+  ChartOptions options;
+  options.title = title;
+  options.x_high = as_x(report.global_step);
+  return options;
+}
+
+std::string loss_chart(const Report& report) {
+  ChartSeries training{"training", {}, true, false};
+  ChartSeries validation{"validation", {}, false, true};
+  for (const StepRecord& record : report.steps) training.points.push_back({as_x(record.global_step), record.loss});
+  for (const EvaluationRecord& record : report.evaluations) {
+    if (record.split == Split::kValidation) validation.points.push_back({as_x(record.global_step), record.loss});
+  }
+  return line_chart(options_for(report, "Loss"), {training, validation});
+}
+
+std::string step_chart(const Report& report, const char* title, double StepRecord::*field, bool smooth, bool fill) {
+  ChartSeries series{title, {}, smooth, false};
+  for (const StepRecord& record : report.steps) series.points.push_back({as_x(record.global_step), record.*field});
+  ChartOptions options = options_for(report, title);
+  options.from_zero = true;
+  options.fill = fill;
+  return line_chart(options, {series});
+}
+
+// Milliseconds a step by phase: what a slow loader or a busy neighbour did, and when.
+std::string phase_chart(const Report& report) {
+  std::vector<ChartSeries> phases;
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    ChartSeries series{step_phase_name(static_cast<StepPhase>(phase)), {}, false, false};
+    double sum = 0.0;
+    for (const StepRecord& record : report.steps) {
+      const double steps = static_cast<double>(std::max<std::int64_t>(record.steps, 1));
+      series.points.push_back({as_x(record.global_step), record.seconds[phase] / steps * 1e3});
+      sum += record.seconds[phase];
+    }
+    if (sum > 0.0) phases.push_back(series);
+  }
+  ChartOptions options = options_for(report, "Time of a step, ms");
+  options.from_zero = true;
+  return line_chart(options, phases);
+}
+
+// The fractions that validation measured, in percent; "" for fewer than two evaluations.
+std::string metric_chart(const Report& report) {
+  std::vector<ChartSeries> metrics;
+  for (const Metric metric : {Metric::kTextToImageRecall1, Metric::kTextToImageRecall5, Metric::kImageToTextRecall1,
+                              Metric::kImageToTextRecall5, Metric::kAccuracy}) {
+    ChartSeries series{metric_title(metric), {}, false, true};
+    for (const EvaluationRecord& record : report.evaluations) {
+      if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
+      series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
+    }
+    if (series.points.size() > 1) metrics.push_back(series);
+  }
+  ChartOptions options = options_for(report, "Validation, %");
+  options.from_zero = true;
+  return line_chart(options, metrics);
+}
+
+std::string charts(const Report& report) {
+  if (report.steps.empty()) return "";
+  return "<div class=\"charts\">\n" + loss_chart(report) + metric_chart(report) +
+         step_chart(report, "Learning rate", &StepRecord::learning_rate, false, true) +
+         step_chart(report, "Gradient norm", &StepRecord::grad_norm, true, false) +
+         step_chart(report, "Samples/s", &StepRecord::samples_per_second, true, true) + phase_chart(report) +
+         "</div>\n";
+}
+
+std::string page_header(const Report& report) {
+  std::string out = "<header class=\"inner\"><div class=\"brand\">" + std::string(kLogo) + "Bascule run report" +
+                    (report.finished_at.empty() ? "" : " · " + html_escape(report.finished_at)) + "</div>\n<h1>" +
+                    html_escape(report.title) + "</h1>\n<p class=\"sub\">" + html_escape(report.architecture) +
+                    " from <code>" + html_escape(report.model_name) + "</code> on <code>" +
+                    html_escape(report.dataset) + "</code>";
+  if (report.parameters > 0) {
+    out += std::string(" · ") + readable_count(report.parameters).c_str() + " parameters";
+    if (report.trained_parameters != report.parameters) {
+      out += std::string(", ") + readable_count(report.trained_parameters).c_str() + " trained";
+    }
+  }
+  return out + "</p>\n" + headline(report) + "</header>\n";
+}
+
+std::vector<Section> make_sections(const Report& report) {
+  std::vector<Section> sections = {
+      {"curves", "Training", charts(report), false},
+      {"evaluation", "Evaluation", evaluation_section(report)},
+      {"captions", "From caption to picture", caption_examples_section(report), false},
+      {"pictures", "From picture to caption", picture_examples_section(report), false},
+      {"time", "Where the time went", time_section(report)},
+      {"memory", "Memory", memory_section(report)},
+      {"contracts", "Contracts", contracts_section(report), false},
+  };
+  for (std::size_t i = 0; i < report.facts.size(); ++i) {
+    sections.push_back({"facts" + std::to_string(i), report.facts[i].title, facts_section(report.facts[i])});
+  }
+  sections.push_back({"settings", "Settings", settings_section(report)});
+  sections.push_back({"same-bits", "The same bits", provenance_section(report)});
+  sections.erase(std::remove_if(sections.begin(), sections.end(), [](const Section& one) { return one.body.empty(); }),
+                 sections.end());
+  return sections;
+}
+
+}  // namespace
+
+std::string report_html(const Report& report) {
+  const std::vector<Section> sections = make_sections(report);
+  // The policy makes "asks for nothing from anywhere" a fact that the browser enforces.
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+      "style-src 'unsafe-inline'\">\n<title>" +
+      html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + picture_styles(report) +
+      "</style>\n</head>\n<body>\n" + page_header(report) + "<nav><div class=\"inner\">";
+  for (const Section& section : sections) {
+    out += "<a href=\"#" + section.id + "\">" + html_escape(section.title) + "</a>";
+  }
+  out += "</div></nav>\n<main>\n";
+  for (const Section& section : sections) {
+    out += "<section id=\"" + section.id + "\"><h2>" + html_escape(section.title) + "</h2>\n" +
+           (section.card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) + "</section>\n";
+  }
+  return out +
+         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and asks for nothing from the "
+         "network.</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace bascule

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sections of report.html, each as finished HTML ("" if there is nothing to say). Only html.cpp puts them together.
+#pragma once
+
+#include <string>
+
+#include "src/report/report.h"
+
+namespace bascule {
+
+// The style sheet without its <style> tags.
+const char* html_style();
+
+// Bodies of sections, without heading.
+std::string memory_section(const Report& report);
+std::string time_section(const Report& report);
+std::string contracts_section(const Report& report);
+std::string evaluation_section(const Report& report);
+std::string settings_section(const Report& report);
+std::string provenance_section(const Report& report);
+// One of Report::facts.
+std::string facts_section(const FactTable& facts);
+
+// Retrieval examples. The pictures are backgrounds of classes p0, p1, ..., so that each is embedded once however often
+// it is shown; picture_styles() has those rules, for the pictures that an example shows.
+std::string caption_examples_section(const Report& report);
+std::string picture_examples_section(const Report& report);
+std::string picture_styles(const Report& report);
+
+}  // namespace bascule

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Line charts as inline SVG: axes with round ticks, a line per series, and a reading that appears where the pointer is,
+// made with style sheets alone (no script). Colours come from the page's style sheet. Finish phase.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bascule {
+
+struct ChartPoint {
+  double x = 0.0;
+  double y = 0.0;  // not finite: a gap
+};
+
+struct ChartSeries {
+  std::string name;
+  std::vector<ChartPoint> points;  // x ascending
+  bool smooth = false;             // draw the points pale and a running mean over them
+  bool marks = false;              // a few points, each with a mark: evaluations
+};
+
+struct ChartOptions {
+  std::string title;
+  std::string x_name = "step";
+  // The horizontal axis covers this range and the points; empty where the points alone decide.
+  double x_low = 0.0;
+  double x_high = 0.0;
+  bool from_zero = false;  // the vertical axis begins at 0
+  bool fill = false;       // tint the area under the first series
+};
+
+// A <figure> element. Points beyond what a chart can show are thinned (extremes of each stretch are kept).
+// "" if no series has a point.
+std::string line_chart(const ChartOptions& options, const std::vector<ChartSeries>& series);
+
+// Round tick values covering [low, high]; between 3 and 8 of them; at least two even if low == high.
+std::vector<double> nice_ticks(double low, double high);
+
+}  // namespace bascule

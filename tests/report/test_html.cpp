@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/html.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/report/html_text.h"
+#include "src/report/svg_chart.h"
+#include "tests/report/sample_report.h"
+
+namespace bascule {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+// "" if every element that must be closed is closed in order, else what is wrong. Knows our pages: attribute values are
+// in double quotes, the style sheet has no "<".
+std::string unbalanced(const std::string& html) {
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {
+    std::size_t end = at;
+    for (bool quoted = false; end < html.size() && (quoted || html[end] != '>'); ++end) {
+      if (html[end] == '"') quoted = !quoted;
+    }
+    if (end >= html.size()) return "no end: " + html.substr(at, 60);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
+    at = end;
+    if (name == "!DOCTYPE" || name == "meta" || tag.back() == '/') continue;
+    if (name[0] != '/') {
+      open.push_back(name);
+    } else if (open.empty() || "/" + open.back() != name) {
+      return "<" + name + "> where " + (open.empty() ? "nothing" : open.back()) + " is open";
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : "not closed: " + open.back();
+}
+
+TEST(UnbalancedItself, FindsWhatItShouldFind) {
+  EXPECT_EQ(unbalanced("<!DOCTYPE html><p class=\"a>b\">x<line x=\"1\"/></p>"), "");
+  EXPECT_NE(unbalanced("<p><b></p></b>"), "");
+  EXPECT_NE(unbalanced("<p>"), "");
+  EXPECT_NE(unbalanced("</p>"), "");
+}
+
+TEST(Html, IsOneFileThatAsksForNothing) {
+  const std::string html = report_html(test::sample_report());
+  for (const char* outside : {"http:", "https:", "src=", "@import", "<script", "<link", "<img", "<iframe"}) {
+    EXPECT_FALSE(contains(html, outside)) << outside;
+  }
+  EXPECT_TRUE(contains(html, "default-src 'none'"));
+}
+
+TEST(Html, EveryElementIsClosed) {
+  EXPECT_EQ(unbalanced(report_html(test::sample_report())), "");
+  EXPECT_EQ(unbalanced(report_html(Report{})), "");
+}
+
+TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
+  const std::string evil = "</style><script>\"'&";
+  Report report = test::sample_report();
+  report.title = report.model_name = report.dataset = report.architecture = report.finished_at = evil;
+  report.settings.push_back({evil, evil});
+  report.provenance.push_back({evil, evil});
+  report.contracts.push_back({evil, ContractState::kKept, evil});
+  report.memory.push_back({evil, std::uint64_t{1} << 30, evil});
+  report.operations.push_back({evil, 1, 1.0, 0.0});
+  report.facts.push_back({evil, evil, {{evil, evil}}});
+  report.pictures.push_back({evil, {0xff, 0xd8}});
+  report.caption_examples.push_back({evil, {{report.pictures.size() - 1, 0.5, true}}, 1});
+  report.picture_examples.push_back({report.pictures.size() - 1, {{evil, 0.5, true}}, 1});
+  const std::string html = report_html(report);
+  EXPECT_FALSE(contains(html, "<script"));
+  EXPECT_EQ(count(html, "</style>"), 1u);
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_GE(count(html, "&lt;/style&gt;&lt;script&gt;&quot;&#39;&amp;"), 15u);
+}
+
+TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
+  Report report = test::sample_report();
+  report.pictures.assign(4, {"a.jpg", {0xff, 0xd8, 0xff}});
+  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, 1}, {"y", {{1, 0.9, true}, {0, 0.8, false}}, 1}};
+  report.picture_examples = {{2, {{"x", 0.5, false}}, 17}};
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 3u);
+  EXPECT_TRUE(contains(html, "the right one stands at place 17"));
+}
+
+TEST(Html, AHitThatNamesNoPictureIsAnEmptyFrame) {
+  Report report;
+  report.caption_examples = {{"x", {{99, 0.9, true}}, 1}};
+  EXPECT_EQ(unbalanced(report_html(report)), "");
+}
+
+TEST(Html, WhatIsMissingLeavesNoEmptySection) {
+  const std::string html = report_html(Report{});
+  EXPECT_EQ(count(html, "<section"), 0u);
+  EXPECT_EQ(count(html, "<figure class"), 0u);
+}
+
+TEST(Html, ShowsEveryPartOfAFullReport) {
+  const std::string html = report_html(test::sample_report());
+  for (const char* id : {"curves", "evaluation", "captions", "pictures", "time", "memory", "contracts", "facts0",
+                         "settings", "same-bits"}) {
+    EXPECT_TRUE(contains(html, std::string("<section id=\"") + id + "\"")) << id;
+  }
+  EXPECT_EQ(count(html, "<figure class=\"chart\">"), 6u);
+}
+
+TEST(HtmlEscape, ReplacesWhatIsNotUtf8AndKeepsWhatIs) {
+  EXPECT_EQ(html_escape("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(html_escape("caf\xc3\xa9 \xf0\x9f\x8d\x88"), "caf\xc3\xa9 \xf0\x9f\x8d\x88");
+  EXPECT_EQ(html_escape("\xff|\xc3|\xed\xa0\x80"), "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(html_escape("\xc0\xbc"), "\xef\xbf\xbd\xef\xbf\xbd");  // "<" in too many bytes
+  EXPECT_EQ(html_escape(std::string("a\0b\n", 4)),
+            "a\xef\xbf\xbd"
+            "b ");
+}
+
+TEST(Base64, MatchesTheVectorsOfRfc4648) {
+  const auto encoded = [](const std::string& text) { return base64({text.begin(), text.end()}); };
+  EXPECT_EQ(encoded(""), "");
+  EXPECT_EQ(encoded("f"), "Zg==");
+  EXPECT_EQ(encoded("fo"), "Zm8=");
+  EXPECT_EQ(encoded("foo"), "Zm9v");
+  EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
+}
+
+TEST(NiceTicks, CoverTheRangeWithAFewRoundValues) {
+  for (const double low : {-3.7, 0.0, 1e-9, 0.02, 5.0, 1e6}) {
+    for (const double size : {1e-12, 1e-5, 0.3, 1.0, 7.7, 1234.0, 1e9}) {
+      const std::vector<double> ticks = nice_ticks(low, low + size);
+      ASSERT_GE(ticks.size(), 2u) << low << " " << size;
+      ASSERT_LE(ticks.size(), 9u) << low << " " << size;
+      const double slack = (ticks[1] - ticks[0]) * 1e-6;
+      EXPECT_LE(ticks.front(), low + slack);
+      EXPECT_GE(ticks.back(), low + size - slack);
+    }
+  }
+  EXPECT_GE(nice_ticks(0.0, 0.0).size(), 2u);
+  EXPECT_GE(nice_ticks(5.0, 5.0).size(), 2u);
+}
+
+TEST(LineChart, LossesThatAreNotFiniteLeaveAGapAndNoBrokenNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {nan, infinity, -infinity}) {
+    const std::string chart = line_chart({"Loss"}, {{"a", {{1, 1.0}, {2, bad}, {3, 2.0}}, true, true}});
+    EXPECT_FALSE(contains(chart, "nan"));
+    EXPECT_FALSE(contains(chart, "inf"));
+    const std::string all_bad = line_chart({"Loss"}, {{"a", {{1, bad}}, false, false}});
+    EXPECT_FALSE(contains(all_bad, "nan"));
+    EXPECT_FALSE(contains(all_bad, "inf"));
+  }
+}
+
+TEST(LineChart, OnePointOrNoneIsDrawnOrLeftOut) {
+  EXPECT_EQ(line_chart({"Loss"}, {{"a", {}, false, false}}), "");
+  EXPECT_EQ(unbalanced(line_chart({"Loss"}, {{"a", {{7, 0.5}}, true, false}})), "");
+}
+
+TEST(LineChart, ALongRunStaysSmallAndKeepsItsExtremes) {
+  ChartSeries series{"a", {}, false, false};
+  for (int i = 0; i < 100000; ++i) series.points.push_back({static_cast<double>(i), i == 51234 ? 9.0 : 1.0});
+  const std::string chart = line_chart({"Loss"}, {series});
+  EXPECT_LT(chart.size(), 80000u);
+  // The vertical axis runs from 0 to 10 over 222 units above 236, the horizontal one over 492 units from 54.
+  EXPECT_TRUE(contains(chart, "L" + html_number(54.0 + 51234.0 / 99999.0 * 492.0) + " " + html_number(236.0 - 199.8)));
+}
+
+}  // namespace
+}  // namespace bascule

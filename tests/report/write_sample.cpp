@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the outputs of the sample report into a folder: report.html, README.md, the result files, runs/ with an event
+// file; prints the final tables. For check_tensorboard.py and for looking at the page.
+#include <cstdio>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/report/html.h"
+#include "src/report/model_card.h"
+#include "src/report/output_file.h"
+#include "src/report/results.h"
+#include "src/report/summary.h"
+#include "src/report/tensorboard.h"
+#include "tests/report/sample_report.h"
+
+namespace {
+
+void write_sample(const std::string& folder) {
+  using namespace bascule;
+  Report report = test::sample_report();
+  report.output_dir = folder;
+  std::filesystem::create_directories(folder);
+  write_output_file(folder + "/report.html", report_html(report));
+  write_output_file(folder + "/README.md", model_card(report));
+  write_result_files(report);
+  TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1, 0});
+  events.text("args", "| key | value |\n|---|---|\n| seed | 42 |", 0, 1700000000.0);
+  bool written = true;
+  for (const StepRecord& record : report.steps) written = written && events.step(record, 1700000001.5).ok();
+  for (const EvaluationRecord& record : report.evaluations) {
+    written = written && events.evaluation(record, 1700000002.5).ok();
+  }
+  if (!written) throw Error{ErrorKind::kDisk, folder, "could not write the events"};
+  std::fputs(summary_text(report).c_str(), stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: write_sample FOLDER\n", stderr);
+    return 2;
+  }
+  try {
+    write_sample(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
