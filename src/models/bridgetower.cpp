@@ -175,7 +175,7 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
     case ModelHead::kMaskedLm: record_masked_lm(r, body, options.tie_word_embeddings, &out); break;
   }
   keep_all(graph, {out.text_features, out.image_features, out.pooler_output, out.text_embeds, out.image_embeds, out.cross_embeds});
-  if (options.head == ModelHead::kImageTextMatching) graph.keep(out.logits);
+  if (options.head == ModelHead::kImageTextMatching || (out.logits && options.keep_logits)) graph.keep(out.logits);
   return out;
 }
 

@@ -21,25 +21,25 @@ std::string line(const std::string& name, std::size_t bytes, std::size_t total) 
 
 std::size_t MemoryPlan::lower_bound_bytes() const {
   std::size_t bound = outside_bytes;
-  for (const MemoryCategory& category : categories) {
+  for (const PlannedRange& category : categories) {
     bound += category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
   }
   return bound;
 }
 
-const MemoryCategory& MemoryPlan::operator[](const std::string& name) const {
-  for (const MemoryCategory& category : categories) {
+const PlannedRange& MemoryPlan::operator[](const std::string& name) const {
+  for (const PlannedRange& category : categories) {
     if (category.name == name) return category;
   }
   BASCULE_CHECK(!"a category of the plan");
   return categories.front();
 }
 
-MemoryPlan make_memory_plan(std::vector<MemoryCategory> categories, std::size_t outside_bytes) {
+MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes) {
   MemoryPlan plan;
   plan.categories = std::move(categories);
   plan.outside_bytes = outside_bytes;
-  for (MemoryCategory& category : plan.categories) {
+  for (PlannedRange& category : plan.categories) {
     category.offset = plan.arena_bytes;
     plan.arena_bytes = align_up(plan.arena_bytes + category.bytes, kPage);
   }
@@ -49,7 +49,7 @@ MemoryPlan make_memory_plan(std::vector<MemoryCategory> categories, std::size_t 
 std::string print_memory_plan(const MemoryPlan& plan) {
   const std::size_t total = plan.peak_bytes();
   std::string text = "memory plan\n";
-  for (const MemoryCategory& category : plan.categories) text += line(category.name, category.bytes, total);
+  for (const PlannedRange& category : plan.categories) text += line(category.name, category.bytes, total);
   text += line("program and libraries", plan.outside_bytes, total);
   text += line("in all", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);

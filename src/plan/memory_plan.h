@@ -10,14 +10,14 @@
 
 namespace bascule {
 
-struct MemoryCategory {
+struct PlannedRange {
   std::string name;
   std::size_t bytes = 0;
   std::size_t offset = 0;  // in the arena; a multiple of a page
 };
 
 struct MemoryPlan {
-  std::vector<MemoryCategory> categories;  // in the order of the arena
+  std::vector<PlannedRange> categories;  // in the order of the arena
   std::size_t arena_bytes = 0;
   std::size_t outside_bytes = 0;           // what the process holds beside the arena: program, libraries, primitives (estimated)
   std::size_t workspace_lower_bound_bytes = 0;
@@ -26,11 +26,11 @@ struct MemoryPlan {
   std::size_t peak_bytes() const { return arena_bytes + outside_bytes; }
   std::size_t lower_bound_bytes() const;   // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.
-  const MemoryCategory& operator[](const std::string& name) const;
+  const PlannedRange& operator[](const std::string& name) const;
 };
 
 // Lays the categories out one after another, each on a page bound.
-MemoryPlan make_memory_plan(std::vector<MemoryCategory> categories, std::size_t outside_bytes);
+MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes);
 
 // A table for people: category, MiB, share; then the bound and the largest buffers.
 std::string print_memory_plan(const MemoryPlan& plan);

@@ -22,9 +22,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  std::byte* at(const MemoryCategory& category) const { return base_ + category.offset; }
+  std::byte* at(const PlannedRange& category) const { return base_ + category.offset; }
   template <typename T>
-  T* as(const MemoryCategory& category) const {
+  T* as(const PlannedRange& category) const {
     return static_cast<T*>(static_cast<void*>(at(category)));
   }
 

@@ -42,8 +42,8 @@ void Tape::replay(Threads& threads, Replay replay) const noexcept {
   threads.replay(Span<const Step>(launch_->steps()), replay, {nanoseconds_.get()});
 }
 
-std::vector<OperationTime> Tape::operation_times() const {
-  std::vector<OperationTime> times(graph_.nodes().size());
+std::vector<NodeTime> Tape::node_times() const {
+  std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
     const Cost cost = node.operation->cost(graph_.bounds());

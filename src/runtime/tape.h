@@ -23,7 +23,7 @@ struct TapeMemory {
 };
 
 // Time of one operation kind at one place, for reports.
-struct OperationTime {
+struct NodeTime {
   std::string scope, kind;
   bool backward = false;
   double seconds = 0.0;
@@ -44,7 +44,7 @@ class Tape {
   const std::int32_t* at_int32(Tensor tensor) const { return launch_->at<std::int32_t>(tensor); }
   std::size_t step_count() const { return launch_->steps().size(); }
   // Sums over all replays so far. Allocates: after the door has opened.
-  std::vector<OperationTime> operation_times() const;
+  std::vector<NodeTime> node_times() const;
 
  private:
   const Graph& graph_;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/packed_batch.h"
+
+#include "kernels/dropout.h"
+#include "src/base/error.h"
+
+namespace bascule {
+
+PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id, bool masked_lm,
+                         bool every_row, const std::string& where)
+    : pixels_(padded.pixels) {
+  const auto refuse = [&](std::int64_t sample, const std::string& what) {
+    throw Error(ErrorKind::kData, where, "sample " + std::to_string(sample) + ": " + what);
+  };
+  for (std::int64_t s = 0; s < padded.samples; ++s) {
+    text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+    sample_keys_.push_back(dropout_row_key(static_cast<std::uint64_t>(s), 0));
+    std::int32_t counted = 0;
+    bool ended = false;
+    for (std::int64_t t = 0; t < padded.length; ++t) {
+      const std::size_t at = static_cast<std::size_t>(s * padded.length + t);
+      if (padded.attention_mask[at] == 0) {
+        ended = true;
+        continue;
+      }
+      if (ended) refuse(s, "the attention mask has a hole before token " + std::to_string(t));
+      const std::int64_t id = padded.input_ids[at];
+      if (id < 0 || id >= vocab_size) refuse(s, "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_size));
+      if (id != pad_id) ++counted;
+      const std::int32_t position = id != pad_id ? pad_id + counted : pad_id;
+      if (position >= max_positions) refuse(s, "more tokens than max_position_embeddings = " + std::to_string(max_positions) + " allows");
+      const bool labelled = masked_lm && padded.labels[at] >= 0;
+      if (labelled && padded.labels[at] >= vocab_size) refuse(s, "label " + std::to_string(padded.labels[at]) + " is outside the vocabulary");
+      if (masked_lm && (labelled || every_row)) {
+        selected_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+        labels_.push_back(labelled ? static_cast<std::int32_t>(padded.labels[at]) : -100);
+      }
+      text_row_keys_.push_back(dropout_row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(t)));
+      padded_row_.push_back(static_cast<std::int64_t>(at));
+      token_ids_.push_back(static_cast<std::int32_t>(id));
+      position_ids_.push_back(position);
+    }
+    if (text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size())) refuse(s, "no token is unmasked");
+    if (!masked_lm && !padded.labels.empty()) {
+      const std::int64_t label = padded.labels[static_cast<std::size_t>(s)];
+      if (label < 0 || label > 1) refuse(s, "label " + std::to_string(label) + " is neither 0 nor 1");
+      labels_.push_back(static_cast<std::int32_t>(label));
+    }
+  }
+  text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+  counts_.samples = padded.samples;
+  counts_.text_rows = static_cast<std::int64_t>(token_ids_.size());
+  counts_.selected_rows = static_cast<std::int64_t>(selected_rows_.size());
+}
+
+BatchView PackedBatch::view() const {
+  BatchView view;
+  view.counts = counts_;
+  view.pixels = pixels_.data();
+  view.token_ids = token_ids_.data();
+  view.position_ids = position_ids_.data();
+  view.text_offsets = text_offsets_.data();
+  view.text_row_keys = text_row_keys_.data();
+  view.sample_keys = sample_keys_.data();
+  view.selected_rows = selected_rows_.data();
+  view.labels = labels_.data();
+  return view;
+}
+
+}  // namespace bascule

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A padded batch, as the reference takes it, packed into ours: for reference cases, and wherever a batch is made outside a loader.
+// Before the seal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/graph/replay.h"
+
+namespace bascule {
+
+struct PaddedBatch {
+  std::int64_t samples = 0, length = 0;         // B and the padded length
+  std::vector<std::int64_t> input_ids;          // (B, length)
+  std::vector<std::int64_t> attention_mask;     // (B, length), ones then zeros
+  std::vector<std::int64_t> labels;             // matching: (B); masked LM: (B, length), -100: not counted; else empty
+  std::vector<float> pixels;                    // (B, channels, height, width)
+};
+
+class PackedBatch {
+ public:
+  // every_row: all text rows are selected (their logits are wanted), else those with a label. Throws Error kData naming `where` for ids
+  // outside the vocabulary, masks with holes, labels that are no class, captions without a token.
+  PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id, bool masked_lm, bool every_row,
+              const std::string& where);
+
+  // Borrowed from this object.
+  BatchView view() const;
+  // For each text row, its row in the padded layout: sample * length + position.
+  const std::vector<std::int64_t>& padded_row() const { return padded_row_; }
+
+ private:
+  const std::vector<float> pixels_;
+  BatchCounts counts_;
+  std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_;
+  std::vector<std::uint64_t> text_row_keys_, sample_keys_;
+  std::vector<std::int64_t> padded_row_;
+};
+
+}  // namespace bascule

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of one run, planned over one arena and sealed together: parameters, gradients, moments, and a workspace that the
+// tapes take turns in.
+//
+//   Session session;                                   // record
+//   Graph& train = session.add_graph(bounds); ...      // record_bridgetower(train, ...); derive_backward(train);
+//   session.plan(&categories);                         // plan: pure arithmetic, nothing is allocated
+//   session.seal(arena, ...);                          // addresses, kernels, tapes
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/graph/graph.h"
+#include "src/plan/memory_plan.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/tape.h"
+#include "src/train/parameter_values.h"
+#include "src/train/update.h"
+
+namespace bascule {
+
+class Session {
+ public:
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // The graph's number is its place in the order of adding. The first graph with a backward part decides the parameters' order.
+  Graph& add_graph(const BatchCounts& bounds);
+  const Graph& graph(std::size_t number) const { return *graphs_[number]; }
+
+  // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained and
+  // fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads.
+  std::vector<PlannedRange> plan(bool training, int threads);
+  std::size_t workspace_lower_bound_bytes() const;
+  std::vector<LargestBuffer> largest(std::size_t count) const;
+  const ParameterSet& parameters() const { return parameters_; }
+  const ParameterLayout& layout() const { return layout_; }
+
+  // Before the seal: makes the tapes. The arena was made from a plan that holds plan()'s categories.
+  void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads);
+
+  const Tape& tape(std::size_t number) const { return *tapes_[number]; }
+  ParameterMemory parameter_memory() const { return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters}; }
+  float* gradients() const { return memory_.gradients; }
+  float* exp_avg() const { return exp_avg_; }
+  float* exp_avg_sq() const { return exp_avg_sq_; }
+  Update& update() { return *update_; }
+
+ private:
+  ParameterSet parameters_;
+  ParameterLayout layout_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+  std::vector<WorkspacePlan> workspaces_;
+  bool training_ = false;
+  std::size_t thread_scratch_bytes_ = 0;
+  TapeMemory memory_;
+  float* exp_avg_ = nullptr;
+  float* exp_avg_sq_ = nullptr;
+  std::unique_ptr<GemmCache> products_;
+  std::vector<std::unique_ptr<Tape>> tapes_;
+  std::unique_ptr<Update> update_;
+};
+
+}  // namespace bascule
