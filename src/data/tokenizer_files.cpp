@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <optional>
 
 #include "src/base/error.h"
 #include "src/json/json.h"

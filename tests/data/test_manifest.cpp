@@ -54,7 +54,8 @@ TEST(Manifest, GivesTheSameRowsFromEveryKindOfFile) {
   const std::vector<std::string> expected = {"a.jpg|two, \"cats\"\nhere|1|0", "b/c.jpg|\xC3\xA9t\xC3\xA9|0|1",
                                              "a.jpg||0|0"};
   const std::string one = R"({"image": "a.jpg", "caption": "two, \"cats\"\nhere", "label": 1})";
-  const std::string two = R"({"label": 0, "caption": "\u00e9t\u00e9", "image": "b/c.jpg", "more": [1, {"x": "],"}]})";
+  const std::string two =
+      R"({"label": 0, "caption": "\u00e9t\u00e9", "image": "b/c.jpg", "more": [1, {"x": "\"],\\"}]})";
   const std::string three = R"({"image": "a.jpg", "caption": "", "label": false})";
   const std::string bom = "\xEF\xBB\xBF";
   const std::string csv =

@@ -149,6 +149,21 @@ TEST(MatchingSample, ExchangesTheWantedFractionForCaptionsOfOtherPictures) {
   }
 }
 
+// Row 0 shows the picture of half the rows; each of the 10 others is expected in 2,000 of 20,000 epochs.
+TEST(MatchingSample, ChoosesAmongAllOtherPicturesAlike) {
+  TemporaryFolder folder;
+  const std::vector<int> pictures = {1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 1, 1, 1, 1};
+  const Manifest manifest = manifest_of(pictures, folder);
+  std::vector<int> chosen(pictures.size(), 0);
+  for (std::int64_t epoch = 0; epoch < 20000; ++epoch) {
+    ++chosen[static_cast<std::size_t>(matching_sample(manifest, NegativeSettings{7, 1.0}, epoch, 0).caption_row)];
+  }
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const double expected = pictures[i] == 1 ? 0.0 : 2000.0;
+    EXPECT_LE(std::fabs(chosen[i] - expected), 5.0 * std::sqrt(expected * 0.9)) << i;
+  }
+}
+
 TEST(MatchingSample, FindsTheOnlyOtherPictureHoweverRare) {
   TemporaryFolder folder;
   std::vector<int> pictures(5000, 1);

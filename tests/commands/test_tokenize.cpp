@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/tokenize.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "tests/support/reference_dir.h"
+
+namespace bascule {
+namespace {
+
+using test::reference_dir;
+
+Json tokenize(const TokenizeArguments& arguments, const std::string& input) {
+  std::istringstream in(input);
+  std::ostringstream out;
+  tokenize_streams(arguments, in, out);
+  return parse_json(out.str(), "output");
+}
+
+TokenizeArguments small_model() {
+  TokenizeArguments arguments;
+  arguments.model = reference_dir() + "/emoji-captions/tokenizer";
+  return arguments;
+}
+
+void expect_refused(const TokenizeArguments& arguments, const std::string& input, ErrorKind kind) {
+  try {
+    const Json ids = tokenize(arguments, input);
+    ADD_FAILURE() << "taken: " << input << " -> " << ids;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+  }
+}
+
+TEST(Tokenize, GivesEveryReferenceFormOfBothTokenizers) {
+  const Json cases = read_json_file(reference_dir() + "/tokenizer/cases.json");
+  for (const std::string key : {"small", "large"}) {
+    TokenizeArguments arguments = small_model();
+    if (key == "large") arguments.model = reference_dir() + "/tokenizer/roberta-50k";
+    Json texts = Json::array();
+    Json expected = Json::array();
+    for (const Json& row : cases.at("cases")) {
+      texts.push_back(row.at("text"));
+      expected.push_back(row.at(key));
+    }
+    EXPECT_EQ(tokenize(arguments, json_text(texts)), expected);
+    for (const Json& row : cases.at("batches")) {
+      arguments.max_length = row.at("max_length").get<std::int64_t>();
+      arguments.padding = "longest";
+      EXPECT_EQ(tokenize(arguments, json_text(row.at("texts"))), row.at(key).at("input_ids"));
+    }
+  }
+}
+
+TEST(Tokenize, CutsAndFillsToTheMaximalLength) {
+  const Json cases = read_json_file(reference_dir() + "/tokenizer/cases.json");
+  for (const Json& row : cases.at("shaped")) {
+    TokenizeArguments arguments = small_model();
+    arguments.max_length = row.at("max_length").get<std::int64_t>();
+    if (row.at("padding") == "max_length") arguments.padding = "";
+    const Json ids = tokenize(arguments, json_text(Json::array({row.at("text")})));
+    EXPECT_EQ(ids[0], row.at("small").at("input_ids")) << row.at("text");
+  }
+}
+
+TEST(Tokenize, FillsToTheLongestWhereNoLengthIsGiven) {
+  TokenizeArguments arguments = small_model();
+  arguments.padding = "";
+  EXPECT_EQ(tokenize(arguments, R"(["a", ""])"), Json::parse("[[0, 68, 2], [0, 2, 1]]"));
+  EXPECT_EQ(tokenize(arguments, "[]"), Json::array());
+}
+
+TEST(Tokenize, RefusesWhatIsNoArrayOfUtf8Strings) {
+  const TokenizeArguments arguments = small_model();
+  for (const char* input : {"", "{", "\"a\"", "{\"a\": 1}", "[1]", "[\"a\", null]", "[\"caf\xE9\"]", "[\"\\ud800\"]"}) {
+    expect_refused(arguments, input, ErrorKind::kData);
+  }
+}
+
+TEST(Tokenize, RefusesArgumentsThatMeanNothing) {
+  TokenizeArguments arguments = small_model();
+  arguments.max_length = 1;
+  expect_refused(arguments, "[]", ErrorKind::kSettings);
+  arguments.max_length = 0;
+  arguments.padding = "max_length";
+  expect_refused(arguments, "[]", ErrorKind::kSettings);
+  arguments.padding = "left";
+  expect_refused(arguments, "[]", ErrorKind::kSettings);
+  arguments = small_model();
+  arguments.model = reference_dir() + "/no-such-folder";
+  expect_refused(arguments, "[]", ErrorKind::kData);
+}
+
+}  // namespace
+}  // namespace bascule
