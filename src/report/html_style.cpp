@@ -61,7 +61,7 @@ svg{display:block;width:100%;height:auto}
 overflow:hidden}
 .stack b{color:var(--on);font-size:12px;font-weight:600;white-space:nowrap;padding:0 6px;overflow:hidden;
 text-overflow:ellipsis}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto}.tall{max-height:460px;overflow-y:auto}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th{text-align:left;font-weight:560;color:var(--soft);font-size:12.5px}
 th,td{padding:7px 14px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}

@@ -168,9 +168,10 @@ std::string evaluation_section(const Report& report) {
       present[metric] = true;
     }
   }
-  std::string out =
-      "<div class=\"wide\"><table><thead><tr><th>split</th><th class=\"n\">step</th><th class=\"n\">epoch</th>"
-      "<th class=\"n\">loss</th>";
+  const bool many = report.evaluations.size() > 12;
+  std::string out = std::string("<div class=\"wide") + (many ? " tall" : "") +
+                    "\"><table><thead><tr><th>split</th><th class=\"n\">step</th><th class=\"n\">epoch</th>"
+                    "<th class=\"n\">loss</th>";
   for (int metric = 0; metric < kMetrics; ++metric) {
     if (present[metric]) out += std::string("<th class=\"n\">") + metric_title(static_cast<Metric>(metric)) + "</th>";
   }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the report runs after the seal: it must not allocate. operator new is replaced for this whole executable by
-// one that counts.
-#include <atomic>
-#include <cstdlib>
+// What of the report runs after the seal must not allocate.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "src/report/progress.h"
 #include "src/report/step_record.h"
