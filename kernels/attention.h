@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention of one head of one sample: every query row sees every key row (padding is never stored, so there is no mask).
+// Softmax attention of one head of one sample. Every query row sees every key row: padding is never stored, so there is
+// no mask.
 //
 //   s[q,k] = scale * query[q,:] . key[k,:];  p = softmax_k(s);  out[q,:] = sum_k dropout(p)[q,k] value[k,:]
-// Source: Vaswani et al. 2017, eq. 1; BridgeTowerSelfAttention and nn.MultiheadAttention. Probabilities are never stored:
-// backward recomputes them from logsumexp[q] = log sum_k exp(s[q,k]) (Dao et al. 2022, section 3.1).
+// Source: Vaswani et al. 2017, eq. 1; BridgeTowerSelfAttention and nn.MultiheadAttention. Probabilities are never
+// stored: backward recomputes them from logsumexp[q] = log sum_k exp(s[q,k]) (Dao et al. 2022, section 3.1).
 //
-// Shapes: query, out (query_rows, head_size); key, value (key_rows, head_size); rows lie `*_stride` elements apart (heads are
-// column slices of wider rows). logsumexp (query_rows), dense. query_rows >= 1, key_rows >= 1; any head_size >= 1.
-// Dropout of p[q,k]: counter of dropout.h with row key (sample, position of the query) and column = head * 65536 + k;
-// query row q has position query_position + q.
-// Numerics: float32, fixed trees; the maximum is subtracted. Scratch: attention_scratch_floats(key_rows, head_size) floats,
-// 64-byte aligned, one a thread. Aliasing: none.
+// Shapes: query, out (query_rows, head_size); key, value (key_rows, head_size); rows lie `*_stride` elements apart, as
+// heads are column slices of wider rows. logsumexp (query_rows), dense. query_rows, key_rows, head_size >= 1.
+//
+// Dropout of p[q,k]: counter of dropout.h with the row key of (sample, query_position + q), column head * 65536 + k.
+//
+// Numerics: float32, every sum a chain or a tree of fixed order; the maximum is subtracted. Forward gives a query row
+// the same bits alone and among others. Bounds in test_attention.cpp. Aliasing: none.
+//
+// Scratch: attention_scratch_floats(key_rows, head_size) floats, 64-byte aligned, one a thread.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +61,10 @@ struct AttentionBackward {
   float* scratch;
 };
 
-// Enough for forward and backward, on every ISA.
+// Query rows whose scores are held at a time.
+constexpr std::int64_t kAttentionQueryBlock = 48;
+
+// Enough for forward and backward, on every ISA: 148,000 for 325 keys of 64, 600 KB.
 std::int64_t attention_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
 
 }  // namespace bascule

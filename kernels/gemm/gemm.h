@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind it:
-// oneDNN.
+// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind: oneDNN.
 //
 // A Gemm is one product of a model, made before the seal for one set of extents and run after it for any number of rows
 // R up to its bound.
 //   kForward         C (R, n) = A (R, k) B (n, k)^T + bias       y = x W^T + b
 //   kInputGradient   C (R, n) (+)= A (R, k) B (k, n)             dx = dy W
-//   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x; R is contracted, in chunks of a fixed
-//   height summed in order
-// All are row-major float32; strides are leading dimensions. Tiles are at most 256 rows high; R is rounded up to a
-// multiple of 16, so
+//   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x
+// All are row-major float32; strides are leading dimensions. R is rounded up to a multiple of 16, so
 //   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite
-//   numbers;
-//     rows of C past R are overwritten with numbers of no meaning;
+//     numbers; rows of C past R are overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
-// Tiles, chunks and their order depend on the extents and R alone, never on threads.
+// Tiles are at most 256 rows high; the weight gradient contracts R in chunks of 256, 128, 64, 32, 16 rows, summed in
+// order. Tiles, chunks and their order depend on the extents and R alone, never on threads (tiles.h).
 //
 //   auto cache = GemmCache::make(threads);               // before the seal; one a process, outlives its Gemms
 //   auto gemm = Gemm::make(spec, *cache);                // before the seal

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attention.h means. See dropout.h on references.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/reference/dropout.h"
+
+namespace bascule::reference {
+
+template <typename T>
+T dot(const T* a, const T* b, std::int64_t count) {
+  T sum(0);
+  for (std::int64_t c = 0; c < count; ++c) sum += a[c] * b[c];
+  return sum;
+}
+
+// dropout(x) for the probability of query row q and key row k, or for its gradient.
+template <typename T, typename Arguments>
+T attention_dropout(T x, const Arguments& a, std::int64_t q, std::int64_t k) {
+  const auto position = static_cast<std::uint64_t>(a.query_position + q);
+  return dropout(x, a.dropout, dropout_row_key(a.sample, position), a.head * 65536 + k);
+}
+
+template <typename T>
+void attention_forward(T* out, T* logsumexp, const T* query, const T* key, const T* value, const AttentionForward& a) {
+  using std::exp;
+  using std::log;
+  std::vector<T> p(static_cast<std::size_t>(a.key_rows));
+  for (std::int64_t q = 0; q < a.query_rows; ++q) {
+    for (std::int64_t k = 0; k < a.key_rows; ++k) {
+      p[static_cast<std::size_t>(k)] =
+          T(static_cast<double>(a.scale)) * dot(query + q * a.query_stride, key + k * a.key_stride, a.head_size);
+    }
+    T top = p[0];
+    for (const T& s : p) top = top < s ? s : top;
+    T sum(0);
+    for (T& s : p) sum += s = exp(s - top);
+    logsumexp[q] = top + log(sum);
+    T* const row = out + q * a.out_stride;
+    for (std::int64_t c = 0; c < a.head_size; ++c) row[c] = T(0);
+    for (std::int64_t k = 0; k < a.key_rows; ++k) {
+      const T dropped = attention_dropout(p[static_cast<std::size_t>(k)] / sum, a, q, k);
+      for (std::int64_t c = 0; c < a.head_size; ++c) row[c] += dropped * value[k * a.value_stride + c];
+    }
+  }
+}
+
+template <typename T>
+void attention_backward(T* d_query, T* d_key, T* d_value, const T* d_out, const T* out, const T* logsumexp,
+                        const T* query, const T* key, const T* value, const AttentionBackward& a) {
+  using std::exp;
+  for (std::int64_t k = 0; k < a.key_rows; ++k) {
+    for (std::int64_t c = 0; c < a.head_size; ++c) {
+      d_key[k * a.d_key_stride + c] = d_value[k * a.d_value_stride + c] = T(0);
+    }
+  }
+  for (std::int64_t q = 0; q < a.query_rows; ++q) {
+    const T* const query_row = query + q * a.query_stride;
+    const T* const d_out_row = d_out + q * a.d_out_stride;
+    T* const d_query_row = d_query + q * a.d_query_stride;
+    for (std::int64_t c = 0; c < a.head_size; ++c) d_query_row[c] = T(0);
+    const T delta = dot(d_out_row, out + q * a.out_stride, a.head_size);
+    for (std::int64_t k = 0; k < a.key_rows; ++k) {
+      const T* const key_row = key + k * a.key_stride;
+      const T p = exp(T(static_cast<double>(a.scale)) * dot(query_row, key_row, a.head_size) - logsumexp[q]);
+      const T d_p = attention_dropout(dot(d_out_row, value + k * a.value_stride, a.head_size), a, q, k);
+      const T d_s = T(static_cast<double>(a.scale)) * p * (d_p - delta);
+      const T dropped = attention_dropout(p, a, q, k);
+      for (std::int64_t c = 0; c < a.head_size; ++c) {
+        d_query_row[c] += d_s * key_row[c];
+        d_key[k * a.d_key_stride + c] += d_s * query_row[c];
+        d_value[k * a.d_value_stride + c] += dropped * d_out_row[c];
+      }
+    }
+  }
+}
+
+}  // namespace bascule::reference

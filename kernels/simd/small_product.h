@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of operands that fit the caches: C (rows, 16 vectors) = or += A (rows, steps) B (steps, 16 vectors).
+// Every element of C is one chain of fma over the steps in order, from 0 or from C, so that neither the ISA nor the
+// blocking shows in its bits. B and C are packed: whole vectors, which may hold more columns than are needed.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/lanes/lanes.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+// The element of A in row i at step s lies at i * a_row + s * a_step.
+struct SmallProduct {
+  float* c;
+  std::int64_t c_row;
+  const float* a;
+  std::int64_t a_row, a_step;
+  const float* b;
+  std::int64_t b_row;
+  std::int64_t steps;
+  bool accumulate;
+};
+
+// As many sums as the registers hold beside a row of B and an element of A: 24 of 32, or 6 pairs of 16.
+constexpr int kBlockRows = 6;
+#if defined(__AVX512F__)
+constexpr int kBlockVectors = 4;
+#else
+constexpr int kBlockVectors = 1;
+#endif
+
+template <int kRows, int kVectors>
+[[gnu::noinline]] void multiply_block(const SmallProduct& x) {
+  f32x16 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = x.accumulate ? load(x.c + i * x.c_row + v * kLanes) : set(0.0f);
+  }
+  const float* a = x.a;
+  const float* b = x.b;
+  for (std::int64_t step = 0; step < x.steps; ++step) {
+    f32x16 row[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const f32x16 element = set(a[i * x.a_row]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = fma(element, row[v], sum[i][v]);
+    }
+    a += x.a_step;
+    b += x.b_row;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(x.c + i * x.c_row + v * kLanes, sum[i][v]);
+  }
+}
+
+// The block of exactly these extents, at most kRows x kVectors.
+template <int kRows, int kVectors>
+void multiply_ragged_block(const SmallProduct& x, std::int64_t rows, std::int64_t vectors) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return multiply_ragged_block<kRows - 1, kVectors>(x, rows, vectors);
+  }
+  if constexpr (kVectors > 1) {
+    if (vectors < kVectors) return multiply_ragged_block<kRows, kVectors - 1>(x, rows, vectors);
+  }
+  multiply_block<kRows, kVectors>(x);
+}
+
+inline void multiply(const SmallProduct& x, std::int64_t rows, std::int64_t vectors) {
+  for (std::int64_t v = 0; v < vectors; v += kBlockVectors) {
+    for (std::int64_t i = 0; i < rows; i += kBlockRows) {
+      SmallProduct block = x;
+      block.c += i * x.c_row + v * kLanes;
+      block.a += i * x.a_row;
+      block.b += v * kLanes;
+      multiply_ragged_block<kBlockRows, kBlockVectors>(block, rows - i, vectors - v);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA
