@@ -169,7 +169,8 @@ bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axi
     const std::int64_t first = rules.mirrored ? axis.in - extent.first - extent.count : extent.first;
     store_output(tables, *taps, i, first, extent.count, rules, axis.in);
     taps->in_begin = std::min<std::int64_t>(taps->in_begin, tables.first[i]);
-    taps->in_end = std::max(taps->in_end, first + extent.count);
+    const std::int64_t read_end = rules.full_strides ? tables.first[i] + taps->stride : first + extent.count;
+    taps->in_end = std::max(taps->in_end, std::min(read_end, axis.in));
   }
   for (std::int64_t i = 0; i < axis.count; ++i) tables.first[i] -= static_cast<std::int32_t>(taps->in_begin);
   taps->first = tables.first;

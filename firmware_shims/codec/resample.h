@@ -37,7 +37,7 @@ Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_
 struct Taps {
   std::int64_t outputs;
   std::int64_t stride;
-  std::int64_t in_begin, in_end;  // the inputs that are needed at all
+  std::int64_t in_begin, in_end;  // the inputs that are read at all
   const std::int32_t* first;
   const std::int32_t* count;
   const std::int16_t* byte_weights;  // integer taps: weight * 2^shift; else null

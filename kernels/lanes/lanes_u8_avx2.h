@@ -23,18 +23,22 @@ inline __m256i load_bytes_as_words(const std::uint8_t* p) {
   return _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(p))));
 }
 
-// Eight pixels; lane 4 k + c holds channel c of pixels 2 k and 2 k + 1.
+// Eight pixels; the lanes of quarter k hold, channel by channel, pixels 0 and 1, 4 and 5, 2 and 3, 6 and 7 for k = 0
+// .. 3.
 inline Pairs pixel_pairs(const std::uint8_t* p) {
-  const __m256i order =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-  return {_mm256_shuffle_epi8(load_bytes_as_words(p), order), _mm256_shuffle_epi8(load_bytes_as_words(p + 16), order)};
+  const __m256i first =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1));
+  const __m256i second =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1));
+  const __m256i bytes = _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(p)));
+  return {_mm256_shuffle_epi8(bytes, first), _mm256_shuffle_epi8(bytes, second)};
 }
-// Eight weights; lanes 4 k .. 4 k + 3 hold weights 2 k and 2 k + 1.
+// Eight weights, each pair of them in the lanes of its pixels.
 inline Pairs weight_pairs(const std::int16_t* p) {
   const __m256i all =
       _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(p))));
-  return {_mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1)),
-          _mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3))};
+  return {_mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2)),
+          _mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3))};
 }
 inline u32x16 multiply_add(u32x16 sum, Pairs a, Pairs b) {
   return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(a.low, b.low)),

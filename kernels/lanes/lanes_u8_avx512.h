@@ -28,18 +28,20 @@ inline __m512i load_bytes_as_words(const std::uint8_t* p) {
                                     _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(p))));
 }
 
-// Eight pixels; lane 4 k + c holds channel c of pixels 2 k and 2 k + 1.
+// Eight pixels; the lanes of quarter k hold, channel by channel, pixels 0 and 1, 4 and 5, 2 and 3, 6 and 7 for k = 0
+// .. 3. Both halves of the register get all 32 bytes from the load, so that one shuffle widens and pairs them.
 inline Pairs pixel_pairs(const std::uint8_t* p) {
-  const __m512i order =
-      _mm512_maskz_broadcast_i32x4(kEvery16, _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-  return {_mm512_maskz_shuffle_epi8(kEvery64, load_bytes_as_words(p), order)};
+  const __m512i first =
+      _mm512_maskz_broadcast_i32x4(kEvery16, _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1));
+  const __m512i order = _mm512_mask_add_epi8(first, 0xffffffff00000000, first, _mm512_set1_epi16(8));
+  const __m256i bytes = _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(p)));
+  return {_mm512_maskz_shuffle_epi8(kEvery64, _mm512_maskz_broadcast_i64x4(kEvery8, bytes), order)};
 }
-// Eight weights; lanes 4 k .. 4 k + 3 hold weights 2 k and 2 k + 1.
+// Eight weights, each pair of them in the lanes of its pixels.
 inline Pairs weight_pairs(const std::int16_t* p) {
-  const __m512i all =
-      _mm512_maskz_broadcast_i32x4(kEvery16, _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(p))));
-  const __m512i order = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-  return {_mm512_maskz_permutexvar_epi32(kEvery16, order, all)};
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(p)));
+  const __m512i order = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1, 3, 3, 3, 3);
+  return {_mm512_maskz_permutexvar_epi32(kEvery16, order, _mm512_maskz_broadcast_i32x4(kEvery16, bytes))};
 }
 inline u32x16 multiply_add(u32x16 sum, Pairs a, Pairs b) {
   return {_mm512_add_epi32(sum.lanes, _mm512_maskz_madd_epi16(kEvery16, a.values, b.values))};

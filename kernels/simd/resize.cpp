@@ -92,9 +92,8 @@ void resample_rows_float(const ResampleRowsFloat& a) {
       f32x16 sums[kRowsAtOnce] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
       for (std::int64_t t = 0; t < a.taps; t += kFloatTapUnit, weights += kFloatTapUnit) {
         const f32x16 w = spread(weights);
-        for (std::int64_t k = 0; k < kRowsAtOnce; ++k) {
+        for (std::int64_t k = 0; k < kRowsAtOnce; ++k)
           sums[k] = fma(pixels_to_float(in.row[k] + at + kChannels * t), w, sums[k]);
-        }
       }
       store_quarters(out.row, quarter_sums(sums[0], sums[1], sums[2], sums[3]));
       for (float*& row : out.row) row += kChannels;
