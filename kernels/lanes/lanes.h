@@ -77,6 +77,23 @@ inline double horizontal_sum(f64x16 x) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
+// sum = step(lanes, c, sum) over c = 0, 16, 32, ... below `count`, from zero, then down the tree. Two sums in turn:
+// each addition would otherwise wait for the one before it.
+template <typename Step>
+[[gnu::always_inline]] inline float sum_over_lanes(std::int64_t count, const Step& step) {
+  f32x16 even = set(0.0f);
+  f32x16 odd = set(0.0f);
+  std::int64_t c = 0;
+  for (; c + 2 * kLanes <= count; c += 2 * kLanes) {
+    even = step(AllLanes{}, c, even);
+    odd = step(AllLanes{}, c + kLanes, odd);
+  }
+  for_lanes(
+      count - c, [&](auto lanes, std::int64_t rest)
+                     __attribute__((always_inline)) { even = step(lanes, c + rest, even); });
+  return horizontal_sum(even + odd);
+}
+
 // For single numbers: the C library's are inline functions, which an ISA unit must not have.
 inline float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 

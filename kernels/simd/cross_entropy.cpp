@@ -11,12 +11,10 @@ namespace {
 
 // sum_c exp(x[c] - shift)
 inline float sum_of_exponentials(const float* x, std::int64_t count, float shift) {
-  f32x16 sum = set(0.0f);
-  for_lanes(
-      count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-        sum = sum + exp(load(x + c, lanes, -__builtin_inff()) - set(shift));
+  return sum_over_lanes(
+      count, [&](auto lanes, std::int64_t c, f32x16 sum) __attribute__((always_inline)) {
+        return sum + exp(load(x + c, lanes, -__builtin_inff()) - set(shift));
       });
-  return horizontal_sum(sum);
 }
 
 }  // namespace

@@ -11,16 +11,15 @@ namespace {
 
 // sum = x + dropout(h); gives the sum of that row.
 inline float add_residual(float* sum, const float* x, const float* h, const LayerNormForward& a, std::int64_t row) {
-  f32x16 total = set(0.0f);
   if (a.dropout.threshold == 0) {
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+    return sum_over_lanes(
+        a.cols, [&](auto lanes, std::int64_t c, f32x16 total) __attribute__((always_inline)) {
           const f32x16 s = load(x + c, lanes) + load(h + c, lanes);
           store(sum + c, lanes, s);
-          total = total + s;
+          return total + s;
         });
-    return horizontal_sum(total);
   }
+  f32x16 total = set(0.0f);
   const f32x16 scale = set(a.dropout.scale);
   for_kept_lanes(
       a.cols, a.dropout, a.row_keys[row], [&](auto lanes, std::int64_t c, Mask16 kept) __attribute__((always_inline)) {
@@ -32,20 +31,17 @@ inline float add_residual(float* sum, const float* x, const float* h, const Laye
 }
 
 inline float row_sum(const float* x, std::int64_t cols) {
-  f32x16 total = set(0.0f);
-  for_lanes(
-      cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) { total = total + load(x + c, lanes); });
-  return horizontal_sum(total);
+  return sum_over_lanes(
+      cols, [&](auto lanes, std::int64_t c, f32x16 sum)
+                __attribute__((always_inline)) { return sum + load(x + c, lanes); });
 }
 
 inline float centred_squares(const float* x, std::int64_t cols, float mean) {
-  f32x16 total = set(0.0f);
-  for_lanes(
-      cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+  return sum_over_lanes(
+      cols, [&](auto lanes, std::int64_t c, f32x16 sum) __attribute__((always_inline)) {
         const f32x16 d = keep(lanes, load(x + c, lanes) - set(mean), 0.0f);
-        total = fma(d, d, total);
+        return fma(d, d, sum);
       });
-  return horizontal_sum(total);
 }
 
 }  // namespace

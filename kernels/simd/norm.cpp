@@ -16,13 +16,12 @@ void normalize_forward(const NormalizeForward& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const x = a.x + r * a.cols;
     float* const y = a.y + r * a.cols;
-    f32x16 squares = set(0.0f);
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+    const float squares = sum_over_lanes(
+        a.cols, [&](auto lanes, std::int64_t c, f32x16 sum) __attribute__((always_inline)) {
           const f32x16 v = load(x + c, lanes);
-          squares = fma(v, v, squares);
+          return fma(v, v, sum);
         });
-    const float length = square_root(horizontal_sum(squares));
+    const float length = square_root(squares);
     const float norm = length < kNormFloor ? kNormFloor : length;
     a.norm[r] = norm;
     for_lanes(
@@ -36,12 +35,11 @@ void normalize_backward(const NormalizeBackward& a) {
     const float* const d_y = a.d_y + r * a.cols;
     const float* const y = a.y + r * a.cols;
     float* const d_x = a.d_x + r * a.cols;
-    f32x16 dot = set(0.0f);
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c)
-                    __attribute__((always_inline)) { dot = fma(load(d_y + c, lanes), load(y + c, lanes), dot); });
+    const float dot = sum_over_lanes(
+        a.cols, [&](auto lanes, std::int64_t c, f32x16 sum)
+                    __attribute__((always_inline)) { return fma(load(d_y + c, lanes), load(y + c, lanes), sum); });
     // At the floor y is x / 1e-12, a constant factor: nothing is taken off along y.
-    const f32x16 along = set(a.norm[r] <= kNormFloor ? 0.0f : horizontal_sum(dot));
+    const f32x16 along = set(a.norm[r] <= kNormFloor ? 0.0f : dot);
     const f32x16 norm = set(a.norm[r]);
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
