@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Loads a folder that Bascule saved with Transformers and compares what the model then computes with what Bascule wrote.
+
+    verify_with_transformers.py FOLDER                       does it load without a word about weights?
+    verify_with_transformers.py FOLDER --expect FOLDER/embeddings.safetensors --manifest validation.jsonl
+    verify_with_transformers.py FOLDER --expect embeddings.safetensors --batch batch.safetensors
+
+FOLDER holds config.json, model.safetensors and, for --manifest, the tokenizer and preprocessor files. --expect holds some of
+`text_embeds`, `image_embeds`, `cross_embeds`, float32 [rows, width], row i of which belongs to row i of the manifest or the batch.
+--batch holds `pixel_values`, `input_ids` and `attention_mask`, as they are or as `batch0.NAME`.
+
+Prints one JSON document. Exit 0: loaded without a word, every element within --tolerance; 1: not so; 2: wrong use.
+Needs torch, transformers, safetensors, and for --manifest Pillow and torchvision.
+"""
+import argparse
+import json
+import logging
+import pathlib
+import sys
+import warnings
+
+import torch
+import transformers
+from safetensors.torch import load_file
+
+EMBEDDINGS = ("text_embeds", "image_embeds", "cross_embeds")
+
+
+class Said(logging.Handler):
+    """Keeps what Transformers logs from warnings up."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+def load_model(folder):
+    """The model of the class that config.json names, and everything that was said about its weights."""
+    said = Said()
+    transformers.utils.logging.get_logger("transformers").addHandler(said)
+    config = json.loads((folder / "config.json").read_text())
+    model_class = getattr(transformers, config["architectures"][0])
+    with warnings.catch_warnings(record=True) as python_warnings:
+        warnings.simplefilter("always")
+        model, info = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+    problems = {kind: sorted(map(str, info.get(kind) or [])) for kind in
+                ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
+    problems["warnings"] = said.lines + [str(warning.message) for warning in python_warnings
+                                         if "weight" in str(warning.message).lower()]
+    return model.eval(), {kind: found for kind, found in problems.items() if found}
+
+
+def training_pixels(path, side, mean, std):
+    """Preprocessing "training": the shorter side to `side`, antialiased bicubic in float, centre crop, nothing rounded."""
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms import functional as F
+    from transformers.image_utils import load_image
+
+    picture = F.to_tensor(load_image(str(path)).convert("RGB"))
+    picture = F.resize(picture, [side], interpolation=InterpolationMode.BICUBIC, antialias=True)
+    return F.normalize(F.center_crop(picture, [side, side]), mean, std)
+
+
+def processor_pixels(path, side, processor):
+    from transformers.image_utils import load_image
+
+    size = {"shortest_edge": side}
+    return processor(load_image(str(path)).convert("RGB"), size=size, crop_size=size, return_tensors="pt").pixel_values[0]
+
+
+def manifest_batches(folder, model, arguments, rows):
+    """Batches of a JSON-lines manifest; relative pictures lie beside it."""
+    manifest = pathlib.Path(arguments.manifest)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines() if line.strip()][:rows]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    side = model.config.vision_config.image_size
+    if arguments.preprocessing == "processor":
+        processor = transformers.AutoImageProcessor.from_pretrained(folder)
+        pixels = lambda path: processor_pixels(path, side, processor)
+    else:
+        settings = json.loads((folder / "preprocessor_config.json").read_text())
+        pixels = lambda path: training_pixels(path, side, settings["image_mean"], settings["image_std"])
+    for start in range(0, len(lines), arguments.batch_size):
+        part = lines[start:start + arguments.batch_size]
+        text = tokenizer([line[arguments.caption_column] for line in part], padding=True, truncation=True,
+                         max_length=arguments.max_seq_length, return_tensors="pt")
+        yield {"input_ids": text.input_ids, "attention_mask": text.attention_mask,
+               "pixel_values": torch.stack([pixels(manifest.parent / line[arguments.image_column]) for line in part])}
+
+
+def file_batches(path):
+    tensors = load_file(path)
+    pick = lambda name: tensors.get(name, tensors.get("batch0." + name))
+    yield {name: pick(name) for name in ("pixel_values", "input_ids", "attention_mask")}
+
+
+def compare(folder, model, arguments):
+    """Largest difference of each tensor of --expect to what the model computes, and whether all are within the tolerance."""
+    expected = {name: tensor for name, tensor in load_file(arguments.expect).items() if name in EMBEDDINGS}
+    if not expected:
+        raise SystemExit(f"{arguments.expect}: holds none of {', '.join(EMBEDDINGS)}")
+    rows = min(len(tensor) for tensor in expected.values())
+    rows = min(rows, arguments.rows or rows)
+    batches = manifest_batches(folder, model, arguments, rows) if arguments.manifest else file_batches(arguments.batch)
+    computed = {name: [] for name in expected}
+    with torch.no_grad():
+        for batch in batches:
+            output = model(**batch)
+            for name in expected:
+                computed[name].append(getattr(output, name))
+    differences = {}
+    for name, parts in computed.items():
+        values = torch.cat(parts)
+        if len(values) < rows:
+            raise SystemExit(f"{arguments.expect}: {rows} rows of {name}, but only {len(values)} inputs")
+        differences[name] = (values[:rows].double() - expected[name][:rows].double()).abs().max().item()
+    passed = all(difference <= arguments.tolerance for difference in differences.values())  # NaN is not within
+    return {"rows": rows, "largest_difference": differences, "tolerance": arguments.tolerance}, passed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--expect", help="safetensors file of embeddings that Bascule computed")
+    parser.add_argument("--manifest", help="JSON-lines file whose rows gave the embeddings")
+    parser.add_argument("--batch", help="safetensors file of inputs, in place of --manifest")
+    parser.add_argument("--image-column", default="image")
+    parser.add_argument("--caption-column", default="caption")
+    parser.add_argument("--max-seq-length", type=int, default=128)
+    parser.add_argument("--preprocessing", choices=("training", "processor"), default="training")
+    parser.add_argument("--rows", type=int, default=0, help="compare the first ROWS only")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--tolerance", type=float, default=1e-5)
+    arguments = parser.parse_args()
+    if arguments.expect and not (arguments.manifest or arguments.batch):
+        parser.error("--expect needs --manifest or --batch")
+
+    model, problems = load_model(arguments.folder)
+    report = {"folder": str(arguments.folder), "class": type(model).__name__, "transformers": transformers.__version__,
+              "parameters": sum(parameter.numel() for parameter in model.parameters()), "problems": problems}
+    passed = not problems
+    if arguments.expect:
+        report["embeddings"], close = compare(arguments.folder, model, arguments)
+        passed = passed and close
+    report["passed"] = passed
+    print(json.dumps(report, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
