@@ -10,8 +10,7 @@
 //   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite
 //     numbers; rows of C past R are overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
-// Tiles are at most 256 rows high; the weight gradient contracts R in chunks of 256, 128, 64, 32, 16 rows, summed in
-// order. Tiles, chunks and their order depend on the extents and R alone, never on threads (tiles.h).
+// Tiles, their chunks and the order of these depend on the extents, R and the ISA alone, never on threads (tiles.h).
 //
 //   auto cache = GemmCache::make(threads);               // before the seal; one a process, outlives its Gemms
 //   auto gemm = Gemm::make(spec, *cache);                // before the seal

@@ -19,15 +19,17 @@ class RowGemm final : public Gemm {
     const std::int64_t max_units = gemm_units(spec.max_rows);
     for (std::int64_t units = 1; units <= max_units; ++units) {
       // Heights of a row count are two at most: those of the first and of the last tile.
-      add(row_tile(units, 0).units, cache);
-      add(row_tile(units, row_tile_count(units) - 1).units, cache);
+      add(row_tile(units, 0, cache.tiling()).units, cache);
+      add(row_tile(units, row_tile_count(units, cache.tiling()) - 1, cache.tiling()).units, cache);
     }
   }
 
-  std::int64_t tasks(std::int64_t rows) const noexcept override { return row_tile_count(gemm_units(rows)); }
+  std::int64_t tasks(std::int64_t rows) const noexcept override {
+    return row_tile_count(gemm_units(rows), cache_.tiling());
+  }
 
   void run(std::int64_t task, int thread, const GemmRun& run) const noexcept override {
-    const RowTile tile = row_tile(gemm_units(run.rows), task);
+    const RowTile tile = row_tile(gemm_units(run.rows), task, cache_.tiling());
     const std::int64_t row = tile.first * kGemmUnit;
     const ByUnits& products = run.accumulate ? accumulate_ : overwrite_;
     products[static_cast<std::size_t>(tile.units)]->run(thread, cache_.stream(thread), run.c + row * spec_.ldc,
@@ -55,9 +57,9 @@ class RowGemm final : public Gemm {
 class WeightGemm final : public Gemm {
  public:
   WeightGemm(const GemmSpec& spec, OnednnCache& cache)
-      : spec_(spec), cache_(cache), grid_(weight_grid(spec.n, spec.k)) {
+      : spec_(spec), cache_(cache), grid_(weight_grid(spec.n, spec.k, cache.tiling())) {
     const std::int64_t max_units = gemm_units(spec.max_rows);
-    for (std::int64_t units = 1; units <= kGemmMaxUnits && units <= max_units; units *= 2) {
+    for (std::int64_t units = 1; units <= kGemmChunkUnits && units <= max_units; units *= 2) {
       for (int last_row = 0; last_row < 2; ++last_row) {
         for (int last_column = 0; last_column < 2; ++last_column) add(units, last_row, last_column, max_units, cache);
       }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
 
 namespace bascule {
 
@@ -68,14 +69,17 @@ class OnednnCache final : public GemmCache {
   explicit OnednnCache(int threads);
 
   const Product* product(const ProductKey& key);
+  const GemmTiling& tiling() const noexcept { return tiling_; }
   dnnl_stream_t stream(int thread) const noexcept { return streams_[static_cast<std::size_t>(thread)].get(); }
 
  private:
   void grow_scratch(std::size_t bytes);
+  void generate_code();
 
   struct FreeAligned {
     void operator()(void* block) const noexcept;
   };
+  GemmTiling tiling_;
   OwnedEngine engine_;
   std::vector<OwnedStream> streams_;                         // by thread
   std::vector<std::unique_ptr<void, FreeAligned>> scratch_;  // by thread: as large as the largest need

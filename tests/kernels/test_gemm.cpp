@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BASCULE_GEMM_ISA=avx2 caps the library before the first test: meson runs this executable once each way.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <array>
 #include <atomic>
@@ -124,15 +125,17 @@ void expect_right(const Case& test, GemmCache& cache, Seeded& random) {
 }
 
 TEST(GemmTiles, RowTilesCoverEveryRowOnceInOrder) {
-  for (std::int64_t units = 1; units <= 2000; ++units) {
-    std::int64_t next = 0;
-    for (std::int64_t i = 0; i < row_tile_count(units); ++i) {
-      const RowTile tile = row_tile(units, i);
-      ASSERT_EQ(tile.first, next);
-      ASSERT_TRUE(tile.units >= 1 && tile.units <= kGemmMaxUnits);
-      next += tile.units;
+  for (const GemmTiling& tiling : {kTilingAvx2, kTilingAvx512}) {
+    for (std::int64_t units = 1; units <= 2000; ++units) {
+      std::int64_t next = 0;
+      for (std::int64_t i = 0; i < row_tile_count(units, tiling); ++i) {
+        const RowTile tile = row_tile(units, i, tiling);
+        ASSERT_EQ(tile.first, next);
+        ASSERT_TRUE(tile.units >= 1 && tile.units <= tiling.row_units);
+        next += tile.units;
+      }
+      ASSERT_EQ(next, units);
     }
-    ASSERT_EQ(next, units);
   }
 }
 
@@ -148,11 +151,32 @@ TEST(GemmTiles, ChunksCoverEveryRowOnce) {
 }
 
 TEST(GemmTiles, WeightGridCoversTheMatrixWithoutEmptyTiles) {
-  for (std::int64_t n = 1; n <= 3100; n += n < 40 ? 1 : 37) {
-    for (std::int64_t k = 1; k <= 4100; k += k < 40 ? 1 : 41) {
-      const WeightGrid grid = weight_grid(n, k);
-      ASSERT_TRUE((grid.rows - 1) * grid.height < n && grid.rows * grid.height >= n) << n << " " << k;
-      ASSERT_TRUE((grid.columns - 1) * grid.width < k && grid.columns * grid.width >= k) << n << " " << k;
+  for (const GemmTiling& tiling : {kTilingAvx2, kTilingAvx512}) {
+    for (std::int64_t n = 1; n <= 3100; n += n < 40 ? 1 : 37) {
+      for (std::int64_t k = 1; k <= 4100; k += k < 40 ? 1 : 41) {
+        const WeightGrid grid = weight_grid(n, k, tiling);
+        ASSERT_TRUE((grid.rows - 1) * grid.height < n && grid.rows * grid.height >= n) << n << " " << k;
+        ASSERT_TRUE((grid.columns - 1) * grid.width < k && grid.columns * grid.width >= k) << n << " " << k;
+      }
+    }
+  }
+}
+
+// The library frees what a run allocates; code that it generates at a first run would stay. (Freed blocks that malloc
+// keeps for the thread count as in use: some KB.)
+TEST(Gemm, ARunLeavesNothingAllocated) {
+  Seeded random;
+  const auto cache = GemmCache::make(1);
+  for (const GemmKind kind : kKinds) {
+    for (const auto& [n, k] : {std::array<std::int64_t, 2>{1, 1}, {1, 6}, {6, 1}, {6, 2}, {130, 72}, {256, 770}}) {
+      for (const std::int64_t slack : {0, 16}) {
+        const Case test{kind, 70, n, k, slack, kind == GemmKind::kForward};
+        Operands o(test, random);
+        const auto gemm = Gemm::make(o.spec, *cache);
+        const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+        run_all(*gemm, o.run(test));
+        EXPECT_LT(mallinfo2().uordblks + mallinfo2().hblkhd, before + 16384) << test;
+      }
     }
   }
 }
