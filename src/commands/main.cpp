@@ -3,34 +3,85 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <functional>
 
+#include "firmware_shims/media_engine.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/isa.h"
 #include "src/base/error.h"
+#include "src/commands/plan.h"
+#include "src/commands/run.h"
 #include "src/commands/tokenize.h"
 #include "src/commands/verify.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 namespace {
 
+// What the command line chose; called after it was read whole.
+using Chosen = std::function<int()>;
+
+std::string version_text() {
+  return std::string("bascule ") + BASCULE_VERSION + "\nmedia engine: " + media_engine_query(media_engine_builtin()).name +
+         "\noneDNN: " + gemm_library_version() + "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2, cannot run");
+}
+
+void add_run(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("run", "Train, evaluate, predict and report as a TOML file says; run again to go on");
+  auto file = std::make_shared<std::string>();
+  command->add_option("file", *file, "settings")->required();
+  command->footer([] { return "Settings\n\n" + settings_reference(); });
+  command->callback([=] { *chosen = [=] { return run_command(*file); }; });
+}
+
+void add_plan(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run, without loading weights");
+  auto file = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("file", *file, "settings")->required();
+  command->add_flag("--json", *json, "one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return plan_command(*file, *json); }; });
+}
+
+void add_verify(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("verify", "Run reference cases and judge every tensor");
+  auto arguments = std::make_shared<VerifyArguments>();
+  command->add_option("folders", arguments->folders, "cases, or folders of cases")->required();
+  command->add_option("--isa", arguments->isa, "auto, avx2 or avx512");
+  command->add_option("--precision", arguments->precision, "float32");
+  command->add_option("--threads", arguments->threads, "0: every core")->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
+}
+
+void add_tokenize(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("tokenize", "JSON array of strings on standard input to arrays of token ids");
+  auto arguments = std::make_shared<TokenizeArguments>();
+  auto padding = std::make_shared<std::string>();
+  command->add_option("--model", arguments->model, "folder with the tokenizer's files")->required();
+  command->add_option("--max-length", arguments->max_length, "cut to so many ids")->check(CLI::Range(2, 1 << 20));
+  CLI::Option* pad = command->add_option("--padding", *padding, "pad to --max-length, or to the longest (\"longest\", or no length given)")->expected(0, 1);
+  command->callback([=] {
+    if (pad->count() > 0) arguments->padding = *padding;
+    *chosen = [=] { return tokenize_command(*arguments); };
+  });
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains the vision-language model BridgeTower from one TOML file."};
   app.require_subcommand(1);
-  int code = 0;
-
-  VerifyArguments verify;
-  CLI::App* command = app.add_subcommand("verify", "Run reference cases and judge every tensor");
-  command->add_option("folders", verify.folders, "cases, or folders of cases")->required();
-  command->add_option("--isa", verify.isa, "auto, avx2 or avx512");
-  command->add_option("--threads", verify.threads, "0: every core")->check(CLI::Range(0, 1024));
-  command->add_flag("--json", verify.json, "one JSON document on standard output");
-  command->callback([&] { code = verify_command(verify); });
-
+  app.set_version_flag("--version", version_text);
+  Chosen chosen;
+  add_run(app, &chosen);
+  add_plan(app, &chosen);
+  add_verify(app, &chosen);
+  add_tokenize(app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int result = app.exit(error);
-    return result == 0 ? 0 : exit_code(ErrorKind::kSettings);
+    return app.exit(error) == 0 ? 0 : exit_code(ErrorKind::kSettings);
   }
-  return code;
+  return chosen();
 }
 
 }  // namespace

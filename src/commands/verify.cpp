@@ -64,6 +64,9 @@ Json json_of(const VerifiedCase& result) {
 }  // namespace
 
 int verify_command(const VerifyArguments& arguments) {
+  if (!arguments.precision.empty() && arguments.precision != "float32") {
+    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "float32");
+  }
   const Isa isa = choose_isa(arguments.isa);
   const int threads = arguments.threads > 0 ? arguments.threads : usable_cores();
   bool passed = true;

@@ -2,6 +2,7 @@
 #include "src/models/bridgetower.h"
 
 #include "src/base/check.h"
+#include "src/models/transforms.h"
 
 namespace bascule {
 namespace {
@@ -9,31 +10,6 @@ namespace {
 // Both streams as they enter a cross-modal layer. `bridged` image rows are the contrastive head's picture embedding.
 struct Bridged {
   Tensor text, image;
-};
-
-// The tower's rows in the cross-modal width, with their token type: x W^T + (b + type[index]). Shared by all links, or one each.
-class Transforms {
- public:
-  explicit Transforms(Recorder& r) : r_(r) {}
-  Tensor text(Tensor t, std::int64_t j) { return apply("text", 0, t, j); }
-  Tensor image(Tensor v, std::int64_t j) { return apply("image", 1, v, j); }
-
- private:
-  Tensor apply(const std::string& modality, std::int64_t type, Tensor x, std::int64_t j) {
-    const bool shared = r_.config.share_cross_modal_transformer_layers;
-    const std::string name = r_.prefix + "cross_modal_" + modality + "_transform" + (shared ? "" : "." + std::to_string(j));
-    const std::int64_t width = r_.config.hidden_size;
-    const Tensor weight = r_.weight(name + ".weight", width, r_.graph[x].cols, r_.linear_deviation());
-    Tensor& bias = bias_[static_cast<std::size_t>(type)];
-    if (!bias || !shared) {
-      const Tensor types = r_.table(r_.prefix + "token_type_embeddings.weight", 2, width, r_.linear_deviation());
-      bias = add_table_row(r_.graph, name + ".bias_and_type", r_.bias(name + ".bias", width), types, type);
-    }
-    return linear(r_.graph, name, x, weight, bias);
-  }
-
-  Recorder& r_;
-  Tensor bias_[2];
 };
 
 Tensor link(Recorder& r, const std::string& modality, std::int64_t j, Tensor tower, Tensor cross) {
@@ -88,7 +64,7 @@ Body record_body(Recorder& r, ModelHead head, std::int64_t height, std::int64_t 
       text_in = link(r, "text", j - 1, text_bridge, body.text);
       image_in = link(r, "image", j - 1, body.image_bridged, body.image);
     }
-    const Stream text_stream{text_in, text_rows_of}, image_stream{image_in, image_rows_of};
+    const RowStream text_stream{text_in, text_rows_of}, image_stream{image_in, image_rows_of};
     const bool first = first_only && j == last;
     body.text = cross_modal_layer(r, "text", j, text_stream, image_stream, first);
     const bool image_read = head != ModelHead::kMaskedLm || j < last;

@@ -93,7 +93,7 @@ Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, fl
   return add_layer_norm(r.graph, name, x, h, weight, r.bias(name + ".bias", cols), epsilon, place);
 }
 
-Tensor attention_block(Recorder& r, const std::string& name, Stream queries, Stream keys) {
+Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys) {
   const BridgeTowerConfig::Text& text = r.config.text;
   const std::int64_t width = text.hidden_size, heads = text.num_attention_heads, head_size = width / heads;
   const std::string self = name + ".self.";
@@ -131,10 +131,10 @@ Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x) {
   return add_norm(r, name + ".output.LayerNorm", x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
 }
 
-Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, Stream own, Stream other, bool first_only) {
+Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other, bool first_only) {
   const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
   r.graph.set_scope(name);
-  Stream queries = own;
+  RowStream queries = own;
   if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), {false, 1}};
   queries.x = attention_block(r, name + ".attention", queries, own);
   queries.x = attention_block(r, name + ".crossattention", queries, other);

@@ -48,14 +48,14 @@ Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon);
 Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place);
 
 // One stream of rows.
-struct Stream {
+struct RowStream {
   Tensor x;
   SampleRows rows;
 };
 
 // BridgeTowerAttention: output.LayerNorm(queries + dropout(output.dense(attention))). `queries` are rows of `own` (all, or each sample's
 // first); `keys` are what they look at: the same stream, or the other one.
-Tensor attention_block(Recorder& r, const std::string& name, Stream queries, Stream keys);
+Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys);
 
 // output.LayerNorm(x + dropout(output.dense(act(intermediate.dense(x)))))
 Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x);
@@ -74,6 +74,6 @@ VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleR
 std::string vision_name(const Recorder& r, const std::string& name);
 
 // One cross-modal layer of one stream ("text" or "image"). first_only: rows of x are each sample's first row.
-Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, Stream own, Stream other, bool first_only);
+Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other, bool first_only);
 
 }  // namespace bascule

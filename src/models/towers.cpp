@@ -22,7 +22,7 @@ Tensor text_embeddings(Recorder& r) {
 Tensor text_layer(Recorder& r, std::int64_t i, Tensor x) {
   const std::string name = r.prefix + "text_model.encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
-  const Stream stream{x, {true, 0}};
+  const RowStream stream{x, {true, 0}};
   return feed_forward_block(r, name, attention_block(r, name + ".attention", stream, stream));
 }
 

@@ -47,6 +47,7 @@ class Session {
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }
   Update& update() { return *update_; }
+  GemmCache& products() { return *products_; }  // after seal(): for products beside the tapes
 
  private:
   ParameterSet parameters_;

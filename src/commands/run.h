@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it was.
+#pragma once
+
+#include <string>
+
+namespace bascule {
+
+// Returns the exit code: 0 done, 130 or 143 stopped by a signal after saving. Throws Error.
+int run_command(const std::string& settings_file);
+
+}  // namespace bascule

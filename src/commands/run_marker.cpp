@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/run_marker.h"
+
+#include <filesystem>
+
+#include "src/json/json.h"
+#include "src/report/output_file.h"
+
+namespace bascule {
+
+RunMarker read_run_marker(const std::string& output_dir) {
+  const std::string path = output_dir + "/bascule.json";
+  RunMarker marker;
+  marker.exists = std::filesystem::exists(path);
+  if (!marker.exists) return marker;
+  const Json json = read_json_file(path);
+  marker.finished = get_bool(json, "finished", path, false);
+  marker.settings_digest = get_string(json, "settings_digest", path, "");
+  marker.global_step = get_int(json, "global_step", path, 0);
+  return marker;
+}
+
+void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step, const std::vector<NamedText>& provenance) {
+  Json json = {{"finished", finished}, {"global_step", global_step}, {"settings_digest", settings_digest(settings)}};
+  json["preprocessing"] = settings.data.preprocessing == Preprocessing::kTraining ? "training" : "processor";
+  Json facts = Json::object();
+  for (const NamedText& fact : provenance) facts[fact.name] = fact.value;
+  json["provenance"] = facts;
+  json["settings"] = print_settings(settings);
+  write_output_file(settings.training.output_dir.resolved + "/bascule.json", json_text(json, 2) + "\n");
+}
+
+}  // namespace bascule

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/stop_signal.h"
+
+#include <csignal>
+
+namespace bascule {
+namespace {
+
+// A handler can reach static storage only.
+volatile std::sig_atomic_t received = 0;
+
+extern "C" void note_signal(int number) { received = number; }
+
+}  // namespace
+
+void catch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = note_signal;
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+const volatile int* stop_signal() { return &received; }
+
+}  // namespace bascule

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation of one split: the loss over its batches and the head's metrics. Contrastive: recall both ways over the whole split. Matching:
+// accuracy and area under the curve. Masked LM: accuracy and perplexity. What it computed per row stays for prediction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/span.h"
+#include "src/data/loader.h"
+#include "src/models/bridgetower.h"
+#include "src/report/progress.h"
+#include "src/report/step_record.h"
+#include "src/runtime/tape.h"
+#include "src/train/retrieval.h"
+
+namespace bascule {
+
+// A ring slot's batch as a tape takes it.
+BatchView view_of(const Batch& batch);
+
+class Evaluation {
+ public:
+  struct Shape {
+    ModelHead head = ModelHead::kContrastive;
+    std::int64_t max_rows = 0;  // of the largest split
+    std::int64_t width = 0;     // of the embeddings; 0 for other heads
+  };
+
+  // memory: bytes(shape), 64-byte aligned. Before the seal.
+  Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory, GemmCache& products);
+  static std::size_t bytes(const Shape& shape);
+
+  // The whole split, rows in order. After the seal. `stop`: a signal's number when one has come; then kStopped.
+  Status run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop, EvaluationRecord* record, Progress* progress) noexcept;
+
+  // Of the split that was run last, (rows, width) each; contrastive only.
+  Span<const float> text_embeds() const { return {text_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  Span<const float> image_embeds() const { return {image_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  Span<const float> cross_embeds() const { return {cross_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  // Matching only: logit of "match" minus logit of "no match".
+  Span<const float> match_scores() const { return {scores_, static_cast<std::size_t>(rows_)}; }
+
+ private:
+  void take(const Batch& batch, const Manifest& manifest) noexcept;
+  void finish(Threads& threads, EvaluationRecord* record) noexcept;
+
+  Shape shape_;
+  const Tape& tape_;
+  BridgeTowerOutputs outputs_;
+  float *text_ = nullptr, *image_ = nullptr, *cross_ = nullptr, *scores_ = nullptr;
+  std::int32_t *pictures_ = nullptr, *labels_ = nullptr, *order_ = nullptr;
+  std::unique_ptr<Retrieval> retrieval_;
+  std::int64_t rows_ = 0;
+  // Sums of the split under way.
+  double loss_sum_ = 0.0, counted_ = 0.0, hits_ = 0.0;
+};
+
+}  // namespace bascule

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/finish.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <map>
+
+#include "kernels/gemm/gemm.h"
+#include "src/base/error.h"
+#include "src/checkpoint/durable_write.h"
+#include "src/json/json.h"
+#include "src/report/html.h"
+#include "src/report/model_card.h"
+#include "src/report/output_file.h"
+#include "src/report/readable.h"
+#include "src/report/results.h"
+#include "src/train/retrieval_examples.h"
+
+namespace bascule {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string absolute_path(const Manifest& manifest, std::string_view path) {
+  return (std::filesystem::path(manifest.folder()) / std::filesystem::path(std::string(path))).lexically_normal().string();
+}
+
+void add_training(Report* report, SealedRun& sealed) {
+  const RecordedRun& run = sealed.run();
+  const TrainingTimes& times = sealed.loop().times();
+  const TrainingPosition& position = sealed.loop().position();
+  const TrainingSettings& training = run.settings.training;
+  report->global_step = position.global_step;
+  report->max_steps = run.length.total_updates;
+  report->num_train_epochs = run.length.epochs;
+  report->epoch = run.length.updates_per_epoch > 0 ? static_cast<double>(position.global_step) / static_cast<double>(run.length.updates_per_epoch) : 0.0;
+  report->logging_steps = training.logging_steps;
+  report->eval_steps = training.eval_steps;
+  report->save_steps = training.save_steps;
+  report->train_batch_size = training.per_device_train_batch_size;
+  TrainSummary& train = report->train;
+  train.done = run.train_graph.has_value();
+  if (!train.done) return;
+  train.train_loss = position.global_step > 0 ? position.loss_sum / static_cast<double>(position.global_step) : 0.0;
+  train.seconds = times.wall_seconds;
+  if (times.counted_seconds > 0.0) {
+    train.samples_per_second = static_cast<double>(times.counted_samples) / times.counted_seconds;
+    train.steps_per_second = static_cast<double>(times.counted_steps) / times.counted_seconds;
+  }
+  train.evaluation_seconds = times.evaluation_seconds;
+  train.save_seconds = times.save_seconds;
+  train.totals = times.totals;
+}
+
+void add_operations(Report* report, SealedRun& sealed) {
+  const RecordedRun& run = sealed.run();
+  const std::int64_t updates = report->train.totals.steps;
+  if (!run.train_graph || updates == 0) return;
+  const double replays = static_cast<double>(updates * run.settings.training.gradient_accumulation_steps);
+  std::map<std::string, OperationTime> by_kind;
+  double flops = 0.0;
+  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times()) {
+    OperationTime& kind = by_kind[node.kind];
+    kind.name = node.kind;
+    kind.calls += static_cast<std::int64_t>(replays);
+    kind.seconds += node.seconds;
+    kind.gflops_per_second += node.flops * replays * 1e-9;
+    flops += node.flops * replays;
+  }
+  report->train.total_flos = flops;
+  for (auto& [name, kind] : by_kind) {
+    kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
+    report->operations.push_back(kind);
+  }
+  std::stable_sort(report->operations.begin(), report->operations.end(), [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });
+}
+
+void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
+  for (const PlannedRange& range : run.plan.categories) report->memory.push_back({range.name, range.bytes, ""});
+  report->memory.push_back({"program and libraries", run.plan.outside_bytes, "estimated"});
+  report->planned_bytes = run.plan.peak_bytes();
+  report->lower_bound_bytes = run.plan.lower_bound_bytes();
+  report->resident_bytes = figures.resident_bytes;
+  report->machine_bytes = machine_memory_bytes();
+}
+
+void add_contracts(Report* report, const SealedFigures& figures) {
+  const double limit = 1.03 * static_cast<double>(report->planned_bytes) + 67108864.0;
+  ContractResult memory{"Memory", ContractState::kNotChecked, "the kernel does not tell the resident set"};
+  if (figures.resident_bytes > 0) {
+    memory.state = static_cast<double>(figures.resident_bytes) <= limit ? ContractState::kKept : ContractState::kBroken;
+    char text[160];
+    std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB", static_cast<double>(figures.resident_bytes) / 1048576.0,
+                  static_cast<double>(report->planned_bytes) / 1048576.0);
+    memory.detail = text;
+  }
+  ContractResult sealed{"Sealed", figures.guarded ? ContractState::kKept : ContractState::kNotChecked,
+                        figures.guarded ? "no allocation of ours after the seal (the first would have ended the run)" : "this build has no guard"};
+  report->contracts = {{"Numbers", ContractState::kNotChecked, "judged by `bascule verify`, not by a run"},
+                       memory,
+                       sealed,
+                       {"Bits", ContractState::kNotChecked, "judged by running again and comparing"},
+                       {"Durability", ContractState::kKept, "every checkpoint was synced before it got its name"}};
+  if (!figures.foreign_allocations.empty()) {
+    report->facts.push_back({"Allocations by libraries after the seal", "Freed at once; none is ours.", figures.foreign_allocations});
+  }
+}
+
+void add_loader(Report* report, SealedRun& sealed) {
+  FactTable table{"Loader", "", {}};
+  char text[96];
+  const LoaderStatistics statistics = sealed.loader().statistics();
+  std::snprintf(text, sizeof text, "%.1f samples/s", statistics.deliverable_samples_per_second);
+  table.rows.push_back({"could deliver", text});
+  for (const RecordedSplit& split : sealed.run().splits) {
+    const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
+    std::snprintf(text, sizeof text, "%lld samples, step waited %.3f s, %.2f slots ready, %lld bad", static_cast<long long>(stream.samples),
+                  stream.step_wait_seconds, stream.mean_occupancy, static_cast<long long>(stream.bad_samples));
+    table.rows.push_back({split_name(split.split), text});
+  }
+  report->facts.push_back(std::move(table));
+}
+
+void add_settings(Report* report, const Settings& settings) {
+  for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
+  report->settings_file = settings.origin.file;
+  report->model_name = settings.model.model_name_or_path.written;
+  report->dataset = settings.data.train_file.written;
+}
+
+}  // namespace
+
+std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
+  std::vector<NamedText> facts = {{"bascule", BASCULE_VERSION},
+                                  {"compiler", __VERSION__},
+                                  {"oneDNN", gemm_library_version()},
+                                  {"isa", isa_name(isa)},
+                                  {"threads", std::to_string(run.threads)},
+                                  {"media engine", media_engine_query(media_engine_builtin()).name},
+                                  {"seed", std::to_string(run.settings.training.seed)},
+                                  {"settings digest", settings_digest(run.settings)}};
+  for (const RecordedSplit& split : run.splits) {
+    facts.push_back({std::string(split_name(split.split)) + " data digest", hex(split.manifest->data_digest())});
+  }
+  return facts;
+}
+
+Report make_report(SealedRun& sealed, const SealedFigures& figures) {
+  const RecordedRun& run = sealed.run();
+  Report report;
+  report.output_dir = run.settings.training.output_dir.resolved;
+  report.title = std::filesystem::path(report.output_dir).filename().string();
+  report.architecture = architecture_name(run.head);
+  report.head = run.head == ModelHead::kContrastive ? "contrastive" : run.head == ModelHead::kMaskedLm ? "masked_lm" : "image_text_matching";
+  char finished[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(finished, sizeof finished, "%Y-%m-%d %H:%M UTC", &utc);
+  report.finished_at = finished;
+  for (int p = 0; p < run.session.parameters().size(); ++p) {
+    const Parameter& parameter = run.session.parameters()[p];
+    report.parameters += parameter.elements();
+    report.trained_parameters += parameter.trained ? parameter.elements() : 0;
+  }
+  add_settings(&report, run.settings);
+  add_training(&report, sealed);
+  report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
+  report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
+  add_operations(&report, sealed);
+  add_memory(&report, run, figures);
+  add_contracts(&report, figures);
+  add_loader(&report, sealed);
+  report.provenance = provenance_of(run, sealed.isa());
+  return report;
+}
+
+void write_embeddings(SealedRun& sealed, Split split) {
+  const RecordedSplit* recorded = sealed.run().find(split);
+  Evaluation* evaluation = sealed.evaluation();
+  if (recorded == nullptr || evaluation == nullptr || sealed.run().head != ModelHead::kContrastive) return;
+  const Manifest& manifest = *recorded->manifest;
+  const std::int64_t rows = manifest.rows(), width = sealed.run().evaluation_shape.width;
+  Json paths = Json::array(), captions = Json::array();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const ManifestRow row = manifest.row(i);
+    paths.push_back(absolute_path(manifest, row.image_path));
+    captions.push_back(std::string(row.caption));
+  }
+  std::vector<TensorToWrite> tensors;
+  const std::pair<const char*, Span<const float>> all[] = {
+      {"text_embeds", evaluation->text_embeds()}, {"image_embeds", evaluation->image_embeds()}, {"cross_embeds", evaluation->cross_embeds()}};
+  for (const auto& [name, values] : all) {
+    TensorToWrite tensor;
+    tensor.name = name;
+    tensor.shape = {rows, width};
+    tensor.data = values.data();
+    tensors.push_back(std::move(tensor));
+  }
+  const SafetensorsWritePlan plan(std::move(tensors), {{"format", "pt"},
+                                                       {"split", split_name(split)},
+                                                       {"manifest", manifest.where(0).substr(0, manifest.where(0).rfind(':'))},
+                                                       {"paths", json_text(paths)},
+                                                       {"captions", json_text(captions)}});
+  const std::string& folder = sealed.run().settings.training.output_dir.resolved;
+  throw_if_failed(plan.write((folder + "/.tmp-embeddings.safetensors").c_str()), folder + "/embeddings.safetensors", "writing");
+  throw_if_failed(publish_file(folder.c_str(), "embeddings.safetensors"), folder + "/embeddings.safetensors", "renaming");
+}
+
+void write_run_folder(SealedRun& sealed, const Report& report) {
+  const std::string& folder = report.output_dir;
+  throw_if_failed(sealed.final_model().write_durably_into(folder.c_str()), folder, "writing the model");
+  write_result_files(report);
+  write_output_file(folder + "/README.md", model_card(report));
+  if (sealed.run().settings.report.html) write_output_file(folder + "/report.html", report_html(report));
+}
+
+}  // namespace bascule

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last phase: what the run kept is made into the model folder, embeddings, result files, model card and report.html. The door is
+// open again: allocates, throws Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/report/report.h"
+#include "src/train/sealed_run.h"
+
+namespace bascule {
+
+// What is measured before the door opens.
+struct SealedFigures {
+  std::uint64_t resident_bytes = 0;
+  bool guarded = false;
+  std::vector<NamedText> foreign_allocations;  // library -> "n calls, m bytes"
+};
+
+// Build, ISA, engine, seed and digests: what is needed to get the same bits.
+std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);
+
+Report make_report(SealedRun& sealed, const SealedFigures& figures);
+
+// embeddings.safetensors of the split that was evaluated last; contrastive only.
+void write_embeddings(SealedRun& sealed, Split split);
+
+// Everything but the embeddings into output_dir.
+void write_run_folder(SealedRun& sealed, const Report& report);
+
+}  // namespace bascule

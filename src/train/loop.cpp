@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "src/train/clock.h"
+
+namespace bascule {
+
+double TrainingLoop::epoch_now() const noexcept {
+  return static_cast<double>(at_.global_step) / static_cast<double>(p_.run.length.updates_per_epoch);
+}
+
+// One update: the micro-batches of one update's share of the epoch, then clipping and AdamW.
+Status TrainingLoop::step() noexcept {
+  const RecordedRun& run = p_.run;
+  const TrainingSettings& training = run.settings.training;
+  Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
+  const Tape& tape = run.session.tape(*run.train_graph);
+  const std::int64_t of_epoch = at_.global_step % run.length.updates_per_epoch;
+  const std::int64_t first = of_epoch * training.gradient_accumulation_steps;
+  const std::int64_t micro = std::min(training.gradient_accumulation_steps, run.length.batches_per_epoch - first);
+  const double weight = 1.0 / static_cast<double>(micro);
+  rate_ = run.schedule.at(at_.global_step);
+  loss_ = 0.0;
+  std::int64_t samples = 0;
+  for (std::int64_t i = 0; i < micro; ++i) {
+    const double began = monotonic_seconds();
+    const Batch* batch = nullptr;
+    BASCULE_TRY(stream.next(&batch));
+    const double loaded = monotonic_seconds();
+    interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
+    Replay replay;
+    replay.batch = view_of(*batch);
+    replay.loss_weight = static_cast<float>(weight);
+    replay.add_to_gradients = i > 0;
+    replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^ static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
+    replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
+    tape.replay(p_.threads, replay);
+    loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
+    samples += batch->counts.samples;
+    stream.release();
+    interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded;
+  }
+  const double computed = monotonic_seconds();
+  UpdateSettings update;
+  update.learning_rate = rate_;
+  update.beta1 = training.adam_beta1;
+  update.beta2 = training.adam_beta2;
+  update.epsilon = training.adam_epsilon;
+  update.weight_decay = training.weight_decay;
+  update.max_grad_norm = training.max_grad_norm;
+  update.step = at_.global_step + 1;
+  norm_ = p_.run.session.update().run(p_.threads, update);
+  if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
+  const double updated = monotonic_seconds();
+  interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += updated - computed;
+  ++at_.global_step;
+  at_.loss_sum += loss_;
+  at_.interval_loss += loss_;
+  at_.interval_steps += 1;
+  at_.interval_samples += samples;
+  ++steps_here_;
+  if (steps_here_ > training.throughput_warmup_steps) {
+    times_.counted_samples += samples;
+    ++times_.counted_steps;
+  }
+  return ok_status();
+}
+
+void TrainingLoop::log(bool last) noexcept {
+  const TrainingSettings& training = p_.run.settings.training;
+  if (at_.global_step % training.logging_steps != 0 && !last) return;
+  if (at_.interval_steps == 0) return;
+  const double now = monotonic_seconds();
+  interval_.global_step = at_.global_step;
+  interval_.steps = at_.interval_steps;
+  interval_.samples = at_.interval_samples;
+  interval_.epoch = epoch_now();
+  interval_.loss = at_.interval_loss / static_cast<double>(at_.interval_steps);
+  interval_.grad_norm = norm_;
+  interval_.learning_rate = rate_;
+  interval_.wall_seconds = now - interval_began_ - interval_paused_;
+  interval_.samples_per_second = interval_.wall_seconds > 0.0 ? static_cast<double>(interval_.samples) / interval_.wall_seconds : 0.0;
+  p_.steps.append(interval_);
+  times_.totals.add(interval_);
+  // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
+  if (!p_.events.step(interval_, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
+  p_.progress.record(interval_);
+  interval_ = StepRecord{};
+  at_.interval_loss = 0.0;
+  at_.interval_steps = at_.interval_samples = 0;
+  interval_began_ = now;
+  interval_paused_ = 0.0;
+}
+
+Status TrainingLoop::evaluate(Split split) noexcept {
+  const RecordedSplit* recorded = p_.run.find(split);
+  if (recorded == nullptr || p_.evaluation == nullptr) return ok_status();
+  const double began = monotonic_seconds();
+  EvaluationRecord record;
+  record.split = split;
+  record.global_step = at_.global_step;
+  record.epoch = p_.run.length.updates_per_epoch > 0 ? epoch_now() : 0.0;
+  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record, &p_.progress));
+  p_.evaluations.append(record);
+  if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
+  p_.progress.evaluation(record);
+  const double seconds = monotonic_seconds() - began;
+  times_.evaluation_seconds += seconds;
+  interval_paused_ += seconds;
+  return ok_status();
+}
+
+Status TrainingLoop::save() noexcept {
+  const double began = monotonic_seconds();
+  const NamedNumber numbers[] = {{"loss_sum", at_.loss_sum},
+                                 {"interval_loss", at_.interval_loss},
+                                 {"interval_steps", static_cast<double>(at_.interval_steps)},
+                                 {"interval_samples", static_cast<double>(at_.interval_samples)},
+                                 {"step_records_appended", static_cast<double>(p_.steps.appended())},
+                                 {"step_records_stride", static_cast<double>(p_.steps.stride())},
+                                 {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
+                                 {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
+  const auto bytes = [](auto records) {
+    return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
+  };
+  const std::string_view texts[] = {bytes(p_.steps.records()), bytes(p_.evaluations.records())};
+  const Span<const ReplacedSample> replaced = p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements();
+  static_assert(sizeof(ReplacedSample) == sizeof(Replacement));
+  CheckpointMoment moment;
+  moment.global_step = at_.global_step;
+  const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;
+  const std::int64_t batches = at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
+  moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.settings.training.per_device_train_batch_size;
+  moment.epoch = epoch_now();
+  moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
+  moment.replacements = Span<const Replacement>(static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
+  moment.texts = Span<const std::string_view>(texts, 2);
+  if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
+  BASCULE_TRY(p_.writer->save(moment));
+  const double seconds = monotonic_seconds() - began;
+  times_.save_seconds += seconds;
+  interval_paused_ += seconds;
+  char text[96];
+  std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
+  p_.progress.note(text);
+  return ok_status();
+}
+
+Status TrainingLoop::run() noexcept {
+  const TrainingSettings& training = p_.run.settings.training;
+  const TrainingLength& length = p_.run.length;
+  Stream& stream = p_.loader.stream(p_.run.find(Split::kTrain)->stream);
+  const auto batch_of = [&](std::int64_t update) {
+    return update / length.updates_per_epoch * length.batches_per_epoch +
+           std::min(update % length.updates_per_epoch * training.gradient_accumulation_steps, length.batches_per_epoch);
+  };
+  const double began = monotonic_seconds();
+  double counted_from = began, paused_before = 0.0;
+  interval_began_ = began;
+  p_.progress.begin("train", at_.global_step, length.total_updates, began);
+  stream.start(batch_of(at_.global_step), batch_of(length.total_updates));
+  while (at_.global_step < length.total_updates) {
+    BASCULE_TRY(step());
+    const double now = monotonic_seconds();
+    if (steps_here_ == training.throughput_warmup_steps) {
+      counted_from = now;
+      paused_before = times_.evaluation_seconds + times_.save_seconds;
+    }
+    const double rate = now > interval_began_ ? static_cast<double>(at_.interval_samples) / (now - interval_began_) : 0.0;
+    p_.progress.step({at_.global_step, epoch_now(), loss_, rate}, now);
+    const bool last = at_.global_step == length.total_updates;
+    log(last);
+    const bool stop = *p_.stop != 0;
+    if (!last && !stop && training.eval_steps > 0 && at_.global_step % training.eval_steps == 0) {
+      BASCULE_TRY(evaluate(Split::kValidation));
+      p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
+    }
+    if (last || stop || (training.save_steps > 0 && at_.global_step % training.save_steps == 0)) BASCULE_TRY(save());
+    if (stop && !last) return {StatusCode::kStopped, {*p_.stop, 0}};
+  }
+  const double ended = monotonic_seconds();
+  p_.progress.end(ended);
+  times_.wall_seconds = ended - began;
+  times_.counted_seconds = ended - counted_from - (times_.evaluation_seconds + times_.save_seconds - paused_before);
+  return ok_status();
+}
+
+}  // namespace bascule

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: the ring gives a batch, the tape runs, the update runs, the report is told. Everything after the seal is here or
+// called from here; it allocates nothing and throws nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "src/checkpoint/resume.h"
+#include "src/data/loader.h"
+#include "src/report/progress.h"
+#include "src/report/step_record.h"
+#include "src/report/tensorboard.h"
+#include "src/runtime/threads.h"
+#include "src/train/evaluate.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+
+// Where a run is. Saved with every checkpoint.
+struct TrainingPosition {
+  std::int64_t global_step = 0;  // updates done
+  double loss_sum = 0.0;         // over all updates of the run
+  // Of the logging interval under way.
+  double interval_loss = 0.0;
+  std::int64_t interval_steps = 0, interval_samples = 0;
+};
+
+// What the loop measures of this process.
+struct TrainingTimes {
+  double wall_seconds = 0.0;        // of the loop, evaluation and saving included
+  double evaluation_seconds = 0.0, save_seconds = 0.0;
+  double counted_seconds = 0.0;     // after the warm-up updates, without evaluation and saving
+  std::int64_t counted_samples = 0, counted_steps = 0;
+  StepTotals totals;
+};
+
+class TrainingLoop {
+ public:
+  struct Parts {
+    RecordedRun& run;
+    Loader& loader;
+    Threads& threads;
+    Evaluation* evaluation;  // null: none
+    CheckpointWriter* writer;
+    TensorBoardWriter& events;
+    Progress& progress;
+    RecordLog<StepRecord>& steps;
+    RecordLog<EvaluationRecord>& evaluations;
+    const volatile int* stop;  // a signal's number when one has come
+  };
+
+  TrainingLoop(const Parts& parts, const TrainingPosition& position) : p_(parts), at_(position) {}
+
+  // From the position to the end. kStopped after a signal: the step was finished and a checkpoint saved.
+  Status run() noexcept;
+  // One evaluation of a split, recorded.
+  Status evaluate(Split split) noexcept;
+
+  const TrainingPosition& position() const { return at_; }
+  const TrainingTimes& times() const { return times_; }
+
+ private:
+  Status step() noexcept;
+  Status save() noexcept;
+  void log(bool last) noexcept;
+  double epoch_now() const noexcept;
+
+  Parts p_;
+  TrainingPosition at_;
+  TrainingTimes times_;
+  StepRecord interval_;
+  double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
+  double interval_began_ = 0.0, interval_paused_ = 0.0;
+  std::int64_t steps_here_ = 0;  // updates of this process
+};
+
+}  // namespace bascule

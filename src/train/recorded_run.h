@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first two phases of a run. record: configuration, tokenizer and manifests are read, the model's graphs are composed. plan: every
+// byte of the run gets its place. Nothing large is allocated: this is all that `bascule plan` does. Before the seal; throws Error.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/data/loader.h"
+#include "src/data/manifest.h"
+#include "src/data/tokenizer.h"
+#include "src/models/bridgetower.h"
+#include "src/report/step_record.h"
+#include "src/settings/settings.h"
+#include "src/train/evaluate.h"
+#include "src/train/schedule.h"
+#include "src/train/session.h"
+
+namespace bascule {
+
+// One split of the data, with the loader's stream that reads it.
+struct RecordedSplit {
+  Split split = Split::kTrain;
+  std::unique_ptr<Manifest> manifest;
+  std::size_t stream = 0;
+};
+
+// How many updates there are, and where an epoch's end falls.
+struct TrainingLength {
+  std::int64_t batches_per_epoch = 0;
+  std::int64_t updates_per_epoch = 0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
+  std::int64_t samples_per_epoch = 0;
+  std::int64_t total_updates = 0;
+  double epochs = 0.0;
+};
+
+struct RecordedRun {
+  explicit RecordedRun(const Settings& s) : settings(s) {}
+
+  const Settings& settings;
+  ModelHead head = ModelHead::kContrastive;
+  BridgeTowerConfig config;
+  std::string config_path;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
+  LoaderSettings loader_settings;
+  LoaderPlan loader_plan;
+  TrainingLength length;
+  Schedule schedule;
+  int threads = 1;
+
+  Session session;
+  std::optional<std::size_t> train_graph, evaluation_graph;
+  BridgeTowerOutputs train_outputs, evaluation_outputs;
+  Evaluation::Shape evaluation_shape;
+  std::size_t step_records = 0, evaluation_records = 0;
+  MemoryPlan plan;
+
+  const RecordedSplit* find(Split split) const;
+};
+
+// Names of the arena's categories beside those of the session.
+inline constexpr char kLoaderMemory[] = "loader";
+inline constexpr char kEvaluationMemory[] = "evaluation";
+inline constexpr char kRecordMemory[] = "records";
+
+std::unique_ptr<RecordedRun> record_run(const Settings& settings);
+
+// Throws Error kMemory if the plan does not fit into `limit` bytes, naming the nearest batch size that would.
+void check_fits(const RecordedRun& run, std::size_t limit);
+// machine.memory_limit_gib, or what the machine or its control group has.
+std::size_t memory_limit(const Settings& settings);
+
+}  // namespace bascule

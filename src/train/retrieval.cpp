@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/retrieval.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/align.h"
+
+namespace bascule {
+
+std::size_t Retrieval::bytes(std::int64_t max_rows) { return static_cast<std::size_t>(kBlock * max_rows) * sizeof(float); }
+
+Retrieval::Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmCache& products)
+    : width_(width), scores_(static_cast<float*>(static_cast<void*>(memory))), max_rows_(max_rows) {
+  // Scores are computed against all max_rows candidates; those past the rows of a measurement are not looked at.
+  product_ = Gemm::make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false}, products);
+  step_ = {run, tasks, this, 0};
+}
+
+std::int64_t Retrieval::tasks(const void* arguments, const Replay&) {
+  const Retrieval& r = *static_cast<const Retrieval*>(arguments);
+  return r.product_->tasks(std::min(kBlock, r.rows_ - r.first_));
+}
+
+void Retrieval::run(const void* arguments, const Replay&, std::int64_t task, int thread) {
+  const Retrieval& r = *static_cast<const Retrieval*>(arguments);
+  r.product_->run(task, thread, {r.scores_, r.queries_ + r.first_ * r.width_, r.candidates_, nullptr, std::min(kBlock, r.rows_ - r.first_), false});
+}
+
+std::int64_t Retrieval::rank_of(const float* scores, std::int64_t query) const noexcept {
+  const std::int32_t picture = pictures_[query];
+  float best = scores[query];
+  for (std::int64_t d = 0; d < rows_; ++d) {
+    if (pictures_[d] == picture && scores[d] > best) best = scores[d];
+  }
+  std::int64_t rank = 0;
+  for (std::int64_t d = 0; d < rows_; ++d) {
+    if (pictures_[d] != picture && !(scores[d] < best)) ++rank;
+  }
+  return rank;
+}
+
+Recall Retrieval::measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures, std::int64_t rows) noexcept {
+  queries_ = queries;
+  candidates_ = candidates;
+  pictures_ = pictures;
+  rows_ = rows;
+  std::int64_t hits[3] = {0, 0, 0};
+  const Replay none;
+  for (first_ = 0; first_ < rows; first_ += kBlock) {
+    threads.replay(Span<const Step>(&step_, 1), none, {});
+    const std::int64_t count = std::min(kBlock, rows - first_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t rank = rank_of(scores_ + i * max_rows_, first_ + i);
+      hits[0] += rank < 1 ? 1 : 0;
+      hits[1] += rank < 5 ? 1 : 0;
+      hits[2] += rank < 10 ? 1 : 0;
+    }
+  }
+  const double n = rows > 0 ? static_cast<double>(rows) : 1.0;
+  return {static_cast<double>(hits[0]) / n, static_cast<double>(hits[1]) / n, static_cast<double>(hits[2]) / n};
+}
+
+double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order, std::int64_t count) noexcept {
+  std::iota(order, order + count, 0);
+  std::sort(order, order + count, [&](std::int32_t a, std::int32_t b) { return scores[a] < scores[b] || (scores[a] == scores[b] && a < b); });
+  // Mann & Whitney 1947: the sum of the positives' ranks, tied scores sharing their mean rank.
+  double rank_sum = 0.0, positives = 0.0;
+  for (std::int64_t first = 0; first < count;) {
+    std::int64_t last = first;
+    while (last < count && scores[order[last]] == scores[order[first]]) ++last;
+    const double rank = 0.5 * static_cast<double>(first + 1 + last);
+    for (std::int64_t i = first; i < last; ++i) {
+      if (labels[order[i]] != 1) continue;
+      rank_sum += rank;
+      positives += 1.0;
+    }
+    first = last;
+  }
+  const double negatives = static_cast<double>(count) - positives;
+  if (positives == 0.0 || negatives == 0.0) return 0.5;
+  return (rank_sum - positives * (positives + 1.0) / 2.0) / (positives * negatives);
+}
+
+}  // namespace bascule

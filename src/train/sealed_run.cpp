@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/sealed_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/report/readable.h"
+#include "src/train/clock.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kStepRecords[] = "step_records.bin";
+constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+
+std::string host_name() {
+  char name[256] = "host";
+  if (gethostname(name, sizeof name - 1) != 0) return "host";
+  return name;
+}
+
+template <typename Record>
+void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::string& file, const std::string& numbers) {
+  const InputFile input(point.folder + "/" + file);
+  std::vector<Record> records(static_cast<std::size_t>(input.size()) / sizeof(Record));
+  input.read(records.data(), 0, records.size() * sizeof(Record));
+  const auto count = [&](const char* what) { return static_cast<std::uint64_t>(point.number(numbers + what)); };
+  if (!log->restore(Span<const Record>(records), count("_appended"), count("_stride"))) {
+    throw Error(ErrorKind::kData, point.folder + "/" + file, "does not fit this run's records", "remove the checkpoint, or set training.resume = \"never\"");
+  }
+}
+
+std::vector<SettingValue> settings_values(const Settings& settings) {
+  std::vector<SettingValue> values;
+  for (auto& [key, value] : number_keys(settings)) values.push_back({key, value});
+  return values;
+}
+
+}  // namespace
+
+std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
+
+SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line)) : run_(run), isa_(isa) {
+  const Settings& settings = run.settings;
+  std::optional<ResumePoint> point;
+  if (run.train_graph && settings.training.resume == Resume::kAuto) {
+    std::vector<std::string> notes;
+    point = find_newest_checkpoint(settings.training.output_dir.resolved, &notes);
+    for (const std::string& note : notes) say("resume: " + note);
+    if (point) check_same_settings(*point, settings_values(settings));
+  }
+  arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
+  // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
+  loader_ = std::make_unique<Loader>(run.loader_settings, run.loader_plan, Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
+  threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores());
+  run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads);
+  load_weights(point, say);
+
+  std::byte* records = arena_->at(run.plan[kRecordMemory]);
+  if (run.step_records > 0) steps_ = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), run.step_records});
+  if (run.evaluation_records > 0) {
+    evaluations_ = RecordLog<EvaluationRecord>(
+        {static_cast<EvaluationRecord*>(static_cast<void*>(records + run.step_records * sizeof(StepRecord))), run.evaluation_records});
+  }
+  if (point) resume_records(*point);
+  if (run.evaluation_graph) {
+    evaluation_ = std::make_unique<Evaluation>(run.evaluation_shape, run.session.tape(*run.evaluation_graph), run.evaluation_outputs,
+                                               arena_->at(run.plan[kEvaluationMemory]), run.session.products());
+  }
+  make_writers();
+  if (settings.report.tensorboard) {
+    cut_events_after(events_folder(settings), position_.global_step);
+    events_ = TensorBoardWriter::open(events_folder(settings), {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+  }
+  loop_ = std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, *loader_, *threads_, evaluation_.get(), writer_.get(), events_, progress_, steps_, evaluations_, stop},
+                                         position_);
+  if (point) say("resume: from checkpoint-" + std::to_string(point->global_step));
+}
+
+void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
+  const ModelSettings& model = run_.settings.model;
+  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
+  const ParameterMemory memory = run_.session.parameter_memory();
+  unused_ = unused_tensors(run_.config, run_.head);
+  if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
+  if (point) {
+    load_parameters(open_hf_weights(point->folder), memory, seed);
+    const TensorSource state = open_training_state(*point);
+    std::vector<WantedTensor> wanted;
+    for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name), std::make_pair(run_.session.exp_avg_sq(), &exp_avg_sq_name)}) {
+      for (int p = 0; p < memory.set->size(); ++p) {
+        const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
+        if (!place.trained) continue;
+        for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+          wanted.push_back({name_of(piece.name), piece.shape, moment + place.offset + piece.first_element, 0, -1, true});
+        }
+      }
+    }
+    load_tensors(state, wanted, "");
+  } else if (model.from_scratch) {
+    initialise_parameters(memory, seed);
+    say("weights: fresh, seed " + std::to_string(seed));
+  } else {
+    const LoadReport report = load_parameters(source_, memory, seed);
+    say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.written);
+    for (const std::string& name : report.missing) say("weights: " + name + " is not there: made fresh");
+    std::string left_out;
+    for (const std::string& name : report.unused) {
+      const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) { return piece.name == name || "bridgetower." + name == piece.name; });
+      if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
+    }
+    if (!left_out.empty()) say("weights: left out: " + left_out);
+  }
+  make_unused_tensors();
+}
+
+void SealedRun::make_unused_tensors() {
+  for (const ParameterPiece& piece : unused_) {
+    const bool there = find_tensor(source_, piece.name, "bridgetower.") != nullptr;
+    unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
+    if (!there) fill_initial(unused_values_.back().data(), piece.elements, piece.initial, static_cast<std::uint64_t>(run_.settings.training.seed), piece.name);
+  }
+}
+
+void SealedRun::resume_records(const ResumePoint& point) {
+  position_.global_step = point.global_step;
+  position_.loss_sum = point.number("loss_sum");
+  position_.interval_loss = point.number("interval_loss");
+  position_.interval_steps = static_cast<std::int64_t>(point.number("interval_steps"));
+  position_.interval_samples = static_cast<std::int64_t>(point.number("interval_samples"));
+  restore_log(&steps_, point, kStepRecords, "step_records");
+  if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
+  std::vector<ReplacedSample> replaced;
+  for (const Replacement& r : point.replacements) replaced.push_back({r.epoch, r.position, r.row});
+  loader_->stream(run_.find(Split::kTrain)->stream).restore_replacements(Span<const ReplacedSample>(replaced));
+}
+
+HfFolderContents SealedRun::folder_contents() const {
+  const ModelSettings& model = run_.settings.model;
+  const ParameterMemory memory = run_.session.parameter_memory();
+  HfFolderContents contents;
+  contents.config_json = json_text(config_to_write(read_json_file(run_.config_path), architecture_name(run_.head)), 2) + "\n";
+  contents.tokenizer_folder = model.tokenizer_name.resolved;
+  contents.preprocessor_folder = model.model_name_or_path.resolved;
+  contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
+  for (std::size_t i = 0; i < unused_.size(); ++i) {
+    TensorToWrite tensor;
+    tensor.name = unused_[i].name;
+    tensor.shape = unused_[i].shape;
+    if (unused_values_[i].empty()) {
+      tensor.source = &source_;
+      tensor.stored = find_tensor(source_, unused_[i].name, "bridgetower.");
+    } else {
+      tensor.data = unused_values_[i].data();
+    }
+    contents.tensors.push_back(std::move(tensor));
+  }
+  return contents;
+}
+
+void SealedRun::make_writers() {
+  final_model_ = std::make_unique<HfFolderPlan>(folder_contents());
+  if (!run_.train_graph) return;
+  const Settings& settings = run_.settings;
+  const ParameterMemory memory = run_.session.parameter_memory();
+  CheckpointContents contents;
+  contents.output_dir = settings.training.output_dir.resolved;
+  contents.save_total_limit = settings.training.save_total_limit;
+  contents.model = folder_contents();
+  contents.optimizer = tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg(), nullptr, exp_avg_name(""));
+  for (TensorToWrite& tensor : tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg_sq(), nullptr, exp_avg_sq_name(""))) {
+    contents.optimizer.push_back(std::move(tensor));
+  }
+  contents.settings_digest = settings_digest(settings);
+  contents.settings = settings_values(settings);
+  contents.text_files = {kStepRecords, kEvaluationRecords};
+  writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
+}
+
+}  // namespace bascule

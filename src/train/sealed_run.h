@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The third phase: arenas are mapped and touched, weights loaded or made, tapes and threads and loader started, files opened. What stands
+// when the constructor returns is all that replay will use. Before the seal; throws Error.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/checkpoint/hf_write.h"
+#include "src/checkpoint/resume.h"
+#include "src/train/loop.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+
+class SealedRun {
+ public:
+  // `say` is told one line of facts at a time ("weights: ...").
+  SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line));
+
+  RecordedRun& run() { return run_; }
+  TrainingLoop& loop() { return *loop_; }
+  Loader& loader() { return *loader_; }
+  Threads& threads() { return *threads_; }
+  Evaluation* evaluation() { return evaluation_.get(); }
+  CheckpointWriter* writer() { return writer_.get(); }
+  TensorBoardWriter& events() { return events_; }
+  const HfFolderPlan& final_model() const { return *final_model_; }
+  const RecordLog<StepRecord>& steps() const { return steps_; }
+  const RecordLog<EvaluationRecord>& evaluations() const { return evaluations_; }
+  Isa isa() const { return isa_; }
+
+ private:
+  void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
+  void make_unused_tensors();
+  void resume_records(const ResumePoint& point);
+  HfFolderContents folder_contents() const;
+  void make_writers();
+
+  RecordedRun& run_;
+  Isa isa_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Threads> threads_;
+  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<Evaluation> evaluation_;
+  TensorSource source_;                         // the model folder's weights, for what only passes through
+  std::vector<ParameterPiece> unused_;          // tensors of the class that take no part
+  std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
+  std::unique_ptr<HfFolderPlan> final_model_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  TensorBoardWriter events_;
+  Progress progress_ = Progress::on_stderr();
+  RecordLog<StepRecord> steps_;
+  RecordLog<EvaluationRecord> evaluations_;
+  TrainingPosition position_;
+  std::unique_ptr<TrainingLoop> loop_;
+};
+
+// Where TensorBoard events of a run lie.
+std::string events_folder(const Settings& settings);
+
+}  // namespace bascule
