@@ -24,6 +24,8 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)  # for the published folders, whose preprocessor files lack them
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 EMBEDDINGS = ("text_embeds", "image_embeds", "cross_embeds")
 
 
@@ -83,7 +85,8 @@ def manifest_batches(folder, model, arguments, rows):
         pixels = lambda path: processor_pixels(path, side, processor)
     else:
         settings = json.loads((folder / "preprocessor_config.json").read_text())
-        pixels = lambda path: training_pixels(path, side, settings["image_mean"], settings["image_std"])
+        mean, std = settings.get("image_mean", CLIP_MEAN), settings.get("image_std", CLIP_STD)
+        pixels = lambda path: training_pixels(path, side, mean, std)
     for start in range(0, len(lines), arguments.batch_size):
         part = lines[start:start + arguments.batch_size]
         text = tokenizer([line[arguments.caption_column] for line in part], padding=True, truncation=True,

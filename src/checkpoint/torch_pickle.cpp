@@ -4,7 +4,6 @@
 // opcodes: Python, Lib/pickletools.py.
 #include "src/checkpoint/torch_pickle.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/checkpoint/strides.h"
 #include "src/checkpoint/zip_entries.h"
 
 namespace bascule {
@@ -46,12 +46,6 @@ std::optional<DType> storage_type(const std::string& global) {
     if (global == name) return type;
   }
   return std::nullopt;
-}
-
-std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<std::int64_t>(shape[d], 1);
-  return strides;
 }
 
 class Unpickler {
@@ -325,34 +319,11 @@ class Unpickler {
     tensor.dtype = storage.dtype;
     tensor.shape = extents(*items[2]);
     tensor.strides = extents(*items[3]);
-    if (!lies_within(tensor, first, storage.number))
+    if (!lies_within(tensor.shape, tensor.strides, first, storage.number))
       bad("a tensor reaches beyond its storage \"" + storage.text + "\"");
     tensor.offset = storage_entry(storage.text).offset + first * static_cast<std::int64_t>(element_bytes(tensor.dtype));
-    if (is_contiguous(tensor)) tensor.strides.clear();
+    if (is_contiguous(tensor.shape, tensor.strides)) tensor.strides.clear();
     push(value);
-  }
-
-  static bool lies_within(const StoredTensor& tensor, std::int64_t first, std::int64_t elements) {
-    if (first < 0 || first > elements) return false;
-    std::int64_t count = 1;
-    std::int64_t last = first;
-    for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-      std::int64_t reach = 0;
-      if (__builtin_mul_overflow(count, tensor.shape[d], &count)) return false;
-      if (tensor.shape[d] == 0) continue;
-      if (__builtin_mul_overflow(tensor.shape[d] - 1, tensor.strides[d], &reach)) return false;
-      if (__builtin_add_overflow(last, reach, &last)) return false;
-    }
-    return count == 0 || last < elements;
-  }
-
-  // The stride of an extent of 1 says nothing.
-  static bool is_contiguous(const StoredTensor& tensor) {
-    const std::vector<std::int64_t> strides = contiguous_strides(tensor.shape);
-    for (std::size_t d = 0; d < strides.size(); ++d) {
-      if (tensor.shape[d] > 1 && tensor.strides[d] != strides[d]) return false;
-    }
-    return true;
   }
 
   const InputFile& file_;

@@ -134,6 +134,11 @@ TEST(ZipEntries, RefusesDirectoriesThatPointOutside) {
   changed = archive;
   changed.replace(archive.find("PK\1\2") + 42, 4, std::string("\1\0\0\0", 4));
   expect_data_error("is not where the zip directory says", [&] { open_bytes(changed); });
+  changed = archive;
+  const std::string size = {static_cast<char>(archive.size() & 255), static_cast<char>(archive.size() >> 8), '\0',
+                            '\0'};
+  changed.replace(archive.rfind("PK\1\2") + 20, 8, size + size);
+  expect_data_error("reaches beyond the end", [&] { open_bytes(changed); });
 }
 
 }  // namespace
