@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm/primitives.h"
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #include <cstdio>
@@ -11,6 +10,13 @@
 #include <string>
 #include <tuple>
 #include <utility>
+
+// Of libgomp, which Debian's oneDNN splits its work with. <omp.h> and -fopenmp would be those of the compiler: with
+// Clang another runtime, whose thread count is not the one that the library asks for.
+extern "C" {
+void omp_set_num_threads(int threads);
+int omp_get_max_threads(void);
+}
 
 namespace bascule {
 namespace {
