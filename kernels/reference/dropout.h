@@ -39,7 +39,7 @@ inline bool dropout_keeps(const DropoutStream& stream, std::uint64_t row_key, st
 template <typename T>
 T dropout(T x, const DropoutStream& stream, std::uint64_t row_key, std::int64_t column) {
   if (stream.threshold == 0) return x;
-  return dropout_keeps(stream, row_key, column) ? x * T(stream.scale) : T(0);
+  return dropout_keeps(stream, row_key, column) ? x * T(static_cast<double>(stream.scale)) : T(0);
 }
 
 template <typename T>

@@ -51,8 +51,8 @@ void blend_backward(T* d_a, T* d_c, T* dot_a, T* dot_c, const T* d_out, const T*
     const T d = d_out[i];
     sum_a += d * a[i];
     sum_c += d * c[i];
-    if (d_a != nullptr) d_a[i] = (args.accumulate_a ? d_a[i] : T(0)) + d * T(args.weight_a);
-    if (d_c != nullptr) d_c[i] = (args.accumulate_c ? d_c[i] : T(0)) + d * T(args.weight_c);
+    if (d_a != nullptr) d_a[i] = (args.accumulate_a ? d_a[i] : T(0)) + d * T(static_cast<double>(args.weight_a));
+    if (d_c != nullptr) d_c[i] = (args.accumulate_c ? d_c[i] : T(0)) + d * T(static_cast<double>(args.weight_c));
   }
   if (dot_a != nullptr) *dot_a = sum_a;
   if (dot_c != nullptr) *dot_c = sum_c;
@@ -74,7 +74,7 @@ void normalize_backward(T* d_x, const T* d_y, const T* y, const T* norm, const N
   for (std::int64_t r = 0; r < a.rows; ++r) {
     T dot(0);
     for (std::int64_t c = 0; c < a.cols; ++c) dot += d_y[r * a.cols + c] * y[r * a.cols + c];
-    if (!(norm[r] > T(1e-12f))) dot = T(0);
+    if (!(norm[r] > T(static_cast<double>(1e-12f)))) dot = T(0);
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
       const T d = (d_y[i] - y[i] * dot) / norm[r];

@@ -30,7 +30,7 @@ void layer_norm_forward(T* y, T* sum, T* mean, T* rstd, const T* x, const T* h, 
       const T d = sum[r * a.cols + c] - mean[r];
       squares += d * d;
     }
-    rstd[r] = T(1) / sqrt(squares / T(static_cast<double>(a.cols)) + T(a.epsilon));
+    rstd[r] = T(1) / sqrt(squares / T(static_cast<double>(a.cols)) + T(static_cast<double>(a.epsilon)));
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
       y[i] = (sum[i] - mean[r]) * rstd[r] * gamma[c] + beta[c];

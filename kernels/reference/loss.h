@@ -43,7 +43,7 @@ void cross_entropy_backward(T* d_logits, const T* logits, const T* logsumexp, co
     for (std::int64_t c = 0; c < a.cols; ++c) {
       const std::int64_t i = r * a.cols + c;
       const T p = a.label[r] < 0 ? T(0) : exp(logits[i] - logsumexp[r]) - T(c == a.label[r] ? 1 : 0);
-      d_logits[i] = p * T(a.scale);
+      d_logits[i] = p * T(static_cast<double>(a.scale));
     }
   }
 }
@@ -80,7 +80,7 @@ void weighted_row_sum(T* out, const T* weights, const T* x, const WeightedRowSum
         sum += weights[r * a.row_stride + j * a.column_stride] * x[j * a.width + c];
       }
       T& element = out[r * a.width + c];
-      element = (a.accumulate ? element : T(0)) + T(a.factor) * sum;
+      element = (a.accumulate ? element : T(0)) + T(static_cast<double>(a.factor)) * sum;
     }
   }
 }

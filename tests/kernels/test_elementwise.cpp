@@ -176,7 +176,7 @@ TEST(Elementwise, BlendBackwardReferenceIsTheDerivativeOfTheForwardOne) {
     std::vector<Dual> out(4);
     reference::blend_forward(out.data(), x.data(), y.data(), weight_a, weight_c, 4);
     Dual sum(0.0);
-    for (std::size_t i = 0; i < 4; ++i) sum += Dual(d[i]) * out[i];
+    for (std::size_t i = 0; i < 4; ++i) sum += Dual(static_cast<double>(d[i])) * out[i];
     return sum.derivative;
   };
   const double wide_a[4] = {a[0].value, a[1].value, a[2].value, a[3].value};
@@ -187,7 +187,7 @@ TEST(Elementwise, BlendBackwardReferenceIsTheDerivativeOfTheForwardOne) {
   args.weight_a = 0.7f;
   args.weight_c = -0.4f;
   reference::blend_backward(d_a, d_c, &dot_a, &dot_c, widened(d).data(), wide_a, wide_c, args);
-  const Dual weight_a(args.weight_a), weight_c(args.weight_c);
+  const Dual weight_a(static_cast<double>(args.weight_a)), weight_c(static_cast<double>(args.weight_c));
   for (std::size_t i = 0; i < 4; ++i) {
     std::vector<Dual> moved = a;
     moved[i].derivative = 1.0;

@@ -317,7 +317,8 @@ Dual loss_of(const Inputs& in, const std::vector<Dual>& x, const std::vector<Dua
   reference::layer_norm_forward(y.data(), sum.data(), mean.data(), rstd.data(), x.data(), h.data(), gamma.data(),
                                 beta.data(), forward_arguments(in, Residual::kDropped));
   Dual loss(0.0);
-  for (std::size_t i = 0; i < y.size(); ++i) loss += Dual(in.d_y[i]) * y[i] + Dual(in.d_sum[i]) * sum[i];
+  for (std::size_t i = 0; i < y.size(); ++i)
+    loss += Dual(static_cast<double>(in.d_y[i])) * y[i] + Dual(static_cast<double>(in.d_sum[i])) * sum[i];
   return loss;
 }
 

@@ -104,7 +104,7 @@ TEST(Norm, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
     moved[i].derivative = 1.0;
     Dual length, loss(0.0);
     reference::normalize_forward(out.data(), &length, moved.data(), sizes);
-    for (std::size_t k = 0; k < 5; ++k) loss += Dual(d_y[k]) * out[k];
+    for (std::size_t k = 0; k < 5; ++k) loss += Dual(static_cast<double>(d_y[k])) * out[k];
     EXPECT_NEAR(loss.derivative, d_x[i], 1e-12);
   }
 }
