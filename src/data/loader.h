@@ -75,6 +75,7 @@ struct LoaderSettings {
 
 struct StreamPlan {
   std::int64_t slots = 0;
+  std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
   std::size_t slot_bytes = 0;
   // Upper bounds of every batch.
   std::int64_t max_samples = 0;
@@ -84,10 +85,11 @@ struct StreamPlan {
 
 struct LoaderPlan {
   std::vector<StreamPlan> streams;
-  std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
+  std::int64_t longest_caption = 0;  // of all streams
   std::size_t largest_file_bytes = 0;
   std::size_t picture_bytes = 0;  // what one picture may take in the engine
-  std::int64_t jobs = 0;          // pictures that are read or decoded at the same time, all workers together
+  std::int64_t jobs_per_worker =
+      0;  // pictures that a worker reads before the first is decoded; 1 for engines without threads
 
   // By category; the sum is what the loader is to be given.
   std::size_t slots_bytes = 0;         // ring slots of all streams
@@ -114,6 +116,7 @@ struct LoaderStatistics {
 };
 
 class Workers;
+struct StreamState;
 
 class Loader {
  public:
@@ -133,7 +136,9 @@ class Loader {
   void close() noexcept;
 
  private:
-  std::unique_ptr<Workers> workers_;
+  std::vector<std::unique_ptr<StreamState>> states_;
+  std::unique_ptr<Workers> workers_;  // goes before what it works on
+  std::vector<std::unique_ptr<Stream>> streams_;
 };
 
 // One line for a status that a stream gave: "train.jsonl:17: images/x.jpg: the picture is truncated". Allocates.

@@ -4,6 +4,7 @@
 // time may call a stream; all but restore_replacements() may be called after the seal.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "src/base/span.h"
@@ -21,8 +22,16 @@ struct StreamStatistics {
   double mean_occupancy = 0.0;     // ready slots when next() is called, of LoaderPlan's `slots`
 };
 
+class Workers;
+struct StreamState;
+
 class Stream {
  public:
+  // Made by the loader, before the seal. `listed` is memory for the list of replaced samples.
+  Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
   // Batches of an epoch that this rank has a share in, empty shares counted.
   std::int64_t batches_per_epoch() const noexcept;
   // Samples of an epoch, all ranks.
@@ -43,6 +52,23 @@ class Stream {
   // What an earlier process of this run replaced; before the first start().
   void restore_replacements(Span<const ReplacedSample> replaced);
   StreamStatistics statistics() const noexcept;
+
+ private:
+  void open_next() noexcept;
+  void wait_for_batch() noexcept;
+  void list_replacements(std::int64_t number) noexcept;
+
+  StreamState& state_;
+  Workers& workers_;
+  Span<ReplacedSample> listed_;
+  std::size_t listed_count_ = 0;
+  std::int64_t next_ = 0;    // batch that next() gives
+  std::int64_t opened_ = 0;  // batches below this have been opened
+  std::int64_t end_ = 0;
+  bool is_lent_ = false;
+  StreamStatistics statistics_;
+  std::int64_t calls_ = 0;      // of next(), while batches were left
+  std::int64_t occupancy_ = 0;  // sum over these
 };
 
 }  // namespace bascule

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "src/data/loader.h"
+#include "src/data/worker.h"
+
+namespace bascule {
+namespace {
+
+std::string media_text(std::int64_t status) {
+  return media_engine_status_text(static_cast<media_engine_status>(status));
+}
+
+std::string reason_of(const Status& status) {
+  const std::int64_t reason = status.detail[1];
+  if (status.code == StatusCode::kReadFailed) {
+    if (reason == EFBIG) return "the file is larger than any was when the run began";
+    return std::generic_category().message(static_cast<int>(reason));
+  }
+  if (status.code == StatusCode::kDeviceFailed) return "media engine: " + media_text(reason);
+  if ((reason & kGaveUp) == 0) {
+    return media_text(reason) + "; mend it, take the row out, or use data.on_bad_sample = \"skip\"";
+  }
+  return media_text(reason & ~kGaveUp) + ", as were the pictures of all samples tried before it (up to " +
+         std::to_string(kMostBadRows) + ")";
+}
+
+}  // namespace
+
+std::string describe(const Status& status, const Manifest& manifest) {
+  switch (status.code) {
+    case StatusCode::kBadSample:
+    case StatusCode::kReadFailed:
+    case StatusCode::kDeviceFailed: {
+      const std::int64_t row = status.detail[0];
+      const std::string picture(manifest.row(row).image_path);
+      return manifest.where(row) + ": " + picture + ": " + reason_of(status);
+    }
+    case StatusCode::kEndOfEpoch: return "no more batches";
+    default: return "not a status of the loader";
+  }
+}
+
+}  // namespace bascule

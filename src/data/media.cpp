@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/media.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/base/align.h"
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+
+[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
+  throw Error{ErrorKind::kSettings, key, what, what_to_do};
+}
+
+void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
+  const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
+  if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
+    refuse("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " has room for 1 to " +
+                                           std::to_string(can.max_queue_depth) + " pictures");
+  }
+  if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
+    refuse("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
+                                              " serves at most " + std::to_string(can.max_units));
+  }
+  if (settings.image_side > can.max_side) {
+    refuse("vision_config.image_size",
+           std::to_string(settings.image_side) + ": " + engine + " makes at most " + std::to_string(can.max_side));
+  }
+}
+
+}  // namespace
+
+media_engine_config media_config(const MediaSettings& settings) {
+  const media_engine_capabilities can = media_engine_query(settings.driver);
+  check_against(can, settings);
+  media_engine_config config = media_engine_default_config(settings.driver);
+  config.queue_depth = static_cast<std::uint32_t>(settings.queue_depth);
+  if (can.works_in_poll != 0) config.units = static_cast<std::uint32_t>(settings.polling_threads);
+  config.max_side = static_cast<std::uint32_t>(settings.image_side);
+  config.max_pixels = settings.max_pixels;
+  config.picture_bytes = settings.memory_bytes / 2 / kMebibyte * kMebibyte;
+  config.scale_in_decoder = settings.scale_in_decoder ? 1 : 0;
+  const std::size_t needed = media_engine_memory_needed(&config);
+  if (config.picture_bytes == 0 || needed == 0 || needed > settings.memory_bytes) {
+    const std::size_t least = std::max(divide_up(needed, kMebibyte), std::size_t{2});
+    refuse("media_engine.memory_mib",
+           std::to_string(settings.memory_bytes / kMebibyte) +
+               ": half is for one large picture, and with the rest for " + std::to_string(config.units) +
+               " at the same time it would take " + std::to_string(least),
+           "give more, or fewer data.dataloader_num_workers");
+  }
+  return config;
+}
+
+Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
+  media_engine_config config = media_config(settings);
+  config.memory = memory.data();
+  config.memory_bytes = memory.size();
+  const media_engine_status status = media_engine_open(&engine_, &config);
+  if (status != MEDIA_ENGINE_OK) {
+    throw Error{ErrorKind::kData, "media engine \"" + std::string(media_engine_query(settings.driver).name) + "\"",
+                media_engine_status_text(status)};
+  }
+  job_form_.side = config.max_side;
+  job_form_.preparation =
+      settings.preprocessing == Preprocessing::kTraining ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
+  job_form_.element = MEDIA_ENGINE_FLOAT32;
+  std::copy(settings.mean, settings.mean + 3, job_form_.mean);
+  std::copy(settings.std, settings.std + 3, job_form_.std);
+}
+
+Media::~Media() { media_engine_close(engine_); }
+
+}  // namespace bascule

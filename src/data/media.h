@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The media engine of a loader: what it is opened with, and its lifetime.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "firmware_shims/media_engine.h"
+#include "src/base/span.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct MediaSettings {
+  const media_engine_driver* driver = nullptr;
+  std::int64_t polling_threads = 1;
+  std::int64_t queue_depth = 16;
+  std::size_t memory_bytes = 0;  // the most that the engine may be given
+  std::int64_t image_side = 288;
+  std::uint32_t max_pixels = 0;
+  bool scale_in_decoder = false;
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  double mean[3] = {0.0, 0.0, 0.0};
+  double std[3] = {1.0, 1.0, 1.0};
+};
+
+// Before the seal: all but `memory` and `memory_bytes` of what the engine is opened with. What one picture may take is
+// half of settings.memory_bytes, however many threads poll, so that no verdict depends on their number. Throws Error
+// (kSettings) where the engine does not have what is asked for, or needs more.
+media_engine_config media_config(const MediaSettings& settings);
+
+class Media {
+ public:
+  // Before the seal. memory: media_engine_memory_needed() of media_config(settings), 64-byte aligned. Throws Error
+  // (kData) where the device does not open.
+  Media(const MediaSettings& settings, Span<std::byte> memory);
+  ~Media();
+  Media(const Media&) = delete;
+  Media& operator=(const Media&) = delete;
+
+  media_engine* engine() const noexcept { return engine_; }
+  // A job without sequence, encoded bytes and pixels.
+  const media_engine_job& job_form() const noexcept { return job_form_; }
+
+ private:
+  media_engine* engine_ = nullptr;
+  media_engine_job job_form_ = {};
+};
+
+}  // namespace bascule

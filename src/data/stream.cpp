@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/data/stream.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/data/sample.h"
+#include "src/data/stream_state.h"
+#include "src/data/workers.h"
+
+namespace bascule {
+
+Stream::Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed)
+    : state_(state), workers_(workers), listed_(listed) {}
+
+std::int64_t Stream::batches_per_epoch() const noexcept { return state_.order.batches_per_epoch(); }
+std::int64_t Stream::samples_per_epoch() const noexcept { return state_.order.samples_per_epoch(); }
+
+void Stream::start(std::int64_t first, std::int64_t end) noexcept {
+  BASCULE_CHECK(!is_lent_ && first >= 0);
+  state_.ring.halt();
+  next_ = first;
+  opened_ = first;
+  end_ = end;
+  state_.ring.begin(first);
+  for (std::int64_t i = 0; i < state_.ring.slots(); ++i) open_next();
+  workers_.note_start();
+}
+
+void Stream::open_next() noexcept {
+  if (opened_ >= end_) return;
+  Slot& slot = state_.slot(opened_);
+  slot.place = state_.order.place(opened_);
+  slot.order = state_.order.epoch_order(slot.place.epoch);
+  begin_batch(&slot);
+  state_.ring.open(opened_++);
+}
+
+Status Stream::next(const Batch** batch) noexcept {
+  BASCULE_CHECK(!is_lent_);
+  if (next_ >= end_) return Status{StatusCode::kEndOfEpoch, {0, 0}};
+  wait_for_batch();
+  const Slot& slot = state_.slot(next_);
+  BASCULE_TRY(slot.status);
+  list_replacements(next_);
+  ++statistics_.batches;
+  statistics_.samples += slot.batch.counts.samples;
+  is_lent_ = true;
+  *batch = &slot.batch;
+  return ok_status();
+}
+
+void Stream::wait_for_batch() noexcept {
+  ++calls_;
+  for (std::int64_t number = next_; number < opened_; ++number) occupancy_ += state_.ring.is_ready(number) ? 1 : 0;
+  if (state_.ring.is_ready(next_)) return;
+  const std::int64_t begin_ns = monotonic_ns();
+  workers_.await(state_, next_);
+  statistics_.step_wait_seconds += static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
+}
+
+void Stream::release() noexcept {
+  BASCULE_CHECK(is_lent_);
+  is_lent_ = false;
+  ++next_;
+  open_next();
+  workers_.wake();
+}
+
+void Stream::list_replacements(std::int64_t number) noexcept {
+  const Slot& slot = state_.slot(number);
+  for (std::int64_t b = 0; b < slot.place.count; ++b) {
+    const SampleRecord& sample = slot.samples[b];
+    if (sample.bad_rows == 0) continue;
+    statistics_.bad_samples += sample.bad_rows;
+    if (listed_count_ == listed_.size()) continue;
+    listed_[listed_count_++] = ReplacedSample{slot.place.epoch, slot.place.first_position + b, sample.row};
+  }
+}
+
+Span<const ReplacedSample> Stream::replacements() const noexcept { return listed_.first(listed_count_); }
+
+void Stream::restore_replacements(Span<const ReplacedSample> replaced) {
+  listed_count_ = std::min(replaced.size(), listed_.size());
+  std::copy(replaced.begin(), replaced.begin() + listed_count_, listed_.begin());
+}
+
+StreamStatistics Stream::statistics() const noexcept {
+  StreamStatistics result = statistics_;
+  if (calls_ > 0) result.mean_occupancy = static_cast<double>(occupancy_) / static_cast<double>(calls_);
+  return result;
+}
+
+}  // namespace bascule

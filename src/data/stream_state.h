@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What workers and step share of one stream. Constant but for the slots, whose owner the ring decides.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/data/batch_order.h"
+#include "src/data/manifest.h"
+#include "src/data/picture_folder.h"
+#include "src/data/ring.h"
+#include "src/data/sample.h"
+#include "src/data/slot.h"
+
+namespace bascule {
+
+struct StreamState {
+  // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
+  StreamState(const Manifest& manifest_, const BatchDealing& dealing, const TextSettings& text_,
+              std::vector<Slot> slots_)
+      : manifest(manifest_),
+        order(dealing),
+        text(text_),
+        folder(manifest_),
+        slots(std::move(slots_)),
+        ring(order, static_cast<std::int64_t>(slots.size())) {}
+
+  Slot& slot(std::int64_t number) noexcept { return slots[ring.slot_of(number)]; }
+
+  const Manifest& manifest;
+  const BatchOrder order;
+  const TextSettings text;
+  const PictureFolder folder;
+  std::vector<Slot> slots;
+  Ring ring;
+};
+
+}  // namespace bascule

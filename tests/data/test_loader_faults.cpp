@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bad pictures, files that go or grow, a device that goes.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/data/loader.h"
+#include "src/data/sampler.h"
+#include "tests/data/loader_run.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/data/wrapped_engine.h"
+
+namespace bascule {
+namespace {
+
+using test::emoji_settings;
+using test::LoaderRun;
+using test::TemporaryFolder;
+
+constexpr std::int64_t kRows = 40;
+
+// A folder with the first pictures of the emoji data, of which some are cut short.
+class Pictures {
+ public:
+  explicit Pictures(const std::set<std::int64_t>& bad, std::int64_t rows = kRows) {
+    const Manifest source = Manifest::load(test::emoji_folder() + "/train.jsonl", ManifestColumns());
+    std::string lines;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::string name = std::to_string(row) + ".jpg";
+      std::filesystem::copy_file(test::emoji_folder() + "/" + std::string(source.row(row % kRows).image_path),
+                                 folder_.path() + "/" + name);
+      if (bad.count(row) != 0) std::filesystem::resize_file(folder_.path() + "/" + name, 700);
+      lines += "{\"image\": \"" + name + "\", \"caption\": \"number " + std::to_string(row) + "\"}\n";
+    }
+    folder_.write("train.jsonl", lines);
+  }
+  Manifest manifest() const { return Manifest::load(folder_.path() + "/train.jsonl", ManifestColumns()); }
+  std::string file(std::int64_t row) const { return folder_.path() + "/" + std::to_string(row) + ".jpg"; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// What next() ends with, and after how many batches.
+struct End {
+  Status status;
+  std::int64_t batches = 0;
+};
+
+End run_to_end(Stream& stream, std::int64_t first, std::int64_t end) {
+  stream.start(first, end);
+  const Batch* batch = nullptr;
+  End result;
+  for (result.status = stream.next(&batch); result.status.ok(); result.status = stream.next(&batch)) {
+    ++result.batches;
+    stream.release();
+  }
+  return result;
+}
+
+std::int64_t position_of(std::int64_t row, std::uint64_t seed, std::int64_t epoch, std::int64_t rows) {
+  const EpochOrder order(seed, epoch, rows);
+  for (std::int64_t position = 0; position < rows; ++position) {
+    if (order.row(position) == row) return position;
+  }
+  return -1;
+}
+
+TEST(LoaderFaults, ABadPictureStopsTheStreamAtItsBatchAndIsNamed) {
+  const Pictures pictures({11});
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  const std::int64_t batch = position_of(11, settings.seed, 0, kRows) / 7;
+  for (const std::int64_t workers : {0, 1, 4}) {
+    settings.workers = workers;
+    LoaderRun run(settings);
+    const End end = run_to_end(run.stream(), 0, 100);
+    EXPECT_EQ(end.batches, batch);
+    EXPECT_EQ(end.status.code, StatusCode::kBadSample);
+    const std::string line = describe(end.status, manifest);
+    EXPECT_NE(line.find("train.jsonl:12: 11.jpg: the JPEG file is cut short"), std::string::npos) << line;
+    const Batch* none = nullptr;
+    EXPECT_EQ(run.stream().next(&none).detail[0], 11);  // and says so again
+  }
+}
+
+TEST(LoaderFaults, TheFirstOfSeveralBadPicturesInOrderOfPositionIsTheOneReported) {
+  const Pictures pictures({1, 5, 11, 12, 30, 31});
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.streams[0].batch_per_rank = 20;
+  const EpochOrder order(settings.seed, 0, kRows);
+  std::int64_t first_bad = 0;
+  while (std::set<std::int64_t>{1, 5, 11, 12, 30, 31}.count(order.row(first_bad)) == 0) ++first_bad;
+  for (int round = 0; round < 10; ++round) {
+    settings.workers = round % 5;
+    LoaderRun run(settings);
+    EXPECT_EQ(run_to_end(run.stream(), 0, 100).status.detail[0], order.row(first_bad));
+  }
+}
+
+// What is expected of an epoch with skipping: rows by position, and the replacements among them.
+struct Skipped {
+  std::vector<std::int64_t> rows;
+  std::vector<ReplacedSample> replaced;
+};
+
+Skipped skip_by_hand(std::uint64_t seed, std::int64_t epoch, const std::set<std::int64_t>& bad) {
+  const EpochOrder order(seed, epoch, kRows);
+  Skipped result;
+  for (std::int64_t position = 0; position < kRows; ++position) {
+    std::int64_t taken = position;
+    while (bad.count(order.row(taken % kRows)) != 0) ++taken;
+    result.rows.push_back(order.row(taken % kRows));
+    if (taken != position) result.replaced.push_back({epoch, position, result.rows.back()});
+  }
+  return result;
+}
+
+void expect_equal(Span<const ReplacedSample> got, const std::vector<ReplacedSample>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(got[i].epoch, expected[i].epoch);
+    EXPECT_EQ(got[i].position, expected[i].position);
+    EXPECT_EQ(got[i].row, expected[i].row);
+  }
+}
+
+TEST(LoaderFaults, SkippingTakesTheNextGoodSampleAndListsItWhateverTheWorkers) {
+  const EpochOrder order(42, 0, kRows);
+  // Two in a row, and the last position of the epoch, whose replacement is at its beginning.
+  const std::set<std::int64_t> bad = {order.row(10), order.row(11), order.row(kRows - 1), 3};
+  const Pictures pictures(bad);
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  std::vector<std::int64_t> rows;
+  std::vector<ReplacedSample> replaced;
+  for (const std::int64_t epoch : {0, 1}) {
+    const Skipped expected = skip_by_hand(settings.seed, epoch, bad);
+    rows.insert(rows.end(), expected.rows.begin(), expected.rows.end());
+    replaced.insert(replaced.end(), expected.replaced.begin(), expected.replaced.end());
+  }
+  for (const std::int64_t workers : {0, 1, 2, 4}) {
+    settings.workers = workers;
+    settings.engine = workers == 2 ? test::reordering_engine() : nullptr;
+    LoaderRun run(settings);
+    run.stream().start(0, 12);
+    std::vector<std::int64_t> got;
+    const Batch* batch = nullptr;
+    while (run.stream().next(&batch).ok()) {
+      got.insert(got.end(), batch->rows, batch->rows + batch->counts.samples);
+      run.stream().release();
+    }
+    EXPECT_EQ(got, rows);
+    expect_equal(run.stream().replacements(), replaced);
+  }
+}
+
+TEST(LoaderFaults, ReplacementsOfAnEarlierProcessAreKept) {
+  const Pictures pictures({7});
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  LoaderRun whole(settings);
+  run_to_end(whole.stream(), 0, 12);
+  const Span<const ReplacedSample> all = whole.stream().replacements();
+  ASSERT_EQ(all.size(), 2u);
+  LoaderRun resumed(settings);
+  resumed.stream().restore_replacements(all.first(1));
+  run_to_end(resumed.stream(), 6, 12);
+  expect_equal(resumed.stream().replacements(), std::vector<ReplacedSample>(all.begin(), all.end()));
+}
+
+TEST(LoaderFaults, SkippingGivesUpWhenEverySampleIsBad) {
+  std::set<std::int64_t> all;
+  for (std::int64_t row = 0; row < 5; ++row) all.insert(row);
+  const Pictures pictures(all, 5);
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  LoaderRun run(settings);
+  const End end = run_to_end(run.stream(), 0, 1);
+  EXPECT_EQ(end.status.code, StatusCode::kBadSample);
+  EXPECT_NE(describe(end.status, manifest).find("as were the pictures of all samples tried before it"),
+            std::string::npos);
+}
+
+TEST(LoaderFaults, SkippingGivesUpAfterAThousandBadSamplesInARow) {
+  std::set<std::int64_t> all;
+  for (std::int64_t row = 0; row < 1001; ++row) all.insert(row);
+  const Pictures pictures(all, 1001);
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  settings.workers = 0;
+  settings.streams[0].batch_per_rank = 1;
+  LoaderRun run(settings);
+  const End end = run_to_end(run.stream(), 0, 1);
+  EXPECT_EQ(end.status.code, StatusCode::kBadSample);
+  EXPECT_EQ(end.status.detail[0], EpochOrder(settings.seed, 0, 1001).row(999));
+  EXPECT_EQ(run.loader().statistics().media.completed, 1000u);
+}
+
+TEST(LoaderFaults, AMissingPictureIsNamedBeforeAnythingStarts) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  std::filesystem::remove(pictures.file(4));
+  try {
+    plan_loader(emoji_settings(manifest));
+    FAIL() << "planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_NE(std::string(error.what()).find("train.jsonl:5: 4.jpg: No such file or directory"), std::string::npos);
+  }
+  std::filesystem::create_directory(pictures.file(4));
+  EXPECT_THROW(plan_loader(emoji_settings(manifest)), Error);
+}
+
+TEST(LoaderFaults, AFileThatGoesDuringTheRunStopsItEvenWhereBadSamplesAreSkipped) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  LoaderRun run(settings);
+  std::filesystem::remove(pictures.file(4));
+  const End end = run_to_end(run.stream(), 0, 100);
+  EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
+  EXPECT_EQ(end.status.detail[0], 4);
+  EXPECT_EQ(end.status.detail[1], ENOENT);
+  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: No such file"), std::string::npos);
+}
+
+TEST(LoaderFaults, AFileThatGrowsDuringTheRunIsNamedAndOverflowsNothing) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  const LoaderSettings settings = emoji_settings(manifest);
+  LoaderRun run(settings);
+  std::filesystem::resize_file(pictures.file(4), run.plan().largest_file_bytes + 100000);
+  const End end = run_to_end(run.stream(), 0, 100);
+  EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
+  EXPECT_EQ(end.status.detail[1], EFBIG);
+  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: the file is larger"), std::string::npos);
+}
+
+TEST(LoaderFaults, AnEmptyFileIsABadPicture) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  const LoaderSettings settings = emoji_settings(manifest);
+  std::filesystem::resize_file(pictures.file(4), 0);
+  LoaderRun run(settings);
+  const End end = run_to_end(run.stream(), 0, 100);
+  EXPECT_EQ(end.status.code, StatusCode::kBadSample);
+  EXPECT_EQ(end.status.detail[1], MEDIA_ENGINE_PICTURE_EMPTY);
+}
+
+TEST(LoaderFaults, ADeviceThatGoesEndsTheStreamAndTheLoaderStillCloses) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  for (const std::int64_t workers : {0, 1, 4}) {
+    for (const int jobs : {0, 5, 17}) {
+      LoaderSettings settings = emoji_settings(manifest);
+      settings.workers = workers;
+      settings.on_bad_sample = OnBadSample::kSkip;
+      settings.engine = test::vanishing_engine(jobs);
+      LoaderRun run(settings);
+      const End end = run_to_end(run.stream(), 0, 1000);
+      EXPECT_EQ(end.status.code, StatusCode::kDeviceFailed) << workers << " " << jobs;
+      EXPECT_EQ(end.status.detail[1], MEDIA_ENGINE_DEVICE_GONE);
+      EXPECT_NE(describe(end.status, manifest).find("media engine: the device does not answer"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule
