@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bascule decode`: JPEG files to the pixels that the model would see, in a safetensors file; one JSON line a file on
+// standard output.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bascule {
+
+struct DecodeArguments {
+  std::int64_t size = 288;
+  std::string preprocessing = "training";  // training | processor
+  // Of R, G, B in 0..1, three each; CLIP's where nothing else is given.
+  std::vector<double> mean = {0.48145466, 0.4578275, 0.40821073};
+  std::vector<double> std = {0.26862954, 0.26130258, 0.27577711};
+  bool raw = false;    // 0..255 before normalising
+  std::string output;  // a safetensors file: float32 (3, size, size) under each file's base name
+  std::vector<std::string> files;
+};
+
+// One line a file: {"file", "ok", "width", "height", "error"}; width and height are upright, null where unknown; error
+// is null where ok. Goes on after a file that is refused or cannot be read. Returns the exit code: 0, or 3 if any was.
+// Throws Error: kSettings for the arguments, kData for a broken media engine, kMemory, kDisk. The pixels of all files
+// are held in memory until the end.
+int decode_command(const DecodeArguments& arguments);
+
+}  // namespace bascule
