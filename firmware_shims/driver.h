@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Every call of media_engine.h lands in the function of the same name. Pointers that must not be NULL, the API version, fields that have
- * limits in the capabilities and all fields of a job have been checked before. */
+/* Every call of media_engine.h lands in the function of the same name. Pointers that must not be NULL, the API version,
+ * fields that have limits in the capabilities and all fields of a job have been checked before. */
 struct media_engine_driver {
   media_engine_capabilities (*query)(void);
   size_t (*memory_needed)(const media_engine_config* config);

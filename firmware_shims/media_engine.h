@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* media_engine.h: encoded pictures in, pixels ready for the model out. What the driver of a hardware JPEG decoder exports.
+/* media_engine.h: encoded pictures in, pixels ready for the model out. What the driver of a hardware JPEG decoder
+ * exports.
  *
- * C11 and C++17. An engine is opened with a fixed memory budget and takes no more; jobs go into a bounded queue that says
- * "full" rather than wait; completions come back in any order. A job states policy, not geometry: the engine parses the
- * header, the orientation and the colour space itself.
+ * C11 and C++17. An engine is opened with a fixed memory budget and takes no more; jobs go into a bounded queue that
+ * says "full" rather than wait; completions come back in any order. A job states policy, not geometry: the engine
+ * parses the header, the orientation and the colour space itself.
  *
  *   media_engine_config config = media_engine_default_config(media_engine_builtin());
  *   config.memory_bytes = media_engine_memory_needed(&config);
  *   config.memory = ...;                                        // 64-byte aligned, yours, until close
  *   media_engine* engine;
  *   if (media_engine_open(&engine, &config) != MEDIA_ENGINE_OK) ...
- *   media_engine_submit(engine, &job);                          // MEDIA_ENGINE_FULL: wait for a completion, submit again
+ *   media_engine_submit(engine, &job);                          // FULL: wait for a completion, submit again
  *   media_engine_wait(engine, &completion, timeout_ns);         // completion.sequence says whose
  *   media_engine_close(engine);
  *
- * Ownership. `encoded` and `pixels` of a job are the caller's; they must live, and be left alone, from submit until the job
- * comes back: by its completion, by a cancel that says OK, by reset or by close. The engine writes nothing outside
+ * Ownership. `encoded` and `pixels` of a job are the caller's; they must live, and be left alone, from submit until the
+ * job comes back: by its completion, by a cancel that says OK, by reset or by close. The engine writes nothing outside
  * `pixels`, `completion` and its own budget.
  *
- * Threads. submit, poll, wait, cancel and statistics may be called from any threads at the same time. reset may be called
- * while other threads are in those calls; open and close may not. Where `works_in_poll` is set the engine has no threads of
- * its own: a job runs inside the poll or wait of some thread, at most `config.units` of them at once, and that very call
- * returns its completion. Code that does "submit one, wait for one" in every worker is right for both kinds of engine.
+ * Threads. submit, poll, wait, cancel and statistics may be called from any threads at the same time. reset may be
+ * called while other threads are in those calls; open and close may not. Where `works_in_poll` is set the engine has no
+ * threads of its own: a job runs inside the poll or wait of some thread, at most `config.units` of them at once, and
+ * that very call returns its completion. Code that does "submit one, wait for one" in every worker is right for both
+ * kinds of engine.
  *
  * After open no call allocates. No clock decides what a job's pixels or status are: limits on work are counts. */
 #ifndef BASCULE_FIRMWARE_SHIMS_MEDIA_ENGINE_H
@@ -37,35 +39,35 @@ extern "C" {
 /* Goes up when a struct or the meaning of a field changes. */
 #define MEDIA_ENGINE_API_VERSION 1
 
-/* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad, the
- * next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and those of
- * 100 and more appear in a completion. */
+/* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
+ * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
+ * those of 100 and more appear in a completion. */
 typedef enum media_engine_status {
-  MEDIA_ENGINE_OK = 0,           /* (*) */
-  MEDIA_ENGINE_FULL = 1,         /* submit: `queue_depth` jobs are in; take a completion first */
-  MEDIA_ENGINE_EMPTY = 2,        /* poll: nothing has completed; wait: nothing is in that this thread could wait for */
-  MEDIA_ENGINE_TIMED_OUT = 3,    /* wait: nothing completed in time; the jobs are still in */
-  MEDIA_ENGINE_BUSY = 4,         /* cancel: the job has begun; its completion will come */
-  MEDIA_ENGINE_NOT_FOUND = 5,    /* cancel: no such job is in */
-  MEDIA_ENGINE_INVALID = 6,      /* an argument breaks its rule; nothing was done */
-  MEDIA_ENGINE_UNSUPPORTED = 7,  /* the capabilities do not have it (element type, preparation, API version) */
-  MEDIA_ENGINE_NO_MEMORY = 8,    /* open: `memory_bytes` is less than media_engine_memory_needed() */
+  MEDIA_ENGINE_OK = 0,          /* (*) */
+  MEDIA_ENGINE_FULL = 1,        /* submit: `queue_depth` jobs are in; take a completion first */
+  MEDIA_ENGINE_EMPTY = 2,       /* poll: nothing has completed; wait: nothing is in that this thread could wait for */
+  MEDIA_ENGINE_TIMED_OUT = 3,   /* wait: nothing completed in time; the jobs are still in */
+  MEDIA_ENGINE_BUSY = 4,        /* cancel: the job has begun; its completion will come */
+  MEDIA_ENGINE_NOT_FOUND = 5,   /* cancel: no such job is in */
+  MEDIA_ENGINE_INVALID = 6,     /* an argument breaks its rule; nothing was done */
+  MEDIA_ENGINE_UNSUPPORTED = 7, /* the capabilities do not have it (element type, preparation, API version) */
+  MEDIA_ENGINE_NO_MEMORY = 8,   /* open: `memory_bytes` is less than media_engine_memory_needed() */
 
-  MEDIA_ENGINE_PICTURE_EMPTY = 100,          /* no bytes at all */
-  MEDIA_ENGINE_PICTURE_NOT_JPEG = 101,       /* does not begin with FF D8 FF */
-  MEDIA_ENGINE_PICTURE_BROKEN = 102,         /* a header or table is wrong; detail: libjpeg's message code */
-  MEDIA_ENGINE_PICTURE_UNSUPPORTED = 103,    /* 12 or 16 bits, lossless, hierarchical, 2 or 5 components, odd sampling */
-  MEDIA_ENGINE_PICTURE_TRUNCATED = 104,      /* ends before its end marker */
-  MEDIA_ENGINE_PICTURE_DAMAGED = 105,        /* the compressed data is damaged; detail: libjpeg's message code */
+  MEDIA_ENGINE_PICTURE_EMPTY = 100,       /* no bytes at all */
+  MEDIA_ENGINE_PICTURE_NOT_JPEG = 101,    /* does not begin with FF D8 FF */
+  MEDIA_ENGINE_PICTURE_BROKEN = 102,      /* a header or table is wrong; detail: libjpeg's message code */
+  MEDIA_ENGINE_PICTURE_UNSUPPORTED = 103, /* 12 or 16 bits, lossless, hierarchical, 2 or 5 components, odd sampling */
+  MEDIA_ENGINE_PICTURE_TRUNCATED = 104,   /* ends before its end marker */
+  MEDIA_ENGINE_PICTURE_DAMAGED = 105,     /* the compressed data is damaged; detail: libjpeg's message code */
   MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS = 106, /* over `max_megapixels` */
-  MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS = 107, /* over `max_scans` */
-  MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK = 108,  /* over `max_scan_megapixels` */
-  MEDIA_ENGINE_PICTURE_TOO_LARGE = 109,      /* needs more than `picture_bytes` of memory */
-  MEDIA_ENGINE_PICTURE_TOO_ELONGATED = 110,  /* a side would become 0 after the resize */
+  MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS = 107,  /* over `max_scans` */
+  MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK = 108,   /* over `max_scan_megapixels` */
+  MEDIA_ENGINE_PICTURE_TOO_LARGE = 109,       /* needs more than `picture_bytes` of memory */
+  MEDIA_ENGINE_PICTURE_TOO_ELONGATED = 110,   /* a side would become 0 after the resize */
 
-  MEDIA_ENGINE_DEVICE_GONE = 200,         /* does not answer any more; detail: the engine's own code, as in all below */
-  MEDIA_ENGINE_DEVICE_FAILED = 201,       /* answers, but failed this job after all retries */
-  MEDIA_ENGINE_DEVICE_BAD_FIRMWARE = 202  /* a version that the driver does not know */
+  MEDIA_ENGINE_DEVICE_GONE = 200,        /* does not answer any more; detail: the engine's own code, as in all below */
+  MEDIA_ENGINE_DEVICE_FAILED = 201,      /* answers, but failed this job after all retries */
+  MEDIA_ENGINE_DEVICE_BAD_FIRMWARE = 202 /* a version that the driver does not know */
 } media_engine_status;
 
 /* An English sentence without a full stop, static, for any number; unknown numbers included. */
@@ -75,13 +77,14 @@ int media_engine_is_bad_picture(media_engine_status status);
 /* 1 if `status` speaks about the device (200 and more), else 0. */
 int media_engine_is_bad_device(media_engine_status status);
 
-/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, turn upright (EXIF, then XMP) and
- * make RGB, and then: */
+/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, turn upright (EXIF, then XMP)
+ * and make RGB, and then: */
 typedef enum media_engine_preparation {
-  /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std */
+  /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std
+   */
   MEDIA_ENGINE_TRAINING = 1,
-  /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `side`, longer at most 1333/800 of it,
-   * both down to multiples of 32, integer bicubic, crop or zero border; (v - float(255 mean)) / float(255 std) */
+  /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `side`, longer at most 1333/800 of
+   * it, both down to multiples of 32, integer bicubic, crop or zero border; (v - float(255 mean)) / float(255 std) */
   MEDIA_ENGINE_PROCESSOR = 2
 } media_engine_preparation;
 
@@ -121,42 +124,43 @@ typedef struct media_engine_config {
   const media_engine_driver* driver; /* which kind of engine */
   void* memory;                      /* the budget: 64-byte aligned, caller's, until close; contents need not be zero */
   size_t memory_bytes;               /* at least media_engine_memory_needed(); what is beyond it is not touched */
-  uint32_t queue_depth;         /* jobs in at once, queued or running: 1..max_queue_depth; default 16 */
-  uint32_t units;               /* pictures decoded at the same time: 1..max_units; default 1. For an engine that works in
-                                 * poll: the number of threads that will poll */
-  uint32_t max_side;            /* largest `side` of a job: 1..capabilities.max_side pixels; default 384 */
-  uint32_t max_pixels;          /* a picture with more is refused at its header; default 178 956 970, PIL's limit */
-  uint32_t max_scans;           /* scans of a progressive or non-interleaved picture; default 500 */
-  uint32_t max_scan_megapixels; /* the bound on time: width x height x scans of a picture with several scans, in units of
-                                 * 10^6; default 2000, some ten seconds at worst */
+  uint32_t queue_depth;              /* jobs in at once, queued or running: 1..max_queue_depth; default 16 */
+  uint32_t units;      /* pictures decoded at the same time: 1..max_units; default 1. For an engine that works in
+                        * poll: the number of threads that will poll */
+  uint32_t max_side;   /* largest `side` of a job: 1..capabilities.max_side pixels; default 384 */
+  uint32_t max_pixels; /* a picture with more is refused at its header; default 178 956 970, PIL's limit */
+  uint32_t max_scans;  /* scans of a progressive or non-interleaved picture; default 500 */
+  uint32_t max_scan_megapixels; /* the bound on time: width x height x scans of a picture with several scans, in units
+                                 * of 10^6; default 2000, some ten seconds at worst */
   size_t picture_bytes;         /* working memory of one picture: what libjpeg and the resize may take. A picture of one
                                  * scan takes some megabytes whatever its size, one of several scans 3 bytes a pixel
                                  * (4:2:0) or 6 (4:4:4). Every picture may use all of it, whatever other units do, so a
                                  * verdict does not depend on what runs beside; default 64 MiB */
-  uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the inverse
-                                 * transform. Faster, other pixels; 0 by default */
+  uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the
+                                 * inverse transform. Faster, other pixels; 0 by default */
 } media_engine_config;
 
 media_engine_config media_engine_default_config(const media_engine_driver* driver);
 
-/* The bytes of `memory` that open will ask for; 0 if a field breaks its rule. `memory` and `memory_bytes` are not read. */
+/* The bytes of `memory` that open will ask for; 0 if a field breaks its rule. `memory` and `memory_bytes` are not read.
+ */
 size_t media_engine_memory_needed(const media_engine_config* config);
 
 /* OK and *engine; or INVALID, UNSUPPORTED, NO_MEMORY or a device's status, and *engine is NULL. */
 media_engine_status media_engine_open(media_engine** engine, const media_engine_config* config);
 
 typedef struct media_engine_job {
-  uint64_t sequence;       /* the caller's name for the job; unique among those that are in */
-  const uint8_t* encoded;  /* the file's bytes, read only; may be NULL where encoded_bytes is 0 */
-  size_t encoded_bytes;    /* 0 is a bad picture, not a mistake */
-  void* pixels;            /* 3 x side x side elements: planes R, G, B, rows from the top, no gaps. Aligned to an element.
-                            * Contents are undefined unless the completion says OK */
-  uint32_t side;           /* 1..config.max_side pixels */
-  uint32_t preparation;    /* media_engine_preparation */
-  uint32_t element;        /* media_engine_element */
-  uint32_t raw;            /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
-  double mean[3];          /* of R, G, B in 0..1 */
-  double std[3];           /* positive */
+  uint64_t sequence;      /* the caller's name for the job; unique among those that are in */
+  const uint8_t* encoded; /* the file's bytes, read only; may be NULL where encoded_bytes is 0 */
+  size_t encoded_bytes;   /* 0 is a bad picture, not a mistake */
+  void* pixels;         /* 3 x side x side elements: planes R, G, B, rows from the top, no gaps. Aligned to an element.
+                         * Contents are undefined unless the completion says OK */
+  uint32_t side;        /* 1..config.max_side pixels */
+  uint32_t preparation; /* media_engine_preparation */
+  uint32_t element;     /* media_engine_element */
+  uint32_t raw;         /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
+  double mean[3];       /* of R, G, B in 0..1 */
+  double std[3];        /* positive */
 } media_engine_job;
 
 typedef struct media_engine_completion {
@@ -168,12 +172,13 @@ typedef struct media_engine_completion {
   uint32_t orientation; /* what was undone: 1..8 as in EXIF; 0 where the header was not understood */
 } media_engine_completion;
 
-/* Queues one picture; never waits, never runs it. OK, FULL (also while a reset is under way), INVALID (a field breaks its rule, or the sequence is in already),
- * UNSUPPORTED, or a device's status. The job is copied: `job` itself may go. */
+/* Queues one picture; never waits, never runs it. OK, FULL (also while a reset is under way), INVALID (a field breaks
+ * its rule, or the sequence is in already), UNSUPPORTED, or a device's status. The job is copied: `job` itself may go.
+ */
 media_engine_status media_engine_submit(media_engine* engine, const media_engine_job* job);
 
-/* OK and one completion; EMPTY if there is none now; or a device's status. An engine that works in poll runs one job here,
- * and says EMPTY if none is queued or all units are busy. */
+/* OK and one completion; EMPTY if there is none now; or a device's status. An engine that works in poll runs one job
+ * here, and says EMPTY if none is queued or all units are busy. */
 media_engine_status media_engine_poll(media_engine* engine, media_engine_completion* completion);
 
 /* As poll, but waits. EMPTY: no job is in that this call could return (an engine that works in poll: none is queued).
@@ -183,30 +188,31 @@ media_engine_status media_engine_wait(media_engine* engine, media_engine_complet
 /* OK: the job had not begun and is the caller's again, no completion will come. BUSY or NOT_FOUND otherwise. */
 media_engine_status media_engine_cancel(media_engine* engine, uint64_t sequence);
 
-/* Gives every job back: on return none is in, no completion of an earlier job will come, and nothing of theirs is read or
- * written any more. A poll or wait that was running one returns EMPTY. Statistics stay. OK, or a device's status. */
+/* Gives every job back: on return none is in, no completion of an earlier job will come, and nothing of theirs is read
+ * or written any more. A poll or wait that was running one returns EMPTY. Statistics stay. OK, or a device's status. */
 media_engine_status media_engine_reset(media_engine* engine);
 
 /* Counts since open. submitted = completed + cancelled + reset_away + those that are in. */
 typedef struct media_engine_statistics {
-  uint64_t submitted;      /* jobs that submit took */
-  uint64_t completed;      /* completions handed out, good and bad */
-  uint64_t bad_pictures;   /* of these: status 100..199 */
-  uint64_t device_errors;  /* of these: status 200.. */
-  uint64_t cancelled;      /* jobs that cancel gave back */
-  uint64_t reset_away;     /* jobs that reset gave back */
-  uint64_t refused_full;   /* submits answered FULL */
-  uint64_t retries;        /* jobs that the driver submitted to the device again */
-  uint64_t device_resets;  /* resets of the device by the driver itself */
-  uint64_t encoded_bytes;  /* of completed jobs */
-  uint64_t picture_pixels; /* width x height of jobs completed with OK */
+  uint64_t submitted;          /* jobs that submit took */
+  uint64_t completed;          /* completions handed out, good and bad */
+  uint64_t bad_pictures;       /* of these: status 100..199 */
+  uint64_t device_errors;      /* of these: status 200.. */
+  uint64_t cancelled;          /* jobs that cancel gave back */
+  uint64_t reset_away;         /* jobs that reset gave back */
+  uint64_t refused_full;       /* submits answered FULL */
+  uint64_t retries;            /* jobs that the driver submitted to the device again */
+  uint64_t device_resets;      /* resets of the device by the driver itself */
+  uint64_t encoded_bytes;      /* of completed jobs */
+  uint64_t picture_pixels;     /* width x height of jobs completed with OK */
   uint64_t peak_picture_bytes; /* most working memory that one picture took, of `picture_bytes` */
-  uint64_t in_flight;      /* jobs that are in now */
+  uint64_t in_flight;          /* jobs that are in now */
 } media_engine_statistics;
 
 media_engine_statistics media_engine_get_statistics(media_engine* engine);
 
-/* As reset, then ends the engine; its memory is the caller's again. No other thread may be in a call. NULL is ignored. */
+/* As reset, then ends the engine; its memory is the caller's again. No other thread may be in a call. NULL is ignored.
+ */
 void media_engine_close(media_engine* engine);
 
 #ifdef __cplusplus

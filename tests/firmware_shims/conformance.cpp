@@ -85,6 +85,9 @@ std::vector<std::unique_ptr<Request>> requests_for(const std::vector<Bytes>& pic
   return requests;
 }
 
+// The pictures must outlive the requests.
+std::vector<std::unique_ptr<Request>> requests_for(std::vector<Bytes>&&, std::size_t) = delete;
+
 TEST(Conformance, CapabilitiesNameTheEngineAndWhatItTakes) {
   const media_engine_capabilities can = media_engine_query(media_engine_builtin());
   EXPECT_EQ(can.api_version, std::uint32_t{MEDIA_ENGINE_API_VERSION});
@@ -167,8 +170,8 @@ TEST(Conformance, ASequenceMayBeInOnlyOnce) {
 TEST(Conformance, AFullQueueSaysSoAndTakesMoreAfterACompletion) {
   constexpr std::uint32_t kDepth = 3;
   EngineOnTest engine(config_of(kDepth, 1));
-  const Bytes encoded = picture("base_420.jpg");
-  std::vector<std::unique_ptr<Request>> requests = requests_for({encoded}, kDepth + 1);
+  const std::vector<Bytes> pictures = {picture("base_420.jpg")};
+  std::vector<std::unique_ptr<Request>> requests = requests_for(pictures, kDepth + 1);
   for (std::uint32_t i = 0; i < kDepth; ++i)
     ASSERT_EQ(media_engine_submit(engine.get(), &requests[i]->job), MEDIA_ENGINE_OK);
   EXPECT_EQ(media_engine_submit(engine.get(), &requests[kDepth]->job), MEDIA_ENGINE_FULL);
@@ -244,8 +247,8 @@ TEST(Conformance, AnyNumberOfThreadsMayShareAnEngine) {
 
 TEST(Conformance, ACancelledJobNeverCompletes) {
   EngineOnTest engine(config_of(8, 1));
-  const Bytes encoded = picture("base_420.jpg");
-  std::vector<std::unique_ptr<Request>> requests = requests_for({encoded}, 8);
+  const std::vector<Bytes> pictures = {picture("base_420.jpg")};
+  std::vector<std::unique_ptr<Request>> requests = requests_for(pictures, 8);
   for (auto& request : requests) ASSERT_EQ(media_engine_submit(engine.get(), &request->job), MEDIA_ENGINE_OK);
   EXPECT_EQ(media_engine_cancel(engine.get(), 99), MEDIA_ENGINE_NOT_FOUND);
   std::vector<bool> cancelled(8, false);
@@ -290,10 +293,10 @@ TEST(Conformance, ResetGivesEveryJobBackAndTheEngineGoesOn) {
 }
 
 TEST(Conformance, ResetInterruptsWhatOtherThreadsWaitFor) {
-  const Bytes large = encode_jpeg(3000, 2000);
+  const std::vector<Bytes> large = {encode_jpeg(3000, 2000)};
   EngineOnTest engine(config_of(8, 2));
   for (int round = 0; round < 5; ++round) {
-    std::vector<std::unique_ptr<Request>> requests = requests_for({large}, 4);
+    std::vector<std::unique_ptr<Request>> requests = requests_for(large, 4);
     for (auto& request : requests) ASSERT_EQ(media_engine_submit(engine.get(), &request->job), MEDIA_ENGINE_OK);
     std::atomic<int> returned{0};
     std::vector<std::thread> threads;
