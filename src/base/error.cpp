@@ -4,14 +4,36 @@
 #include <utility>
 
 namespace bascule {
+namespace {
+
+// Bytes of the UTF-8 sequence that begins at text[i]; 0 if none does. Values found in bad files end up in messages.
+std::size_t sequence_bytes(const std::string& text, std::size_t i) {
+  const unsigned char lead = static_cast<unsigned char>(text[i]);
+  const std::size_t bytes = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  if (bytes == 0 || i + bytes > text.size()) return 0;
+  for (std::size_t k = 1; k < bytes; ++k) {
+    if ((static_cast<unsigned char>(text[i + k]) & 0xc0u) != 0x80u) return 0;
+  }
+  return bytes;
+}
+
+// One line that every terminal and log can show: control characters become spaces, what is no UTF-8 a question mark.
+void make_printable(std::string* text) {
+  for (std::size_t i = 0; i < text->size();) {
+    const std::size_t bytes = sequence_bytes(*text, i);
+    if (bytes == 0) (*text)[i] = '?';
+    if (bytes == 1 && static_cast<unsigned char>((*text)[i]) < 0x20) (*text)[i] = ' ';
+    i += bytes == 0 ? 1 : bytes;
+  }
+}
+
+}  // namespace
 
 Error::Error(ErrorKind kind, std::string where, std::string what, std::string what_to_do)
     : kind_(kind), where_(std::move(where)), problem_(std::move(what)), what_to_do_(std::move(what_to_do)) {
   line_ = where_.empty() ? problem_ : where_ + ": " + problem_;
   if (!what_to_do_.empty()) line_ += "; " + what_to_do_;
-  for (char& c : line_) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
+  make_printable(&line_);
 }
 
 }  // namespace bascule

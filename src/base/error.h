@@ -31,7 +31,7 @@ class Error : public std::exception {
   const std::string& where() const { return where_; }
   const std::string& problem() const { return problem_; }
   const std::string& what_to_do() const { return what_to_do_; }
-  // "where: what; what_to_do" on one line (line breaks inside become spaces).
+  // "where: what; what_to_do" on one line: control characters become spaces, bytes that are no UTF-8 question marks.
   const char* what() const noexcept override { return line_.c_str(); }
 
  private:

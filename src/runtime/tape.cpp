@@ -42,6 +42,15 @@ void Tape::replay(Threads& threads, Replay replay) const noexcept {
   threads.replay(Span<const Step>(launch_->steps()), replay, {nanoseconds_.get()});
 }
 
+double Tape::seconds(bool backward) const noexcept {
+  std::uint64_t sum = 0;
+  const std::vector<Step>& steps = launch_->steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (graph_.nodes()[static_cast<std::size_t>(steps[i].node)].backward == backward) sum += nanoseconds_[i];
+  }
+  return static_cast<double>(sum) * 1e-9;
+}
+
 std::vector<NodeTime> Tape::node_times() const {
   std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {

@@ -42,6 +42,8 @@ class Tape {
   // A tensor's address; it must be kept or an input, or the value may be gone after the replay.
   float* at(Tensor tensor) const { return launch_->at(tensor); }
   const std::int32_t* at_int32(Tensor tensor) const { return launch_->at<std::int32_t>(tensor); }
+  // Seconds spent in the graph's forward or backward steps, over all replays so far. After the seal.
+  double seconds(bool backward) const noexcept;
   std::size_t step_count() const { return launch_->steps().size(); }
   // Sums over all replays so far. Allocates: after the door has opened.
   std::vector<NodeTime> node_times() const;

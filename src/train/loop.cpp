@@ -40,11 +40,14 @@ Status TrainingLoop::step() noexcept {
     replay.add_to_gradients = i > 0;
     replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^ static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
     replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
+    const double backward_before = tape.seconds(true);
     tape.replay(p_.threads, replay);
+    const double backward = tape.seconds(true) - backward_before;
     loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
     samples += batch->counts.samples;
     stream.release();
-    interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded;
+    interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward;
+    interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;
   }
   const double computed = monotonic_seconds();
   UpdateSettings update;

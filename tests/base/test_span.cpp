@@ -24,5 +24,10 @@ TEST(Error, IsOneLineThatSaysWhereWhatAndWhatToDo) {
   EXPECT_EQ(exit_code(error.kind()), 3);
 }
 
+TEST(Error, CanBePrintedWhateverIsInTheFileThatItSpeaksOf) {
+  const Error error(ErrorKind::kData, "a", "\xff\xc3\xa4\xe2\x82");
+  EXPECT_STREQ(error.what(), "a: ?\xc3\xa4??");
+}
+
 }  // namespace
 }  // namespace bascule

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of one reference case. Layout: goldens/README.md. Everything throws Error kData naming the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+#include "src/models/bridgetower.h"
+#include "src/train/packed_batch.h"
+
+namespace bascule {
+
+// Elements [start, stop) of a parameter whose gradient is zero in exact arithmetic.
+struct Slice {
+  std::string parameter;
+  std::int64_t start = 0, stop = 0;
+};
+
+struct CaseFiles {
+  std::string folder;
+  Json description, errors;
+  TensorSource batches, expected, steps;
+  bool has_steps = false;
+  ModelHead head = ModelHead::kBase;
+  BridgeTowerConfig config;
+  std::vector<Slice> zero_gradient;
+  double gradient_norm = 0.0;
+  std::int64_t height = 0, width = 0;
+};
+
+CaseFiles open_case(const std::string& folder);
+PaddedBatch read_batch(const CaseFiles& files, std::int64_t k);
+std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where);
+
+}  // namespace bascule

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of whole runs share: a small run's settings, starting the program, comparing what it left."""
+import hashlib
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
+EMOJI = ROOT / "tests" / "data" / "emoji-captions"
+
+
+def settings(folder, **changes):
+    """TOML of a run of a few seconds; changes by "table.key" with "." written "__": training__max_steps=3."""
+    values = {
+        "model__model_name_or_path": f'"{EMOJI}/model"',
+        "model__tokenizer_name": f'"{EMOJI}/tokenizer"',
+        "model__from_scratch": "true",
+        "data__train_file": f'"{EMOJI}/train.jsonl"',
+        "data__max_seq_length": "32",
+        "data__preprocessing": '"processor"',
+        "media_engine__memory_mib": "16",
+        "training__output_dir": f'"{folder}/run"',
+        "training__max_steps": "12",
+        "training__per_device_train_batch_size": "8",
+        "training__learning_rate": "1e-3",
+        "training__save_steps": "3",
+        "training__logging_steps": "2",
+    }
+    values.update(changes)
+    tables = {}
+    for key, value in values.items():
+        table, name = key.split("__")
+        if value is not None:
+            tables.setdefault(table, []).append(f"{name} = {value}")
+    text = "".join(f"[{table}]\n" + "\n".join(lines) + "\n" for table, lines in tables.items())
+    path = pathlib.Path(folder) / "run.toml"
+    path.write_text(text)
+    return path
+
+
+def run(*arguments, **options):
+    return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
+
+
+def digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract 5: bad input gets one clear line and the right exit code, and nothing is lost."""
+import json
+import pathlib
+import re
+import shutil
+import struct
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, ROOT, run, settings
+
+GOLDEN = ROOT / "tests" / "data" / "goldens" / "itc_add"
+SETTINGS, DATA, MEMORY = 2, 3, 4
+# What a run says of itself before the error.
+INFORMATION = re.compile(r"bascule: (plan|seal|resume|train): |bascule: weights: (\d+ tensors|fresh|left out|.* is not there)")
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def refused(self, code, *words, toml=None, **changes):
+        done = run("run", toml if toml is not None else settings(self.folder, **changes))
+        errors = [line for line in done.stderr.splitlines() if not INFORMATION.match(line)]
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(errors), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, errors[0])
+        self.assertNotIn("bug", errors[0])
+
+    def manifest(self, *rows):
+        path = self.folder / "rows.jsonl"
+        path.write_bytes(b"".join((json.dumps(row).encode() if isinstance(row, dict) else row) + b"\n" for row in rows))
+        return f'"{path}"'
+
+    def good_row(self, name="1f004.jpg"):
+        return {"image": str(EMOJI / "images" / name), "caption": "a tile"}
+
+    def weights(self, change):
+        """A copy of a small checkpoint with model.safetensors passed through `change`; returns settings that use it."""
+        model = self.folder / "model"
+        shutil.copytree(GOLDEN, model)
+        shutil.copy(EMOJI / "tokenizer" / "vocab.json", model)
+        shutil.copy(EMOJI / "tokenizer" / "merges.txt", model)
+        config = json.loads((model / "config.json").read_text())
+        config["text_config"]["max_position_embeddings"] = 20
+        (model / "config.json").write_text(json.dumps(config))
+        data = change((model / "model.safetensors").read_bytes())
+        (model / "model.safetensors").write_bytes(data)
+        # The tokenizer has more tokens than this model; the captions of this manifest need none of them.
+        return {"model__model_name_or_path": f'"{model}"', "model__from_scratch": None, "data__max_seq_length": "18",
+                "data__train_file": self.manifest({"image": str(EMOJI / "images" / "1f004.jpg"), "caption": ""})}
+
+    def test_unknown_key_names_the_nearest(self):
+        self.refused(SETTINGS, "run.toml:", "learning_rat", "learning_rate", training__learning_rat="1e-3")
+
+    def test_wrong_type_and_range(self):
+        self.refused(SETTINGS, "max_steps", training__max_steps='"many"')
+        self.refused(SETTINGS, "adam_beta1", training__adam_beta1="1.5")
+
+    def test_missing_files(self):
+        self.refused(DATA, "nowhere.jsonl", data__train_file='"nowhere.jsonl"')
+        self.refused(DATA, "config.json", model__model_name_or_path='"nowhere"')
+        self.refused(DATA, "rows.jsonl:2", "gone.jpg", data__train_file=self.manifest(self.good_row(), {"image": "gone.jpg", "caption": "x"}))
+        self.refused(SETTINGS, "nowhere.toml", toml="nowhere.toml")
+
+    def test_manifest_rows(self):
+        self.refused(DATA, "rows.jsonl:2", "caption", data__train_file=self.manifest(self.good_row(), {"image": "a.jpg"}))
+        self.refused(DATA, "rows.jsonl", data__train_file=self.manifest())
+        self.refused(DATA, "rows.jsonl:1", "UTF-8", data__train_file=self.manifest(b'{"image": "a.jpg", "caption": "\xff"}'))
+
+    def test_pictures(self):
+        whole = (EMOJI / "images" / "1f004.jpg").read_bytes()
+        (self.folder / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+        (self.folder / "really.jpg").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+        for name in ("cut.jpg", "really.jpg"):
+            rows = self.manifest(*[self.good_row()] * 7, {"image": str(self.folder / name), "caption": "x"})
+            self.refused(DATA, "rows.jsonl:8", name, data__train_file=rows)
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+
+    def test_a_bad_picture_is_skipped_where_that_is_asked_for(self):
+        (self.folder / "cut.jpg").write_bytes(b"\xff\xd8\xff")
+        rows = self.manifest(*[self.good_row()] * 15, {"image": str(self.folder / "cut.jpg"), "caption": "x"})
+        done = run("run", settings(self.folder, data__train_file=rows, data__on_bad_sample='"skip"'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_checkpoints(self):
+        huge = struct.pack("<Q", 100_000_000_000)
+        overlap = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}).encode()
+        beyond = json.dumps({"a": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
+        changes = {
+            "cut": lambda data: data[: len(data) // 2],
+            "a header length of 100 GB": lambda data: huge + data[8:],
+            "a header length of 100 MB": lambda data: struct.pack("<Q", 100_000_000) + data[8:],
+            "overlapping offsets": lambda data: struct.pack("<Q", len(overlap)) + overlap + bytes(12),
+            "huge offsets": lambda data: struct.pack("<Q", len(beyond)) + beyond + bytes(12),
+            "no tensor that is needed": lambda data: struct.pack("<Q", 2) + b"{}",
+        }
+        for name, change in changes.items():
+            with self.subTest(name):
+                self.refused(DATA, "model", **self.weights(change))
+                shutil.rmtree(self.folder / "model")
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+
+    def test_output_folder_that_holds_something_else(self):
+        (self.folder / "run").mkdir()
+        (self.folder / "run" / "thesis.tex").write_text("mine")
+        self.refused(SETTINGS, "holds something else")
+        self.assertEqual((self.folder / "run" / "thesis.tex").read_text(), "mine")
+
+    def test_other_settings_on_resume_name_the_key(self):
+        self.assertEqual(run("run", settings(self.folder)).returncode, 0)
+        self.refused(SETTINGS, "other settings", training__learning_rate="2e-3")
+
+    def test_too_little_memory(self):
+        self.refused(MEMORY, "GiB", machine__memory_limit_gib="0.01")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract 4: whatever kills the program, running the same command again goes on, and ends with the same bits.
+
+BASCULE_KILLS sets how many runs are killed (5); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
+"""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, digest, run, settings
+
+FILES = ("model.safetensors", "embeddings.safetensors")
+
+
+def start(toml):
+    return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def long_run(folder):
+    return settings(folder, training__max_steps="40", training__save_steps="4", training__per_device_train_batch_size="16",
+                    training__gradient_accumulation_steps="2", data__test_file=f'"{pathlib.Path(__file__).resolve().parent.parent}/data/emoji-captions/test.jsonl"')
+
+
+class KilledRuns(unittest.TestCase):
+    def setUp(self):
+        self.seed = int(os.environ.get("BASCULE_TEST_SEED", "20261121"))
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            done = run("run", long_run(folder))
+            self.seconds = time.monotonic() - began
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.whole = [digest(pathlib.Path(folder) / "run" / name) for name in FILES]
+
+    def test_end_with_the_bits_of_an_unbroken_run(self):
+        draw = random.Random(self.seed)
+        for kill in range(int(os.environ.get("BASCULE_KILLS", "5"))):
+            with self.subTest(kill=kill, seed=self.seed), tempfile.TemporaryDirectory() as folder:
+                toml = long_run(folder)
+                process = start(toml)
+                time.sleep(draw.uniform(0.0, self.seconds))
+                process.kill()
+                process.communicate()
+                done = run("run", toml)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
+                leftovers = [p.name for p in (pathlib.Path(folder) / "run").iterdir() if p.name.startswith(".tmp-") or p.name.endswith(".tmp")]
+                self.assertEqual(leftovers, [])
+
+    def test_a_signal_saves_and_says_how_to_go_on(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            with self.subTest(signal=number), tempfile.TemporaryDirectory() as folder:
+                toml = long_run(folder)
+                process = start(toml)
+                lines = []
+                for line in process.stderr:
+                    lines.append(line)
+                    if "step" in line and "/40" in line:
+                        process.send_signal(number)
+                        break
+                rest = process.communicate()[1]
+                self.assertEqual(process.returncode, code, "".join(lines) + rest)
+                self.assertIn("run the same command again to go on", rest)
+                self.assertEqual(run("run", toml).returncode, 0)
+                self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
+                again = run("run", toml)
+                self.assertEqual(again.returncode, 0)
+                self.assertIn("finished already", again.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
