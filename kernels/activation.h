@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions under the names of Transformers' ACT2FN. Source: transformers/activations.py; Hendrycks & Gimpel 2016.
+// Activation functions under the names of Transformers' ACT2FN.
+// Source: transformers/activations.py; Hendrycks & Gimpel 2016.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@ namespace bascule {
 
 enum class Activation : int {
   kGelu,       // x/2 (1 + erf(x / sqrt 2))                              "gelu", "gelu_python"
-  kGeluTanh,   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))          "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"
+  kGeluTanh,   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))          "gelu_new", "gelu_pytorch_tanh", ...
   kQuickGelu,  // x sigmoid(1.702 x)                                     "quick_gelu"
   kRelu,       // max(x, 0)                                              "relu"
   kSilu,       // x sigmoid(x)                                           "silu", "swish"
@@ -17,8 +18,9 @@ enum class Activation : int {
   kLinear,     // x                                                      "linear"
 };
 
-// y = f(x). Shapes: y, x (count). Aliasing: y may be x (backward then lacks x). Numerics: one polynomial per function on every
-// ISA; bound in test_activation.cpp. erf, tanh and sigmoid are exact to a few ulp over the whole range, infinities included.
+// y = f(x). Shapes: y, x (count). Aliasing: y may be x (backward then lacks x).
+// Numerics: one polynomial per function on every ISA; bound in test_activation.cpp. tanh and sigmoid are exact to a few
+// ulp over the whole range, infinities included; gelu keeps its relative precision in the left tail.
 struct ActivationForward {
   float* y;
   const float* x;
@@ -26,8 +28,9 @@ struct ActivationForward {
   Activation kind;
 };
 
-// d_x (+)= d_y f'(x);  part[c] = sum over the rows given, in order, of d_y f'(x)   (the bias gradient below; may be null)
-// Shapes: d_x, d_y, x (rows, cols) dense; part (cols). Aliasing: d_x may be d_y (without accumulate).
+// d_x (+)= d_y f'(x);  part[c] = sum over the rows given, in order, of d_y f'(x)   (the bias gradient below)
+// Shapes: d_x, d_y, x (rows, cols) dense; part (cols), may be null.
+// Aliasing: d_x may be d_y (without accumulate).
 struct ActivationBackward {
   float* d_x;
   float* part;

@@ -3,7 +3,8 @@
 //   g = gradient * gradient_scale;   p *= 1 - learning_rate * weight_decay
 //   m = m + (g - m) (1 - beta1);   v = beta2 v + (1 - beta2) g g
 //   p -= step_size * m / (sqrt(v) * inverse_sqrt_correction2 + epsilon)
-// with step_size = learning_rate / (1 - beta1^t) and inverse_sqrt_correction2 = 1 / sqrt(1 - beta2^t), made in float64 by the caller.
+// with step_size = learning_rate / (1 - beta1^t) and inverse_sqrt_correction2 = 1 / sqrt(1 - beta2^t), made by the
+// caller in float64.
 // Shapes: all (count), dense, any alignment. Aliasing: none. Overwrites parameter, exp_avg, exp_avg_sq.
 #pragma once
 

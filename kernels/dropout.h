@@ -4,7 +4,7 @@
 //   keep(row, column) = philox4x32_10(counter, key).word >= threshold;   y = keep ? x / (1 - p) : 0
 //   key     = (stream.key[0], stream.key[1])                              from seed and step
 //   counter = (16 * (column / 64) + column % 16, position, sample, stream.operation);   word = (column % 64) / 16
-// where a row's key holds its sample (high 48 bits; the low 32 of them are used) and its position in the sample (low 16 bits).
+// where a row's key holds its sample (high 48 bits, of which the low 32 are used) and its position there (low 16 bits).
 // The order within 64 columns lets sixteen lanes hold sixteen counters, and a word of all lanes be sixteen columns.
 // Source: Srivastava et al. 2014; Salmon et al. 2011 (Philox), tested against Random123's known answers.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small passes: filling, adding, sums down columns, blending two streams, L2 norms. All spans are dense unless a stride is given.
+// Small passes: filling, adding, sums down columns, blending two streams, L2 norms.
+// All spans are dense unless a stride is given.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct ColumnSums {
   std::int64_t rows, cols, stride;
 };
 
-// out[c] (+)= sum_p parts[p * stride + c], in the order of p. Shapes: out (cols). Ends sums over row blocks: the same bits for any thread count.
+// out[c] (+)= sum_p parts[p * stride + c], in the order of p. Shapes: out (cols).
+// Ends sums over row blocks: the same bits for any thread count.
 struct AddParts {
   float* out;
   const float* parts;
@@ -45,7 +47,8 @@ struct AddParts {
 };
 
 // Link towers (BridgeTowerLinkTower.forward): out = a * weight_a + c * weight_c, elementwise over `count`.
-// scaled_add: weight_a = scaled_factor, weight_c = 1. interpolate: weight_a = 1 - beta, weight_c = beta. Overwrites out.
+// scaled_add: weight_a = scaled_factor, weight_c = 1. interpolate: weight_a = 1 - beta, weight_c = beta.
+// Overwrites out.
 struct BlendForward {
   float* out;
   const float* a;
@@ -54,8 +57,9 @@ struct BlendForward {
   float weight_a, weight_c;
 };
 
-// d_a (+)= d_out * weight_a;  d_c (+)= d_out * weight_c;  dot_a[0] = sum d_out a;  dot_c[0] = sum d_out c  (fixed order, over `count`).
-// Aliasing: d_a or d_c may be d_out (without accumulate; not both). Null outputs are skipped.
+// d_a (+)= d_out * weight_a;  d_c (+)= d_out * weight_c;  dot_a[0] = sum d_out a;  dot_c[0] = sum d_out c
+// Null outputs are skipped. Aliasing: d_a or d_c may be d_out (without accumulate; not both).
+// Numerics: the dots are summed in float64 lanes on a fixed tree, over `count`, and rounded once.
 struct BlendBackward {
   float* d_a;
   float* d_c;
@@ -78,7 +82,8 @@ struct NormalizeForward {
   std::int64_t rows, cols;
 };
 
-// d_x[r,:] (+)= (d_y[r,:] - y[r,:] (d_y[r,:] . y[r,:])) / norm[r]; where the floor 1e-12 held: d_y / norm. Aliasing: d_x may be d_y.
+// d_x[r,:] (+)= (d_y[r,:] - y[r,:] (d_y[r,:] . y[r,:])) / norm[r]; where the floor 1e-12 held: d_y / norm.
+// Aliasing: d_x may be d_y (without accumulate).
 struct NormalizeBackward {
   float* d_x;
   const float* d_y;
@@ -88,7 +93,7 @@ struct NormalizeBackward {
   bool accumulate;
 };
 
-// The sum of squares of `count` elements: lanes in float64 on a fixed tree, so one block's value is the same on every ISA.
+// The sum of squares of `count` elements: lanes in float64 on a fixed tree, the same bits on every ISA.
 struct SumOfSquares {
   double* out;
   const float* x;

@@ -19,8 +19,9 @@ struct TextEmbeddingForward {
   std::int64_t rows, cols;
 };
 
-// d_table[index[r], c] += d_out[r, c] for r = 0, 1, ... in order, and first_col <= c < last_col; rows with index == skip (the padding
-// row, which torch never updates; -1: none) are left out. Accumulates. Column ranges let threads share one table.
+// d_table[index[r], c] += d_out[r, c] for r = 0, 1, ... in order, and first_col <= c < last_col; rows with index ==
+// skip (the padding row, which torch never updates; -1: none) are left out. Accumulates. Column ranges let threads
+// share one table.
 struct EmbeddingBackward {
   float* d_table;
   const float* d_out;
@@ -38,7 +39,8 @@ struct GatherRows {
   std::int64_t rows, cols;
 };
 
-// d_x[index[r],:] (+)= d_out[r,:]; no index may come twice. Other rows of d_x are left alone: clear them first where needed.
+// d_x[index[r],:] (+)= d_out[r,:]; no index may come twice. Other rows of d_x are left alone: clear them first where
+// needed.
 struct ScatterRows {
   float* d_x;
   const float* d_out;

@@ -11,9 +11,9 @@ namespace bascule {
 
 // sum[r,:] = x[r,:] + dropout(h[r,:])                        (h null: sum is x, and `sum` is not written)
 // y[r,:]   = (sum[r,:] - mean[r]) * rstd[r] * gamma + beta
-// Shapes: y, sum, x, h (rows, cols) dense; mean, rstd (rows); gamma, beta (cols); row_keys (rows), read when h is dropped.
+// Shapes: y, sum, x, h (rows, cols) dense; mean, rstd (rows); gamma, beta (cols); row_keys (rows) for dropout.
 // Aliasing: sum may be x or h; y may be none of them. Overwrites y, sum, mean, rstd.
-// Numerics: mean, then centred sum of squares, in float32 on a fixed 16-lane tree.
+// Numerics: mean, then centred sum of squares, in float32 on a fixed tree of 16 lanes.
 struct LayerNormForward {
   float* y;
   float* sum;
@@ -31,7 +31,7 @@ struct LayerNormForward {
 
 // g[r,:] = d_sum[r,:] + LN'(d_y)[r,:]       d_sum null: 0 (the sum itself has no other reader)
 //   with n = (sum - mean) rstd and e = d_y * gamma:  LN'(d_y) = rstd (e - mean_c(e) - n mean_c(e n))
-// d_x (+)= g;  d_h = dropout(g);  d_gamma_part[c] = sum_r d_y n;  d_beta_part[c] = sum_r d_y   (over the rows given, in order)
+// d_x (+)= g;  d_h = dropout(g);  d_gamma_part[c] = sum_r d_y n;  d_beta_part[c] = sum_r d_y   (rows given, in order)
 // Shapes: d_x, d_h, d_sum, d_y, sum (rows, cols) dense; parts (cols). d_h null: not wanted, or the same as d_x.
 // d_gamma_part and d_beta_part may both be null. `accumulate`: add to d_x, else overwrite. All others are overwritten.
 // Aliasing: d_x may be d_sum (then without accumulate) or d_y; d_h may be d_y.

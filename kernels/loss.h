@@ -6,9 +6,11 @@
 
 namespace bascule {
 
-// logsumexp[r] = log sum_c exp(logits[r,c]);  loss[r] = logsumexp[r] - logits[r, label[r]];  hit[r] = 1 if the largest logit (of equal ones the
-// first) is the label's. A negative label: loss, logsumexp and hit 0 (the row is not counted, and its logits are not read). Source: torch.nn.functional.cross_entropy.
-// Shapes: logits (rows, cols) dense; loss, logsumexp, hit, label (rows). Requires label < cols (checked at the border). Overwrites.
+// logsumexp[r] = log sum_c exp(logits[r,c]);  loss[r] = logsumexp[r] - logits[r, label[r]];  hit[r] = 1 if the largest
+// logit (of equal ones the first) is the label's. A negative label: loss, logsumexp and hit 0, logits not read (the row
+// is not counted). Source: torch.nn.functional.cross_entropy.
+// Shapes: logits (rows, cols) dense; loss, logsumexp, hit, label (rows). Overwrites.
+// Requires: label < cols (checked at the border).
 struct CrossEntropyForward {
   float* loss;
   float* logsumexp;
@@ -45,8 +47,9 @@ struct ContrastiveForward {
   float scale;
 };
 
-// out[r,:] (+)= factor * sum_j w(r,j) x[j,:], j in order;  w(r,j) = weights[r * row_stride + j * column_stride], so that the same call serves
-// d_a (x = b; strides columns, 1) and d_b (x = a; strides 1, columns). Shapes: out (rows, width), x (terms, width).
+// out[r,:] (+)= factor * sum_j w(r,j) x[j,:], j in order;  w(r,j) = weights[r * row_stride + j * column_stride]
+// One call serves d_a (x = b; strides columns, 1), another d_b (x = a; strides 1, columns).
+// Shapes: out (rows, width), x (terms, width).
 struct WeightedRowSum {
   float* out;
   const float* weights;

@@ -6,7 +6,7 @@
 
 namespace bascule {
 
-// One sample's picture (channels, height, width) cut into patches, left to right, top to bottom; what does not fill a patch is cut off.
+// One sample's picture (channels, height, width) cut into patches, left to right, top to bottom; the rest is cut off.
 // out[i, (c P + y) P + x] = pixels[c, P (i / across) + y, P (i % across) + x],   across = width / P
 // Shapes: out ((height / P) (width / P), channels P P) dense. Overwrites out.
 struct ExtractPatches {
@@ -16,7 +16,8 @@ struct ExtractPatches {
 };
 
 // One sample: out[0,:] = class_row + position[0,:];  out[1+i,:] = patch[i,:] + position[1+i,:].
-// Shapes: out (patches + 1, cols); patch (patches, cols); position (patches + 1, cols); class_row (cols). Overwrites out.
+// Shapes: out (patches + 1, cols); patch (patches, cols); position (patches + 1, cols); class_row (cols).
+// Overwrites out.
 struct ImageEmbeddingForward {
   float* out;
   const float* patch;

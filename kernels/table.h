@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of one ISA. Chosen once, before the seal; a tape then calls through these pointers. Each kernel's contract stands at its
-// argument struct. No kernel allocates, throws, starts threads or reads a global; all work on the rows they are given.
+// The kernels of one ISA. Chosen once, before the seal; a tape then calls through these pointers. Each kernel's
+// contract stands at its argument struct. No kernel allocates, throws, starts threads or reads a global; all work on
+// the rows they are given.
 #pragma once
 
 #include <cstdint>
