@@ -33,17 +33,19 @@ Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept
 }
 
 void Worker::run() noexcept {
-  std::int64_t woken_ns = monotonic_ns();
+  std::int64_t now_ns = monotonic_ns();
   while (!crew_.is_closing.load()) {
+    const std::int64_t begin_ns = now_ns;
     const std::uint32_t seen = crew_.work.count();
-    if (advance(nullptr)) continue;
-    if (crew_.is_closing.load()) break;
-    const std::int64_t asleep_ns = monotonic_ns();
+    const bool has_worked = advance(nullptr);
+    now_ns = monotonic_ns();
+    busy_ns_.fetch_add(now_ns - begin_ns);
+    if (has_worked || crew_.is_closing.load()) continue;
+    const std::int64_t asleep_ns = now_ns;
     crew_.work.wait_beyond(seen);
+    now_ns = monotonic_ns();
     const std::int64_t started_ns = crew_.started_ns.load();
-    busy_ns_.fetch_add(asleep_ns - woken_ns);
-    woken_ns = monotonic_ns();
-    if (started_ns != 0) wait_ns_.fetch_add(std::max(std::int64_t{0}, woken_ns - std::max(asleep_ns, started_ns)));
+    if (started_ns != 0) wait_ns_.fetch_add(std::max(std::int64_t{0}, now_ns - std::max(asleep_ns, started_ns)));
   }
 }
 

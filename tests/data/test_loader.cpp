@@ -206,6 +206,8 @@ TEST(Loader, CountsSamplesAndWhoWaitedForWhom) {
   const LoaderStatistics loader = run.loader().statistics();
   EXPECT_EQ(loader.loaded_samples, 100);
   EXPECT_EQ(loader.media.completed, 100u);
+  EXPECT_GT(loader.worker_busy_seconds, 0.0);
+  EXPECT_DOUBLE_EQ(loader.deliverable_samples_per_second, 100.0 * 2.0 / loader.worker_busy_seconds);
 }
 
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
