@@ -84,7 +84,8 @@ typedef enum media_engine_preparation {
    */
   MEDIA_ENGINE_TRAINING = 1,
   /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `side`, longer at most 1333/800 of
-   * it, both down to multiples of 32, integer bicubic, crop or zero border; (v - float(255 mean)) / float(255 std) */
+   * it, both down to multiples of 32, integer bicubic, crop or zero border; (v - 255 mean) / (255 std), all in float32
+   */
   MEDIA_ENGINE_PROCESSOR = 2
 } media_engine_preparation;
 

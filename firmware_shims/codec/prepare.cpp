@@ -150,8 +150,8 @@ void on_rows(void* context, const std::uint8_t* data, std::int64_t stride_bytes,
 void set_normalising(Pipeline* pipeline, const media_engine_job& job) {
   for (int c = 0; c < 3; ++c) {
     const bool raw = job.raw != 0;
-    pipeline->finish.subtract[c] = raw ? 0.0F : static_cast<float>(job.mean[c] * kByteMax);
-    pipeline->finish.divide[c] = raw ? 1.0F : static_cast<float>(job.std[c] * kByteMax);
+    pipeline->finish.subtract[c] = raw ? 0.0F : static_cast<float>(job.mean[c]) * static_cast<float>(kByteMax);
+    pipeline->finish.divide[c] = raw ? 1.0F : static_cast<float>(job.std[c]) * static_cast<float>(kByteMax);
     pipeline->blend.scale[c] = raw ? 1.0F : static_cast<float>(1.0 / (job.std[c] * kByteMax));
     pipeline->blend.offset[c] = raw ? 0.0F : static_cast<float>(-job.mean[c] / job.std[c]);
   }

@@ -60,6 +60,26 @@ TEST(Pictures, ProcessorGivesTheVeryBytesOfTheReference) {
   EXPECT_GT(checked, 100);
 }
 
+TEST(Pictures, ProcessorNormalisesToTheVeryFloatsOfTheReference) {
+  const std::string path = reference_file("images/expected.safetensors");
+  if (path.empty()) GTEST_SKIP() << "only in the full reference set";
+  const std::string prefix = "f32_64_fast/";
+  EngineOnTest engine;
+  const TensorSource truth = open_safetensors(path);
+  int checked = 0;
+  for (const StoredTensor& tensor : truth.tensors()) {
+    if (tensor.name.compare(0, prefix.size(), prefix) != 0) continue;
+    std::vector<float> expected(std::size_t{3} * 64 * 64);
+    truth.read_float32(expected.data(), tensor, 0, static_cast<std::int64_t>(expected.size()));
+    const Bytes encoded = picture(tensor.name.substr(prefix.size()));
+    const Request request(encoded, MEDIA_ENGINE_PROCESSOR, 64, false);
+    ASSERT_EQ(status_of(run_alone(engine.get(), request)), MEDIA_ENGINE_OK) << tensor.name;
+    EXPECT_EQ(request.pixels, expected) << tensor.name;
+    ++checked;
+  }
+  EXPECT_GT(checked, 0);
+}
+
 TEST(Pictures, TrainingIsWithinFloatReachOfTheReference) {
   EngineOnTest engine;
   const TensorSource truth = open_safetensors(reference_dir() + "/images/training.safetensors");
