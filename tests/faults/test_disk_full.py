@@ -7,9 +7,9 @@ import unittest
 
 from bascule_run import PROGRAM, settings
 
-# A file system of 60 MB: room for one checkpoint of 37 MB, not for two at a time.
+# A file system of 45 MB: room for one checkpoint of 28 MB, not for two at a time.
 SCRIPT = """
-mount -t tmpfs -o size=60m none {folder}/run || exit 77
+mount -t tmpfs -o size=45m none {folder}/run || exit 77
 {program} run {toml} 2> {folder}/log
 code=$?
 cat {folder}/log
