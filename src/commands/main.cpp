@@ -9,8 +9,10 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/base/error.h"
+#include "src/commands/decode.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
+#include "src/commands/search.h"
 #include "src/commands/tokenize.h"
 #include "src/commands/verify.h"
 #include "src/settings/settings.h"
@@ -67,6 +69,32 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   });
 }
 
+void add_decode(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("decode", "JPEG files to the pixels that the model would see");
+  auto arguments = std::make_shared<DecodeArguments>();
+  command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 1 << 14));
+  command->add_option("--preprocessing", arguments->preprocessing, "training or processor")->check(CLI::IsMember({"training", "processor"}));
+  command->add_option("--mean", arguments->mean, "of R,G,B in 0..1")->delimiter(',')->expected(3);
+  command->add_option("--std", arguments->std, "of R,G,B in 0..1")->delimiter(',')->expected(3);
+  command->add_flag("--raw", arguments->raw, "0..255 before normalising");
+  command->add_option("--output", arguments->output, "a safetensors file")->required();
+  command->add_option("files", arguments->files, "JPEG files")->required();
+  command->callback([=] { *chosen = [=] { return decode_command(*arguments); }; });
+}
+
+void add_search(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("search", "Nearest pictures for a text, or captions for a picture, from a finished run");
+  auto arguments = std::make_shared<SearchArguments>();
+  command->add_option("folder", arguments->folder, "a finished run's output_dir")->required();
+  command->add_option("query", arguments->query, "a text, or the path of a picture");
+  command->add_option("--picture", arguments->picture, "search captions for this picture");
+  command->add_option("--images", arguments->images, "search the pictures below this folder");
+  command->add_option("--top", arguments->top, "so many answers")->check(CLI::Range(1, 1000));
+  command->add_option("--html", arguments->html, "the page of pictures (default: search.html in the folder)");
+  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains the vision-language model BridgeTower from one TOML file."};
   app.require_subcommand(1);
@@ -76,6 +104,8 @@ int run_command_line(int argc, char** argv) {
   add_plan(app, &chosen);
   add_verify(app, &chosen);
   add_tokenize(app, &chosen);
+  add_decode(app, &chosen);
+  add_search(app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

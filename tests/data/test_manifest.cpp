@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/data/token_table.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/seeded.h"
@@ -212,23 +211,6 @@ TEST(Manifest, TakesMutatedFilesWithoutHarm) {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
     }
-  }
-}
-
-TEST(TokenTable, HoldsWhatTheTokenizerGivesForEachCaption) {
-  const Manifest manifest = Manifest::load(reference_dir() + "/emoji-captions/test.jsonl", ManifestColumns());
-  const Tokenizer tokenizer = Tokenizer::load(reference_dir() + "/emoji-captions/tokenizer");
-  for (const std::int64_t max_length : {2, 9, 512}) {
-    const TokenTable table = TokenTable::make(manifest, tokenizer, max_length);
-    ASSERT_EQ(table.rows(), manifest.rows());
-    std::int64_t longest = 0;
-    for (std::int64_t i = 0; i < manifest.rows(); ++i) {
-      const Span<const std::int32_t> ids = table.row(i);
-      ASSERT_EQ(std::vector<std::int32_t>(ids.begin(), ids.end()),
-                tokenizer.encode(manifest.row(i).caption, max_length));
-      longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
-    }
-    EXPECT_EQ(table.longest(), longest);
   }
 }
 
