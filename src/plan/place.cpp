@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "src/base/align.h"
 
@@ -11,11 +12,13 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
+// Largest key first. Where keys are equal the requests themselves decide, so that the order in which they are given does not.
 template <typename Key>
 Order order_by(Span<const BufferRequest> requests, Key key) {
   Order order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(requests[a]) > key(requests[b]); });
+  const auto rank = [&](std::size_t i) { return std::make_tuple(-key(requests[i]), -static_cast<double>(requests[i].bytes), requests[i].first, requests[i].last); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
   return order;
 }
 

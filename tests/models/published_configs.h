@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shapes of the published models, with the contrastive head's width of 512.
+#pragma once
+
+#include "src/models/bridgetower_config.h"
+
+namespace bascule::test {
+
+// BridgeTower/bridgetower-base: what config.json's defaults give.
+inline BridgeTowerConfig base_config() {
+  BridgeTowerConfig config;
+  config.contrastive_hidden_size = 512;
+  config.has_logit_scale = true;
+  config.logit_scale_init_value = 2.6592;
+  return config;
+}
+
+// BridgeTower/bridgetower-large-itm-mlm-itc.
+inline BridgeTowerConfig large_config() {
+  BridgeTowerConfig config = base_config();
+  config.hidden_size = config.text.hidden_size = config.vision.hidden_size = 1024;
+  config.text.intermediate_size = 4096;
+  config.text.num_attention_heads = 16;
+  config.text.num_hidden_layers = config.vision.num_hidden_layers = 24;
+  config.vision.patch_size = 14;
+  config.vision.image_size = 294;
+  return config;
+}
+
+}  // namespace bascule::test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/align.h"
+
+namespace bascule::test {
+namespace {
+
+MemoryPlan some_plan() {
+  MemoryPlan plan = make_memory_plan({{"parameters", 5000}, {"workspace", 100000}, {"nothing", 0}, {"ring", 1}}, 3000);
+  plan.workspace_lower_bound_bytes = 90000;
+  return plan;
+}
+
+TEST(MemoryPlan, CategoriesFollowOneAnotherOnPageBounds) {
+  const MemoryPlan plan = some_plan();
+  std::size_t end = 0;
+  for (const PlannedRange& category : plan.categories) {
+    EXPECT_EQ(category.offset % kPage, 0u) << category.name;
+    EXPECT_GE(category.offset, end) << category.name;
+    EXPECT_LT(category.offset, end + kPage) << category.name;
+    end = category.offset + category.bytes;
+  }
+  EXPECT_EQ(plan.arena_bytes, align_up(end, kPage));
+  EXPECT_EQ(plan.peak_bytes(), plan.arena_bytes + 3000);
+}
+
+TEST(MemoryPlan, TheLowerBoundCountsTheWorkspaceAtItsBound) {
+  EXPECT_EQ(some_plan().lower_bound_bytes(), 5000u + 90000u + 1u + 3000u);
+}
+
+TEST(MemoryPlan, PrintsEveryCategoryAndTheSum) {
+  const std::string text = print_memory_plan(some_plan());
+  for (const char* word :
+       {"parameters", "workspace", "ring", "program and libraries", "in all", "lower bound", "MiB", "%"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << word;
+  }
+}
+
+TEST(MemoryPlanDeathTest, AnUnknownCategoryEndsTheProgram) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const MemoryPlan plan = some_plan();
+  EXPECT_EQ(plan["ring"].bytes, 1u);
+  EXPECT_DEATH(static_cast<void>(plan["rings"]), "memory_plan.cpp");
+}
+
+}  // namespace
+}  // namespace bascule::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runs of config/ need, as numbers: a change that makes a plan grow fails here, and so does one that makes it
+// shrink by more than 3 %, so that the number is set anew with the commit that earned it.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/graph/backward.h"
+#include "src/models/bridgetower.h"
+#include "src/plan/workspace.h"
+#include "src/settings/settings.h"
+#include "tests/models/published_configs.h"
+#include "tests/plan/peak_memory.h"
+
+namespace bascule::test {
+namespace {
+
+struct Planned {
+  std::size_t train_bytes, evaluate_bytes;  // of the two workspaces
+};
+
+// Captions at max_seq_length, so that nothing depends on the data.
+const std::map<std::string, Planned> kPlanned = {
+    {"bridgetower_base.toml", {17987778816, 156450816}},  // 16.75 GiB for 40 samples
+    {"bridgetower_large.toml", {48120315776, 277610496}},
+    {"demo.toml", {117400128, 9027584}},
+    {"demo_masked_lm.toml", {129573376, 9027584}},
+    {"demo_matching.toml", {115949568, 9027584}},
+    {"smoke.toml", {15127744, 9027584}},
+};
+
+const std::string kConfigFolder = std::string(BASCULE_TEST_DATA) + "/../../config";
+
+ModelHead head_of(Head head) {
+  return head == Head::kContrastive ? ModelHead::kContrastive
+         : head == Head::kMaskedLm  ? ModelHead::kMaskedLm
+                                    : ModelHead::kImageTextMatching;
+}
+
+BridgeTowerConfig config_of(const std::string& name, const Settings& settings) {
+  if (name == "bridgetower_base.toml") return base_config();
+  if (name == "bridgetower_large.toml") return large_config();
+  return read_bridgetower_config(settings.model.model_name_or_path.resolved + "/config.json");
+}
+
+struct Plans {
+  std::size_t train_bytes = 0, train_bound = 0, evaluate_bytes = 0;
+};
+
+Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
+  const auto bounds = [&](std::int64_t samples) {
+    const std::int64_t tokens = settings.data.max_seq_length;
+    return BatchCounts{samples, samples * tokens, settings.model.head == Head::kMaskedLm ? samples * (tokens / 6) : 0};
+  };
+  BridgeTowerOptions options;
+  options.head = head_of(settings.model.head);
+  options.freeze = {settings.model.freeze.vision_model, settings.model.freeze.text_model};
+  options.dropout = settings.model.dropout == Dropout::kConfig;
+  ParameterSet parameters;
+  Graph train(parameters, bounds(settings.training.per_device_train_batch_size));
+  record_bridgetower(train, config, options);
+  derive_backward(train);
+  const WorkspacePlan plan = plan_workspace(train);
+  options.dropout = false;
+  Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size));
+  record_bridgetower(evaluate, config, options);
+  lay_out_parameters(parameters, gradient_order(train));
+  return {plan.bytes, plan.lower_bound_bytes, plan_workspace(evaluate).bytes};
+}
+
+std::vector<std::string> published_files() {
+  std::vector<std::string> names;
+  DIR* const folder = opendir(kConfigFolder.c_str());
+  while (const dirent* entry = folder == nullptr ? nullptr : readdir(folder)) {
+    const std::string name = entry->d_name;
+    if (name.size() > 5 && name.substr(name.size() - 5) == ".toml") names.push_back(name);
+  }
+  if (folder != nullptr) closedir(folder);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void expect_close(std::size_t now, std::size_t known, const std::string& what) {
+  EXPECT_LE(now, known) << what << " has grown";
+  EXPECT_GE(static_cast<double>(now), 0.97 * static_cast<double>(known)) << what << " has shrunk: set the number anew";
+}
+
+TEST(PlannedBytes, OfEveryFileInConfigAreAsKnown) {
+  std::vector<std::string> known;
+  for (const auto& entry : kPlanned) known.push_back(entry.first);
+  ASSERT_EQ(published_files(), known) << "each file has its numbers here";
+  for (const auto& [name, planned] : kPlanned) {
+    const Settings settings = read_settings(kConfigFolder + "/" + name);
+    const Plans plans = plan_run(config_of(name, settings), settings);
+    expect_close(plans.train_bytes, planned.train_bytes, name + ": training workspace");
+    expect_close(plans.evaluate_bytes, planned.evaluate_bytes, name + ": evaluation workspace");
+    EXPECT_LE(static_cast<double>(plans.train_bytes), 1.03 * static_cast<double>(plans.train_bound))
+        << name << ": far from its lower bound";
+  }
+}
+
+// Time of this thread, not of the clock on the wall: other work on the machine does not count.
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+TEST(PlannedBytes, PlanningTheLargeModelTakesUnderASecondAnd50MiB) {
+  const Settings settings = read_settings(kConfigFolder + "/bridgetower_large.toml");
+  watch_memory();
+  const double begin = thread_seconds();
+  plan_run(large_config(), settings);
+  const double seconds = thread_seconds() - begin;
+  const std::size_t bytes = peak_bytes_since_watch();
+  RecordProperty("seconds", std::to_string(seconds));
+  RecordProperty("bytes", std::to_string(bytes));
+  EXPECT_LT(seconds, 1.0);
+  EXPECT_LT(bytes, std::size_t{50} << 20);
+}
+
+}  // namespace
+}  // namespace bascule::test

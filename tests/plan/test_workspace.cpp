@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/workspace.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "src/base/align.h"
+#include "src/graph/backward.h"
+#include "src/models/bridgetower.h"
+#include "tests/models/published_configs.h"
+#include "tests/support/reference_dir.h"
+
+namespace bascule::test {
+namespace {
+
+struct Life {
+  int first = -1, last = -1;
+};
+
+// When a tensor is alive, from the graph alone: first and last node that touch it; inputs from the start, kept ones to
+// the end.
+Life life_of(const Graph& graph, std::size_t index) {
+  Life life;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    for (const TensorUse& use : graph.nodes()[n].operation->uses()) {
+      if (static_cast<std::size_t>(use.tensor.index) != index) continue;
+      if (life.first < 0) life.first = static_cast<int>(n);
+      life.last = static_cast<int>(n);
+    }
+  }
+  if (life.first < 0) return life;
+  if (graph.tensors()[index].storage == Storage::kInput) life.first = 0;
+  if (graph.tensors()[index].kept) life.last = static_cast<int>(graph.nodes().size());
+  return life;
+}
+
+std::vector<Life> lives_of(const Graph& graph) {
+  std::vector<Life> lives;
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) lives.push_back(life_of(graph, i));
+  return lives;
+}
+
+bool is_placed(const TensorInfo& info) {
+  return info.storage == Storage::kActivation || info.storage == Storage::kInput;
+}
+
+Access access_at(const Graph& graph, int node, Tensor tensor) {
+  for (const TensorUse& use : graph.nodes()[static_cast<std::size_t>(node)].operation->uses()) {
+    if (use.tensor == tensor) return use.access;
+  }
+  ADD_FAILURE() << "node " << node << " does not touch " << graph[tensor].name;
+  return Access::kRead;
+}
+
+// Of two tensors in one buffer the later follows the earlier: written, and only written, by the operation that reads
+// the earlier last, and the operation has said that it may.
+void expect_right_chain(const Graph& graph, const WorkspaceBuffer& buffer, const std::vector<Life>& lives) {
+  for (std::size_t i = 1; i < buffer.tensors.size(); ++i) {
+    const Tensor earlier = buffer.tensors[i - 1], later = buffer.tensors[i];
+    const Life a = lives[static_cast<std::size_t>(earlier.index)], b = lives[static_cast<std::size_t>(later.index)];
+    EXPECT_EQ(graph[later].may_share.index, earlier.index) << graph[later].name;
+    EXPECT_FALSE(graph[earlier].kept) << graph[earlier].name;
+    ASSERT_EQ(a.last, b.first) << graph[earlier].name << " and " << graph[later].name;
+    EXPECT_EQ(access_at(graph, b.first, later), Access::kWrite) << graph[later].name;
+    EXPECT_NE(access_at(graph, b.first, earlier), Access::kWrite) << graph[earlier].name;
+  }
+}
+
+void expect_right_plan(const Graph& graph) {
+  const WorkspacePlan plan = plan_workspace(graph);
+  const std::vector<Life> lives = lives_of(graph);
+  std::vector<std::size_t> alive_bytes(graph.nodes().size() + 1, 0);
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    const TensorInfo& info = graph.tensors()[i];
+    ASSERT_EQ(plan.buffer_of[i] >= 0, is_placed(info) && lives[i].first >= 0) << info.name;
+    if (plan.buffer_of[i] < 0) continue;
+    const WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])];
+    const std::int64_t rows =
+        align_up<std::int64_t>(info.rows.at(graph.bounds()), 16);  // matrix products touch whole blocks of 16
+    EXPECT_GE(buffer.request.bytes, static_cast<std::size_t>(rows * info.cols) * element_bytes(info.dtype))
+        << info.name;
+    EXPECT_LE(buffer.request.first, lives[i].first) << info.name;
+    EXPECT_GE(buffer.request.last, lives[i].last) << info.name;
+    EXPECT_EQ(buffer.offset % 64, 0u) << info.name;
+    EXPECT_LE(buffer.offset + buffer.request.bytes, plan.bytes) << info.name;
+  }
+  std::vector<BufferRequest> requests;
+  Placement placement;
+  placement.peak_bytes = plan.bytes;
+  for (const WorkspaceBuffer& buffer : plan.buffers) {
+    expect_right_chain(graph, buffer, lives);
+    requests.push_back(buffer.request);
+    placement.offsets.push_back(buffer.offset);
+  }
+  EXPECT_EQ(first_overlap(requests, placement), std::nullopt);
+  EXPECT_GE(plan.bytes, plan.lower_bound_bytes);
+  EXPECT_EQ(plan.lower_bound_bytes, lower_bound_bytes(requests));
+}
+
+BridgeTowerConfig demo_config() {
+  return read_bridgetower_config(reference_dir() + "/emoji-captions/model/config.json");
+}
+
+struct Recorded {
+  ParameterSet parameters;
+  std::unique_ptr<Graph> graph;
+};
+
+void record(Recorded* recorded, const BridgeTowerConfig& config, const BatchCounts& bounds,
+            const BridgeTowerOptions& options, bool train) {
+  recorded->graph = std::make_unique<Graph>(recorded->parameters, bounds);
+  record_bridgetower(*recorded->graph, config, options);
+  if (train) derive_backward(*recorded->graph);
+}
+
+TEST(Workspace, PlansOfTheDemoModelAreRightForEveryHead) {
+  const BridgeTowerConfig config = demo_config();
+  for (const ModelHead head : {ModelHead::kContrastive, ModelHead::kImageTextMatching, ModelHead::kMaskedLm}) {
+    for (const bool train : {false, true}) {
+      SCOPED_TRACE(std::string(architecture_name(head)) + (train ? " train" : " evaluate"));
+      Recorded recorded;
+      BridgeTowerOptions options;
+      options.head = head;
+      options.dropout = train;
+      options.keep_logits = !train;
+      record(&recorded, config, {8, 150, 40}, options, train);
+      expect_right_plan(*recorded.graph);
+    }
+  }
+}
+
+TEST(Workspace, PlansOfFrozenTowersAndEveryLinkTowerAreRight) {
+  BridgeTowerConfig config = demo_config();
+  for (const LinkTower link : {LinkTower::kAdd, LinkTower::kScaledAdd, LinkTower::kInterpolate}) {
+    config.link_tower_type = link;
+    for (int frozen = 0; frozen < 4; ++frozen) {
+      Recorded recorded;
+      BridgeTowerOptions options;
+      options.freeze = {(frozen & 1) != 0, (frozen & 2) != 0};
+      record(&recorded, config, {3, 40, 0}, options, true);
+      expect_right_plan(*recorded.graph);
+    }
+  }
+}
+
+TEST(Workspace, PlansOfThePublishedModelsAreRight) {
+  for (const BridgeTowerConfig& config : {base_config(), large_config()}) {
+    for (const std::int64_t batch : {1, 8}) {
+      Recorded recorded;
+      record(&recorded, config, {batch, 128 * batch, 0}, {}, true);
+      expect_right_plan(*recorded.graph);
+    }
+  }
+}
+
+TEST(Workspace, ALargerBatchNeedsMore) {
+  std::size_t before = 0;
+  for (const std::int64_t batch : {1, 2, 7, 8, 33}) {
+    Recorded recorded;
+    record(&recorded, demo_config(), {batch, 20 * batch, 0}, {}, true);
+    const std::size_t bytes = plan_workspace(*recorded.graph).bytes;
+    EXPECT_GT(bytes, before);
+    before = bytes;
+  }
+}
+
+TEST(Workspace, TheLargestBuffersComeLargestFirst) {
+  Recorded recorded;
+  record(&recorded, demo_config(), {8, 150, 0}, {}, true);
+  const std::vector<LargestBuffer> largest = largest_buffers(*recorded.graph, plan_workspace(*recorded.graph), 8);
+  ASSERT_EQ(largest.size(), 8u);
+  for (std::size_t i = 1; i < largest.size(); ++i) EXPECT_GE(largest[i - 1].bytes, largest[i].bytes);
+  EXPECT_NE(largest[0].name.find(" x "), std::string::npos) << largest[0].name;
+}
+
+}  // namespace
+}  // namespace bascule::test
