@@ -93,7 +93,8 @@ struct ClassLoss {
 };
 ClassLoss cross_entropy_loss(Graph& graph, Tensor logits);
 
-// sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph. For verification.
+// sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph; loss_weight does
+// not reach it. For verification.
 Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>& outputs_and_cotangents);
 
 }  // namespace bascule

@@ -203,9 +203,8 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
   op->key = key;
   op->value = value;
   op->shape = {query_rows, key_rows, heads, head_size, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size))), dropout};
-  const std::int64_t samples = graph.bounds().samples > 0 ? graph.bounds().samples : 1;
-  // A caption may be as long as the bound of all captions allows beside one token for each of the others.
-  op->max_key_rows = key_rows.text ? graph.bounds().text_rows - (samples - 1) : key_rows.per_sample;
+  // A batch of one sample may have a caption as long as the bound of all captions.
+  op->max_key_rows = key_rows.text ? graph.bounds().text_rows : key_rows.per_sample;
   if (op->max_key_rows < 1) op->max_key_rows = 1;
   op->out = graph.activation(name, query_rows.extent(), heads * head_size);
   op->logsumexp = graph.activation(name + ".logsumexp", query_rows.extent(), heads);

@@ -67,8 +67,8 @@ struct PartsArguments {
     const std::int64_t first = task * kColumnsPerTask;
     const std::int64_t count = a.cols - first < kColumnsPerTask ? a.cols - first : kColumnsPerTask;
     const std::int64_t parts = row_tasks(a.rows.at(replay.batch.counts), a.cols);
-    a.kernels->add_parts({a.d_weight + first, a.parts + first, parts, count, 2 * a.cols, adds(a.weight_rule, replay)});
-    a.kernels->add_parts({a.d_bias + first, a.parts + a.cols + first, parts, count, 2 * a.cols, adds(a.bias_rule, replay)});
+    if (a.d_weight != nullptr) a.kernels->add_parts({a.d_weight + first, a.parts + first, parts, count, 2 * a.cols, adds(a.weight_rule, replay)});
+    if (a.d_bias != nullptr) a.kernels->add_parts({a.d_bias + first, a.parts + a.cols + first, parts, count, 2 * a.cols, adds(a.bias_rule, replay)});
   }
 };
 
@@ -158,10 +158,12 @@ void LayerNorm::derive(Backward& b) const {
     op->d_h = slot.gradient;
   }
   if (op->d_x && op->d_x.accumulate == Accumulate::kNo) b.graph().may_share(op->d_x.gradient, op->d_sum ? op->d_sum : op->d_y);
-  if (op->d_weight) {
+  if (op->d_weight || op->d_bias) {
     op->parts = b.graph().activation("norm_parts", fixed_rows(row_tasks(b.graph().max_rows(y), cols)), 2 * cols);
   }
-  if (!op->d_x && !op->d_h && !op->d_weight) return;
+  if (!op->d_x && !op->d_h && !op->parts) return;
+  // The kernel writes d_x always: where x is not trained, to a gradient that nobody reads.
+  if (!op->d_x) op->d_x.gradient = b.graph().activation("d_unused", rows, cols);
   b.emit(std::move(op));
 }
 

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/graph/graph_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/dropout.h"
+#include "src/base/check.h"
+
+namespace bascule::test {
+
+TestBatch::TestBatch(Seeded& random, const std::vector<std::int64_t>& lengths, std::int64_t vocabulary,
+                     std::int64_t select_every) {
+  offsets.push_back(0);
+  for (std::size_t s = 0; s < lengths.size(); ++s) {
+    sample_keys.push_back(dropout_row_key(s, 0));
+    for (std::int64_t t = 0; t < lengths[s]; ++t) {
+      if (static_cast<std::int64_t>(ids.size()) % select_every == 1)
+        selected.push_back(static_cast<std::int32_t>(ids.size()));
+      ids.push_back(static_cast<std::int32_t>(random.integer(0, vocabulary - 1)));
+      positions.push_back(static_cast<std::int32_t>(2 + t));
+      text_keys.push_back(dropout_row_key(s, static_cast<std::uint64_t>(t)));
+    }
+    offsets.push_back(static_cast<std::int32_t>(ids.size()));
+  }
+}
+
+void TestBatch::add_pictures(Seeded& random, std::int64_t elements, std::int64_t rows) {
+  pixels.resize(static_cast<std::size_t>(samples() * elements));
+  random.fill_normal(pixels.data(), pixels.size());
+  for (std::int64_t s = 0; s < samples(); ++s) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      image_keys.push_back(dropout_row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(r)));
+  }
+}
+
+BatchView TestBatch::view() const {
+  BatchView view;
+  view.counts = {samples(), text_rows(), static_cast<std::int64_t>(selected.size())};
+  view.pixels = pixels.data();
+  view.token_ids = ids.data();
+  view.position_ids = positions.data();
+  view.text_offsets = offsets.data();
+  view.text_row_keys = text_keys.data();
+  view.image_row_keys = image_keys.data();
+  view.sample_keys = sample_keys.data();
+  view.selected_rows = selected.data();
+  view.labels = labels.data();
+  return view;
+}
+
+Tensor GraphRun::parameter(const std::string& name, std::int64_t rows, std::int64_t cols, bool trained, bool decayed) {
+  ParameterPiece piece;
+  piece.name = name;
+  piece.shape = {rows, cols};
+  piece.elements = rows * cols;
+  return graph_.parameter({name, rows, cols, trained, decayed, {piece}});
+}
+
+Tensor GraphRun::input(const std::string& name, Extent rows, std::int64_t cols) {
+  inputs_.push_back(graph_.input(name, rows, cols));
+  return inputs_.back();
+}
+
+Tensor GraphRun::source(const std::string& name, Extent rows, std::int64_t cols) {
+  const Tensor x = input(name + ".input", rows, kSourceWidth);
+  return linear(graph_, name, x, parameter(name + ".weight", cols, kSourceWidth), Tensor{});
+}
+
+void GraphRun::finish(const std::vector<Tensor>& outputs, const KernelTable& kernels) {
+  std::vector<std::pair<Tensor, Tensor>> pairs;
+  for (const Tensor output : outputs) {
+    pairs.emplace_back(output,
+                       input("cotangent" + std::to_string(pairs.size()), graph_[output].rows, graph_[output].cols));
+  }
+  if (!pairs.empty()) loss_ = cotangent_loss(graph_, pairs);
+  derive_backward(graph_);
+  seal(kernels);
+}
+
+void GraphRun::seal(const KernelTable& kernels) {
+  layout_ = lay_out_parameters(parameters_, gradient_order(graph_));
+  const WorkspacePlan workspace = plan_workspace(graph_);
+  const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
+  const MemoryPlan plan =
+      make_memory_plan({{"trained", bytes(layout_.trained_elements)},
+                        {"gradients", bytes(layout_.trained_elements)},
+                        {"fixed", bytes(layout_.fixed_elements)},
+                        {"workspace", workspace.bytes},
+                        {"scratch", workspace.thread_scratch_bytes * static_cast<std::size_t>(thread_count_)}},
+                       0);
+  arena_ = std::make_unique<Arena>(plan, ArenaOptions{});
+  memory_ = {arena_->as<float>(plan["trained"]), arena_->as<float>(plan["gradients"]), arena_->as<float>(plan["fixed"]),
+             arena_->at(plan["workspace"]),      arena_->at(plan["scratch"]),          workspace.thread_scratch_bytes};
+  threads_ = std::make_unique<Threads>(thread_count_, false);
+  products_ = GemmCache::make(thread_count_);
+  tape_ = std::make_unique<Tape>(graph_, workspace, layout_, memory_, kernels, *products_);
+  for (int p = 0; p < parameters_.size(); ++p) {
+    const Parameter& parameter = parameters_[p];
+    const auto [data, count] = memory_of(parameter.name, false);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = parameter.rows > 1 ? 1.2 / std::sqrt(static_cast<double>(parameter.cols)) * random_.normal()
+                                              : 0.6 + 0.5 * random_.normal();
+      data[i] = static_cast<float>(value);
+    }
+  }
+  // What a buffer holds before its first write must not matter.
+  std::fill_n(memory_.gradients, layout_.trained_elements, 1e30f);
+  for (const Tensor tensor : inputs_) {
+    input_values_.emplace_back(static_cast<std::size_t>(graph_.max_rows(tensor) * graph_[tensor].cols));
+    random_.fill_normal(input_values_.back().data(), input_values_.back().size());
+  }
+}
+
+void GraphRun::replay(const BatchView& batch, float loss_weight, bool add_to_gradients, std::uint32_t dropout_step) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (at(inputs_[i]) != nullptr) std::copy(input_values_[i].begin(), input_values_[i].end(), at(inputs_[i]));
+  }
+  Replay replay;
+  replay.batch = batch;
+  replay.loss_weight = loss_weight;
+  replay.add_to_gradients = add_to_gradients;
+  replay.dropout_key[0] = 11;
+  replay.dropout_key[1] = dropout_step;
+  tape_->replay(*threads_, replay);
+}
+
+std::pair<float*, std::int64_t> GraphRun::memory_of(const std::string& name, bool gradient) {
+  for (int p = 0; p < parameters_.size(); ++p) {
+    if (parameters_[p].name != name) continue;
+    const ParameterLayout::Place& place = layout_.places[static_cast<std::size_t>(p)];
+    float* const base = gradient        ? memory_.gradients
+                        : place.trained ? memory_.trained_parameters
+                                        : memory_.fixed_parameters;
+    return {base + place.offset, parameters_[p].elements()};
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (graph_[inputs_[i]].name == name)
+      return {input_values_[i].data(), static_cast<std::int64_t>(input_values_[i].size())};
+  }
+  BASCULE_CHECK(!"a parameter or an input of that name");
+  return {};
+}
+
+std::vector<float> GraphRun::values(const std::string& name) {
+  const auto [data, count] = memory_of(name, false);
+  return {data, data + count};
+}
+
+void GraphRun::set_values(const std::string& name, const std::vector<float>& values) {
+  const auto [data, count] = memory_of(name, false);
+  BASCULE_CHECK(count == static_cast<std::int64_t>(values.size()));
+  std::copy(values.begin(), values.end(), data);
+}
+
+std::vector<float> GraphRun::gradient(const std::string& name) {
+  const auto [data, count] = memory_of(name, true);
+  return {data, data + count};
+}
+
+std::vector<float> GraphRun::all_gradients() const {
+  return {memory_.gradients, memory_.gradients + layout_.trained_elements};
+}
+
+}  // namespace bascule::test

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backward drops what forward dropped: the mask is read from what forward left.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "src/graph/operations.h"
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+
+namespace bascule::test {
+namespace {
+
+TEST(Dropout, BackwardDropsTheSameElements) {
+  const std::vector<TestBatch> batches = some_batches({9, 4, 17, 2, 8});
+  GraphRun run(kBounds);
+  const Tensor x = run.input("x", text_rows(), 50);
+  const Tensor y =
+      dropout(run.graph(), "y", linear(run.graph(), "h", x, run.parameter("w", 50, 50), Tensor{}), {0.25f, 3});
+  run.graph().keep(y);
+  run.finish({y});
+  run.set_values("x", std::vector<float>(40 * 50, 1.0f));
+  run.set_values("w", std::vector<float>(50 * 50, 0.02f));  // h = 1 everywhere: y is the mask, scaled
+  run.replay(batches[0].view(), 1.0f, false, 5);
+  const std::vector<float> mask = run.rows_of(y, 40), cotangent = run.values("cotangent0");
+  std::int64_t dropped = 0;
+  std::vector<double> truth(50 * 50, 0.0);
+  for (std::size_t r = 0; r < 40; ++r) {
+    for (std::size_t c = 0; c < 50; ++c) {
+      const bool kept = mask[r * 50 + c] != 0.0f;
+      dropped += kept ? 0 : 1;
+      if (!kept) continue;
+      EXPECT_NEAR(static_cast<double>(mask[r * 50 + c]), 1.0 / 0.75, 1e-5);
+      for (std::size_t i = 0; i < 50; ++i) truth[c * 50 + i] += static_cast<double>(cotangent[r * 50 + c]) / 0.75;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(dropped) / 2000.0, 0.25, 5.0 * std::sqrt(0.25 * 0.75 / 2000.0));
+  EXPECT_LE(relative_l2(run.gradient("w"), truth), kGradientTolerance);
+  run.replay(batches[0].view(), 1.0f, false, 6);
+  EXPECT_NE(first_different_bit(run.rows_of(y, 40), mask), -1) << "another step drops others";
+}
+
+// sum - x is what dropout left of h: its zeros are the mask that the gradient must have.
+TEST(Dropout, BeforeALayerNormBackwardDropsTheSameElements) {
+  for (const SampleRows rows : {SampleRows{true, 0}, SampleRows{false, 1}, SampleRows{false, 4}}) {
+    std::vector<TestBatch> batches = batches_with_pictures(1, 4);
+    GraphRun run(kBounds);
+    const Tensor x = run.input("x", rows.extent(), 24), h = run.source("h", rows.extent(), 24);
+    const Normalized n =
+        add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), run.parameter("b", 1, 24), 1e-5f, {0.5f, 1});
+    run.graph().keep(n.sum);
+    run.finish({n.y});
+    const TestBatch& batch = batches[2];
+    run.replay(batch.view());
+    const std::int64_t count = rows.extent().at(batch.view().counts);
+    const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
+    const auto reference = [&](const auto& v, const TestBatch&) {
+      auto total = v.source("h", count);
+      for (std::size_t i = 0; i < total.values.size(); ++i) {
+        const bool dropped = sum[i] == plain[i];
+        total.values[i] = (dropped ? Dual(0.0) : total.values[i] * Dual(2.0)) + Dual(static_cast<double>(plain[i]));
+      }
+      return v.loss({layer_norm_of(total, v.matrix("w"), v.matrix("b"), static_cast<double>(1e-5f))});
+    };
+    expect_gradients(run, {batch}, reference, "dropped");
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test

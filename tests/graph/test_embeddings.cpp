@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What comes from tables and pictures, and what takes single rows out, against exact derivatives of plain loops in
+// float64, at odd widths and batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "src/graph/operations.h"
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+
+namespace bascule::test {
+namespace {
+
+TEST(TextEmbedding, GradientsAreExactAndThePaddingRowHasNone) {
+  constexpr std::int64_t kPadding = 1, kWidth = 70;
+  for (int frozen = -1; frozen < 3; ++frozen) {
+    std::vector<TestBatch> batches = some_batches();
+    batches[0].positions[3] = kPadding;  // a token that has the padding id gets the padding row's position
+    batches[0].ids[3] = kPadding;
+    check_gradients(
+        kBounds, batches,
+        [=](GraphRun& run) {
+          const Tensor word = run.parameter("word", kVocabulary, kWidth, frozen != 0),
+                       position = run.parameter("position", 20, kWidth, frozen != 1);
+          return std::vector<Tensor>{text_embedding(run.graph(), "e", word, position,
+                                                    run.parameter("type", 2, kWidth, frozen != 2), kPadding)};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          auto e = v.input("cotangent0", batch.text_rows());  // for its shape
+          for (std::int64_t r = 0; r < e.rows; ++r) {
+            const std::int64_t id = batch.ids[static_cast<std::size_t>(r)],
+                               at = batch.positions[static_cast<std::size_t>(r)];
+            for (std::int64_t c = 0; c < e.cols; ++c) {
+              auto word = v.matrix("word")(id, c), position = v.matrix("position")(at, c);
+              if (id == kPadding) word.derivative = 0.0;
+              if (at == kPadding) position.derivative = 0.0;
+              e(r, c) = word + position + v.matrix("type")(0, c);
+            }
+          }
+          return v.loss({e});
+        });
+  }
+}
+
+// A picture that the patches do not fill, of two channels.
+TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
+  constexpr std::int64_t kChannels = 2, kHeight = 8, kWidth = 11, kPatch = 3, kPatches = 6, kCols = 5;
+  check_gradients(
+      kBounds, batches_with_pictures(kChannels * kHeight * kWidth, kPatches + 1),
+      [](GraphRun& run) {
+        const Tensor pixels = extract_patches(run.graph(), "patches", kChannels, kHeight, kWidth, kPatch);
+        const Tensor patch =
+            linear(run.graph(), "patch", pixels, run.parameter("w", kCols, kChannels * kPatch * kPatch), Tensor{});
+        const Tensor rows = image_embedding(run.graph(), "e", patch, run.parameter("class", 1, kCols),
+                                            run.parameter("position", kPatches + 1, kCols), kPatches);
+        return std::vector<Tensor>{rows};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        auto e = v.input("cotangent0", (kPatches + 1) * batch.samples());
+        for (std::int64_t r = 0; r < e.rows; ++r) {
+          const std::int64_t s = r / (kPatches + 1), p = r % (kPatches + 1) - 1;
+          for (std::int64_t c = 0; c < kCols; ++c) {
+            e(r, c) = v.matrix("position")(p + 1, c);
+            if (p < 0) e(r, c) += v.matrix("class")(0, c);
+            for (std::int64_t i = 0; p >= 0 && i < kChannels * kPatch * kPatch; ++i) {
+              const std::int64_t channel = i / (kPatch * kPatch), y = p / 3 * kPatch + i / kPatch % kPatch,
+                                 x = p % 3 * kPatch + i % kPatch;
+              const float pixel =
+                  batch.pixels[static_cast<std::size_t>(((s * kChannels + channel) * kHeight + y) * kWidth + x)];
+              e(r, c) += v.matrix("w")(c, i) * Dual(static_cast<double>(pixel));
+            }
+          }
+        }
+        return v.loss({e});
+      });
+}
+
+TEST(ResizePositions, LargerSmallerAndOddGridsAreExact) {
+  const std::int64_t sizes[][3] = {{3, 5, 2}, {1, 4, 3}, {4, 2, 7}, {2, 1, 1}, {5, 5, 5}};
+  for (const auto& [side, height, width] : sizes) {
+    check_gradients(
+        kBounds, some_batches(),
+        [side = side, height = height, width = width](GraphRun& run) {
+          return std::vector<Tensor>{
+              resize_positions(run.graph(), "p", run.parameter("table", side * side + 1, 3), side, height, width)};
+        },
+        [side = side, height = height, width = width](const auto& v, const TestBatch&) {
+          return v.loss({resized_of(v.matrix("table"), side, height, width)});
+        });
+  }
+}
+
+TEST(GatherRows, FirstAndSelectedRowsGetTheirGradientsAndOthersNone) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor text = run.source("text", text_rows(), 5), image = run.source("image", rows_per_sample(4), 5);
+        return std::vector<Tensor>{first_rows(run.graph(), "a", text, {true, 0}),
+                                   first_rows(run.graph(), "b", image, {false, 4}),
+                                   selected_rows_of(run.graph(), "c", text)};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const auto text = v.source("text", batch.text_rows()), image = v.source("image", 4 * batch.samples());
+        auto a = v.input("cotangent0", batch.samples()), b = a;
+        auto c = v.input("cotangent2", static_cast<std::int64_t>(batch.selected.size()));
+        for (std::int64_t col = 0; col < 5; ++col) {
+          for (std::int64_t s = 0; s < batch.samples(); ++s) {
+            a(s, col) = text(batch.offsets[static_cast<std::size_t>(s)], col);
+            b(s, col) = image(4 * s, col);
+          }
+          for (std::int64_t m = 0; m < c.rows; ++m) c(m, col) = text(batch.selected[static_cast<std::size_t>(m)], col);
+        }
+        return v.loss({a, b, c});
+      });
+}
+
+}  // namespace
+}  // namespace bascule::test

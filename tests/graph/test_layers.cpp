@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products, norms, activations, blends and other operations on rows against exact derivatives of plain loops in
+// float64, at odd widths and batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "src/graph/operations.h"
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+
+namespace bascule::test {
+namespace {
+
+TEST(Linear, GradientsOfInputWeightAndBiasAreExact) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor x = run.source("x", text_rows(), 11);
+        return std::vector<Tensor>{linear(run.graph(), "y", x, run.parameter("w", 19, 11), run.parameter("b", 1, 19))};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        return v.loss({linear_of(v.source("x", batch.text_rows()), v.matrix("w"), v.matrix("b"))});
+      });
+}
+
+TEST(Linear, WorksOnManyRowsASample) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor x = run.source("x", rows_per_sample(13), 3);
+        return std::vector<Tensor>{linear(run.graph(), "y", x, run.parameter("w", 1, 3), Tensor{})};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        return v.loss({linear_of(v.source("x", 13 * batch.samples()), v.matrix("w"))});
+      });
+}
+
+TEST(LayerNorm, AFrozenWeightOrBiasLeavesTheOtherExact) {
+  for (const bool weight_trained : {false, true}) {
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          const Tensor x = run.source("x", text_rows(), 9), weight = run.parameter("w", 1, 9, weight_trained);
+          return std::vector<Tensor>{
+              layer_norm(run.graph(), "y", x, weight, run.parameter("b", 1, 9, !weight_trained), 1e-5f)};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          return v.loss({layer_norm_of(v.source("x", batch.text_rows()), v.matrix("w"), v.matrix("b"),
+                                       static_cast<double>(1e-5f))});
+        });
+  }
+}
+
+TEST(LayerNorm, GradientsAreExact) {
+  for (const std::int64_t width : {5, 17, 33}) {
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          const Tensor x = run.source("x", text_rows(), width);
+          return std::vector<Tensor>{
+              layer_norm(run.graph(), "y", x, run.parameter("w", 1, width), run.parameter("b", 1, width), 1e-5f)};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          return v.loss({layer_norm_of(v.source("x", batch.text_rows()), v.matrix("w"), v.matrix("b"),
+                                       static_cast<double>(1e-5f))});
+        });
+  }
+}
+
+// Which of the two summands are trained, and whether the sum has a reader of its own.
+struct SumCase {
+  bool x_trained, h_trained, sum_read;
+};
+
+class AddLayerNorm : public ::testing::TestWithParam<SumCase> {};
+
+TEST_P(AddLayerNorm, GradientsAreExact) {
+  const SumCase c = GetParam();
+  check_gradients(
+      kBounds, some_batches(),
+      [=](GraphRun& run) {
+        const Tensor x = c.x_trained ? run.source("x", text_rows(), 13) : run.input("x", text_rows(), 13);
+        const Tensor h = c.h_trained ? run.source("h", text_rows(), 13) : run.input("h", text_rows(), 13);
+        const Normalized n =
+            add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), run.parameter("b", 1, 13), 1e-3f, {});
+        return c.sum_read ? std::vector<Tensor>{n.y, n.sum} : std::vector<Tensor>{n.y};
+      },
+      [=](const auto& v, const TestBatch& batch) {
+        const auto h = c.h_trained ? v.source("h", batch.text_rows()) : v.input("h", batch.text_rows());
+        auto sum = c.x_trained ? v.source("x", batch.text_rows()) : v.input("x", batch.text_rows());
+        for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += h.values[i];
+        const auto y = layer_norm_of(sum, v.matrix("w"), v.matrix("b"), static_cast<double>(1e-3f));
+        return c.sum_read ? v.loss({y, sum}) : v.loss({y});
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Summands, AddLayerNorm,
+                         ::testing::Values(SumCase{true, true, false}, SumCase{true, true, true},
+                                           SumCase{true, false, true}, SumCase{false, true, true},
+                                           SumCase{false, true, false}, SumCase{false, false, false}));
+
+TEST(ActivationOperation, GradientOfEachKindIsExact) {
+  for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kQuickGelu, Activation::kRelu,
+                                Activation::kSilu, Activation::kTanh, Activation::kSigmoid, Activation::kLinear}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          return std::vector<Tensor>{activation(run.graph(), "y", run.source("x", text_rows(), 21), kind)};
+        },
+        [=](const auto& v, const TestBatch& batch) {
+          auto y = v.source("x", batch.text_rows());
+          for (auto& element : y.values) element = activation_of(element, kind);
+          return v.loss({y});
+        });
+  }
+}
+
+TEST(Concatenate, EachHalfGetsItsColumns) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor a = run.source("a", rows_per_sample(1), 3), b = run.source("b", rows_per_sample(1), 8);
+        return std::vector<Tensor>{concatenate(run.graph(), "y", a, b),
+                                   concatenate(run.graph(), "z", b, run.input("fixed", rows_per_sample(1), 2))};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const std::int64_t rows = batch.samples();
+        const auto a = v.source("a", rows), b = v.source("b", rows), fixed = v.input("fixed", rows);
+        auto y = v.input("cotangent0", rows), z = v.input("cotangent1", rows);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t c = 0; c < 11; ++c) y(r, c) = c < 3 ? a(r, c) : b(r, c - 3);
+          for (std::int64_t c = 0; c < 10; ++c) z(r, c) = c < 8 ? b(r, c) : fixed(r, c - 8);
+        }
+        return v.loss({y, z});
+      });
+}
+
+// Both rows of one table, as text and image streams use it; a third row that nobody reads has no gradient.
+TEST(AddTableRow, RowsOfOneTableGetTheirOwnGradients) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        Graph& g = run.graph();
+        const Tensor table = run.parameter("table", 3, 6);
+        const Tensor a = add_table_row(g, "a", run.parameter("bias_a", 1, 6), table, 0),
+                     b = add_table_row(g, "b", run.parameter("bias_b", 1, 6), table, 1);
+        const Tensor w = run.parameter("w", 6, 4), x = run.input("x", text_rows(), 4);
+        return std::vector<Tensor>{linear(g, "y", x, w, a), linear(g, "z", x, w, b)};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const auto with_row = [&](const char* bias, std::int64_t index) {
+          auto sum = v.matrix(bias);
+          for (std::int64_t c = 0; c < sum.cols; ++c) sum(0, c) += v.matrix("table")(index, c);
+          return linear_of(v.input("x", batch.text_rows()), v.matrix("w"), sum);
+        };
+        return v.loss({with_row("bias_a", 0), with_row("bias_b", 1)});
+      });
+}
+
+TEST(BlendOperation, GradientsOfBothStreamsAndTheFactorAreExact) {
+  for (const Blend kind : {Blend::kScaled, Blend::kInterpolate}) {
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          const Tensor a = run.source("a", text_rows(), 9), c = run.source("c", text_rows(), 9);
+          return std::vector<Tensor>{blend(run.graph(), "y", kind, a, c, run.parameter("factor", 1, 1))};
+        },
+        [=](const auto& v, const TestBatch& batch) {
+          auto y = v.source("a", batch.text_rows());
+          const auto c = v.source("c", batch.text_rows());
+          const auto factor = v.matrix("factor")(0, 0);
+          for (std::size_t i = 0; i < y.values.size(); ++i) {
+            y.values[i] = kind == Blend::kScaled ? y.values[i] * factor + c.values[i]
+                                                 : y.values[i] * (Dual(1.0) - factor) + c.values[i] * factor;
+          }
+          return v.loss({y});
+        });
+  }
+}
+
+TEST(Normalize, GradientsAreExact) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        return std::vector<Tensor>{normalize(run.graph(), "y", run.source("x", rows_per_sample(1), 19))};
+      },
+      [](const auto& v, const TestBatch& batch) { return v.loss({normalized_of(v.source("x", batch.samples()))}); });
+}
+
+}  // namespace
+}  // namespace bascule::test

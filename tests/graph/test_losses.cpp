@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses against exact derivatives of plain loops in float64, at odd widths and
+// batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "src/graph/operations.h"
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+
+namespace bascule::test {
+namespace {
+
+TEST(ContrastiveLoss, LossAndGradientsAreExactForAnyBatch) {
+  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{2, 1, 3}, std::vector<std::int64_t>{1, 1},
+                                                   std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
+    Seeded random(6);
+    check_gradients(
+        {12, 40, 20}, {TestBatch(random, lengths, kVocabulary)},
+        [](GraphRun& run) {
+          const auto embedding = [&](const char* name) {
+            return normalize(run.graph(), name, run.source(name, rows_per_sample(1), 5));
+          };
+          const Tensor t = embedding("t"), i = embedding("i"), c = embedding("c");
+          contrastive_loss(run.graph(), t, i, c, run.parameter("scale", 1, 1));
+          return std::vector<Tensor>{};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          const std::int64_t rows = batch.samples();
+          std::vector<std::int32_t> diagonal;
+          for (std::int32_t s = 0; s < static_cast<std::int32_t>(rows); ++s) diagonal.push_back(s);
+          const auto t = normalized_of(v.source("t", rows)), i = normalized_of(v.source("i", rows)),
+                     c = normalized_of(v.source("c", rows));
+          const auto pair = [&](const auto& a, const auto& b) {
+            auto logits = linear_of(a, b);
+            for (auto& logit : logits.values) logit = logit * exp(v.matrix("scale")(0, 0));
+            return cross_entropy_of(logits, diagonal);
+          };
+          return (pair(t, i) + pair(t, c) + pair(i, c)) / Dual(3.0);
+        });
+  }
+}
+
+TEST(ContrastiveLoss, OneSampleAloneHasNeitherLossNorGradient) {
+  GraphRun run(kBounds);
+  const auto embedding = [&](const char* name) {
+    return normalize(run.graph(), name, run.source(name, rows_per_sample(1), 5));
+  };
+  const Tensor t = embedding("t"), i = embedding("i"), c = embedding("c");
+  const Tensor loss = contrastive_loss(run.graph(), t, i, c, run.parameter("scale", 1, 1));
+  run.finish({});
+  run.replay(some_batches()[1].view());
+  EXPECT_EQ(*run.at(loss), 0.0f);
+  for (const float element : run.gradient("t.weight")) EXPECT_EQ(element, 0.0f);
+  EXPECT_EQ(run.gradient("scale")[0], 0.0f);
+}
+
+TEST(CrossEntropyLoss, NegativeLabelsAreNotCounted) {
+  check_gradients(
+      kBounds, labelled_batches(37),
+      [](GraphRun& run) {
+        cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 37));
+        return std::vector<Tensor>{};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        return cross_entropy_of(v.source("logits", batch.text_rows()), batch.labels);
+      });
+}
+
+TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
+  std::vector<TestBatch> batches = labelled_batches(7);
+  std::fill(batches[0].labels.begin(), batches[0].labels.end(), -100);
+  GraphRun run(kBounds);
+  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 7));
+  run.finish({});
+  run.replay(batches[0].view());
+  EXPECT_EQ(*run.at(loss.loss), 0.0f);
+  for (const float element : run.gradient("logits.weight")) EXPECT_EQ(element, 0.0f);
+}
+
+// The gradient of a step of two micro-batches: each with its weight, in one float32 sum.
+TEST(Losses, LossWeightScalesGradientsAndNotTheLoss) {
+  const std::vector<TestBatch> batches = labelled_batches(5);
+  GraphRun run(kBounds);
+  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 5));
+  run.finish({});
+  const auto reference = [](const auto& v, const TestBatch& batch) {
+    return cross_entropy_of(v.source("logits", batch.text_rows()), batch.labels);
+  };
+  run.replay(batches[0].view(), 0.25f);
+  const double plain = reference(Values<Dual>(run), batches[0]).value;
+  EXPECT_NEAR(static_cast<double>(*run.at(loss.loss)), plain, kGradientTolerance * plain);
+  run.replay(batches[2].view(), 0.75f, true);
+  std::vector<double> truth = exact_gradients(run, {batches[0]}, reference).at("logits.weight");
+  const std::vector<double> other = exact_gradients(run, {batches[2]}, reference).at("logits.weight");
+  for (std::size_t i = 0; i < truth.size(); ++i) truth[i] = 0.25 * truth[i] + 0.75 * other[i];
+  EXPECT_LE(relative_l2(run.gradient("logits.weight"), truth), kGradientTolerance);
+}
+
+TEST(CrossEntropyLoss, HitsSayWhetherTheLargestLogitIsTheLabels) {
+  TestBatch batch = labelled_batches(5)[2];
+  GraphRun run(kBounds);
+  const Tensor x = run.input("x", text_rows(), 5);
+  const ClassLoss loss = cross_entropy_loss(run.graph(), x);
+  run.seal(kernels_for(best_isa()));
+  run.replay(batch.view());
+  const std::vector<float> logits = run.values("x");
+  for (std::size_t r = 0; r < 40; ++r) {
+    const auto row = logits.begin() + static_cast<std::ptrdiff_t>(5 * r);
+    const bool hit = batch.labels[r] == std::max_element(row, row + 5) - row;
+    EXPECT_EQ(run.at_int32(loss.hits)[r], hit ? 1 : 0) << r;
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
