@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/arena.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/align.h"
+#include "src/base/error.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+TEST(Arena, IsZeroAlignedAndCutByThePlansOffsets) {
+  const MemoryPlan plan = make_memory_plan({{"a", 5000}, {"b", 3 * kMiB}, {"c", 1}}, 0);
+  const Arena arena(plan, {});
+  for (const PlannedRange& category : plan.categories) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.at(category)) % kPage, 0u) << category.name;
+    EXPECT_EQ(arena.at(category), arena.at(plan["a"]) + category.offset);
+    const std::byte* bytes = arena.at(category);
+    EXPECT_TRUE(std::all_of(bytes, bytes + category.bytes, [](std::byte b) { return b == std::byte{0}; }));
+  }
+  std::fill_n(arena.as<float>(plan["b"]), 3 * kMiB / sizeof(float), 1.0f);
+  EXPECT_EQ(*arena.as<unsigned char>(plan["c"]), 0);
+}
+
+TEST(Arena, EveryPageIsResidentBeforeTheFirstStep) {
+  const MemoryPlan plan = make_memory_plan({{"all", 16 * kMiB}}, 0);
+  const Arena arena(plan, {});
+  std::vector<unsigned char> resident(plan.arena_bytes / kPage);
+  ASSERT_EQ(mincore(arena.at(plan["all"]), plan.arena_bytes, resident.data()), 0);
+  EXPECT_EQ(std::count_if(resident.begin(), resident.end(), [](unsigned char page) { return (page & 1) != 0; }),
+            static_cast<std::ptrdiff_t>(resident.size()));
+}
+
+TEST(Arena, RefusesWhatTheSystemDoesNotGive) {
+  const MemoryPlan plan = make_memory_plan({{"all", std::size_t{1} << 60}}, 0);
+  try {
+    const Arena arena(plan, {});
+    FAIL() << "an exbibyte";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kMemory);
+    EXPECT_NE(std::string(error.what()).find("MiB"), std::string::npos);
+  }
+}
+
+TEST(ResidentBytes, GrowByTheArena) {
+  const std::size_t before = resident_bytes();
+  if (before == 0) GTEST_SKIP() << "the kernel does not say (no smaps_rollup)";
+  const MemoryPlan plan = make_memory_plan({{"all", 64 * kMiB}}, 0);
+  const Arena arena(plan, {});
+  const std::size_t grown = resident_bytes() - before;
+  EXPECT_GE(grown, 64 * kMiB);
+  EXPECT_LE(grown, 66 * kMiB);
+}
+
+TEST(MachineMemory, IsNoMoreThanWhatTheMachineHas) {
+  const std::size_t all =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_GT(machine_memory_bytes(), 16 * kMiB);
+  EXPECT_LE(machine_memory_bytes(), all);
+}
+
+}  // namespace
+}  // namespace bascule::test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/tape.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/runtime/guard.h"
+#include "tests/graph/graph_run.h"
+#include "tests/support/error_bound.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr BatchCounts kBounds = {6, 60, 30};
+
+// One of most kinds of operation, wide enough that steps have several tasks.
+void record_small_model(GraphRun& run) {
+  Graph& g = run.graph();
+  const SampleRows text{true, 0};
+  g.set_scope("embeddings");
+  const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
+                                  run.parameter("type", 1, 96), 1);
+  g.set_scope("layer");
+  const Tensor all = linear(g, "qkv", e, run.parameter("qkv.w", 288, 96), run.parameter("qkv.b", 1, 288));
+  const Tensor a = attention(g, "a", {all, 0}, text, {all, 96}, {all, 192}, text, 4, 24, {0.1f, 1});
+  const Normalized n =
+      add_layer_norm(g, "n", e, linear(g, "o", a, run.parameter("o.w", 96, 96), run.parameter("o.b", 1, 96)),
+                     run.parameter("n.w", 1, 96), run.parameter("n.b", 1, 96), 1e-5f, {0.1f, 2});
+  const Tensor up = activation(
+      g, "up", linear(g, "u", n.y, run.parameter("u.w", 300, 96), run.parameter("u.b", 1, 300)), Activation::kGelu);
+  g.set_scope("head");
+  const Tensor rows =
+      selected_rows_of(g, "rows", linear(g, "d", up, run.parameter("d.w", 96, 300), run.parameter("d.b", 1, 96)));
+  cross_entropy_loss(g, linear(g, "logits", rows, run.parameter("decoder", 30, 96), Tensor{}));
+  run.finish({});
+}
+
+TestBatch labelled_batch(const std::vector<std::int64_t>& lengths) {
+  Seeded random(51);
+  TestBatch batch(random, lengths, 30);
+  for (std::size_t m = 0; m < batch.selected.size(); ++m)
+    batch.labels.push_back(static_cast<std::int32_t>(random.integer(-1, 29)));
+  return batch;
+}
+
+TEST(Tape, AReplayAllocatesNothingOfOurs) {
+  GraphRun run(kBounds, 3);
+  record_small_model(run);
+  const TestBatch batch = labelled_batch({20, 1, 7, 5}), full = labelled_batch({10, 10, 10, 10, 10, 10});
+  const BatchView views[] = {batch.view(), full.view()};
+  seal_memory();  // the first allocation of ours ends the test
+  for (const BatchView& view : views) run.replay(view);
+  for (const BatchView& view : views) run.replay(view);
+  open_memory();
+}
+
+TEST(Tape, TheWorkspacesContentsBeforeAReplayDoNotMatter) {
+  GraphRun run(kBounds, 2);
+  record_small_model(run);
+  const TestBatch batch = labelled_batch({20, 1, 7, 5}), full = labelled_batch({10, 10, 10, 10, 10, 10});
+  run.replay(batch.view());
+  const std::vector<float> first = run.all_gradients();
+  run.replay(full.view());
+  run.replay(batch.view());
+  EXPECT_EQ(first_different_bit(run.all_gradients(), first), -1);
+}
+
+TEST(Tape, AnyNumberOfThreadsGivesTheSameBits) {
+  std::vector<float> one;
+  for (const int threads : {1, 2, 3, 4, 7}) {
+    GraphRun run(kBounds, threads);
+    record_small_model(run);
+    run.replay(labelled_batch({20, 1, 7, 5}).view());
+    run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).view(), 1.0f, true);
+    if (threads == 1) one = run.all_gradients();
+    EXPECT_EQ(first_different_bit(run.all_gradients(), one), -1) << threads << " threads";
+  }
+}
+
+TEST(Tape, NodeTimesNameEveryNodeAndCountItsWork) {
+  GraphRun run(kBounds, 2);
+  record_small_model(run);
+  run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).view());
+  const std::vector<NodeTime> times = run.tape().node_times();
+  ASSERT_EQ(times.size(), run.graph().nodes().size());
+  double seconds = 0.0;
+  for (std::size_t n = 0; n < times.size(); ++n) {
+    EXPECT_EQ(times[n].kind, run.graph().nodes()[n].operation->kind());
+    EXPECT_EQ(times[n].backward, run.graph().nodes()[n].backward);
+    EXPECT_FALSE(times[n].scope.empty());
+    seconds += times[n].seconds;
+  }
+  EXPECT_GT(seconds, 0.0);
+  // x W^T of 60 rows: two operations for each of 60 * 288 * 96 products.
+  EXPECT_EQ(times[1].kind, "linear");
+  EXPECT_DOUBLE_EQ(times[1].flops, 2.0 * 60 * 288 * 96);
+}
+
+}  // namespace
+}  // namespace bascule::test

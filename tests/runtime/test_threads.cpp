@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "tests/support/seeded.h"
+
+namespace bascule::test {
+namespace {
+
+// Counts the calls of each task of each step, and looks at what is done when a task begins.
+struct Record {
+  std::vector<std::int64_t> tasks;                               // by step
+  std::unique_ptr<std::unique_ptr<std::atomic<int>[]>[]> calls;  // by step and task
+  std::unique_ptr<std::atomic<std::int64_t>[]> done;             // by step
+  std::atomic<int> early{0};                                     // tasks that began before the step before was over
+  std::atomic<int> strange{0};                                   // thread numbers out of range
+  int threads = 1;
+
+  explicit Record(std::vector<std::int64_t> counts) : tasks(std::move(counts)) {
+    calls = std::make_unique<std::unique_ptr<std::atomic<int>[]>[]>(tasks.size());
+    done = std::make_unique<std::atomic<std::int64_t>[]>(tasks.size());
+    for (std::size_t s = 0; s < tasks.size(); ++s) {
+      calls[s] = std::make_unique<std::atomic<int>[]>(static_cast<std::size_t>(tasks[s]));
+    }
+  }
+};
+
+struct StepArguments {
+  Record* record;
+  std::size_t step;
+};
+
+std::int64_t count_tasks(const void* arguments, const Replay&) {
+  const auto& a = *static_cast<const StepArguments*>(arguments);
+  return a.record->tasks[a.step];
+}
+
+void run_task(const void* arguments, const Replay& replay, std::int64_t task, int thread) {
+  const auto& a = *static_cast<const StepArguments*>(arguments);
+  Record& record = *a.record;
+  const std::int64_t rounds = replay.batch.counts.samples;  // how many replays there were, with this one
+  for (std::size_t s = a.step == 0 ? 0 : a.step - 1; s < a.step; ++s) {
+    if (record.done[s].load(std::memory_order_relaxed) != rounds * record.tasks[s]) ++record.early;
+  }
+  if (thread < 0 || thread >= record.threads) ++record.strange;
+  record.calls[a.step][static_cast<std::size_t>(task)].fetch_add(1, std::memory_order_relaxed);
+  record.done[a.step].fetch_add(1, std::memory_order_relaxed);
+}
+
+struct StepList {
+  std::vector<StepArguments> arguments;
+  std::vector<Step> steps;
+};
+
+StepList steps_of(Record& record) {
+  StepList list;
+  for (std::size_t s = 0; s < record.tasks.size(); ++s) list.arguments.push_back({&record, s});
+  for (const StepArguments& a : list.arguments) list.steps.push_back({run_task, count_tasks, &a, 0});
+  return list;
+}
+
+void expect_each_task_once_a_round(const Record& record, int rounds) {
+  for (std::size_t s = 0; s < record.tasks.size(); ++s) {
+    for (std::int64_t t = 0; t < record.tasks[s]; ++t) {
+      ASSERT_EQ(record.calls[s][static_cast<std::size_t>(t)].load(), rounds) << "step " << s << " task " << t;
+    }
+  }
+  EXPECT_EQ(record.early.load(), 0);
+  EXPECT_EQ(record.strange.load(), 0);
+}
+
+class ThreadCounts : public ::testing::TestWithParam<int> {};
+
+TEST_P(ThreadCounts, RunEveryTaskOfThousandsOfTinyStepsOnceAndInOrder) {
+  Seeded random(41);
+  std::vector<std::int64_t> counts;
+  for (int s = 0; s < 2000; ++s) counts.push_back(random.chance(0.1) ? 0 : random.integer(1, 7));
+  Record record(counts);
+  record.threads = GetParam();
+  const StepList list = steps_of(record);
+  Threads threads(GetParam(), false);
+  EXPECT_EQ(threads.count(), GetParam());
+  for (int round = 1; round <= 2; ++round) {
+    Replay replay;
+    replay.batch.counts.samples = round;
+    threads.replay(list.steps, replay, {});
+  }
+  expect_each_task_once_a_round(record, 2);
+}
+
+// The end of one replay and the beginning of the next are where a late thread could meet an early one.
+TEST_P(ThreadCounts, ReplayShortListsAgainAndAgain) {
+  Record record({3, 1, 8});
+  record.threads = GetParam();
+  const StepList list = steps_of(record);
+  Threads threads(GetParam(), true);
+  for (int round = 1; round <= 1000; ++round) {
+    Replay replay;
+    replay.batch.counts.samples = round;
+    threads.replay(list.steps, replay, {});
+  }
+  expect_each_task_once_a_round(record, 1000);
+}
+
+TEST_P(ThreadCounts, StartAndEndWithoutWork) {
+  for (int i = 0; i < 50; ++i) {
+    Threads threads(GetParam(), false);
+    threads.replay({}, Replay{}, {});
+  }
+}
+
+TEST_P(ThreadCounts, MeasureEachStep) {
+  Record record({2, 0, 2});
+  record.threads = GetParam();
+  const StepList list = steps_of(record);
+  std::vector<std::uint64_t> nanoseconds(3, 0);
+  Threads threads(GetParam(), false);
+  for (int round = 1; round <= 2; ++round) {
+    Replay replay;
+    replay.batch.counts.samples = round;
+    threads.replay(list.steps, replay, {nanoseconds.data()});
+  }
+  EXPECT_GT(nanoseconds[0] + nanoseconds[1] + nanoseconds[2], 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(OneToFour, ThreadCounts, ::testing::Values(1, 2, 3, 4));
+
+TEST(UsableCores, AreAtLeastOne) { EXPECT_GE(usable_cores(), 1); }
+
+}  // namespace
+}  // namespace bascule::test
