@@ -51,11 +51,11 @@ double Tape::seconds(bool backward) const noexcept {
   return static_cast<double>(sum) * 1e-9;
 }
 
-std::vector<NodeTime> Tape::node_times() const {
+std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
-    const Cost cost = node.operation->cost(graph_.bounds());
+    const Cost cost = node.operation->cost(counts);
     times[n] = {node.scope, node.operation->kind(), node.backward, 0.0, cost.flops, cost.bytes};
   }
   const std::vector<Step>& steps = launch_->steps();

@@ -27,7 +27,7 @@ struct NodeTime {
   std::string scope, kind;
   bool backward = false;
   double seconds = 0.0;
-  double flops = 0.0, bytes = 0.0;  // of one full batch
+  double flops = 0.0, bytes = 0.0;  // of one replay
 };
 
 class Tape {
@@ -45,8 +45,8 @@ class Tape {
   // Seconds spent in the graph's forward or backward steps, over all replays so far. After the seal.
   double seconds(bool backward) const noexcept;
   std::size_t step_count() const { return launch_->steps().size(); }
-  // Sums over all replays so far. Allocates: after the door has opened.
-  std::vector<NodeTime> node_times() const;
+  // Sums over all replays so far; costs for a batch of `counts`. Allocates: after the door has opened.
+  std::vector<NodeTime> node_times(const BatchCounts& counts) const;
 
  private:
   const Graph& graph_;

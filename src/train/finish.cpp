@@ -60,15 +60,17 @@ void add_training(Report* report, SealedRun& sealed) {
 
 void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
-  const std::int64_t updates = report->train.totals.steps;
-  if (!run.train_graph || updates == 0) return;
-  const double replays = static_cast<double>(updates * run.settings.training.gradient_accumulation_steps);
+  const TrainingTimes& times = sealed.loop().times();
+  const std::int64_t count = times.micro_batches;
+  if (!run.train_graph || count == 0) return;
+  const double replays = static_cast<double>(count);
+  const BatchCounts mean{times.rows.samples / count, times.rows.text_rows / count, times.rows.selected_rows / count};
   std::map<std::string, OperationTime> by_kind;
   double flops = 0.0;
-  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times()) {
+  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean)) {
     OperationTime& kind = by_kind[node.kind];
     kind.name = node.kind;
-    kind.calls += static_cast<std::int64_t>(replays);
+    kind.calls += count;
     kind.seconds += node.seconds;
     kind.gflops_per_second += node.flops * replays * 1e-9;
     flops += node.flops * replays;

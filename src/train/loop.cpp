@@ -45,6 +45,10 @@ Status TrainingLoop::step() noexcept {
     const double backward = tape.seconds(true) - backward_before;
     loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
     samples += batch->counts.samples;
+    times_.rows.samples += batch->counts.samples;
+    times_.rows.text_rows += batch->counts.text_rows;
+    times_.rows.selected_rows += batch->counts.selected_rows;
+    ++times_.micro_batches;
     stream.release();
     interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward;
     interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;

@@ -32,6 +32,8 @@ struct TrainingTimes {
   double counted_seconds = 0.0;     // after the warm-up updates, without evaluation and saving
   std::int64_t counted_samples = 0, counted_steps = 0;
   StepTotals totals;
+  BatchCounts rows;  // summed over all micro-batches
+  std::int64_t micro_batches = 0;
 };
 
 class TrainingLoop {
