@@ -13,13 +13,13 @@ namespace {
 
 // Beside the report's own style: a grid of cards, a picture each.
 constexpr const char* kStyle = R"css(
-.asked{display:flex;gap:20px;align-items:center;margin-top:10px}.asked img{max-width:160px;max-height:160px;border-radius:8px}
+.asked{display:flex;gap:20px;align-items:center;margin-top:10px}.asked img{flex:none;max-width:160px;max-height:160px;border-radius:8px}
 .asked h1{margin:0;min-width:0}
 .found{list-style:none;margin:0;padding:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(200px,100%),1fr))}
 .found li{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px;min-width:0;break-inside:avoid}
 .found .picture{margin-bottom:8px;overflow:hidden}
 .found img{display:block;width:100%;height:100%;object-fit:contain}
-.found .right .picture,.found li.right{border-color:var(--good)}
+.found .right{border-color:var(--good)}
 .found b{font-size:15px}.found p{margin:2px 0 0;font-size:13.5px;font-weight:400;color:var(--ink)}
 .found code{display:block;font-size:11.5px;color:var(--soft);overflow-wrap:anywhere;margin-top:4px}
 )css";
@@ -81,7 +81,8 @@ std::string search_text(const SearchAnswer& answer) {
 }
 
 std::string search_html(const SearchAnswer& answer, const SearchPictures& pictures) {
-  const std::string title = html_escape(answer.query);
+  const std::size_t folder_end = answer.from_picture ? answer.query.rfind('/') + 1 : 0;  // npos + 1 is 0
+  const std::string title = html_escape(answer.query.substr(folder_end));
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
