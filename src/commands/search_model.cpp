@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "kernels/table.h"
@@ -42,8 +43,23 @@ BridgeTowerConfig read_contrastive_config(const std::string& folder) {
   return config;
 }
 
+RunInputs read_run_inputs(const std::string& folder) {
+  const std::string path = folder + "/bascule.json";
+  RunInputs inputs;
+  if (!std::filesystem::exists(path)) return inputs;
+  const Json json = read_json_file(path);
+  const std::string name = get_string(json, "preprocessing", path, "training");
+  if (name != "training" && name != "processor") {
+    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is unknown", "training or processor");
+  }
+  if (name == "processor") inputs.preprocessing = Preprocessing::kProcessor;
+  inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
+  if (inputs.max_seq_length < 2) throw Error(ErrorKind::kData, path, "max_seq_length is less than 2");
+  return inputs;
+}
+
 SearchModel::SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads)
-    : config_(config), folder_(folder), threads_(threads, false) {
+    : config_(config), folder_(folder), inputs_(read_run_inputs(folder)), threads_(threads, false) {
   record(use);
   seal(folder, isa);
 }
@@ -51,16 +67,18 @@ SearchModel::SearchModel(const std::string& folder, const BridgeTowerConfig& con
 void SearchModel::record(Use use) {
   if (use.texts) {
     tokenizer_ = Tokenizer::load(folder_);
-    const std::int64_t longest = config_.text.max_position_embeddings - config_.text.pad_token_id - 1;
-    if (longest < 2)
+    const BridgeTowerConfig::Text& text = config_.text;
+    longest_text_ = std::min(inputs_.max_seq_length, text.max_position_embeddings - text.pad_token_id - 1);
+    if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
-    text_embeds_ = record_text_embeds(session_.add_graph({1, longest, 0}), config_);
+    }
+    text_embeds_ = record_text_embeds(session_.add_graph({1, longest_text_, 0}), config_);
   }
   if (use.pictures > 0) {
     const std::int64_t side = config_.vision.image_size;
     if (config_.vision.num_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: no picture file is like that");
-    decoder_.emplace(folder_, side);
+    decoder_.emplace(folder_, inputs_.preprocessing, side);
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
     image_embeds_ = record_image_embeds(session_.add_graph({batch_, 0, 0}), config_, side, side);
@@ -87,8 +105,8 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   const BridgeTowerConfig::Text& limits = config_.text;
   PaddedBatch padded;
   try {
-    for (const std::int32_t id : tokenizer_->encode(text, limits.max_position_embeddings - limits.pad_token_id - 1))
-      padded.input_ids.push_back(id);
+    const std::vector<std::int32_t> ids = tokenizer_->encode(text, longest_text_);
+    padded.input_ids.assign(ids.begin(), ids.end());
   } catch (const Error& error) {
     throw Error(ErrorKind::kSettings, "the text to search for", error.problem(), error.what_to_do());
   }

@@ -16,12 +16,21 @@
 #include "src/models/bridgetower_config.h"
 #include "src/report/search_page.h"
 #include "src/runtime/threads.h"
+#include "src/settings/settings.h"
 #include "src/train/session.h"
 
 namespace bascule {
 
 // config.json of a folder. Throws Error kData if it is not that of a contrastive model.
 BridgeTowerConfig read_contrastive_config(const std::string& folder);
+
+// How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
+struct RunInputs {
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  std::int64_t max_seq_length = 128;
+};
+// Throws Error kData.
+RunInputs read_run_inputs(const std::string& folder);
 
 struct PictureEmbeddings {
   std::vector<std::string> paths;  // those that were taken, in the order given
@@ -37,7 +46,7 @@ class SearchModel {
   };
   SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads);
 
-  // What does not fit into the model's positions is cut, as in training. Throws Error kSettings for text that is not
+  // Cut as the run cut its captions. Throws Error kSettings for text that is not
   // UTF-8.
   std::vector<float> embed_text(const std::string& text);
   // Refused pictures are left out and listed.
@@ -51,6 +60,8 @@ class SearchModel {
 
   BridgeTowerConfig config_;
   std::string folder_;
+  RunInputs inputs_;
+  std::int64_t longest_text_ = 0;  // tokens
   std::optional<Tokenizer> tokenizer_;
   std::optional<PictureDecoder> decoder_;
   std::int64_t batch_ = 0;  // most pictures of a replay

@@ -9,7 +9,6 @@
 #include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/checkpoint/tensor_source.h"
-#include "src/json/json.h"
 #include "src/train/preprocessor.h"
 
 namespace bascule {
@@ -20,15 +19,6 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 29;
 constexpr std::size_t kMediaBytes = std::size_t{256} << 20;  // the defaults of [media_engine]
 constexpr std::uint32_t kMaxPixels = 178956970;
-
-Preprocessing preprocessing_of(const std::string& model_folder) {
-  const std::string path = model_folder + "/bascule.json";
-  if (!fs::exists(path)) return Preprocessing::kTraining;
-  const std::string name = get_string(read_json_file(path), "preprocessing", path, "training");
-  if (name == "training") return Preprocessing::kTraining;
-  if (name == "processor") return Preprocessing::kProcessor;
-  throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is unknown", "training or processor");
-}
 
 }  // namespace
 
@@ -61,14 +51,14 @@ std::vector<std::uint8_t> read_picture_file(const std::string& path) {
   return bytes;
 }
 
-PictureDecoder::PictureDecoder(const std::string& model_folder, std::int64_t image_side) {
+PictureDecoder::PictureDecoder(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side) {
   const PictureStatistics statistics = read_picture_statistics(model_folder);
   MediaSettings settings;
   settings.driver = media_engine_builtin();
   settings.memory_bytes = kMediaBytes;
   settings.image_side = image_side;
   settings.max_pixels = kMaxPixels;
-  settings.preprocessing = preprocessing_of(model_folder);
+  settings.preprocessing = preprocessing;
   std::copy(statistics.mean, statistics.mean + 3, settings.mean);
   std::copy(statistics.std, statistics.std + 3, settings.std);
   const media_engine_config config = media_config(settings);

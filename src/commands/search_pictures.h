@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/data/media.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -25,9 +26,8 @@ std::vector<std::uint8_t> read_picture_file(const std::string& path);
 
 class PictureDecoder {
  public:
-  // For pictures as a run of this model folder has them: its mean and std, and the preprocessing that its bascule.json
-  // names ("training" where there is none).
-  PictureDecoder(const std::string& model_folder, std::int64_t image_side);
+  // Pictures with this folder's mean and std.
+  PictureDecoder(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side);
 
   // (3, side, side) normalised floats. Returns an empty text, or why the picture is refused. Throws Error kData if the
   // device is bad.

@@ -4,173 +4,36 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "kernels/table.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/commands/search_index.h"
-#include "src/commands/search_model.h"
 #include "src/commands/search_pictures.h"
-#include "src/data/manifest.h"
-#include "src/data/tokenizer.h"
 #include "src/json/json.h"
-#include "src/models/bridgetower.h"
-#include "src/models/embed.h"
 #include "src/report/html_text.h"
-#include "src/runtime/arena.h"
-#include "src/train/packed_batch.h"
-#include "src/train/session.h"
+#include "tests/commands/finished_run.h"
 #include "tests/data/temporary_folder.h"
-#include "tests/support/reference_dir.h"
 
 namespace bascule {
 namespace {
 
 namespace fs = std::filesystem;
-using test::reference_dir;
+using test::FinishedRun;
+using test::kThreads;
 
-constexpr int kThreads = 2;
-constexpr std::int64_t kRows = 24;
-
-std::vector<double> widened(const float* values, std::int64_t count) { return {values, values + count}; }
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
+double dot(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   return sum;
 }
-
-double largest_difference(const std::vector<float>& a, const float* b) {
-  double largest = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  return largest;
-}
-
-// Sealed, with parameters that are still zero.
-struct SealedSession {
-  Session session;
-  std::unique_ptr<Arena> arena;
-  Threads threads{kThreads, false};
-
-  void seal() {
-    const MemoryPlan plan = make_memory_plan(session.plan(false, kThreads), 0);
-    arena = std::make_unique<Arena>(plan, ArenaOptions{});
-    session.seal(*arena, plan, kernels_for(best_isa()), kThreads);
-  }
-};
-
-// The folder that a run of the demo's model would leave: fresh weights, and the embeddings that the whole model
-// (cross-modal layers, loss and all) computes of the first validation rows, all in one batch.
-class FinishedRun {
- public:
-  FinishedRun() : config_(read_bridgetower_config(demo() + "/model/config.json")) {
-    for (const char* file : {"config.json", "preprocessor_config.json"})
-      fs::copy(demo() + "/model/" + file, path() + "/" + file);
-    for (const fs::directory_entry& file : fs::directory_iterator(demo() + "/tokenizer"))
-      fs::copy(file.path(), path() + "/" + file.path().filename().string());
-    read_rows();
-    run_model();
-  }
-
-  static std::string demo() { return reference_dir() + "/emoji-captions"; }
-  const std::string& path() const { return folder_.path(); }
-  const BridgeTowerConfig& config() const { return config_; }
-  std::int64_t width() const { return config_.contrastive_hidden_size; }
-  std::vector<double> text_embed(std::size_t row) const {
-    return widened(text_embeds_.data() + static_cast<std::int64_t>(row) * width(), width());
-  }
-  std::vector<double> image_embed(std::size_t row) const {
-    return widened(image_embeds_.data() + static_cast<std::int64_t>(row) * width(), width());
-  }
-
-  std::vector<std::string> paths, captions;
-  std::vector<float> text_embeds_, image_embeds_;
-
-  // The embeddings' file with other contents, in another folder beside copies of the model's files.
-  void write_embeddings(const std::string& folder, const std::map<std::string, std::string>& metadata,
-                        std::int64_t columns) const {
-    const std::vector<std::int64_t> shape = {kRows * width() / columns, columns};
-    const SafetensorsWritePlan plan({{"text_embeds", DType::kFloat32, shape, text_embeds_.data()},
-                                     {"image_embeds", DType::kFloat32, shape, image_embeds_.data()},
-                                     {"cross_embeds", DType::kFloat32, shape, text_embeds_.data()}},
-                                    metadata);
-    ASSERT_TRUE(plan.write((folder + "/embeddings.safetensors").c_str()).ok());
-  }
-  std::map<std::string, std::string> metadata() const {
-    return {{"split", "validation"},
-            {"manifest", demo() + "/validation.jsonl"},
-            {"paths", json_text(Json(paths))},
-            {"captions", json_text(Json(captions))}};
-  }
-
- private:
-  void read_rows() {
-    const Manifest manifest = Manifest::load(demo() + "/validation.jsonl", {});
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      paths.push_back(fs::absolute(manifest.folder() + "/" + std::string(manifest.row(row).image_path)).string());
-      captions.emplace_back(manifest.row(row).caption);
-    }
-  }
-
-  PaddedBatch batch() const {
-    const std::int64_t side = config_.vision.image_size, length = config_.text.max_position_embeddings - 2;
-    PaddedBatch batch;
-    batch.samples = kRows;
-    batch.length = length;
-    const Tokenizer tokenizer = Tokenizer::load(path());
-    for (const std::string& caption : captions) {
-      std::vector<std::int32_t> ids = tokenizer.encode(caption, length);
-      for (std::int64_t t = 0; t < length; ++t) {
-        const bool valid = t < static_cast<std::int64_t>(ids.size());
-        batch.input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : 1);
-        batch.attention_mask.push_back(valid ? 1 : 0);
-      }
-    }
-    PictureDecoder decoder(path(), side);
-    batch.pixels.resize(static_cast<std::size_t>(kRows * 3 * side * side));
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      EXPECT_EQ(decoder.decode(paths[static_cast<std::size_t>(row)], batch.pixels.data() + row * 3 * side * side), "");
-    }
-    return batch;
-  }
-
-  void run_model() {
-    const BridgeTowerConfig::Text& text = config_.text;
-    const PackedBatch packed(batch(), text.vocab_size, text.max_position_embeddings, 1, false, false, "test");
-    SealedSession whole;
-    BridgeTowerOptions options;
-    options.head = ModelHead::kContrastive;
-    const BridgeTowerOutputs outputs =
-        record_bridgetower(whole.session.add_graph(packed.view().counts), config_, options);
-    whole.seal();
-    initialise_parameters(whole.session.parameter_memory(), 7);
-    Replay replay;
-    replay.batch = packed.view();
-    whole.session.tape(0).replay(whole.threads, replay);
-    const float* text_rows = whole.session.tape(0).at(outputs.text_embeds);
-    const float* image_rows = whole.session.tape(0).at(outputs.image_embeds);
-    text_embeds_.assign(text_rows, text_rows + kRows * width());
-    image_embeds_.assign(image_rows, image_rows + kRows * width());
-    const ParameterMemory memory = whole.session.parameter_memory();
-    const SafetensorsWritePlan weights(tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, ""));
-    ASSERT_TRUE(weights.write((path() + "/model.safetensors").c_str()).ok());
-    write_embeddings(path(), metadata(), width());
-  }
-
-  test::TemporaryFolder folder_;
-  BridgeTowerConfig config_;
-};
 
 // Made once: nothing in it changes.
 class Search : public ::testing::Test {
@@ -189,13 +52,6 @@ class Search : public ::testing::Test {
   }
   static SearchAnswer answer_to(const SearchArguments& arguments) { return search(arguments, best_isa(), kThreads); }
 
-  // A folder with the files of the run, all but those named.
-  static void copy_run(const std::string& to, const std::vector<std::string>& without) {
-    for (const fs::directory_entry& file : fs::directory_iterator(run_->path())) {
-      const std::string name = file.path().filename().string();
-      if (std::find(without.begin(), without.end(), name) == without.end()) fs::copy(file.path(), to + "/" + name);
-    }
-  }
   // search() fails with this kind, and the message speaks of `part`.
   static void expect_refused(const SearchArguments& arguments, ErrorKind kind, const std::string& part) {
     try {
@@ -221,25 +77,12 @@ std::vector<std::size_t> order_of(const std::vector<double>& scores) {
   return order;
 }
 
-TEST_F(Search, TheTowersAloneGiveTheEmbeddingsOfTheWholeModel) {
-  SearchModel model(run().path(), run().config(), {true, run().paths.size()}, best_isa(), kThreads);
-  const PictureEmbeddings pictures = model.embed_pictures(run().paths);
-  ASSERT_EQ(pictures.paths, run().paths);
-  EXPECT_LE(largest_difference(pictures.embeds, run().image_embeds_.data()), 1e-6);
-  for (std::size_t row = 0; row < run().captions.size(); ++row) {
-    const std::vector<float> embeds = model.embed_text(run().captions[row]);
-    EXPECT_LE(largest_difference(embeds, run().text_embeds_.data() + static_cast<std::int64_t>(row) * run().width()),
-              1e-6)
-        << row;
-  }
-}
-
 TEST_F(Search, ATextRanksPicturesByTheirCosine) {
-  SearchArguments asked = arguments(run().captions[5]);
+  SearchArguments asked = arguments(run().captions()[5]);
   asked.top = 1000;
   const SearchAnswer answer = answer_to(asked);
   std::vector<double> scores;
-  for (std::size_t row = 0; row < run().paths.size(); ++row)
+  for (std::size_t row = 0; row < run().paths().size(); ++row)
     scores.push_back(dot(run().text_embed(5), run().image_embed(row)));
   const std::vector<std::size_t> order = order_of(scores);
   ASSERT_EQ(answer.hits.size(), order.size());
@@ -247,30 +90,30 @@ TEST_F(Search, ATextRanksPicturesByTheirCosine) {
   EXPECT_EQ(answer.searched, "validation");
   EXPECT_FALSE(answer.from_picture);
   for (std::size_t i = 0; i < order.size(); ++i) {
-    EXPECT_EQ(answer.hits[i].path, run().paths[order[i]]) << i;
-    EXPECT_EQ(answer.hits[i].caption, run().captions[order[i]]) << i;
+    EXPECT_EQ(answer.hits[i].path, run().paths()[order[i]]) << i;
+    EXPECT_EQ(answer.hits[i].caption, run().captions()[order[i]]) << i;
     EXPECT_NEAR(answer.hits[i].score, scores[order[i]], 1e-6) << i;
     EXPECT_EQ(answer.hits[i].right, order[i] == 5) << i;
   }
 }
 
 TEST_F(Search, APictureRanksCaptionsByTheirCosineHoweverItIsNamed) {
-  SearchArguments asked = arguments(run().paths[3]);
+  SearchArguments asked = arguments(run().paths()[3]);
   asked.top = 4;
   const SearchAnswer answer = answer_to(asked);
   std::vector<double> scores;
-  for (std::size_t row = 0; row < run().paths.size(); ++row)
+  for (std::size_t row = 0; row < run().paths().size(); ++row)
     scores.push_back(dot(run().image_embed(3), run().text_embed(row)));
   const std::vector<std::size_t> order = order_of(scores);
   ASSERT_EQ(answer.hits.size(), 4u);
   EXPECT_TRUE(answer.from_picture);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(answer.hits[i].caption, run().captions[order[i]]) << i;
+    EXPECT_EQ(answer.hits[i].caption, run().captions()[order[i]]) << i;
     EXPECT_NEAR(answer.hits[i].score, scores[order[i]], 1e-6) << i;
     EXPECT_EQ(answer.hits[i].right, order[i] == 3) << i;
   }
   test::TemporaryFolder folder;
-  fs::copy(run().paths[3], folder.path() + "/no extension");
+  fs::copy(run().paths()[3], folder.path() + "/no extension");
   asked.query = "";
   asked.picture = folder.path() + "/no extension";
   const SearchAnswer other = answer_to(asked);
@@ -282,13 +125,13 @@ TEST_F(Search, APictureRanksCaptionsByTheirCosineHoweverItIsNamed) {
 
 TEST_F(Search, OtherPicturesAreEmbeddedNowAndUnreadableOnesNamed) {
   test::TemporaryFolder folder, model_alone;
-  copy_run(model_alone.path(), {"embeddings.safetensors"});
+  run().copy_to(model_alone.path(), {"embeddings.safetensors"});
   fs::create_directories(folder.path() + "/below/deep");
-  fs::copy(run().paths[0], folder.path() + "/a.JPG");
-  fs::copy(run().paths[1], folder.path() + "/below/deep/b.jpeg");
+  fs::copy(run().paths()[0], folder.path() + "/a.JPG");
+  fs::copy(run().paths()[1], folder.path() + "/below/deep/b.jpeg");
   folder.write("broken.jpg", "no picture at all");
   folder.write("notes.txt", "not looked at");
-  SearchArguments asked = arguments(run().captions[1]);
+  SearchArguments asked = arguments(run().captions()[1]);
   asked.folder = model_alone.path();
   asked.images = folder.path();
   const SearchAnswer answer = answer_to(asked);
@@ -319,9 +162,9 @@ TEST_F(Search, FoldersOfNothingToSearchAreRefused) {
 TEST_F(Search, ArgumentsThatDoNotGoTogetherAreRefused) {
   expect_refused(arguments(""), ErrorKind::kSettings, "one question");
   SearchArguments both = arguments("a ghost");
-  both.picture = run().paths[0];
+  both.picture = run().paths()[0];
   expect_refused(both, ErrorKind::kSettings, "one question");
-  SearchArguments picture_in_folder = arguments(run().paths[0]);
+  SearchArguments picture_in_folder = arguments(run().paths()[0]);
   picture_in_folder.images = FinishedRun::demo() + "/images";
   expect_refused(picture_in_folder, ErrorKind::kSettings, "--images");
   expect_refused(arguments("\xff\xfe"), ErrorKind::kSettings, "UTF-8");
@@ -336,20 +179,20 @@ TEST_F(Search, FoldersThatAreNoContrastiveRunAreRefused) {
   asked.folder = folder.path();
   expect_refused(asked, ErrorKind::kData, "config.json");
 
-  copy_run(folder.path(), {"embeddings.safetensors"});
+  run().copy_to(folder.path(), {"embeddings.safetensors"});
   expect_refused(asked, ErrorKind::kData, "embeddings.safetensors");
 
   std::map<std::string, std::string> metadata = run().metadata();
-  run().write_embeddings(folder.path(), metadata, run().width() / 2);
+  run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size / 2);
   expect_refused(asked, ErrorKind::kData, "not [24, 128]");
   metadata["captions"] = "[\"one\"]";
-  run().write_embeddings(folder.path(), metadata, run().width());
+  run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size);
   expect_refused(asked, ErrorKind::kData, "24 paths but 1 captions");
   metadata["captions"] = "[1, 2";
-  run().write_embeddings(folder.path(), metadata, run().width());
+  run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size);
   expect_refused(asked, ErrorKind::kData, "captions");
   metadata.erase("captions");
-  run().write_embeddings(folder.path(), metadata, run().width());
+  run().write_embeddings(folder.path(), metadata, run().config().contrastive_hidden_size);
   expect_refused(asked, ErrorKind::kData, "no \"captions\"");
 
   Json config = read_json_file(run().path() + "/config.json");
@@ -360,7 +203,7 @@ TEST_F(Search, FoldersThatAreNoContrastiveRunAreRefused) {
 
 TEST_F(Search, WeightsWithoutTheContrastiveHeadAreRefused) {
   test::TemporaryFolder folder;
-  copy_run(folder.path(), {"model.safetensors"});
+  run().copy_to(folder.path(), {"model.safetensors"});
   const TensorSource all = open_hf_weights(run().path());
   std::vector<TensorToWrite> kept;
   for (const StoredTensor& tensor : all.tensors()) {
@@ -374,11 +217,11 @@ TEST_F(Search, WeightsWithoutTheContrastiveHeadAreRefused) {
 }
 
 TEST_F(Search, TheJsonDocumentHoldsTheAnswer) {
-  SearchArguments asked = arguments(run().captions[2]);
+  SearchArguments asked = arguments(run().captions()[2]);
   asked.top = 3;
   const SearchAnswer answer = answer_to(asked);
   const Json json = parse_json(search_json(answer, "page.html"), "json");
-  EXPECT_EQ(json.at("query"), run().captions[2]);
+  EXPECT_EQ(json.at("query"), run().captions()[2]);
   EXPECT_EQ(json.at("query_is_picture"), false);
   EXPECT_EQ(json.at("searched"), "validation");
   EXPECT_EQ(json.at("candidates"), 24);
@@ -437,47 +280,6 @@ TEST(SearchIndex, OfRowsWithOneNameTheBestIsRankedAndTiesGoToTheFirst) {
   EXPECT_EQ(ranked[3].row, 3u);  // what is no number is last
   EXPECT_EQ(nearest({1.0f, 0.0f}, embeds, names, 2, &candidates).size(), 2u);
   EXPECT_EQ(candidates, 4u);
-}
-
-// The reference's own answer (float64), for weights and inputs of its own.
-std::vector<float> golden(const TensorSource& source, const std::string& name) {
-  const StoredTensor* tensor = source.find(name);
-  std::vector<float> values(static_cast<std::size_t>(element_count(tensor->shape)));
-  source.read_float32(values.data(), *tensor, 0, static_cast<std::int64_t>(values.size()));
-  return values;
-}
-
-TEST(Embed, GivesTheEmbeddingsOfTheReference) {
-  const std::string folder = reference_dir() + "/goldens/itc_add";
-  const BridgeTowerConfig config = read_bridgetower_config(folder + "/config.json");
-  const TensorSource inputs = open_safetensors(folder + "/batch.safetensors"),
-                     expected = open_safetensors(folder + "/expected.safetensors");
-  const std::vector<std::int64_t> ids = inputs.find("batch0.input_ids")->shape,
-                                  pixels = inputs.find("batch0.pixel_values")->shape;
-  PaddedBatch padded;
-  padded.samples = ids[0];
-  padded.length = ids[1];
-  padded.input_ids.resize(static_cast<std::size_t>(ids[0] * ids[1]));
-  padded.attention_mask.resize(padded.input_ids.size());
-  inputs.read_bytes(padded.input_ids.data(), *inputs.find("batch0.input_ids"));
-  inputs.read_bytes(padded.attention_mask.data(), *inputs.find("batch0.attention_mask"));
-  padded.pixels = golden(inputs, "batch0.pixel_values");
-  const PackedBatch packed(padded, config.text.vocab_size, config.text.max_position_embeddings,
-                           static_cast<std::int32_t>(config.text.pad_token_id), false, false, folder);
-  SealedSession towers;
-  const BatchCounts counts = packed.view().counts;
-  const Tensor text = record_text_embeds(towers.session.add_graph(counts), config);
-  const Tensor image = record_image_embeds(towers.session.add_graph(counts), config, pixels[2], pixels[3]);
-  towers.seal();
-  const LoadReport report = load_parameters(open_hf_weights(folder), towers.session.parameter_memory(), 0);
-  EXPECT_TRUE(report.missing.empty());
-  for (const std::string& name : report.unused) EXPECT_EQ(name.find("itc_text"), std::string::npos) << name;
-  Replay replay;
-  replay.batch = packed.view();
-  towers.session.tape(0).replay(towers.threads, replay);
-  EXPECT_LE(largest_difference(golden(expected, "text_embeds"), towers.session.tape(0).at(text)), 2e-6);
-  towers.session.tape(1).replay(towers.threads, replay);
-  EXPECT_LE(largest_difference(golden(expected, "image_embeds"), towers.session.tape(1).at(image)), 2e-6);
 }
 
 }  // namespace
