@@ -23,6 +23,7 @@ RunMarker read_run_marker(const std::string& output_dir) {
 void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step, const std::vector<NamedText>& provenance) {
   Json json = {{"finished", finished}, {"global_step", global_step}, {"settings_digest", settings_digest(settings)}};
   json["preprocessing"] = settings.data.preprocessing == Preprocessing::kTraining ? "training" : "processor";
+  json["max_seq_length"] = settings.data.max_seq_length;
   Json facts = Json::object();
   for (const NamedText& fact : provenance) facts[fact.name] = fact.value;
   json["provenance"] = facts;

@@ -7,11 +7,6 @@
 namespace bascule {
 namespace {
 
-// Both streams as they enter a cross-modal layer. `bridged` image rows are the contrastive head's picture embedding.
-struct Bridged {
-  Tensor text, image;
-};
-
 Tensor link(Recorder& r, const std::string& modality, std::int64_t j, Tensor tower, Tensor cross) {
   const std::string name = r.prefix + "cross_modal_" + modality + "_link_tower." + std::to_string(j);
   const float epsilon = r.config.layer_norm_eps;
