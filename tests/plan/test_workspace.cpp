@@ -7,6 +7,7 @@
 
 #include "src/base/align.h"
 #include "src/graph/backward.h"
+#include "src/graph/operations.h"
 #include "src/models/bridgetower.h"
 #include "tests/models/published_configs.h"
 #include "tests/support/reference_dir.h"
@@ -140,6 +141,40 @@ TEST(Workspace, PlansOfFrozenTowersAndEveryLinkTowerAreRight) {
       options.freeze = {(frozen & 1) != 0, (frozen & 2) != 0};
       record(&recorded, config, {3, 40, 0}, options, true);
       expect_right_plan(*recorded.graph);
+    }
+  }
+}
+
+// The bare model with cotangents: inputs that the caller writes before the first operation and the last ones read.
+TEST(Workspace, InputsAreAliveFromTheStart) {
+  Recorded recorded;
+  recorded.graph = std::make_unique<Graph>(recorded.parameters, BatchCounts{3, 40, 0});
+  Graph& graph = *recorded.graph;
+  BridgeTowerOptions options;
+  options.head = ModelHead::kBase;
+  const BridgeTowerOutputs out = record_bridgetower(graph, demo_config(), options);
+  const Tensor cotangent = graph.input("cotangent", graph[out.pooler_output].rows, graph[out.pooler_output].cols);
+  cotangent_loss(graph, {{out.pooler_output, cotangent}});
+  derive_backward(graph);
+  expect_right_plan(graph);
+}
+
+// An operation may write over what it reads; not if another reads that as well, even the next one, or the caller.
+TEST(Workspace, AnOutputTakesItsInputsPlaceOnlyIfNobodyElseReadsThat) {
+  for (const bool read_again : {false, true}) {
+    for (const bool kept : {false, true}) {
+      ParameterSet parameters;
+      Graph graph(parameters, {3, 40, 0});
+      const Tensor x = graph.input("x", text_rows(), 8);
+      const Tensor weight = graph.parameter({"w", 8, 8, true, true, {}});
+      const Tensor h = linear(graph, "h", x, weight, Tensor{});
+      const Tensor y = activation(graph, "y", h, Activation::kGelu);
+      graph.keep(read_again ? concatenate(graph, "z", y, h) : linear(graph, "z", y, weight, Tensor{}));
+      if (kept) graph.keep(h);
+      expect_right_plan(graph);
+      const WorkspacePlan plan = plan_workspace(graph);
+      const auto buffer = [&](Tensor tensor) { return plan.buffer_of[static_cast<std::size_t>(tensor.index)]; };
+      EXPECT_EQ(buffer(y) == buffer(h), !read_again && !kept);
     }
   }
 }
