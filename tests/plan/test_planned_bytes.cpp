@@ -46,6 +46,9 @@ ModelHead head_of(Head head) {
 BridgeTowerConfig config_of(const std::string& name, const Settings& settings) {
   if (name == "bridgetower_base.toml") return base_config();
   if (name == "bridgetower_large.toml") return large_config();
+  // It starts from what the demo leaves, whose model is the demo's.
+  if (name == "demo_matching.toml")
+    return read_bridgetower_config(std::string(BASCULE_TEST_DATA) + "/emoji-captions/model/config.json");
   return read_bridgetower_config(settings.model.model_name_or_path.resolved + "/config.json");
 }
 

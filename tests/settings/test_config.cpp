@@ -38,8 +38,10 @@ TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
 TEST(Config, TheDemosNameFilesThatABareCloneHas) {
   for (const char* name : {"demo", "smoke", "demo_matching", "demo_masked_lm"}) {
     const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml");
-    EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
-    EXPECT_TRUE(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json")) << name;
+    if (std::string(name) != "demo_matching") {  // it starts from what the demo leaves
+      EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
+      EXPECT_TRUE(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json")) << name;
+    }
     for (const PathSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
       EXPECT_TRUE(std::filesystem::exists(file.resolved)) << file.resolved;
     }
