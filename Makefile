@@ -8,7 +8,7 @@ SECONDS := 20
 PROGRAM := $(BUILD)/bascule
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test quick check sanitize fuzz demo bench install clean
+.PHONY: help setup build test quick check sanitize fuzz demo install clean
 
 help: ## List the verbs
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -40,9 +40,6 @@ fuzz: setup ## Feed random bytes to whatever reads files, SECONDS (20) each
 
 demo: build ## Train a small model on 1,583 pictures, evaluate, search; then open report.html
 	tools/demo $(PROGRAM)
-
-bench: build ## Measure the speed of the demo's training step
-	$(PROGRAM) bench config/demo.toml
 
 install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <stdexcept>
@@ -76,6 +77,7 @@ class WeightGemm final : public Gemm {
     const std::int64_t j = tile_column * grid_.width;
     const std::int64_t units = gemm_units(run.rows);
     bool accumulate = run.accumulate;
+    if (units == 0 && !accumulate) clear_tile(run.c + i * spec_.ldc + j, tile_row, tile_column);  // a sum of nothing
     for (std::int64_t first = 0; first < units;) {
       const std::int64_t chunk = chunk_units(units - first);
       const std::int64_t row = first * kGemmUnit;
@@ -88,6 +90,12 @@ class WeightGemm final : public Gemm {
   }
 
  private:
+  void clear_tile(float* c, std::int64_t tile_row, std::int64_t tile_column) const noexcept {
+    const std::int64_t height = std::min(grid_.height, spec_.n - tile_row * grid_.height);
+    const std::int64_t width = std::min(grid_.width, spec_.k - tile_column * grid_.width);
+    for (std::int64_t row = 0; row < height; ++row) std::fill_n(c + row * spec_.ldc, width, 0.0f);
+  }
+
   struct TileProducts {
     ByUnits overwrite{};
     ByUnits accumulate{};

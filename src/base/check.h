@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks for mistakes of ours, never for bad input. A failed check prints one line and ends the program with exit code 1.
+// Checks for mistakes of ours, never for bad input. A failed check prints one line and ends the program with exit
+// code 1.
 //   BASCULE_CHECK   always on: where being wrong would corrupt memory or a checkpoint
 //   BASCULE_DCHECK  debug builds only: invariants
 #pragma once

@@ -7,7 +7,18 @@
 
 namespace bascule {
 
-enum class DType : std::uint8_t { kFloat32, kBFloat16, kFloat16, kFloat64, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool };
+enum class DType : std::uint8_t {
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+  kFloat64,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt8,
+  kBool
+};
 
 constexpr std::size_t element_bytes(DType type) {
   switch (type) {

@@ -9,7 +9,11 @@ namespace {
 // Bytes of the UTF-8 sequence that begins at text[i]; 0 if none does. Values found in bad files end up in messages.
 std::size_t sequence_bytes(const std::string& text, std::size_t i) {
   const unsigned char lead = static_cast<unsigned char>(text[i]);
-  const std::size_t bytes = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  const std::size_t bytes = lead < 0x80                   ? 1
+                            : lead >= 0xc2 && lead < 0xe0 ? 2
+                            : lead >= 0xe0 && lead < 0xf0 ? 3
+                            : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                          : 0;
   if (bytes == 0 || i + bytes > text.size()) return 0;
   for (std::size_t k = 1; k < bytes; ++k) {
     if ((static_cast<unsigned char>(text[i + k]) & 0xc0u) != 0x80u) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors before the seal. Record, plan and seal throw Error and nothing else; main() catches in one place, prints one line
-// and exits with the code of its kind. After the seal nothing throws: see status.h.
+// Errors before the seal. Record, plan and seal throw Error and nothing else; main() catches in one place, prints one
+// line and exits with the code of its kind. After the seal nothing throws: see status.h.
 //
 //   throw Error{ErrorKind::kData, "train.jsonl:17", "no column \"caption\"", "name it with data.caption_column"};
 #pragma once
@@ -24,7 +24,8 @@ constexpr int exit_code(ErrorKind kind) { return static_cast<int>(kind); }
 
 class Error : public std::exception {
  public:
-  // where: file, "file:line:column", tensor or row; what: the value found and what is wrong with it; what_to_do: may be empty.
+  // where: file, "file:line:column", tensor or row; what: the value found and what is wrong with it; what_to_do: may be
+  // empty.
   Error(ErrorKind kind, std::string where, std::string what, std::string what_to_do = "");
 
   ErrorKind kind() const { return kind_; }

@@ -8,13 +8,13 @@ namespace bascule {
 
 enum class StatusCode : std::int32_t {
   kOk = 0,
-  kEndOfEpoch,     // no more batches in this epoch
-  kBadSample,      // detail: row, reason
-  kReadFailed,     // detail: row, errno
-  kDeviceFailed,   // detail: row, media_engine_status
-  kDiskFailed,     // detail: errno, -
-  kNotFinite,      // detail: step, - ; the loss is NaN or infinite
-  kStopped,        // a signal asked us to stop; detail: signal number
+  kEndOfEpoch,    // no more batches in this epoch
+  kBadSample,     // detail: row, reason
+  kReadFailed,    // detail: row, errno
+  kDeviceFailed,  // detail: row, media_engine_status
+  kDiskFailed,    // detail: errno, -
+  kNotFinite,     // detail: step, - ; the loss is NaN or infinite
+  kStopped,       // a signal asked us to stop; detail: signal number
 };
 
 struct [[nodiscard]] Status {
@@ -28,8 +28,8 @@ constexpr Status ok_status() { return Status{}; }
 
 }  // namespace bascule
 
-#define BASCULE_TRY(expression)                          \
-  do {                                                   \
+#define BASCULE_TRY(expression)                            \
+  do {                                                     \
     const ::bascule::Status bascule_status = (expression); \
-    if (!bascule_status.ok()) return bascule_status;     \
+    if (!bascule_status.ok()) return bascule_status;       \
   } while (false)

@@ -106,7 +106,7 @@ void check_same_settings(const ResumePoint& point, const std::vector<SettingValu
     const auto shown = [](const std::string& text) { return text.empty() ? std::string("not set") : text; };
     throw Error{ErrorKind::kSettings, key,
                 "is " + shown(today) + ", but " + point.folder + " was trained with " + shown(then),
-                "set it back, choose another output_dir, or set resume = \"never\""};
+                "set it back, or choose another output_dir"};
   }
 }
 

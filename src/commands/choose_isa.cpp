@@ -7,7 +7,8 @@
 namespace bascule {
 
 Isa choose_isa(const std::string& name) {
-  if (!machine_runs_bascule()) throw Error(ErrorKind::kSettings, "this CPU", "has no AVX2 with FMA", "nothing here can run without");
+  if (!machine_runs_bascule())
+    throw Error(ErrorKind::kSettings, "this CPU", "has no AVX2 with FMA", "nothing here can run without");
   Isa isa = best_isa();
   if (name == "avx2") {
     isa = Isa::kAvx2;
@@ -17,7 +18,8 @@ Isa choose_isa(const std::string& name) {
     throw Error(ErrorKind::kSettings, "isa", "\"" + name + "\" is no instruction set", "auto, avx2 or avx512");
   }
   if (!isa_supported(isa)) throw Error(ErrorKind::kSettings, "isa", "this CPU does not run " + name, "use auto");
-  if (!gemm_limit_isa(isa == Isa::kAvx512)) throw Error(ErrorKind::kInternal, "isa", "oneDNN was asked too late to use " + std::string(isa_name(isa)));
+  if (!gemm_limit_isa(isa == Isa::kAvx512))
+    throw Error(ErrorKind::kInternal, "isa", "oneDNN was asked too late to use " + std::string(isa_name(isa)));
   return isa;
 }
 

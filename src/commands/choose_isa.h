@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the word of a setting or an option to the instruction set that this process uses, for our kernels and for oneDNN.
+// From the word of a setting or an option to the instruction set that this process uses, for our kernels and for
+// oneDNN.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace bascule {
 
-// "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU lacks.
-// Must be called before the first matrix product is made.
+// "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU
+// lacks. Must be called before the first matrix product is made.
 Isa choose_isa(const std::string& name);
 
 }  // namespace bascule

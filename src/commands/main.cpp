@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <new>
 
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
@@ -24,12 +27,14 @@ namespace {
 using Chosen = std::function<int()>;
 
 std::string version_text() {
-  return std::string("bascule ") + BASCULE_VERSION + "\nmedia engine: " + media_engine_query(media_engine_builtin()).name +
-         "\noneDNN: " + gemm_library_version() + "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2, cannot run");
+  return std::string("bascule ") + BASCULE_VERSION +
+         "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\noneDNN: " + gemm_library_version() +
+         "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2, cannot run");
 }
 
 void add_run(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("run", "Train, evaluate, predict and report as a TOML file says; run again to go on");
+  CLI::App* command =
+      app.add_subcommand("run", "Train, evaluate, predict and report as a TOML file says; run again to go on");
   auto file = std::make_shared<std::string>();
   command->add_option("file", *file, "settings")->required();
   command->footer([] { return "Settings\n\n" + settings_reference(); });
@@ -62,7 +67,10 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   auto padding = std::make_shared<std::string>();
   command->add_option("--model", arguments->model, "folder with the tokenizer's files")->required();
   command->add_option("--max-length", arguments->max_length, "cut to so many ids")->check(CLI::Range(2, 1 << 20));
-  CLI::Option* pad = command->add_option("--padding", *padding, "pad to --max-length, or to the longest (\"longest\", or no length given)")->expected(0, 1);
+  CLI::Option* pad = command
+                         ->add_option("--padding", *padding,
+                                      "pad to --max-length, or to the longest (\"longest\", or no length given)")
+                         ->expected(0, 1);
   command->callback([=] {
     if (pad->count() > 0) arguments->padding = *padding;
     *chosen = [=] { return tokenize_command(*arguments); };
@@ -73,7 +81,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("decode", "JPEG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 1 << 14));
-  command->add_option("--preprocessing", arguments->preprocessing, "training or processor")->check(CLI::IsMember({"training", "processor"}));
+  command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
+      ->check(CLI::IsMember({"training", "processor"}));
   command->add_option("--mean", arguments->mean, "of R,G,B in 0..1")->delimiter(',')->expected(3);
   command->add_option("--std", arguments->std, "of R,G,B in 0..1")->delimiter(',')->expected(3);
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
@@ -83,7 +92,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
 }
 
 void add_search(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("search", "Nearest pictures for a text, or captions for a picture, from a finished run");
+  CLI::App* command =
+      app.add_subcommand("search", "Nearest pictures for a text, or captions for a picture, from a finished run");
   auto arguments = std::make_shared<SearchArguments>();
   command->add_option("folder", arguments->folder, "a finished run's output_dir")->required();
   command->add_option("query", arguments->query, "a text, or the path of a picture");
@@ -123,6 +133,12 @@ int main(int argc, char** argv) {
   } catch (const bascule::Error& error) {
     std::fprintf(stderr, "bascule: %s\n", error.what());
     return bascule::exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "bascule: the system refuses memory; see `bascule plan`\n");
+    return bascule::exit_code(bascule::ErrorKind::kMemory);
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::fprintf(stderr, "bascule: %s\n", error.what());
+    return bascule::exit_code(bascule::ErrorKind::kData);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bascule: bug: %s\n", error.what());
     return 1;

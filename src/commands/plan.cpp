@@ -20,15 +20,22 @@ int plan_command(const std::string& settings_file, bool json) {
     for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
     categories["program and libraries"] = plan.outside_bytes;
     Json largest = Json::array();
-    for (const LargestBuffer& buffer : plan.largest) largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    const Json document = {{"fits", fits}, {"peak_bytes", plan.peak_bytes()}, {"lower_bound_bytes", plan.lower_bound_bytes()}, {"categories", categories}, {"largest", largest}};
+    for (const LargestBuffer& buffer : plan.largest)
+      largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
+    const Json document = {{"fits", fits},
+                           {"peak_bytes", plan.peak_bytes()},
+                           {"lower_bound_bytes", plan.lower_bound_bytes()},
+                           {"categories", categories},
+                           {"largest", largest}};
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%s", print_memory_plan(plan).c_str());
     for (const RecordedSplit& split : run->splits) {
       const StreamPlan& stream = run->loader_plan.streams[split.stream];
-      std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n", split_name(split.split),
-                  static_cast<long long>(stream.max_samples), static_cast<long long>(stream.max_text_rows), static_cast<long long>(run->loader_plan.longest_caption));
+      std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n",
+                  split_name(split.split), static_cast<long long>(stream.max_samples),
+                  static_cast<long long>(stream.max_text_rows),
+                  static_cast<long long>(run->loader_plan.longest_caption));
     }
   }
   if (fits) return 0;

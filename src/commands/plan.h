@@ -6,7 +6,8 @@
 
 namespace bascule {
 
-// Prints to standard output. Returns 0 if the plan fits the machine (or machine.memory_limit_gib), 4 if not. Throws Error.
+// Prints to standard output. Returns 0 if the plan fits the machine (or machine.memory_limit_gib), 4 if not. Throws
+// Error.
 int plan_command(const std::string& settings_file, bool json);
 
 }  // namespace bascule

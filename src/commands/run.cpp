@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -32,41 +37,87 @@ const char* isa_word(IsaSetting isa) {
   return "auto";
 }
 
-// The folder is made ours, or refused. True if the run in it is finished already.
-bool claim_output_dir(const Settings& settings) {
-  const std::string& folder = settings.training.output_dir.resolved;
-  const std::string where = where_written(settings, "training.output_dir");
-  if (classify_output_dir(folder) == OutputDir::kOther) {
-    throw Error(ErrorKind::kSettings, where, settings.training.output_dir.written + " holds something else", "name an empty folder, or one of an earlier run");
+// One run at a time in a folder: the lock goes with the process.
+class FolderLock {
+ public:
+  FolderLock(const std::string& folder, const std::string& where)
+      : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
+    if (flock(file_, LOCK_EX | LOCK_NB) != 0)
+      throw Error(ErrorKind::kSettings, where, "another run is at work in this folder",
+                  "wait for it, or name another folder");
   }
+  ~FolderLock() { close(file_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
+// Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
+// nothing.
+bool is_finished(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const std::string& folder = training.output_dir.resolved;
+  const std::string where = where_written(settings, "training.output_dir");
+  const std::string& written = training.output_dir.written;
+  const OutputDir kind = classify_output_dir(folder);
+  if (kind == OutputDir::kOther)
+    throw Error(ErrorKind::kSettings, where, written + " holds something else",
+                "name an empty folder, or one of an earlier run");
   const RunMarker marker = read_run_marker(folder);
-  if (marker.finished && settings.training.resume == Resume::kAuto) {
-    if (marker.settings_digest != settings_digest(settings)) {
-      throw Error(ErrorKind::kSettings, where, settings.training.output_dir.written + " holds a finished run with other settings", "name another folder, or set training.resume = \"never\"");
-    }
-    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + settings.training.output_dir.written);
+  std::vector<std::string> notes;
+  const std::optional<ResumePoint> point =
+      kind == OutputDir::kOurs ? find_newest_checkpoint(folder, &notes) : std::nullopt;
+  if (training.resume == Resume::kNever && (marker.finished || point)) {
+    throw Error(ErrorKind::kSettings, where, written + " holds a run already, and training.resume = \"never\"",
+                "name another folder, or remove that one");
+  }
+  if (!training.do_train && (point || (marker.finished && marker.trained))) {
+    throw Error(ErrorKind::kSettings, where, written + " holds a training run, but this one does not train",
+                "name another folder, with that one as model.model_name_or_path");
+  }
+  for (const std::string& note : notes) say("resume: " + note);
+  if (marker.finished && (marker.trained || !training.do_train)) {
+    if (marker.settings_digest != settings_digest(settings))
+      throw Error(ErrorKind::kSettings, where, written + " holds a finished run with other settings",
+                  "name another folder");
+    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + written);
     return true;
   }
-  make_folders(folder);
+  if (point) check_same_settings(*point, settings_values(settings));
   return false;
 }
 
-[[noreturn]] void throw_status(const Status& status, SealedRun& sealed, Split split) {
-  const RecordedSplit* recorded = sealed.run().find(split);
+[[noreturn]] void throw_status(const Status& status, SealedRun& sealed) {
+  const RecordedSplit* recorded = sealed.run().find(sealed.loop().reading());
+  const std::string folder = sealed.run().settings.training.output_dir.written;
   switch (status.code) {
     case StatusCode::kDiskFailed:
-      throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : "output_dir",
-                  std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])), "older checkpoints are whole; make room and run the same command again");
+      throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
+                  std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
+                  "older checkpoints are whole; make room and run the same command again");
     case StatusCode::kNotFinite:
-      throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]), "loss or gradient is not finite", "try a lower training.learning_rate, or go back to an older checkpoint");
+      throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]), "loss or gradient is not finite",
+                  "try a lower training.learning_rate, or go back to an older checkpoint");
     default:
-      throw Error(ErrorKind::kData, "", recorded != nullptr ? describe(status, *recorded->manifest) : "the loader failed");
+      // A row below zero: a checkpoint's weights that only pass through could not be read again.
+      if (status.code == StatusCode::kReadFailed && status.detail[0] < 0) {
+        throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.written,
+                    std::string("cannot be read: ") + std::strerror(static_cast<int>(status.detail[1])));
+      }
+      throw Error(ErrorKind::kData, "",
+                  recorded != nullptr ? describe(status, *recorded->manifest) : "the loader failed");
   }
 }
 
-int stopped(int signal, const TrainingLoop& loop) {
-  say(std::string("run: stopped by ") + (signal == SIGINT ? "SIGINT" : "SIGTERM") + " after update " + std::to_string(loop.position().global_step) +
-      ", which is saved; run the same command again to go on");
+int stopped(int signal, SealedRun& sealed) {
+  const std::int64_t updates = sealed.loop().position().global_step;
+  const std::string saved =
+      sealed.run().train_graph && updates > 0 ? " after update " + std::to_string(updates) + ", which is saved" : "";
+  say(std::string("run: stopped by ") + (signal == SIGINT ? "SIGINT" : "SIGTERM") + saved +
+      "; run the same command again to go on");
   return 128 + signal;
 }
 
@@ -78,30 +129,24 @@ SealedFigures measure_sealed() {
   const std::size_t count = foreign_allocations(foreign, 64);
   open_memory();
   for (std::size_t i = 0; i < count; ++i) {
-    figures.foreign_allocations.push_back({foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
+    figures.foreign_allocations.push_back(
+        {foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
   }
   return figures;
 }
 
-// Replay: training and evaluations. Returns the split that failed through `split`.
-Status replay(SealedRun& sealed, Split* split) {
+// Replay: training, evaluation, prediction.
+Status replay(SealedRun& sealed) {
   seal_memory();
-  *split = Split::kTrain;
   if (sealed.run().train_graph) BASCULE_TRY(sealed.loop().run());
-  *split = Split::kValidation;
-  return sealed.loop().evaluate(*split);
+  BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
+  return sealed.loop().evaluate(Split::kTest);
 }
 
 int finish(SealedRun& sealed, const SealedFigures& figures) {
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
-  Split shown = Split::kValidation;
-  if (run.find(Split::kTest) != nullptr) {
-    shown = Split::kTest;
-    const Status status = sealed.loop().evaluate(shown);
-    if (status.code == StatusCode::kStopped) return stopped(static_cast<int>(status.detail[0]), sealed.loop());
-    if (!status.ok()) throw_status(status, sealed, shown);
-  }
+  const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
   Report report = make_report(sealed, figures);
   const RecordedSplit* split = run.find(shown);
   if (split != nullptr && run.head == ModelHead::kContrastive) {
@@ -120,21 +165,25 @@ int finish(SealedRun& sealed, const SealedFigures& figures) {
 int run_command(const std::string& settings_file) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
-  if (claim_output_dir(settings)) return 0;
+  if (is_finished(settings)) return 0;
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::unique_ptr<RecordedRun> run = record_run(settings);
   check_fits(*run, memory_limit(settings));
-  say("plan: " + std::string(readable_bytes(run->plan.peak_bytes()).c_str()) + " in all, " + std::to_string(run->session.parameters().size()) + " parameters, " +
-      std::to_string(run->length.total_updates) + " updates");
+  say("plan: " + std::string(readable_bytes(run->plan.peak_bytes()).c_str()) + " in all, " +
+      std::to_string(run->session.parameters().size()) + " parameters, " + std::to_string(run->length.total_updates) +
+      " updates");
   catch_stop_signals();
+  make_folders(settings.training.output_dir.resolved);
+  const FolderLock lock(settings.training.output_dir.resolved, where_written(settings, "training.output_dir"));
+  remove_leftovers(settings.training.output_dir.resolved);
   write_run_marker(settings, false, 0, provenance_of(*run, isa));
   SealedRun sealed(*run, isa, stop_signal(), &say);
-  say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) + " threads; nothing is allocated from here on");
-  Split split = Split::kTrain;
-  const Status status = replay(sealed, &split);
+  say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) +
+      " threads; nothing is allocated from here on");
+  const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed();
-  if (status.code == StatusCode::kStopped) return stopped(static_cast<int>(status.detail[0]), sealed.loop());
-  if (!status.ok()) throw_status(status, sealed, split);
+  if (status.code == StatusCode::kStopped) return stopped(static_cast<int>(status.detail[0]), sealed);
+  if (!status.ok()) throw_status(status, sealed);
   return finish(sealed, figures);
 }
 

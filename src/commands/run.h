@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it was.
+// `bascule run FILE`: trains, evaluates, predicts and reports what one TOML file says. Run again, it goes on where it
+// was.
 #pragma once
 
 #include <string>

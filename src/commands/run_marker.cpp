@@ -15,13 +15,18 @@ RunMarker read_run_marker(const std::string& output_dir) {
   if (!marker.exists) return marker;
   const Json json = read_json_file(path);
   marker.finished = get_bool(json, "finished", path, false);
+  marker.trained = get_bool(json, "trained", path, false);
   marker.settings_digest = get_string(json, "settings_digest", path, "");
   marker.global_step = get_int(json, "global_step", path, 0);
   return marker;
 }
 
-void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step, const std::vector<NamedText>& provenance) {
-  Json json = {{"finished", finished}, {"global_step", global_step}, {"settings_digest", settings_digest(settings)}};
+void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step,
+                      const std::vector<NamedText>& provenance) {
+  Json json = {{"finished", finished},
+               {"trained", finished && settings.training.do_train},
+               {"global_step", global_step},
+               {"settings_digest", settings_digest(settings)}};
   json["preprocessing"] = settings.data.preprocessing == Preprocessing::kTraining ? "training" : "processor";
   json["max_seq_length"] = settings.data.max_seq_length;
   Json facts = Json::object();

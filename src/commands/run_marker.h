@@ -13,11 +13,13 @@ namespace bascule {
 struct RunMarker {
   bool exists = false;
   bool finished = false;
+  bool trained = false;  // the finished run trained; else it only evaluated
   std::string settings_digest;
   std::int64_t global_step = 0;
 };
 
 RunMarker read_run_marker(const std::string& output_dir);
-void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step, const std::vector<NamedText>& provenance);
+void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step,
+                      const std::vector<NamedText>& provenance);
 
 }  // namespace bascule

@@ -25,7 +25,9 @@ std::vector<std::string> find_cases(const std::vector<std::string>& folders) {
     for (const std::string& entry : folder_entries(folder)) {
       if (fs::exists(folder + "/" + entry + "/case.json")) cases.push_back(folder + "/" + entry);
     }
-    if (cases.size() == before) throw Error(ErrorKind::kData, folder, "no reference case here (no case.json)", "name a case or a folder of cases");
+    if (cases.size() == before)
+      throw Error(ErrorKind::kData, folder, "no reference case here (no case.json)",
+                  "name a case or a folder of cases");
   }
   return cases;
 }
@@ -42,10 +44,12 @@ void print_case(const VerifiedCase& result) {
     }
     if (tensor.passed()) continue;
     ++failed;
-    std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.relative_l2, tensor.limit, tensor.reference_relative_l2);
+    std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.relative_l2,
+                tensor.limit, tensor.reference_relative_l2);
   }
-  std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it\n", result.passed() ? "passed" : "FAILED", result.name.c_str(),
-              result.tensors.size(), failed, worst_tensor == nullptr ? "-" : worst_tensor->name.c_str(), worst);
+  std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it\n",
+              result.passed() ? "passed" : "FAILED", result.name.c_str(), result.tensors.size(), failed,
+              worst_tensor == nullptr ? "-" : worst_tensor->name.c_str(), worst);
 }
 
 Json json_of(const VerifiedCase& result) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule verify FOLDER...`: runs reference cases (float64 truth of the reference implementation beside its own float32 error) and
-// judges ours tensor by tensor. A folder is a case, or holds cases. The rule: at most max(3 x the reference's error, 2e-6).
+// `bascule verify FOLDER...`: runs reference cases (float64 truth of the reference implementation beside its own
+// float32 error) and judges ours tensor by tensor. A folder is a case, or holds cases. The rule: at most max(3 x the
+// reference's error, 2e-6).
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@ struct VerifyArguments {
   std::vector<std::string> folders;
   std::string isa;        // "auto", "avx2", "avx512"
   std::string precision;  // "float32"
-  int threads = 0;      // 0: every core
+  int threads = 0;        // 0: every core
   bool json = false;
 };
 
-// Prints to standard output (tables, or one JSON document). Returns the exit code: 0 only if every case passed, 3 otherwise.
-// Throws Error.
+// Prints to standard output (tables, or one JSON document). Returns the exit code: 0 only if every case passed, 3
+// otherwise. Throws Error.
 int verify_command(const VerifyArguments& arguments);
 
 }  // namespace bascule

@@ -21,8 +21,9 @@ constexpr double kZeroGradient = 1e-6;  // of the gradient norm, where a gradien
 
 PackedBatch pack(const CaseFiles& files, const PaddedBatch& padded, bool every_row) {
   const BridgeTowerConfig::Text& text = files.config.text;
-  return PackedBatch(padded, text.vocab_size, text.max_position_embeddings, static_cast<std::int32_t>(text.pad_token_id),
-                     files.head == ModelHead::kMaskedLm, every_row, files.folder);
+  return PackedBatch(padded, text.vocab_size, text.max_position_embeddings,
+                     static_cast<std::int32_t>(text.pad_token_id), files.head == ModelHead::kMaskedLm, every_row,
+                     files.folder);
 }
 
 double relative_l2(const std::vector<float>& ours, const std::vector<float>& truth) {
@@ -37,10 +38,12 @@ double relative_l2(const std::vector<float>& ours, const std::vector<float>& tru
 }
 
 // Rows of a padded (B, length, cols) tensor in the order of the packed rows.
-std::vector<float> pack_rows(const std::vector<float>& padded, const std::vector<std::int64_t>& rows, std::int64_t cols) {
+std::vector<float> pack_rows(const std::vector<float>& padded, const std::vector<std::int64_t>& rows,
+                             std::int64_t cols) {
   std::vector<float> packed;
   packed.reserve(rows.size() * static_cast<std::size_t>(cols));
-  for (const std::int64_t row : rows) packed.insert(packed.end(), padded.begin() + row * cols, padded.begin() + (row + 1) * cols);
+  for (const std::int64_t row : rows)
+    packed.insert(packed.end(), padded.begin() + row * cols, padded.begin() + (row + 1) * cols);
   return packed;
 }
 
@@ -58,8 +61,10 @@ class CaseRun {
   void train();
   void compare_training(const std::vector<double>& losses, const std::vector<double>& norms);
   double step(const std::vector<std::int64_t>& batches, bool every_row);
-  void add(const std::string& name, double error, double reference, double floor, bool is_norm = false, double limit = -1.0);
-  void compare_output(const std::string& name, Tensor tensor, const std::vector<std::int64_t>& padded_rows, bool first_rows);
+  void add(const std::string& name, double error, double reference, double floor, bool is_norm = false,
+           double limit = -1.0);
+  void compare_output(const std::string& name, Tensor tensor, const std::vector<std::int64_t>& padded_rows,
+                      bool first_rows);
   const Slice* zero_slice(const std::string& name) const;
 
   CaseFiles files_;
@@ -100,17 +105,20 @@ void CaseRun::record() {
     options.freeze.vision_model = options.freeze.vision_model || name == "vision_model";
     options.freeze.text_model = options.freeze.text_model || name == "text_model";
   }
-  const bool tie = files_.config.tie_word_embeddings && open_hf_weights(files_.folder).find("mlm_score.decoder.weight") == nullptr;
+  const bool tie =
+      files_.config.tie_word_embeddings && open_hf_weights(files_.folder).find("mlm_score.decoder.weight") == nullptr;
   options.tie_word_embeddings = tie;
   options.keep_logits = true;
   options.height = files_.height;
   options.width = files_.width;
   outputs_ = record_bridgetower(graph, files_.config, options);
   if (files_.head == ModelHead::kBase) {
-    const std::pair<const char*, Tensor> all[] = {
-        {"text_features", outputs_.text_features}, {"image_features", outputs_.image_features}, {"pooler_output", outputs_.pooler_output}};
+    const std::pair<const char*, Tensor> all[] = {{"text_features", outputs_.text_features},
+                                                  {"image_features", outputs_.image_features},
+                                                  {"pooler_output", outputs_.pooler_output}};
     for (const auto& [name, tensor] : all) {
-      cotangents_.emplace_back(tensor, graph.input(std::string("cotangent.") + name, graph[tensor].rows, graph[tensor].cols));
+      cotangents_.emplace_back(tensor,
+                               graph.input(std::string("cotangent.") + name, graph[tensor].rows, graph[tensor].cols));
       cotangent_names_.push_back(name);
     }
     outputs_.loss = cotangent_loss(graph, cotangents_);
@@ -126,7 +134,8 @@ double CaseRun::step(const std::vector<std::int64_t>& batches, bool every_row) {
     for (std::size_t c = 0; c < cotangents_.size(); ++c) {
       const std::string name = "batch" + std::to_string(batches[i]) + ".cotangent." + cotangent_names_[c];
       std::vector<float> values = read_floats(files_.batches, name, files_.folder);
-      if (cotangent_names_[c] == "text_features") values = pack_rows(values, packed.padded_row(), session_.graph(0)[cotangents_[c].first].cols);
+      if (cotangent_names_[c] == "text_features")
+        values = pack_rows(values, packed.padded_row(), session_.graph(0)[cotangents_[c].first].cols);
       std::copy(values.begin(), values.end(), session_.tape(0).at(cotangents_[c].second));
     }
     Replay replay;
@@ -149,7 +158,8 @@ void CaseRun::add(const std::string& name, double error, double reference, doubl
   result_.tensors.push_back(tensor);
 }
 
-void CaseRun::compare_output(const std::string& name, Tensor tensor, const std::vector<std::int64_t>& padded_rows, bool first_rows) {
+void CaseRun::compare_output(const std::string& name, Tensor tensor, const std::vector<std::int64_t>& padded_rows,
+                             bool first_rows) {
   const Json& errors = get_object(files_.errors, "outputs", files_.folder);
   if (!tensor || files_.expected.find(name) == nullptr || find_member(errors, name, files_.folder) == nullptr) return;
   const std::int64_t cols = session_.graph(0)[tensor].cols;
@@ -171,13 +181,15 @@ void CaseRun::compare_output(const std::string& name, Tensor tensor, const std::
 void CaseRun::compare_outputs(const PackedBatch& batch) {
   const bool first = outputs_.first_rows_only;
   const bool masked_lm = files_.head == ModelHead::kMaskedLm;
-  compare_output("text_features", outputs_.text_features, first ? std::vector<std::int64_t>{} : batch.padded_row(), first);
+  compare_output("text_features", outputs_.text_features, first ? std::vector<std::int64_t>{} : batch.padded_row(),
+                 first);
   compare_output("image_features", outputs_.image_features, {}, first);
   compare_output("pooler_output", outputs_.pooler_output, {}, false);
   compare_output("text_embeds", outputs_.text_embeds, {}, false);
   compare_output("image_embeds", outputs_.image_embeds, {}, false);
   compare_output("cross_embeds", outputs_.cross_embeds, {}, false);
-  if (files_.head != ModelHead::kContrastive) compare_output("logits", outputs_.logits, masked_lm ? batch.padded_row() : std::vector<std::int64_t>{}, false);
+  if (files_.head != ModelHead::kContrastive)
+    compare_output("logits", outputs_.logits, masked_lm ? batch.padded_row() : std::vector<std::int64_t>{}, false);
   compare_output("loss", outputs_.loss, {}, false);
 }
 
@@ -193,8 +205,11 @@ void CaseRun::compare_one_gradient(const ParameterPiece& piece, const float* gra
   std::vector<float> ours(gradient, gradient + piece.elements);
   if (const Slice* slice = zero_slice(piece.name)) {
     double squares = 0.0;
-    for (std::int64_t i = slice->start; i < slice->stop; ++i) squares += static_cast<double>(ours[static_cast<std::size_t>(i)]) * static_cast<double>(ours[static_cast<std::size_t>(i)]);
-    add("grad." + piece.name + " (zero part)", std::sqrt(squares), 0.0, 0.0, true, kZeroGradient * files_.gradient_norm);
+    for (std::int64_t i = slice->start; i < slice->stop; ++i)
+      squares += static_cast<double>(ours[static_cast<std::size_t>(i)]) *
+                 static_cast<double>(ours[static_cast<std::size_t>(i)]);
+    add("grad." + piece.name + " (zero part)", std::sqrt(squares), 0.0, 0.0, true,
+        kZeroGradient * files_.gradient_norm);
     if (slice->start == 0 && slice->stop == piece.elements) return;
     std::fill(ours.begin() + slice->start, ours.begin() + slice->stop, 0.0f);
   }
@@ -202,7 +217,8 @@ void CaseRun::compare_one_gradient(const ParameterPiece& piece, const float* gra
   const double reference = error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", files_.folder);
   if (files_.expected.find("grad." + piece.name) != nullptr) {
     std::vector<float> truth = read_floats(files_.expected, "grad." + piece.name, files_.folder);
-    if (const Slice* slice = zero_slice(piece.name)) std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
+    if (const Slice* slice = zero_slice(piece.name))
+      std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
     add("grad." + piece.name, relative_l2(ours, truth), reference, kFloor);
     return;
   }
@@ -212,11 +228,15 @@ void CaseRun::compare_one_gradient(const ParameterPiece& piece, const float* gra
   const std::int64_t stride = std::max<std::int64_t>(1, piece.elements / samples);
   std::vector<float> sampled;
   for (std::size_t k = 0; k < truth.size(); ++k) sampled.push_back(ours[k * static_cast<std::size_t>(stride)]);
-  const double sample_reference = error == nullptr ? 0.0 : get_number(get_object(*error, "sample", files_.folder), "rel_l2", files_.folder);
+  const double sample_reference =
+      error == nullptr ? 0.0 : get_number(get_object(*error, "sample", files_.folder), "rel_l2", files_.folder);
   add("grad_sample." + piece.name, relative_l2(sampled, truth), std::max(reference, sample_reference), kFloor);
   double squares = 0.0;
   for (const float v : ours) squares += static_cast<double>(v) * static_cast<double>(v);
-  add("grad_l2." + piece.name, relative_l2({static_cast<float>(std::sqrt(squares))}, read_floats(files_.expected, "grad_l2." + piece.name, files_.folder)), reference, kFloor);
+  add("grad_l2." + piece.name,
+      relative_l2({static_cast<float>(std::sqrt(squares))},
+                  read_floats(files_.expected, "grad_l2." + piece.name, files_.folder)),
+      reference, kFloor);
 }
 
 void CaseRun::compare_gradients() {
@@ -224,7 +244,8 @@ void CaseRun::compare_gradients() {
   for (int p = 0; p < set.size(); ++p) {
     const ParameterLayout::Place& place = session_.layout().places[static_cast<std::size_t>(p)];
     if (!place.trained) continue;
-    for (const ParameterPiece& piece : set[p].pieces) compare_one_gradient(piece, session_.gradients() + place.offset + piece.first_element);
+    for (const ParameterPiece& piece : set[p].pieces)
+      compare_one_gradient(piece, session_.gradients() + place.offset + piece.first_element);
   }
 }
 
@@ -240,7 +261,8 @@ void CaseRun::train() {
     losses.push_back(step(batches.get<std::vector<std::int64_t>>(), false));
     UpdateSettings settings;
     const double at = static_cast<double>(s), warm = static_cast<double>(warmup);
-    settings.learning_rate = s < warmup ? peak * at / warm : peak * (static_cast<double>(steps) - at) / (static_cast<double>(steps) - warm);
+    settings.learning_rate =
+        s < warmup ? peak * at / warm : peak * (static_cast<double>(steps) - at) / (static_cast<double>(steps) - warm);
     settings.beta1 = betas.at(0);
     settings.beta2 = betas.at(1);
     settings.epsilon = get_number(train, "eps", where);
@@ -259,7 +281,8 @@ void CaseRun::compare_training(const std::vector<double>& losses, const std::vec
     const std::vector<float> truth = read_floats(files_.steps, name, files_.folder);
     const std::vector<double> reference = get_numbers(errors, name + "_rel_worst", where);
     for (std::size_t i = 0; i < truth.size(); ++i) {
-      add("step" + std::to_string(i) + "." + name, std::fabs(ours.at(i) / static_cast<double>(truth[i]) - 1.0), reference.at(i), kFloor);
+      add("step" + std::to_string(i) + "." + name, std::fabs(ours.at(i) / static_cast<double>(truth[i]) - 1.0),
+          reference.at(i), kFloor);
     }
   };
   compare_series("loss", losses);
@@ -297,7 +320,8 @@ void CaseRun::compare_training(const std::vector<double>& losses, const std::vec
         ours[i] -= before[i];
         truth[i] -= before[i];
       }
-      add("update." + piece.name, relative_l2(ours, truth), get_number(error, "update_rel_l2_worst", where), kUpdateFloor);
+      add("update." + piece.name, relative_l2(ours, truth), get_number(error, "update_rel_l2_worst", where),
+          kUpdateFloor);
     }
   }
 }
@@ -318,6 +342,8 @@ bool VerifiedCase::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
 }
 
-VerifiedCase verify_case(const std::string& folder, Isa isa, int threads) { return CaseRun(folder, isa, threads).judge(); }
+VerifiedCase verify_case(const std::string& folder, Isa isa, int threads) {
+  return CaseRun(folder, isa, threads).judge();
+}
 
 }  // namespace bascule

@@ -12,7 +12,7 @@ namespace bascule {
 
 struct VerifiedTensor {
   std::string name;
-  double relative_l2 = 0.0;            // of ours against the truth; for slices that are zero in exact arithmetic: the norm
+  double relative_l2 = 0.0;  // of ours against the truth; for slices that are zero in exact arithmetic: the norm
   double reference_relative_l2 = 0.0;  // of the reference's float32 run
   double limit = 0.0;
   bool is_norm = false;

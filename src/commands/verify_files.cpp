@@ -47,10 +47,12 @@ CaseFiles open_case(const std::string& folder) {
   check_bridgetower_config(files.config, files.head, folder + "/config.json");
   files.gradient_norm = get_number(files.description, "gradient_norm", folder);
   for (const Json& slice : get_array(files.description, "zero_gradient", folder)) {
-    files.zero_gradient.push_back({get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
+    files.zero_gradient.push_back(
+        {get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
   }
   const StoredTensor* pixels = files.batches.find("batch0.pixel_values");
-  if (pixels == nullptr || pixels->shape.size() != 4) throw Error(ErrorKind::kData, folder + "/batch.safetensors", "no batch0.pixel_values of four dimensions");
+  if (pixels == nullptr || pixels->shape.size() != 4)
+    throw Error(ErrorKind::kData, folder + "/batch.safetensors", "no batch0.pixel_values of four dimensions");
   files.height = pixels->shape[2];
   files.width = pixels->shape[3];
   return files;
@@ -60,12 +62,14 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   const std::string where = files.folder + "/batch.safetensors", name = "batch" + std::to_string(k) + ".";
   PaddedBatch batch;
   const StoredTensor* ids = files.batches.find(name + "input_ids");
-  if (ids == nullptr || ids->shape.size() != 2) throw Error(ErrorKind::kData, where, "no " + name + "input_ids of two dimensions");
+  if (ids == nullptr || ids->shape.size() != 2)
+    throw Error(ErrorKind::kData, where, "no " + name + "input_ids of two dimensions");
   batch.samples = ids->shape[0];
   batch.length = ids->shape[1];
   batch.input_ids = read_integers(files.batches, name + "input_ids", where);
   batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
-  if (files.batches.find(name + "labels") != nullptr) batch.labels = read_integers(files.batches, name + "labels", where);
+  if (files.batches.find(name + "labels") != nullptr)
+    batch.labels = read_integers(files.batches, name + "labels", where);
   batch.pixels = read_floats(files.batches, name + "pixel_values", where);
   return batch;
 }

@@ -129,7 +129,8 @@ std::int64_t longest_caption(const Manifest& manifest, const TextSettings& setti
 std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
   constexpr std::int64_t kEnds = 2;  // <s> and </s> are never selected
   if (settings.head != Head::kMaskedLm) return 0;
-  return samples * masked_count(longest - kEnds, settings.masking.probability);
+  // At least one a sample, so that a graph always has a row to be made for.
+  return samples * std::max<std::int64_t>(1, masked_count(longest - kEnds, settings.masking.probability));
 }
 
 void begin_batch(Slot* slot) noexcept {

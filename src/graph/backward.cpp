@@ -57,7 +57,8 @@ Backward::Slot Backward::slot(Tensor x) {
   }
   const TensorInfo info = graph_[x];
   const std::size_t slash = info.name.rfind('/');
-  gradient = graph_.activation("d_" + (slash == std::string::npos ? info.name : info.name.substr(slash + 1)), info.rows, info.cols);
+  gradient = graph_.activation("d_" + (slash == std::string::npos ? info.name : info.name.substr(slash + 1)), info.rows,
+                               info.cols);
   return {gradient, Accumulate::kNo};
 }
 

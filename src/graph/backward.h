@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deriving backward operations from forward ones. Nodes are walked from last to first; each states its gradient through this
-// class. Contributions to one gradient are written by the first and added by the later ones, in the walk's order.
+// Deriving backward operations from forward ones. Nodes are walked from last to first; each states its gradient through
+// this class. Contributions to one gradient are written by the first and added by the later ones, in the walk's order.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,8 @@ class Backward {
   Slot slot(Tensor x);
   // Whether x has no contribution yet, and so could take over another tensor's gradient.
   bool untouched(Tensor x) const { return !gradients_[static_cast<std::size_t>(x.index)]; }
-  // x's gradient is `gradient` itself, not a copy. x must be untouched and its producer must run its backward before anything adds
-  // to `gradient`: slot() checks that.
+  // x's gradient is `gradient` itself, not a copy. x must be untouched and its producer must run its backward before
+  // anything adds to `gradient`: slot() checks that.
   void share(Tensor x, Tensor gradient);
   void emit(std::unique_ptr<const Operation> operation) { graph_.add(std::move(operation)); }
 
@@ -46,15 +46,16 @@ class Backward {
   void find_wanted();
 
   Graph& graph_;
-  std::size_t node_ = 0;               // being walked
+  std::size_t node_ = 0;  // being walked
   std::size_t forward_tensors_ = 0;
-  std::vector<bool> wanted_;           // by tensor
-  std::vector<std::size_t> producer_;  // by tensor: the node that wrote it
-  std::vector<Tensor> gradients_;      // by tensor
+  std::vector<bool> wanted_;                  // by tensor
+  std::vector<std::size_t> producer_;         // by tensor: the node that wrote it
+  std::vector<Tensor> gradients_;             // by tensor
   std::vector<std::vector<Tensor>> sharers_;  // by gradient tensor: whose gradient it is
 };
 
-// Appends the backward operations. The graph's loss operations are the roots: their derive() needs no gradient of the loss.
+// Appends the backward operations. The graph's loss operations are the roots: their derive() needs no gradient of the
+// loss.
 void derive_backward(Graph& graph);
 
 }  // namespace bascule

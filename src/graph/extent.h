@@ -6,7 +6,8 @@
 
 namespace bascule {
 
-// What a batch holds: B samples, R packed text tokens, M selected text rows (those whose token a masked-LM head predicts).
+// What a batch holds: B samples, R packed text tokens, M selected text rows (those whose token a masked-LM head
+// predicts).
 struct BatchCounts {
   std::int64_t samples = 0;
   std::int64_t text_rows = 0;
@@ -21,7 +22,8 @@ struct Extent {
   std::int64_t fixed = 0;
 
   constexpr std::int64_t at(const BatchCounts& counts) const {
-    return per_sample * counts.samples + per_text_row * counts.text_rows + per_selected_row * counts.selected_rows + fixed;
+    return per_sample * counts.samples + per_text_row * counts.text_rows + per_selected_row * counts.selected_rows +
+           fixed;
   }
   constexpr bool operator==(const Extent& other) const {
     return per_sample == other.per_sample && per_text_row == other.per_text_row &&

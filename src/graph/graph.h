@@ -26,9 +26,10 @@ struct TensorInfo {
   std::int64_t cols = 0;  // dense rows; matrix products may touch rows up to the next multiple of 16
   DType dtype = DType::kFloat32;
   Storage storage = Storage::kActivation;
-  bool kept = false;      // read by the caller after the replay: lives to the end
-  int parameter = -1;     // kParameter, kGradient
-  Tensor may_share;       // this tensor may take the storage of that one, if the operation that writes this is the last to read that
+  bool kept = false;   // read by the caller after the replay: lives to the end
+  int parameter = -1;  // kParameter, kGradient
+  Tensor may_share;    // this tensor may take the storage of that one, if the operation that writes this is the last to
+                       // read that
 };
 
 struct Node {
@@ -47,7 +48,9 @@ class Graph {
   Tensor parameter(Parameter description);
   Tensor gradient_of_parameter(Tensor parameter);
   void keep(Tensor tensor) { tensors_[static_cast<std::size_t>(tensor.index)].kept = true; }
-  void may_share(Tensor tensor, Tensor earlier) { tensors_[static_cast<std::size_t>(tensor.index)].may_share = earlier; }
+  void may_share(Tensor tensor, Tensor earlier) {
+    tensors_[static_cast<std::size_t>(tensor.index)].may_share = earlier;
+  }
   void add(std::unique_ptr<const Operation> operation);
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is given at the seal to turn itself into steps: addresses, kernels, matrix products, memory for argument
-// blocks. Everything made here lives as long as the Launch and is not changed after the seal.
+// What an operation is given at the seal to turn itself into steps: addresses, kernels, matrix products, memory for
+// argument blocks. Everything made here lives as long as the Launch and is not changed after the seal.
 //
 // An argument block is a plain struct A with
 //   static std::int64_t tasks(const A&, const Replay&);
@@ -47,7 +47,9 @@ class Launch {
     auto block = std::make_unique<Block<Arguments>>(arguments);
     Step step;
     step.arguments = &block->arguments;
-    step.tasks = [](const void* a, const Replay& replay) { return Arguments::tasks(*static_cast<const Arguments*>(a), replay); };
+    step.tasks = [](const void* a, const Replay& replay) {
+      return Arguments::tasks(*static_cast<const Arguments*>(a), replay);
+    };
     step.run = [](const void* a, const Replay& replay, std::int64_t task, int thread) {
       Arguments::run(*static_cast<const Arguments*>(a), replay, task, thread);
     };
@@ -78,8 +80,8 @@ class Launch {
   std::vector<std::unique_ptr<Gemm>> gemms_;
 };
 
-// Rows that one task of a row kernel takes: about 32768 elements. A function of the width alone, so that sums over row blocks
-// have the same blocks on every machine.
+// Rows that one task of a row kernel takes: about 32768 elements. A function of the width alone, so that sums over row
+// blocks have the same blocks on every machine.
 constexpr std::int64_t rows_per_task(std::int64_t cols) {
   const std::int64_t rows = 32768 / cols / 8 * 8;
   return rows < 8 ? 8 : rows > 256 ? 256 : rows;

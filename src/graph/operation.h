@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation kind says of itself: which tensors it touches, how its gradient is made of other operations, what it
-// costs, what scratch it needs, and the steps that it becomes on a tape. One kind is one file under operations/.
+// What an operation kind says of itself: which tensors it touches, how its gradient is made of other operations, what
+// it costs, what scratch it needs, and the steps that it becomes on a tape. One kind is one file under operations/.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ class Operation {
   virtual const char* kind() const = 0;
   // In a fixed order; a tensor comes once. Scratch tensors are among the written ones.
   virtual std::vector<TensorUse> uses() const = 0;
-  // Emits the operations that turn gradients of what it writes into gradients of what it reads. Backward operations have none.
+  // Emits the operations that turn gradients of what it writes into gradients of what it reads. Backward operations
+  // have none.
   virtual void derive(Backward& backward) const;
   virtual Cost cost(const BatchCounts& counts) const = 0;
   // Scratch that one thread needs while it runs a task, in floats.

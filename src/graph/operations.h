@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operation kinds: each function adds one to a graph and returns what it writes. Formulas and sources stand at the kernels
-// that they name (kernels/*.h); shapes are given here. B samples, R text rows, M selected rows, C columns.
+// The operation kinds: each function adds one to a graph and returns what it writes. Formulas and sources stand at the
+// kernels that they name (kernels/*.h); shapes are given here. B samples, R text rows, M selected rows, C columns.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight
 struct Normalized {
   Tensor sum, y;
 };
-Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias, float epsilon,
-                          DropoutPlace dropout);
+Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
+                          float epsilon, DropoutPlace dropout);
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind);
 
@@ -47,22 +47,29 @@ struct AttentionOperand {
   Tensor tensor;
   std::int64_t col = 0;
 };
-// (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its first row.
-Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows, AttentionOperand key,
-                 AttentionOperand value, SampleRows key_rows, std::int64_t heads, std::int64_t head_size, DropoutPlace dropout);
+// (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its
+// first row.
+Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows,
+                 AttentionOperand key, AttentionOperand value, SampleRows key_rows, std::int64_t heads,
+                 std::int64_t head_size, DropoutPlace dropout);
 
 // (R, C): word + position + first row of type. padding: the row of word and position that is never trained.
-Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type, std::int32_t padding);
+Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
+                      std::int32_t padding);
 
 // Pictures of the batch to patches: (B * (height / patch) * (width / patch), channels * patch * patch).
-Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t patch);
+Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height,
+                       std::int64_t width, std::int64_t patch);
 
-// (B * (patches + 1), C): class row first, position added. patch (B * patches, C), class_row (1, C), position (patches + 1, C).
-Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position, std::int64_t patches);
+// (B * (patches + 1), C): class row first, position added. patch (B * patches, C), class_row (1, C), position (patches
+// + 1, C).
+Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
+                       std::int64_t patches);
 
 // The position table of a from_side x from_side grid (class row first), resized to height x width:
 // bicubic, a = -0.75, align_corners false, no antialias. Source: BridgeTowerVisionEmbeddings.interpolate_pos_encoding.
-Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side, std::int64_t height, std::int64_t width);
+Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
+                        std::int64_t height, std::int64_t width);
 
 // (B, C): the first row of every sample; (M, C): the selected text rows.
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, SampleRows rows);
@@ -81,10 +88,11 @@ Tensor blend(Graph& graph, const std::string& name, Blend kind, Tensor a, Tensor
 // y = x / |x|, row by row.
 Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 
-// Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward, whose gradients are
-// scaled by Replay::loss_weight.
+// Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward, whose
+// gradients are scaled by Replay::loss_weight.
 
-// Embeddings (B, E), logit_scale (1, 1): the mean of three one-sided cross entropies, text-image, text-cross, image-cross.
+// Embeddings (B, E), logit_scale (1, 1): the mean of three one-sided cross entropies, text-image, text-cross,
+// image-cross.
 Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale);
 
 // logits against BatchView::labels. `hits` (int32): whether the largest logit is the label's; kept.
@@ -93,8 +101,8 @@ struct ClassLoss {
 };
 ClassLoss cross_entropy_loss(Graph& graph, Tensor logits);
 
-// sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph; loss_weight does
-// not reach it. For verification.
+// sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
+// loss_weight does not reach it. For verification.
 Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>& outputs_and_cotangents);
 
 }  // namespace bascule

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a run: one list for all its graphs. A parameter is a matrix of ours; its pieces are the tensors of the
-// checkpoint that lie in it end to end (query, key and value of one attention are one parameter, and one matrix product).
+// The parameters of a run: one list for all its graphs. A parameter is a matrix of ours; its pieces are the tensors of
+// the checkpoint that lie in it end to end (query, key and value of one attention are one parameter, and one matrix
+// product).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ struct InitialValue {
 
 // One tensor of the checkpoint.
 struct ParameterPiece {
-  std::string name;                  // as Hugging Face writes it
-  std::vector<std::int64_t> shape;   // as Hugging Face writes it; empty: a scalar
-  std::int64_t first_element = 0;    // in the parameter
+  std::string name;                 // as Hugging Face writes it
+  std::vector<std::int64_t> shape;  // as Hugging Face writes it; empty: a scalar
+  std::int64_t first_element = 0;   // in the parameter
   std::int64_t elements = 0;
   InitialValue initial;
 };
@@ -47,8 +48,8 @@ class ParameterSet {
   std::vector<Parameter> parameters_;
 };
 
-// Where each parameter lies. Trained parameters, their gradients and both moments share one order and these offsets; the
-// others lie in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
+// Where each parameter lies. Trained parameters, their gradients and both moments share one order and these offsets;
+// the others lie in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
 struct ParameterLayout {
   struct Place {
     bool trained = false;
@@ -58,13 +59,14 @@ struct ParameterLayout {
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
   };
-  std::vector<Place> places;   // by parameter index
-  std::vector<Run> runs;       // cover the trained range, in order; gaps between parameters are zero and stay zero
+  std::vector<Place> places;  // by parameter index
+  std::vector<Run> runs;      // cover the trained range, in order; gaps between parameters are zero and stay zero
   std::int64_t trained_elements = 0;
   std::int64_t fixed_elements = 0;
 };
 
-// `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow in theirs.
+// `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow
+// in theirs.
 ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order);
 
 }  // namespace bascule

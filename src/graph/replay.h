@@ -13,13 +13,15 @@ namespace bascule {
 // Everything in it was checked where it was read: ids lie in the vocabulary, offsets grow, labels are classes.
 struct BatchView {
   BatchCounts counts;
-  const float* pixels = nullptr;                // (B, channels, height, width)
-  const std::int32_t* token_ids = nullptr;      // (R)
-  const std::int32_t* position_ids = nullptr;   // (R), rows of the position table
-  const std::int32_t* text_offsets = nullptr;   // (B + 1), first text row of each sample; the last is R
-  const std::uint64_t* text_row_keys = nullptr; // (R), dropout_row_key(sample, token)
-  const std::uint64_t* image_row_keys = nullptr;  // (B * image rows), dropout_row_key(sample, image row); null where nothing is dropped
-  const std::uint64_t* sample_keys = nullptr;   // (B), dropout_row_key(sample, 0); sample: its number in the run's global order
+  const float* pixels = nullptr;                 // (B, channels, height, width)
+  const std::int32_t* token_ids = nullptr;       // (R)
+  const std::int32_t* position_ids = nullptr;    // (R), rows of the position table
+  const std::int32_t* text_offsets = nullptr;    // (B + 1), first text row of each sample; the last is R
+  const std::uint64_t* text_row_keys = nullptr;  // (R), dropout_row_key(sample, token)
+  const std::uint64_t* image_row_keys =
+      nullptr;  // (B * image rows), dropout_row_key(sample, image row); null where nothing is dropped
+  const std::uint64_t* sample_keys =
+      nullptr;  // (B), dropout_row_key(sample, 0); sample: its number in the run's global order
   const std::int32_t* selected_rows = nullptr;  // (M), text rows
   const std::int32_t* labels = nullptr;         // matching: (B) 0 or 1; masked LM: (M) token ids, negative: not counted
 };
@@ -27,14 +29,15 @@ struct BatchView {
 // One replay of a tape.
 struct Replay {
   BatchView batch;
-  float loss_weight = 1.0f;            // what this micro-batch's mean loss counts in the step's loss; gradients are scaled by it
-  bool add_to_gradients = false;       // second and later micro-batches of a step
+  float loss_weight = 1.0f;  // what this micro-batch's mean loss counts in the step's loss; gradients are scaled by it
+  bool add_to_gradients = false;          // second and later micro-batches of a step
   std::uint32_t dropout_key[2] = {0, 0};  // from seed and step
   std::byte* thread_scratch = nullptr;    // thread t has the bytes from t * thread_scratch_bytes
   std::size_t thread_scratch_bytes = 0;
 
   float* scratch(int thread) const {
-    return static_cast<float*>(static_cast<void*>(thread_scratch + static_cast<std::size_t>(thread) * thread_scratch_bytes));
+    return static_cast<float*>(
+        static_cast<void*>(thread_scratch + static_cast<std::size_t>(thread) * thread_scratch_bytes));
   }
 };
 

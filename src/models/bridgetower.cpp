@@ -13,17 +13,21 @@ Tensor link(Recorder& r, const std::string& modality, std::int64_t j, Tensor tow
   switch (r.config.link_tower_type) {
     case LinkTower::kAdd: return add_norm(r, name + ".LayerNorm", tower, cross, epsilon, {}).y;
     case LinkTower::kScaledAdd:
-      return norm(r, name + ".LayerNorm", blend(r.graph, name, Blend::kScaled, tower, cross, r.scalar(name + ".scaled_factor", 1.0f, true)), epsilon);
+      return norm(r, name + ".LayerNorm",
+                  blend(r.graph, name, Blend::kScaled, tower, cross, r.scalar(name + ".scaled_factor", 1.0f, true)),
+                  epsilon);
     case LinkTower::kInterpolate:
-      return norm(r, name + ".LayerNorm", blend(r.graph, name, Blend::kInterpolate, tower, cross, r.scalar(name + ".beta", 0.5f, true)), epsilon);
+      return norm(r, name + ".LayerNorm",
+                  blend(r.graph, name, Blend::kInterpolate, tower, cross, r.scalar(name + ".beta", 0.5f, true)),
+                  epsilon);
   }
   return {};
 }
 
 struct Body {
-  Tensor text_tower;    // last layer of the text tower, all rows
-  Tensor image_bridged; // last layer of the vision tower after ln_post, transform and token type, all rows
-  Tensor text, image;   // of the last cross-modal layers; image: none where the head does not read it
+  Tensor text_tower;     // last layer of the text tower, all rows
+  Tensor image_bridged;  // last layer of the vision tower after ln_post, transform and token type, all rows
+  Tensor text, image;    // of the last cross-modal layers; image: none where the head does not read it
 };
 
 Body record_body(Recorder& r, ModelHead head, std::int64_t height, std::int64_t width) {
@@ -88,7 +92,8 @@ void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, Bridge
   const Tensor image = first_rows(r.graph, "image_class_row", body.image_bridged, {false, rows});
   out->text_embeds = normalize(r.graph, "text_embeds", dense(r, "itc_text_head.fc", text, width));
   out->image_embeds = normalize(r.graph, "image_embeds", dense(r, "itc_image_head.fc", image, width));
-  out->cross_embeds = normalize(r.graph, "cross_embeds", dense(r, "itc_cross_modal_head.fc", out->pooler_output, width));
+  out->cross_embeds =
+      normalize(r.graph, "cross_embeds", dense(r, "itc_cross_modal_head.fc", out->pooler_output, width));
   const Tensor scale = r.scalar("logit_scale", static_cast<float>(r.config.logit_scale_init_value), true);
   out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale);
 }
@@ -97,9 +102,11 @@ void record_masked_lm(Recorder& r, const Body& body, bool tied, BridgeTowerOutpu
   r.graph.set_scope("masked_lm_head");
   const BridgeTowerConfig::Text& text = r.config.text;
   const Tensor rows = selected_rows_of(r.graph, "selected", body.text);
-  const Tensor h = activation(r.graph, "mlm_score.transform.act", dense(r, "mlm_score.transform.dense", rows, r.config.hidden_size), r.config.hidden_act);
+  const Tensor h = activation(r.graph, "mlm_score.transform.act",
+                              dense(r, "mlm_score.transform.dense", rows, r.config.hidden_size), r.config.hidden_act);
   const Tensor normed = norm(r, "mlm_score.transform.LayerNorm", h, r.config.layer_norm_eps);
-  const std::string decoder = tied ? r.prefix + "text_model.embeddings.word_embeddings.weight" : "mlm_score.decoder.weight";
+  const std::string decoder =
+      tied ? r.prefix + "text_model.embeddings.word_embeddings.weight" : "mlm_score.decoder.weight";
   const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.linear_deviation());
   out->logits = linear(r.graph, "logits", normed, weight, r.bias("mlm_score.bias", text.vocab_size));
   const ClassLoss loss = cross_entropy_loss(r.graph, out->logits);
@@ -120,7 +127,8 @@ std::int64_t image_rows(const BridgeTowerConfig& config, std::int64_t height, st
   return (height / p) * (width / p) + 1;
 }
 
-BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& config, const BridgeTowerOptions& options) {
+BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& config,
+                                      const BridgeTowerOptions& options) {
   Recorder r{graph, config, options.freeze, options.head == ModelHead::kBase ? "" : "bridgetower.", options.dropout};
   const std::int64_t height = options.height > 0 ? options.height : config.vision.image_size;
   const std::int64_t width = options.width > 0 ? options.width : config.vision.image_size;
@@ -145,7 +153,8 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
     }
     case ModelHead::kMaskedLm: record_masked_lm(r, body, options.tie_word_embeddings, &out); break;
   }
-  keep_all(graph, {out.text_features, out.image_features, out.pooler_output, out.text_embeds, out.image_embeds, out.cross_embeds});
+  keep_all(graph, {out.text_features, out.image_features, out.pooler_output, out.text_embeds, out.image_embeds,
+                   out.cross_embeds});
   if (options.head == ModelHead::kImageTextMatching || (out.logits && options.keep_logits)) graph.keep(out.logits);
   return out;
 }

@@ -14,21 +14,22 @@ namespace bascule {
 struct BridgeTowerOptions {
   ModelHead head = ModelHead::kContrastive;
   Freeze freeze;
-  bool dropout = false;               // training: as config.json says
-  bool tie_word_embeddings = false;   // the masked-LM decoder is the word table
-  bool keep_logits = false;           // masked LM: they can be read after a replay; else their gradient takes their place
+  bool dropout = false;              // training: as config.json says
+  bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
+  bool keep_logits = false;  // masked LM: they can be read after a replay; else their gradient takes their place
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
 // What a recording gives. Those that its head has are kept: they can be read after a replay.
 struct BridgeTowerOutputs {
-  Tensor text_features, image_features;  // of the last cross-modal layers: all rows, or (B, C) first rows only; masked LM: text only
+  Tensor text_features,
+      image_features;  // of the last cross-modal layers: all rows, or (B, C) first rows only; masked LM: text only
   bool first_rows_only = false;
-  Tensor pooler_output;                               // (B, 2 C); not for masked LM
-  Tensor text_embeds, image_embeds, cross_embeds;     // contrastive: (B, E)
-  Tensor logits;                                      // matching: (B, 2); masked LM: (M, V)
-  Tensor hits;                                        // matching (B), masked LM (M): the largest logit is the label's
-  Tensor loss;                                        // (1, 1); none for the bare model
+  Tensor pooler_output;                            // (B, 2 C); not for masked LM
+  Tensor text_embeds, image_embeds, cross_embeds;  // contrastive: (B, E)
+  Tensor logits;                                   // matching: (B, 2); masked LM: (M, V)
+  Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's
+  Tensor loss;                                     // (1, 1); none for the bare model
 };
 
 // Records the forward pass and the head's loss. derive_backward(graph) then makes it a training graph.
@@ -37,8 +38,8 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
 // Rows of an image stream: patches + 1.
 std::int64_t image_rows(const BridgeTowerConfig& config, std::int64_t height, std::int64_t width);
 
-// Tensors of the class's checkpoint that take no part in this head's forward pass, with the law of their fresh values: they are copied
-// from the source checkpoint to ours, or made anew.
+// Tensors of the class's checkpoint that take no part in this head's forward pass, with the law of their fresh values:
+// they are copied from the source checkpoint to ours, or made anew.
 std::vector<ParameterPiece> unused_tensors(const BridgeTowerConfig& config, ModelHead head);
 
 }  // namespace bascule

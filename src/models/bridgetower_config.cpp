@@ -17,15 +17,19 @@ namespace {
 // A positive integer, within a bound that keeps every product of extents far from overflow.
 std::int64_t extent(const Json& object, const char* key, const std::string& path, std::int64_t fallback) {
   const Json* member = find_member(object, key, path);
-  if (member != nullptr && member->is_array()) refuse(path, std::string(key) + ": a list of sizes cannot be run", "the reference fails on it too; give one number");
+  if (member != nullptr && member->is_array())
+    refuse(path, std::string(key) + ": a list of sizes cannot be run",
+           "the reference fails on it too; give one number");
   const std::int64_t value = get_int(object, key, path, fallback);
-  if (value < 1 || value > (1 << 24)) refuse(path, std::string(key) + " = " + std::to_string(value) + " is out of range", "1 to 16777216 is allowed");
+  if (value < 1 || value > (1 << 24))
+    refuse(path, std::string(key) + " = " + std::to_string(value) + " is out of range", "1 to 16777216 is allowed");
   return value;
 }
 
 float probability(const Json& object, const char* key, const std::string& path) {
   const double value = get_number(object, key, path, 0.1);
-  if (!(value >= 0.0 && value < 1.0)) refuse(path, std::string(key) + " = " + std::to_string(value) + " is no probability below 1");
+  if (!(value >= 0.0 && value < 1.0))
+    refuse(path, std::string(key) + " = " + std::to_string(value) + " is no probability below 1");
   return static_cast<float>(value);
 }
 
@@ -36,12 +40,20 @@ float epsilon(const Json& object, const std::string& path) {
 }
 
 Activation activation_named(const Json& object, const std::string& path) {
-  static const std::map<std::string, Activation> kNames = {
-      {"gelu", Activation::kGelu},           {"gelu_python", Activation::kGelu},     {"gelu_new", Activation::kGeluTanh},
-      {"gelu_pytorch_tanh", Activation::kGeluTanh}, {"gelu_fast", Activation::kGeluTanh}, {"gelu_accurate", Activation::kGeluTanh},
-      {"gelu_python_tanh", Activation::kGeluTanh}, {"quick_gelu", Activation::kQuickGelu}, {"relu", Activation::kRelu},
-      {"silu", Activation::kSilu},           {"swish", Activation::kSilu},           {"tanh", Activation::kTanh},
-      {"sigmoid", Activation::kSigmoid},     {"linear", Activation::kLinear}};
+  static const std::map<std::string, Activation> kNames = {{"gelu", Activation::kGelu},
+                                                           {"gelu_python", Activation::kGelu},
+                                                           {"gelu_new", Activation::kGeluTanh},
+                                                           {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                                           {"gelu_fast", Activation::kGeluTanh},
+                                                           {"gelu_accurate", Activation::kGeluTanh},
+                                                           {"gelu_python_tanh", Activation::kGeluTanh},
+                                                           {"quick_gelu", Activation::kQuickGelu},
+                                                           {"relu", Activation::kRelu},
+                                                           {"silu", Activation::kSilu},
+                                                           {"swish", Activation::kSilu},
+                                                           {"tanh", Activation::kTanh},
+                                                           {"sigmoid", Activation::kSigmoid},
+                                                           {"linear", Activation::kLinear}};
   const std::string name = get_string(object, "hidden_act", path, "gelu");
   const auto found = kNames.find(name);
   if (found != kNames.end()) return found->second;
@@ -64,10 +76,13 @@ BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
   text.hidden_dropout_prob = probability(t, "hidden_dropout_prob", path);
   text.attention_probs_dropout_prob = probability(t, "attention_probs_dropout_prob", path);
   text.layer_norm_eps = epsilon(t, path);
-  if (text.pad_token_id < 0 || text.pad_token_id >= text.vocab_size) refuse(path, "pad_token_id = " + std::to_string(text.pad_token_id) + " is no token of the vocabulary");
+  if (text.pad_token_id < 0 || text.pad_token_id >= text.vocab_size)
+    refuse(path, "pad_token_id = " + std::to_string(text.pad_token_id) + " is no token of the vocabulary");
   const std::string kind = get_string(t, "position_embedding_type", path, "absolute");
-  if (kind != "absolute") refuse(path, "position_embedding_type = \"" + kind + "\" is not supported", "only \"absolute\" is");
-  if (get_bool(t, "add_cross_attention", path, false)) refuse(path, "text_config.add_cross_attention = true is not supported");
+  if (kind != "absolute")
+    refuse(path, "position_embedding_type = \"" + kind + "\" is not supported", "only \"absolute\" is");
+  if (get_bool(t, "add_cross_attention", path, false))
+    refuse(path, "text_config.add_cross_attention = true is not supported");
   return text;
 }
 
@@ -89,17 +104,26 @@ LinkTower link_named(const std::string& name, const std::string& path) {
   if (name == "add") return LinkTower::kAdd;
   if (name == "scaled_add") return LinkTower::kScaledAdd;
   if (name == "interpolate") return LinkTower::kInterpolate;
-  refuse(path, "link_tower_type = \"" + name + "\" is not implemented by the reference", "add, scaled_add or interpolate");
+  refuse(path, "link_tower_type = \"" + name + "\" is not implemented by the reference",
+         "add, scaled_add or interpolate");
 }
 
 void check_contrastive(const BridgeTowerConfig& config, const std::string& path) {
   if (config.contrastive_hidden_size == 0) {
-    refuse(path, "contrastive_hidden_size is missing, which the contrastive head needs", "the reference has no default for it: add it (512 is usual)");
+    refuse(path, "contrastive_hidden_size is missing, which the contrastive head needs",
+           "the reference has no default for it: add it (512 is usual)");
   }
-  if (!config.has_logit_scale) refuse(path, "logit_scale_init_value is missing, which the contrastive head needs", "the reference has no default for it: add it (2.6592 is usual)");
-  if (!config.share_cross_modal_transformer_layers) refuse(path, "the contrastive head cannot run with share_cross_modal_transformer_layers = false", "the reference fails on it too");
+  if (!config.has_logit_scale)
+    refuse(path, "logit_scale_init_value is missing, which the contrastive head needs",
+           "the reference has no default for it: add it (2.6592 is usual)");
+  if (!config.share_cross_modal_transformer_layers)
+    refuse(path, "the contrastive head cannot run with share_cross_modal_transformer_layers = false",
+           "the reference fails on it too");
   if (config.vision.hidden_size != config.hidden_size) {
-    refuse(path, "the contrastive head needs vision_config.hidden_size = hidden_size, found " + std::to_string(config.vision.hidden_size) + " and " + std::to_string(config.hidden_size), "the reference fails on it too");
+    refuse(path,
+           "the contrastive head needs vision_config.hidden_size = hidden_size, found " +
+               std::to_string(config.vision.hidden_size) + " and " + std::to_string(config.hidden_size),
+           "the reference fails on it too");
   }
 }
 
@@ -125,7 +149,8 @@ BridgeTowerConfig read_bridgetower_config(const std::string& path) {
   config.share_link_tower_layers = get_bool(json, "share_link_tower_layers", path, false);
   config.init_layernorm_from_vision_encoder = get_bool(json, "init_layernorm_from_vision_encoder", path, false);
   config.tie_word_embeddings = get_bool(json, "tie_word_embeddings", path, false);
-  if (find_member(json, "contrastive_hidden_size", path) != nullptr) config.contrastive_hidden_size = extent(json, "contrastive_hidden_size", path, 0);
+  if (find_member(json, "contrastive_hidden_size", path) != nullptr)
+    config.contrastive_hidden_size = extent(json, "contrastive_hidden_size", path, 0);
   config.has_logit_scale = find_member(json, "logit_scale_init_value", path) != nullptr;
   config.logit_scale_init_value = get_number(json, "logit_scale_init_value", path, 0.0);
   return config;
@@ -134,16 +159,40 @@ BridgeTowerConfig read_bridgetower_config(const std::string& path) {
 void check_bridgetower_config(const BridgeTowerConfig& config, ModelHead head, const std::string& path) {
   const BridgeTowerConfig::Text& text = config.text;
   const BridgeTowerConfig::Vision& vision = config.vision;
-  if (text.hidden_size != config.hidden_size) refuse(path, "text_config.hidden_size = " + std::to_string(text.hidden_size) + " differs from hidden_size = " + std::to_string(config.hidden_size), "cross-modal layers have the text width: make them equal");
-  if (text.hidden_size % text.num_attention_heads != 0) refuse(path, "hidden_size = " + std::to_string(text.hidden_size) + " is no multiple of text_config.num_attention_heads = " + std::to_string(text.num_attention_heads));
-  if (vision.heads() < 1) refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " gives no attention head", "the vision tower has hidden_size / 64 heads: 64 at least");
-  if (vision.hidden_size % vision.heads() != 0) refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " is no multiple of its " + std::to_string(vision.heads()) + " heads (hidden_size / 64)");
+  if (text.hidden_size != config.hidden_size)
+    refuse(path,
+           "text_config.hidden_size = " + std::to_string(text.hidden_size) +
+               " differs from hidden_size = " + std::to_string(config.hidden_size),
+           "cross-modal layers have the text width: make them equal");
+  if (text.hidden_size % text.num_attention_heads != 0)
+    refuse(path,
+           "hidden_size = " + std::to_string(text.hidden_size) +
+               " is no multiple of text_config.num_attention_heads = " + std::to_string(text.num_attention_heads));
+  if (vision.heads() < 1)
+    refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " gives no attention head",
+           "the vision tower has hidden_size / 64 heads: 64 at least");
+  if (vision.hidden_size % vision.heads() != 0)
+    refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " is no multiple of its " +
+                     std::to_string(vision.heads()) + " heads (hidden_size / 64)");
   if (vision.image_size < vision.patch_size) refuse(path, "vision_config.image_size is smaller than patch_size");
-  if (text.max_position_embeddings <= text.pad_token_id + 1) refuse(path, "text_config.max_position_embeddings leaves no position for a token");
-  if (config.split() < 0) refuse(path, "num_hidden_layers = " + std::to_string(config.num_hidden_layers) + " cross-modal layers, but text_config.num_hidden_layers = " + std::to_string(text.num_hidden_layers), "at most one cross-modal layer more than text layers");
-  if (vision.blocks() < text.num_hidden_layers) refuse(path, "the vision tower has " + std::to_string(vision.blocks()) + " layers to run, the text tower " + std::to_string(text.num_hidden_layers), "the vision tower needs at least as many");
-  if (config.share_link_tower_layers && config.num_hidden_layers > 1) refuse(path, "share_link_tower_layers = true with more than one cross-modal layer cannot run", "the reference fails on it too (TypeError)");
-  if (config.init_layernorm_from_vision_encoder && !vision.share_layernorm) refuse(path, "init_layernorm_from_vision_encoder = true with share_layernorm = false cannot be built", "the reference fails on it too (AttributeError)");
+  if (text.max_position_embeddings <= text.pad_token_id + 1)
+    refuse(path, "text_config.max_position_embeddings leaves no position for a token");
+  if (config.split() < 0)
+    refuse(path,
+           "num_hidden_layers = " + std::to_string(config.num_hidden_layers) +
+               " cross-modal layers, but text_config.num_hidden_layers = " + std::to_string(text.num_hidden_layers),
+           "at most one cross-modal layer more than text layers");
+  if (vision.blocks() < text.num_hidden_layers)
+    refuse(path,
+           "the vision tower has " + std::to_string(vision.blocks()) + " layers to run, the text tower " +
+               std::to_string(text.num_hidden_layers),
+           "the vision tower needs at least as many");
+  if (config.share_link_tower_layers && config.num_hidden_layers > 1)
+    refuse(path, "share_link_tower_layers = true with more than one cross-modal layer cannot run",
+           "the reference fails on it too (TypeError)");
+  if (config.init_layernorm_from_vision_encoder && !vision.share_layernorm)
+    refuse(path, "init_layernorm_from_vision_encoder = true with share_layernorm = false cannot be built",
+           "the reference fails on it too (AttributeError)");
   if (head == ModelHead::kContrastive) check_contrastive(config, path);
 }
 

@@ -52,8 +52,8 @@ Tensor Recorder::scalar(const std::string& name, float value, bool decayed) {
   return add(std::move(p));
 }
 
-Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each, std::int64_t cols,
-                         double standard_deviation, bool is_bias) {
+Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each,
+                         std::int64_t cols, double standard_deviation, bool is_bias) {
   const std::int64_t count = static_cast<std::int64_t>(pieces.size());
   Parameter p;
   p.name = name;
@@ -119,7 +119,8 @@ Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, 
     key = {both, 0};
     value = {both, width};
   }
-  const Tensor context = attention(r.graph, name, query, queries.rows, key, value, keys.rows, heads, head_size, r.drop(text.attention_probs_dropout_prob));
+  const Tensor context = attention(r.graph, name, query, queries.rows, key, value, keys.rows, heads, head_size,
+                                   r.drop(text.attention_probs_dropout_prob));
   const Tensor h = dense(r, name + ".output.dense", context, width);
   return add_norm(r, name + ".output.LayerNorm", queries.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
 }
@@ -127,11 +128,13 @@ Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, 
 Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x) {
   const BridgeTowerConfig::Text& text = r.config.text;
   const Tensor up = dense(r, name + ".intermediate.dense", x, text.intermediate_size);
-  const Tensor h = dense(r, name + ".output.dense", activation(r.graph, name + ".intermediate.act", up, text.hidden_act), text.hidden_size);
+  const Tensor h = dense(r, name + ".output.dense",
+                         activation(r.graph, name + ".intermediate.act", up, text.hidden_act), text.hidden_size);
   return add_norm(r, name + ".output.LayerNorm", x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
 }
 
-Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other, bool first_only) {
+Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other,
+                         bool first_only) {
   const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
   r.graph.set_scope(name);
   RowStream queries = own;

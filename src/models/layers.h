@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers that BridgeTower is composed of, and how they name their parameters. Each function adds its operations to the graph;
-// equations: Transformers' modeling_bridgetower.py, class by class.
+// The layers that BridgeTower is composed of, and how they name their parameters. Each function adds its operations to
+// the graph; equations: Transformers' modeling_bridgetower.py, class by class.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Recorder {
   Tensor row(const std::string& name, std::int64_t cols, InitialValue initial, bool decayed);
   Tensor scalar(const std::string& name, float value, bool decayed);
   // Tensors of the checkpoint laid end to end as one matrix (or bias) of ours.
-  Tensor stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each, std::int64_t cols,
-                 double standard_deviation, bool is_bias);
+  Tensor stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each,
+                 std::int64_t cols, double standard_deviation, bool is_bias);
   Tensor table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation);
   double linear_deviation() const { return 0.05 * config.initializer_factor; }
 
@@ -53,8 +53,8 @@ struct RowStream {
   SampleRows rows;
 };
 
-// BridgeTowerAttention: output.LayerNorm(queries + dropout(output.dense(attention))). `queries` are rows of `own` (all, or each sample's
-// first); `keys` are what they look at: the same stream, or the other one.
+// BridgeTowerAttention: output.LayerNorm(queries + dropout(output.dense(attention))). `queries` are rows of `own` (all,
+// or each sample's first); `keys` are what they look at: the same stream, or the other one.
 Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys);
 
 // output.LayerNorm(x + dropout(output.dense(act(intermediate.dense(x)))))
@@ -74,6 +74,7 @@ VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleR
 std::string vision_name(const Recorder& r, const std::string& name);
 
 // One cross-modal layer of one stream ("text" or "image"). first_only: rows of x are each sample's first row.
-Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other, bool first_only);
+Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other,
+                         bool first_only);
 
 }  // namespace bascule

@@ -12,8 +12,10 @@ Tensor text_embeddings(Recorder& r) {
   r.graph.set_scope(name);
   const double deviation = r.linear_deviation();
   const Tensor word = r.table(name + ".word_embeddings.weight", text.vocab_size, text.hidden_size, deviation);
-  const Tensor position = r.table(name + ".position_embeddings.weight", text.max_position_embeddings, text.hidden_size, deviation);
-  const Tensor type = r.table(name + ".token_type_embeddings.weight", text.type_vocab_size, text.hidden_size, deviation);
+  const Tensor position =
+      r.table(name + ".position_embeddings.weight", text.max_position_embeddings, text.hidden_size, deviation);
+  const Tensor type =
+      r.table(name + ".token_type_embeddings.weight", text.type_vocab_size, text.hidden_size, deviation);
   const Tensor sum = text_embedding(r.graph, name, word, position, type, static_cast<std::int32_t>(text.pad_token_id));
   const Tensor normed = norm(r, name + ".LayerNorm", sum, text.layer_norm_eps);
   return dropout(r.graph, name + ".dropout", normed, r.drop(text.hidden_dropout_prob));
@@ -30,15 +32,17 @@ std::string vision_name(const Recorder& r, const std::string& name) { return r.p
 
 namespace {
 
-std::string block_name(const Recorder& r, std::int64_t i) { return vision_name(r, "transformer.resblocks." + std::to_string(i)); }
+std::string block_name(const Recorder& r, std::int64_t i) {
+  return vision_name(r, "transformer.resblocks." + std::to_string(i));
+}
 
 // The norm that reads the raw stream after block i - 1: ln_1 of block i, or ln_post behind the last block that runs.
 std::string next_norm(const Recorder& r, std::int64_t i) {
   return i < r.config.text.num_hidden_layers ? block_name(r, i) + ".ln_1" : vision_name(r, "ln_post");
 }
 
-Tensor scaled_dense(Recorder& r, const std::string& name, const std::string& weight_name, const std::string& bias_name, Tensor x, std::int64_t out,
-                    double standard_deviation) {
+Tensor scaled_dense(Recorder& r, const std::string& name, const std::string& weight_name, const std::string& bias_name,
+                    Tensor x, std::int64_t out, double standard_deviation) {
   const Tensor weight = r.weight(weight_name, out, r.graph[x].cols, standard_deviation);
   return linear(r.graph, name, x, weight, r.bias(bias_name, out));
 }
@@ -65,10 +69,12 @@ VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t wid
   convolution.pieces = {piece};
   convolution.trained = !r.freeze.vision_model;
   const Tensor patch = linear(r.graph, name + ".patch_embedding", pixels, r.graph.parameter(convolution), Tensor{});
-  const Tensor class_row = r.row(name + ".class_embedding", vision.hidden_size, {0.0f, static_cast<float>(deviation)}, true);
+  const Tensor class_row =
+      r.row(name + ".class_embedding", vision.hidden_size, {0.0f, static_cast<float>(deviation)}, true);
   Tensor position = r.table(name + ".position_embedding.weight", side * side + 1, vision.hidden_size, deviation);
   // As the reference decides: the table is left alone if the picture is square and has as many patches.
-  if (height != width || patches != side * side) position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p);
+  if (height != width || patches != side * side)
+    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p);
   const Tensor rows = image_embedding(r.graph, name, patch, class_row, position, patches);
   VisionState state;
   state.z = norm(r, vision_name(r, "ln_pre"), rows, vision.layer_norm_eps);
@@ -81,16 +87,22 @@ VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleR
   const std::string name = block_name(r, i);
   r.graph.set_scope(name);
   const std::int64_t width = vision.hidden_size, heads = vision.heads();
-  const double w = static_cast<double>(width), n = static_cast<double>(vision.num_hidden_layers), f = vision.initializer_factor;
-  const double in_deviation = f / std::sqrt(w), out_deviation = f / std::sqrt(w) / std::sqrt(2.0 * n), up_deviation = f / std::sqrt(2.0 * w);
+  const double w = static_cast<double>(width), n = static_cast<double>(vision.num_hidden_layers),
+               f = vision.initializer_factor;
+  const double in_deviation = f / std::sqrt(w), out_deviation = f / std::sqrt(w) / std::sqrt(2.0 * n),
+               up_deviation = f / std::sqrt(2.0 * w);
   const DropoutPlace none{};
 
-  const Tensor all = scaled_dense(r, name + ".attn.in_proj", name + ".attn.in_proj_weight", name + ".attn.in_proj_bias", state.normed, 3 * width, in_deviation);
-  const Tensor context = attention(r.graph, name + ".attn", {all, 0}, rows, {all, width}, {all, 2 * width}, rows, heads, width / heads, none);
+  const Tensor all = scaled_dense(r, name + ".attn.in_proj", name + ".attn.in_proj_weight", name + ".attn.in_proj_bias",
+                                  state.normed, 3 * width, in_deviation);
+  const Tensor context = attention(r.graph, name + ".attn", {all, 0}, rows, {all, width}, {all, 2 * width}, rows, heads,
+                                   width / heads, none);
   const std::string out = name + ".attn.out_proj", up = name + ".mlp.c_fc", down = name + ".mlp.c_proj";
   const Tensor a = scaled_dense(r, out, out + ".weight", out + ".bias", context, width, out_deviation);
   const Normalized middle = add_norm(r, name + ".ln_2", state.z, a, vision.layer_norm_eps, none);
-  const Tensor wide = activation(r.graph, name + ".mlp.gelu", scaled_dense(r, up, up + ".weight", up + ".bias", middle.y, 4 * width, up_deviation), Activation::kQuickGelu);
+  const Tensor wide = activation(r.graph, name + ".mlp.gelu",
+                                 scaled_dense(r, up, up + ".weight", up + ".bias", middle.y, 4 * width, up_deviation),
+                                 Activation::kQuickGelu);
   const Tensor m = scaled_dense(r, down, down + ".weight", down + ".bias", wide, width, out_deviation);
   const Normalized next = add_norm(r, next_norm(r, i + 1), middle.sum, m, vision.layer_norm_eps, none);
   return {next.sum, next.y};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a class's checkpoint holds beside the tensors that its head's forward pass reads. Source: BridgeTowerModel.__init__.
+// What a class's checkpoint holds beside the tensors that its head's forward pass reads. Source:
+// BridgeTowerModel.__init__.
 #include <cmath>
 
 #include "src/models/bridgetower.h"
@@ -45,7 +46,8 @@ void add_cross_layer(List* list, const std::string& name, const BridgeTowerConfi
   const std::int64_t d = config.hidden_size, f = config.text.intermediate_size;
   const double deviation = 0.05 * config.initializer_factor;
   for (const std::string& block : {name + ".attention", name + ".crossattention"}) {
-    for (const char* part : {".self.query", ".self.key", ".self.value", ".output.dense"}) list->dense(block + part, d, d, deviation);
+    for (const char* part : {".self.query", ".self.key", ".self.value", ".output.dense"})
+      list->dense(block + part, d, d, deviation);
     list->norm(block + ".output.LayerNorm", d);
   }
   list->dense(name + ".intermediate.dense", f, d, deviation);
@@ -66,7 +68,8 @@ std::vector<ParameterPiece> unused_tensors(const BridgeTowerConfig& config, Mode
     add_resblock(&list, visual + "transformer.resblocks." + std::to_string(i), config.vision);
   }
   if (!config.vision.share_layernorm) {
-    for (std::int64_t i = 0; i < config.vision.num_hidden_layers; ++i) list.norm(visual + "ln_separate." + std::to_string(i), config.vision.hidden_size);
+    for (std::int64_t i = 0; i < config.vision.num_hidden_layers; ++i)
+      list.norm(visual + "ln_separate." + std::to_string(i), config.vision.hidden_size);
   }
   if (config.share_link_tower_layers) {
     for (const char* modality : {"text", "image"}) {
@@ -78,7 +81,8 @@ std::vector<ParameterPiece> unused_tensors(const BridgeTowerConfig& config, Mode
   }
   if (head == ModelHead::kMaskedLm) {
     add_cross_layer(&list, prefix + "cross_modal_image_layers." + std::to_string(config.num_hidden_layers - 1), config);
-    for (const char* modality : {"text", "image"}) list.dense(prefix + "cross_modal_" + modality + "_pooler.dense", d, d, deviation);
+    for (const char* modality : {"text", "image"})
+      list.dense(prefix + "cross_modal_" + modality + "_pooler.dense", d, d, deviation);
   }
   return list.pieces;
 }

@@ -56,7 +56,8 @@ std::string print_memory_plan(const MemoryPlan& plan) {
   if (!plan.largest.empty()) text += "largest buffers of the workspace\n";
   for (const LargestBuffer& buffer : plan.largest) {
     char row[200];
-    std::snprintf(row, sizeof row, "  %-72.120s %10.2f MiB\n", buffer.name.c_str(), static_cast<double>(buffer.bytes) / 1048576.0);
+    std::snprintf(row, sizeof row, "  %-72.120s %10.2f MiB\n", buffer.name.c_str(),
+                  static_cast<double>(buffer.bytes) / 1048576.0);
     text += row;
   }
   return text;

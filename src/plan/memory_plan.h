@@ -19,12 +19,12 @@ struct PlannedRange {
 struct MemoryPlan {
   std::vector<PlannedRange> categories;  // in the order of the arena
   std::size_t arena_bytes = 0;
-  std::size_t outside_bytes = 0;           // what the process holds beside the arena: program, libraries, primitives (estimated)
+  std::size_t outside_bytes = 0;  // what the process holds beside the arena: program, libraries, primitives (estimated)
   std::size_t workspace_lower_bound_bytes = 0;
   std::vector<LargestBuffer> largest;
 
   std::size_t peak_bytes() const { return arena_bytes + outside_bytes; }
-  std::size_t lower_bound_bytes() const;   // with a workspace as small as lifetimes permit
+  std::size_t lower_bound_bytes() const;  // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.
   const PlannedRange& operator[](const std::string& name) const;
 };

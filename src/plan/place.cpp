@@ -12,12 +12,16 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-// Largest key first. Where keys are equal the requests themselves decide, so that the order in which they are given does not.
+// Largest key first. Where keys are equal the requests themselves decide, so that the order in which they are given
+// does not.
 template <typename Key>
 Order order_by(Span<const BufferRequest> requests, Key key) {
   Order order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto rank = [&](std::size_t i) { return std::make_tuple(-key(requests[i]), -static_cast<double>(requests[i].bytes), requests[i].first, requests[i].last); };
+  const auto rank = [&](std::size_t i) {
+    return std::make_tuple(-key(requests[i]), -static_cast<double>(requests[i].bytes), requests[i].first,
+                           requests[i].last);
+  };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
   return order;
 }
@@ -42,8 +46,9 @@ Placement place_in_order(Span<const BufferRequest> requests, const Order& order)
     }
     placement.offsets[i] = offset;
     placement.peak_bytes = std::max(placement.peak_bytes, offset + request.bytes);
-    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
-                                         [&](std::size_t value, std::size_t other) { return value < placement.offsets[other]; });
+    const auto behind =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](std::size_t value, std::size_t other) { return value < placement.offsets[other]; });
     placed.insert(behind, i);
   }
   return placement;
@@ -85,7 +90,8 @@ std::size_t lower_bound_bytes(Span<const BufferRequest> requests) {
   return static_cast<std::size_t>(most);
 }
 
-std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests, const Placement& placement) {
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests,
+                                                                 const Placement& placement) {
   for (std::size_t a = 0; a < requests.size(); ++a) {
     const std::size_t a_begin = placement.offsets[a], a_end = a_begin + requests[a].bytes;
     if (a_end > placement.peak_bytes && requests[a].bytes > 0) return std::make_pair(a, a);

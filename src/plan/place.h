@@ -2,9 +2,11 @@
 // Placing buffers of known lifetimes in one arena. A plan is a value: pure functions from requests to offsets.
 //
 // The algorithm (first fit, several orders):
-//   * take the requests in an order (by size; by size x lifetime; by lifetime; by start) and give each the lowest offset at which it
+//   * take the requests in an order (by size; by size x lifetime; by lifetime; by start) and give each the lowest
+//   offset at which it
 //     meets no buffer that is alive at the same time;
-//   * do so for every order and keep the smallest arena. Ties go to the earlier order, so the result does not depend on luck.
+//   * do so for every order and keep the smallest arena. Ties go to the earlier order, so the result does not depend on
+//   luck.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +34,9 @@ Placement place_buffers(Span<const BufferRequest> requests);
 // The largest sum of buffers alive at one time: no placement can be smaller.
 std::size_t lower_bound_bytes(Span<const BufferRequest> requests);
 
-// Two requests that overlap in time and place, or one that leaves the arena (paired with itself); none if the placement is right.
-// Shares no code with place_buffers().
-std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests, const Placement& placement);
+// Two requests that overlap in time and place, or one that leaves the arena (paired with itself); none if the placement
+// is right. Shares no code with place_buffers().
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests,
+                                                                 const Placement& placement);
 
 }  // namespace bascule

@@ -82,10 +82,12 @@ std::vector<LargestBuffer> largest_buffers(const Graph& graph, const WorkspacePl
   std::vector<LargestBuffer> largest;
   for (const WorkspaceBuffer& buffer : plan.buffers) {
     const TensorInfo& info = graph[buffer.tensors.front()];
-    largest.push_back({info.name + " (" + std::to_string(info.rows.at(graph.bounds())) + " x " + std::to_string(info.cols) + ")",
-                       buffer.request.bytes});
+    largest.push_back(
+        {info.name + " (" + std::to_string(info.rows.at(graph.bounds())) + " x " + std::to_string(info.cols) + ")",
+         buffer.request.bytes});
   }
-  std::stable_sort(largest.begin(), largest.end(), [](const LargestBuffer& a, const LargestBuffer& b) { return a.bytes > b.bytes; });
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const LargestBuffer& a, const LargestBuffer& b) { return a.bytes > b.bytes; });
   if (largest.size() > count) largest.resize(count);
   return largest;
 }

@@ -26,7 +26,8 @@ struct WorkspacePlan {
   std::size_t thread_scratch_bytes = 0;  // of one thread
 };
 
-// Row extents at the graph's bounds, rounded up to 16 (gemm.h). Checks itself: an overlap is a bug and ends the program.
+// Row extents at the graph's bounds, rounded up to 16 (gemm.h). Checks itself: an overlap is a bug and ends the
+// program.
 WorkspacePlan plan_workspace(const Graph& graph);
 
 // "name (rows x cols)" and bytes of the `count` largest buffers.

@@ -37,7 +37,10 @@ void write_all(int fd, const std::string& path, const std::string& content) {
 }  // namespace
 
 void write_output_file(const std::string& path, const std::string& content) {
-  const std::string beside = path + ".partial";
+  // The name that is cleared away when a killed run is started again.
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  const std::string beside = folder + "/.tmp-" + (slash == std::string::npos ? path : path.substr(slash + 1));
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail(beside, "creating", errno);
   write_all(fd, beside, content);
@@ -53,6 +56,13 @@ void write_output_file(const std::string& path, const std::string& content) {
     ::unlink(beside.c_str());
     fail(path, "renaming", error);
   }
+  // Without this the name may be gone after a power cut.
+  const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_fd < 0) fail(folder, "opening", errno);
+  const bool folder_synced = ::fsync(folder_fd) == 0;
+  const int folder_error = errno;
+  ::close(folder_fd);
+  if (!folder_synced) fail(folder, "syncing", folder_error);
 }
 
 }  // namespace bascule

@@ -123,15 +123,21 @@ class RecordLog {
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t stride() const noexcept { return stride_; }
 
-  // Takes up where a saved log was. False, and nothing done, if it does not fit this log's storage (written by another
-  // version or with another plan).
+  // Takes up where a saved log was, thinned where this log has less room. False, and nothing done, if it is no log
+  // (written by another version or with another plan).
   [[nodiscard]] bool restore(Span<const Record> records, std::uint64_t appended, std::uint64_t stride) noexcept {
-    if (records.size() > storage_.size() || stride == 0 || records.size() > appended) return false;
-    for (std::size_t i = 0; i < records.size(); ++i) storage_[i] = records[i];
-    size_ = records.size();
+    if (stride == 0 || records.size() > appended || (records.empty() != (appended == 0))) return false;
+    const bool guest = appended > 0 && (appended - 1) % stride != 0;
+    const std::size_t regular = records.size() - (guest ? 1 : 0);
+    std::size_t step = 1;  // every step-th of them is kept, and the newest
+    const auto needed = [&] { return (regular + step - 1) / step + ((appended - 1) % (stride * step) != 0 ? 1 : 0); };
+    while (appended > 0 && needed() > storage_.size()) step *= 2;
+    size_ = 0;
+    for (std::size_t i = 0; i < regular; i += step) storage_[size_++] = records[i];
     appended_ = appended;
-    stride_ = stride;
-    guest_ = appended > 0 && (appended - 1) % stride != 0;
+    stride_ = stride * step;
+    guest_ = appended > 0 && (appended - 1) % stride_ != 0;
+    if (guest_) storage_[size_++] = records[records.size() - 1];
     return true;
   }
 

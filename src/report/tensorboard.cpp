@@ -186,14 +186,10 @@ void cut_events_after(const std::string& folder, std::int64_t step) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.rfind(kFilePrefix, 0) != 0 || !entry.is_regular_file()) continue;
-    // What an earlier cut left when it was killed.
-    const std::string partial = ".partial";
-    if (name.size() > partial.size() && name.compare(name.size() - partial.size(), partial.size(), partial) == 0) {
-      std::filesystem::remove(entry.path());
-    } else {
-      paths.push_back(entry.path().string());
-    }
+    if (!entry.is_regular_file()) continue;
+    // What an earlier cut left when it was killed (output_file.cpp).
+    if (name.rfind(std::string(".tmp-") + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
+    if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) fail(folder, "listing", error.value());
   std::sort(paths.begin(), paths.end());

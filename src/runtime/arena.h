@@ -33,8 +33,8 @@ class Arena {
   std::size_t bytes_ = 0;
 };
 
-// Resident bytes of this process now, shared pages counted by share (Pss of /proc/self/smaps_rollup); 0 if the kernel does not say.
-// Reads into a buffer on the stack: may be called after the seal.
+// Resident bytes of this process now, shared pages counted by share (Pss of /proc/self/smaps_rollup); 0 if the kernel
+// does not say. Reads into a buffer on the stack: may be called after the seal.
 std::size_t resident_bytes() noexcept;
 
 // What this process may use: the least of the machine's memory and the limits of its control groups.

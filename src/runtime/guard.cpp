@@ -93,8 +93,10 @@ namespace {
   Dl_info info{};
   const char* symbol = dladdr(caller, &info) != 0 && info.dli_sname != nullptr ? info.dli_sname : "?";
   char line[512];
-  const int length = std::snprintf(line, sizeof line, "bascule: bug: %zu bytes allocated after the seal by %p (%s); addr2line -Cfe build/bascule %#zx\n", bytes,
-                                   caller, symbol, static_cast<std::size_t>(static_cast<const char*>(caller) - static_cast<const char*>(info.dli_fbase)));
+  const int length = std::snprintf(
+      line, sizeof line,
+      "bascule: bug: %zu bytes allocated after the seal by %p (%s); addr2line -Cfe build/bascule %#zx\n", bytes, caller,
+      symbol, static_cast<std::size_t>(static_cast<const char*>(caller) - static_cast<const char*>(info.dli_fbase)));
   if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) std::_Exit(1);
   std::abort();
 }

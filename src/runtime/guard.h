@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocation guard. After the seal our code allocates nothing on any thread: operator new and malloc, called from this program's own
-// code, end it with a line that names the place. What libraries allocate is let through and counted by library.
+// The allocation guard. After the seal our code allocates nothing on any thread: operator new and malloc, called from
+// this program's own code, end it with a line that names the place. What libraries allocate is let through and counted
+// by library.
 //
-// Whose call it is, is told by the return address: addresses inside this program's image (with its own instances of templates, and what
-// the C++ library does on its behalf) are ours. Not built into sanitizer builds, which replace the allocator themselves.
+// Whose call it is, is told by the return address: addresses inside this program's image (with its own instances of
+// templates, and what the C++ library does on its behalf) are ours. Not built into sanitizer builds, which replace the
+// allocator themselves.
 #pragma once
 
 #include <cstddef>

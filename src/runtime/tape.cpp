@@ -6,7 +6,8 @@
 namespace bascule {
 namespace {
 
-std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory) {
+std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout,
+                                const TapeMemory& memory) {
   std::vector<void*> addresses(graph.tensors().size(), nullptr);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const TensorInfo& info = graph.tensors()[i];
@@ -25,8 +26,8 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
 
 }  // namespace
 
-Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory, const KernelTable& kernels,
-           GemmCache& products)
+Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory,
+           const KernelTable& kernels, GemmCache& products)
     : graph_(graph), memory_(memory) {
   launch_ = std::make_unique<Launch>(graph, addresses_of(graph, plan, layout, memory), kernels, products);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {

@@ -33,8 +33,8 @@ struct NodeTime {
 class Tape {
  public:
   // Before the seal. The graph must outlive the tape.
-  Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory, const KernelTable& kernels,
-       GemmCache& products);
+  Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory,
+       const KernelTable& kernels, GemmCache& products);
 
   // After the seal. The batch must keep within the graph's bounds.
   void replay(Threads& threads, Replay replay) const noexcept;

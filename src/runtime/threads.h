@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to whichever thread is free,
-// and all wait for the last before the next step. Who does a task never decides what it computes.
+// The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to
+// whichever thread is free, and all wait for the last before the next step. Who does a task never decides what it
+// computes.
 //
-// The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the constructor.
+// The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
+// constructor.
 #pragma once
 
 #include <atomic>
@@ -43,8 +45,8 @@ class Threads {
   const Replay* replay_ = nullptr;
   StepTimes times_;
   bool stop_ = false;
-  alignas(64) std::atomic<std::uint32_t> call_{0};     // raised once a replay: workers begin
-  alignas(64) std::atomic<std::uint32_t> phase_{0};    // raised once a step: everybody has arrived
+  alignas(64) std::atomic<std::uint32_t> call_{0};   // raised once a replay: workers begin
+  alignas(64) std::atomic<std::uint32_t> phase_{0};  // raised once a step: everybody has arrived
   alignas(64) std::atomic<std::int32_t> arrived_{0};
   alignas(64) std::atomic<std::int64_t> next_task_{0};
   alignas(64) std::atomic<std::int32_t> sleepers_{0};

@@ -12,13 +12,14 @@ namespace {
 
 // Where each part of the memory begins.
 struct Parts {
-  std::size_t text, image, cross, scores, pictures, labels, order, retrieval, all;
+  std::size_t text, image, cross, scores, pictures, shown, labels, order, retrieval, all;
 };
 
 Parts parts_of(const Evaluation::Shape& shape) {
   const std::size_t rows = static_cast<std::size_t>(align_up<std::int64_t>(shape.max_rows, 16));
   const std::size_t embeds = rows * static_cast<std::size_t>(shape.width) * sizeof(float);
-  const bool contrastive = shape.head == ModelHead::kContrastive, matching = shape.head == ModelHead::kImageTextMatching;
+  const bool contrastive = shape.head == ModelHead::kContrastive,
+             matching = shape.head == ModelHead::kImageTextMatching;
   Parts parts{};
   std::size_t at = 0;
   const auto take = [&](bool needed, std::size_t bytes) {
@@ -31,6 +32,7 @@ Parts parts_of(const Evaluation::Shape& shape) {
   parts.cross = take(contrastive, embeds);
   parts.scores = take(matching, rows * sizeof(float));
   parts.pictures = take(contrastive, rows * sizeof(std::int32_t));
+  parts.shown = take(contrastive, rows * sizeof(std::int32_t));
   parts.labels = take(matching, rows * sizeof(std::int32_t));
   parts.order = take(matching, rows * sizeof(std::int32_t));
   parts.retrieval = take(contrastive, Retrieval::bytes(shape.max_rows));
@@ -57,7 +59,8 @@ BatchView view_of(const Batch& batch) {
 
 std::size_t Evaluation::bytes(const Shape& shape) { return parts_of(shape).all; }
 
-Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory, GemmCache& products)
+Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory,
+                       GemmCache& products)
     : shape_(shape), tape_(tape), outputs_(outputs) {
   const Parts parts = parts_of(shape);
   const auto floats = [&](std::size_t at) { return static_cast<float*>(static_cast<void*>(memory + at)); };
@@ -67,9 +70,11 @@ Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOu
   cross_ = floats(parts.cross);
   scores_ = floats(parts.scores);
   pictures_ = integers(parts.pictures);
+  shown_ = integers(parts.shown);
   labels_ = integers(parts.labels);
   order_ = integers(parts.order);
-  if (shape.head == ModelHead::kContrastive) retrieval_ = std::make_unique<Retrieval>(shape.max_rows, shape.width, memory + parts.retrieval, products);
+  if (shape.head == ModelHead::kContrastive)
+    retrieval_ = std::make_unique<Retrieval>(shape.max_rows, shape.width, memory + parts.retrieval, products);
 }
 
 void Evaluation::take(const Batch& batch, const Manifest& manifest) noexcept {
@@ -84,7 +89,10 @@ void Evaluation::take(const Batch& batch, const Manifest& manifest) noexcept {
     std::copy_n(tape_.at(outputs_.text_embeds), count, text_ + from);
     std::copy_n(tape_.at(outputs_.image_embeds), count, image_ + from);
     std::copy_n(tape_.at(outputs_.cross_embeds), count, cross_ + from);
-    for (std::int64_t s = 0; s < samples; ++s) pictures_[first + s] = static_cast<std::int32_t>(manifest.image_id(batch.rows[s]));
+    for (std::int64_t s = 0; s < samples; ++s) {
+      pictures_[first + s] = static_cast<std::int32_t>(manifest.image_id(batch.rows[s]));
+      shown_[first + s] = static_cast<std::int32_t>(batch.rows[s]);
+    }
     return;
   }
   const std::int32_t* hits = tape_.at_int32(outputs_.hits);
@@ -114,11 +122,12 @@ void Evaluation::finish(Threads& threads, EvaluationRecord* record) noexcept {
   }
   (*record)[Metric::kAccuracy] = counted_ > 0.0 ? hits_ / counted_ : 0.0;
   if (shape_.head == ModelHead::kMaskedLm) (*record)[Metric::kPerplexity] = std::exp(record->loss);
-  if (shape_.head == ModelHead::kImageTextMatching) (*record)[Metric::kAreaUnderCurve] = area_under_curve(scores_, labels_, order_, rows_);
+  if (shape_.head == ModelHead::kImageTextMatching)
+    (*record)[Metric::kAreaUnderCurve] = area_under_curve(scores_, labels_, order_, rows_);
 }
 
-Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop, EvaluationRecord* record,
-                       Progress* progress) noexcept {
+Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+                       EvaluationRecord* record, Progress* progress) noexcept {
   const double began = monotonic_seconds();
   const std::int64_t batches = stream.batches_per_epoch();
   rows_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of one split: the loss over its batches and the head's metrics. Contrastive: recall both ways over the whole split. Matching:
-// accuracy and area under the curve. Masked LM: accuracy and perplexity. What it computed per row stays for prediction.
+// Evaluation of one split: the loss over its batches and the head's metrics. Contrastive: recall both ways over the
+// whole split. Matching: accuracy and area under the curve. Masked LM: accuracy and perplexity. What it computed per
+// row stays for prediction.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +30,20 @@ class Evaluation {
   };
 
   // memory: bytes(shape), 64-byte aligned. Before the seal.
-  Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory, GemmCache& products);
+  Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory,
+             GemmCache& products);
   static std::size_t bytes(const Shape& shape);
 
   // The whole split, rows in order. After the seal. `stop`: a signal's number when one has come; then kStopped.
-  Status run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop, EvaluationRecord* record, Progress* progress) noexcept;
+  Status run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+             EvaluationRecord* record, Progress* progress) noexcept;
 
   // Of the split that was run last, (rows, width) each; contrastive only.
   Span<const float> text_embeds() const { return {text_, static_cast<std::size_t>(rows_ * shape_.width)}; }
   Span<const float> image_embeds() const { return {image_, static_cast<std::size_t>(rows_ * shape_.width)}; }
   Span<const float> cross_embeds() const { return {cross_, static_cast<std::size_t>(rows_ * shape_.width)}; }
-  // Matching only: logit of "match" minus logit of "no match".
-  Span<const float> match_scores() const { return {scores_, static_cast<std::size_t>(rows_)}; }
+  // The manifest row whose picture each of them shows: another one where a bad sample was replaced.
+  Span<const std::int32_t> shown_rows() const { return {shown_, static_cast<std::size_t>(rows_)}; }
 
  private:
   void take(const Batch& batch, const Manifest& manifest) noexcept;
@@ -50,7 +53,7 @@ class Evaluation {
   const Tape& tape_;
   BridgeTowerOutputs outputs_;
   float *text_ = nullptr, *image_ = nullptr, *cross_ = nullptr, *scores_ = nullptr;
-  std::int32_t *pictures_ = nullptr, *labels_ = nullptr, *order_ = nullptr;
+  std::int32_t *pictures_ = nullptr, *shown_ = nullptr, *labels_ = nullptr, *order_ = nullptr;
   std::unique_ptr<Retrieval> retrieval_;
   std::int64_t rows_ = 0;
   // Sums of the split under way.

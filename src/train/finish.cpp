@@ -28,7 +28,9 @@ std::string hex(std::uint64_t value) {
 }
 
 std::string absolute_path(const Manifest& manifest, std::string_view path) {
-  return (std::filesystem::path(manifest.folder()) / std::filesystem::path(std::string(path))).lexically_normal().string();
+  return (std::filesystem::path(manifest.folder()) / std::filesystem::path(std::string(path)))
+      .lexically_normal()
+      .string();
 }
 
 void add_training(Report* report, SealedRun& sealed) {
@@ -39,7 +41,9 @@ void add_training(Report* report, SealedRun& sealed) {
   report->global_step = position.global_step;
   report->max_steps = run.length.total_updates;
   report->num_train_epochs = run.length.epochs;
-  report->epoch = run.length.updates_per_epoch > 0 ? static_cast<double>(position.global_step) / static_cast<double>(run.length.updates_per_epoch) : 0.0;
+  report->epoch = run.length.updates_per_epoch > 0
+                      ? static_cast<double>(position.global_step) / static_cast<double>(run.length.updates_per_epoch)
+                      : 0.0;
   report->logging_steps = training.logging_steps;
   report->eval_steps = training.eval_steps;
   report->save_steps = training.save_steps;
@@ -80,7 +84,8 @@ void add_operations(Report* report, SealedRun& sealed) {
     kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
     report->operations.push_back(kind);
   }
-  std::stable_sort(report->operations.begin(), report->operations.end(), [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });
+  std::stable_sort(report->operations.begin(), report->operations.end(),
+                   [](const OperationTime& a, const OperationTime& b) { return a.seconds > b.seconds; });
 }
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
@@ -98,19 +103,22 @@ void add_contracts(Report* report, const SealedFigures& figures) {
   if (figures.resident_bytes > 0) {
     memory.state = static_cast<double>(figures.resident_bytes) <= limit ? ContractState::kKept : ContractState::kBroken;
     char text[160];
-    std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB", static_cast<double>(figures.resident_bytes) / 1048576.0,
+    std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB",
+                  static_cast<double>(figures.resident_bytes) / 1048576.0,
                   static_cast<double>(report->planned_bytes) / 1048576.0);
     memory.detail = text;
   }
   ContractResult sealed{"Sealed", figures.guarded ? ContractState::kKept : ContractState::kNotChecked,
-                        figures.guarded ? "no allocation of ours after the seal (the first would have ended the run)" : "this build has no guard"};
+                        figures.guarded ? "no allocation of ours after the seal (the first would have ended the run)"
+                                        : "this build has no guard"};
   report->contracts = {{"Numbers", ContractState::kNotChecked, "judged by `bascule verify`, not by a run"},
                        memory,
                        sealed,
                        {"Bits", ContractState::kNotChecked, "judged by running again and comparing"},
                        {"Durability", ContractState::kKept, "every checkpoint was synced before it got its name"}};
   if (!figures.foreign_allocations.empty()) {
-    report->facts.push_back({"Allocations by libraries after the seal", "Freed at once; none is ours.", figures.foreign_allocations});
+    report->facts.push_back(
+        {"Allocations by libraries after the seal", "Freed at once; none is ours.", figures.foreign_allocations});
   }
 }
 
@@ -122,8 +130,9 @@ void add_loader(Report* report, SealedRun& sealed) {
   table.rows.push_back({"could deliver", text});
   for (const RecordedSplit& split : sealed.run().splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
-    std::snprintf(text, sizeof text, "%lld samples, step waited %.3f s, %.2f slots ready, %lld bad", static_cast<long long>(stream.samples),
-                  stream.step_wait_seconds, stream.mean_occupancy, static_cast<long long>(stream.bad_samples));
+    std::snprintf(text, sizeof text, "%lld samples, step waited %.3f s, %.2f slots ready, %lld bad",
+                  static_cast<long long>(stream.samples), stream.step_wait_seconds, stream.mean_occupancy,
+                  static_cast<long long>(stream.bad_samples));
     table.rows.push_back({split_name(split.split), text});
   }
   report->facts.push_back(std::move(table));
@@ -159,7 +168,9 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   report.output_dir = run.settings.training.output_dir.resolved;
   report.title = std::filesystem::path(report.output_dir).filename().string();
   report.architecture = architecture_name(run.head);
-  report.head = run.head == ModelHead::kContrastive ? "contrastive" : run.head == ModelHead::kMaskedLm ? "masked_lm" : "image_text_matching";
+  report.head = run.head == ModelHead::kContrastive ? "contrastive"
+                : run.head == ModelHead::kMaskedLm  ? "masked_lm"
+                                                    : "image_text_matching";
   char finished[32];
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -188,16 +199,18 @@ void write_embeddings(SealedRun& sealed, Split split) {
   Evaluation* evaluation = sealed.evaluation();
   if (recorded == nullptr || evaluation == nullptr || sealed.run().head != ModelHead::kContrastive) return;
   const Manifest& manifest = *recorded->manifest;
-  const std::int64_t rows = manifest.rows(), width = sealed.run().evaluation_shape.width;
+  const std::int64_t rows = static_cast<std::int64_t>(evaluation->shown_rows().size()),
+                     width = sealed.run().evaluation_shape.width;
   Json paths = Json::array(), captions = Json::array();
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const ManifestRow row = manifest.row(i);
+  for (const std::int32_t shown : evaluation->shown_rows()) {
+    const ManifestRow row = manifest.row(shown);
     paths.push_back(absolute_path(manifest, row.image_path));
     captions.push_back(std::string(row.caption));
   }
   std::vector<TensorToWrite> tensors;
-  const std::pair<const char*, Span<const float>> all[] = {
-      {"text_embeds", evaluation->text_embeds()}, {"image_embeds", evaluation->image_embeds()}, {"cross_embeds", evaluation->cross_embeds()}};
+  const std::pair<const char*, Span<const float>> all[] = {{"text_embeds", evaluation->text_embeds()},
+                                                           {"image_embeds", evaluation->image_embeds()},
+                                                           {"cross_embeds", evaluation->cross_embeds()}};
   for (const auto& [name, values] : all) {
     TensorToWrite tensor;
     tensor.name = name;
@@ -205,14 +218,17 @@ void write_embeddings(SealedRun& sealed, Split split) {
     tensor.data = values.data();
     tensors.push_back(std::move(tensor));
   }
-  const SafetensorsWritePlan plan(std::move(tensors), {{"format", "pt"},
-                                                       {"split", split_name(split)},
-                                                       {"manifest", manifest.where(0).substr(0, manifest.where(0).rfind(':'))},
-                                                       {"paths", json_text(paths)},
-                                                       {"captions", json_text(captions)}});
+  const SafetensorsWritePlan plan(std::move(tensors),
+                                  {{"format", "pt"},
+                                   {"split", split_name(split)},
+                                   {"manifest", manifest.where(0).substr(0, manifest.where(0).rfind(':'))},
+                                   {"paths", json_text(paths)},
+                                   {"captions", json_text(captions)}});
   const std::string& folder = sealed.run().settings.training.output_dir.resolved;
-  throw_if_failed(plan.write((folder + "/.tmp-embeddings.safetensors").c_str()), folder + "/embeddings.safetensors", "writing");
-  throw_if_failed(publish_file(folder.c_str(), "embeddings.safetensors"), folder + "/embeddings.safetensors", "renaming");
+  throw_if_failed(plan.write((folder + "/.tmp-embeddings.safetensors").c_str()), folder + "/embeddings.safetensors",
+                  "writing");
+  throw_if_failed(publish_file(folder.c_str(), "embeddings.safetensors"), folder + "/embeddings.safetensors",
+                  "renaming");
 }
 
 void write_run_folder(SealedRun& sealed, const Report& report) {

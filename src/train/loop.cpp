@@ -38,7 +38,8 @@ Status TrainingLoop::step() noexcept {
     replay.batch = view_of(*batch);
     replay.loss_weight = static_cast<float>(weight);
     replay.add_to_gradients = i > 0;
-    replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^ static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
+    replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^
+                            static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
     replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
     const double backward_before = tape.seconds(true);
     tape.replay(p_.threads, replay);
@@ -71,6 +72,7 @@ Status TrainingLoop::step() noexcept {
   at_.interval_loss += loss_;
   at_.interval_steps += 1;
   at_.interval_samples += samples;
+  samples_here_ += samples;
   ++steps_here_;
   if (steps_here_ > training.throughput_warmup_steps) {
     times_.counted_samples += samples;
@@ -92,7 +94,8 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.grad_norm = norm_;
   interval_.learning_rate = rate_;
   interval_.wall_seconds = now - interval_began_ - interval_paused_;
-  interval_.samples_per_second = interval_.wall_seconds > 0.0 ? static_cast<double>(interval_.samples) / interval_.wall_seconds : 0.0;
+  interval_.samples_per_second =
+      interval_.wall_seconds > 0.0 ? static_cast<double>(samples_here_) / interval_.wall_seconds : 0.0;
   p_.steps.append(interval_);
   times_.totals.add(interval_);
   // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
@@ -101,6 +104,7 @@ void TrainingLoop::log(bool last) noexcept {
   interval_ = StepRecord{};
   at_.interval_loss = 0.0;
   at_.interval_steps = at_.interval_samples = 0;
+  samples_here_ = 0;
   interval_began_ = now;
   interval_paused_ = 0.0;
 }
@@ -109,12 +113,15 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   const RecordedSplit* recorded = p_.run.find(split);
   if (recorded == nullptr || p_.evaluation == nullptr) return ok_status();
   const double began = monotonic_seconds();
+  reading_ = split;
   EvaluationRecord record;
   record.split = split;
   record.global_step = at_.global_step;
   record.epoch = p_.run.length.updates_per_epoch > 0 ? epoch_now() : 0.0;
-  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record, &p_.progress));
+  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record,
+                                 &p_.progress));
   p_.evaluations.append(record);
+  reading_ = Split::kTrain;
   if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
   p_.progress.evaluation(record);
   const double seconds = monotonic_seconds() - began;
@@ -142,11 +149,14 @@ Status TrainingLoop::save() noexcept {
   CheckpointMoment moment;
   moment.global_step = at_.global_step;
   const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;
-  const std::int64_t batches = at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
-  moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.settings.training.per_device_train_batch_size;
+  const std::int64_t batches =
+      at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
+  moment.samples_seen =
+      done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.settings.training.per_device_train_batch_size;
   moment.epoch = epoch_now();
   moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
-  moment.replacements = Span<const Replacement>(static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
+  moment.replacements = Span<const Replacement>(
+      static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
   moment.texts = Span<const std::string_view>(texts, 2);
   if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
   BASCULE_TRY(p_.writer->save(moment));
@@ -157,6 +167,17 @@ Status TrainingLoop::save() noexcept {
   std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
   p_.progress.note(text);
   return ok_status();
+}
+
+// What was trained is kept, whatever ends the run: parameters only change when a whole update is made.
+Status TrainingLoop::save_and(Status status) noexcept {
+  const double now = monotonic_seconds();
+  p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, now);
+  const bool worth_saving =
+      status.code != StatusCode::kNotFinite && status.code != StatusCode::kDiskFailed && at_.global_step > 0;
+  if (worth_saving) BASCULE_TRY(save());
+  p_.progress.end(now);
+  return status;
 }
 
 Status TrainingLoop::run() noexcept {
@@ -170,31 +191,46 @@ Status TrainingLoop::run() noexcept {
   const double began = monotonic_seconds();
   double counted_from = began, paused_before = 0.0;
   interval_began_ = began;
-  p_.progress.begin("train", at_.global_step, length.total_updates, began);
+  // An evaluation that a signal cut short is made up for, so that the curve has no hole.
+  const Span<const EvaluationRecord> made = p_.evaluations.records();
+  const bool due = training.eval_steps > 0 && at_.global_step > 0 && at_.global_step % training.eval_steps == 0 &&
+                   at_.global_step < length.total_updates;
+  if (due && (made.empty() || made[made.size() - 1].global_step < at_.global_step))
+    BASCULE_TRY(evaluate(Split::kValidation));
+  p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
   stream.start(batch_of(at_.global_step), batch_of(length.total_updates));
   while (at_.global_step < length.total_updates) {
-    BASCULE_TRY(step());
+    if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
     if (steps_here_ == training.throughput_warmup_steps) {
       counted_from = now;
       paused_before = times_.evaluation_seconds + times_.save_seconds;
     }
-    const double rate = now > interval_began_ ? static_cast<double>(at_.interval_samples) / (now - interval_began_) : 0.0;
+    const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
     p_.progress.step({at_.global_step, epoch_now(), loss_, rate}, now);
     const bool last = at_.global_step == length.total_updates;
     log(last);
-    const bool stop = *p_.stop != 0;
-    if (!last && !stop && training.eval_steps > 0 && at_.global_step % training.eval_steps == 0) {
-      BASCULE_TRY(evaluate(Split::kValidation));
+    if (!last && training.eval_steps > 0 && at_.global_step % training.eval_steps == 0) {
+      if (const Status status = evaluate(Split::kValidation); !status.ok()) return save_and(status);
       p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
     }
+    const bool stop = *p_.stop != 0;
     if (last || stop || (training.save_steps > 0 && at_.global_step % training.save_steps == 0)) BASCULE_TRY(save());
-    if (stop && !last) return {StatusCode::kStopped, {*p_.stop, 0}};
+    if (stop && !last) {
+      p_.progress.end(monotonic_seconds());
+      return {StatusCode::kStopped, {*p_.stop, 0}};
+    }
   }
   const double ended = monotonic_seconds();
   p_.progress.end(ended);
   times_.wall_seconds = ended - began;
   times_.counted_seconds = ended - counted_from - (times_.evaluation_seconds + times_.save_seconds - paused_before);
+  // A run no longer than its warm-up is measured whole: better than no figure.
+  if (times_.counted_steps == 0) {
+    times_.counted_seconds = ended - began - times_.evaluation_seconds - times_.save_seconds;
+    times_.counted_steps = steps_here_;
+    times_.counted_samples = times_.rows.samples;
+  }
   return ok_status();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: the ring gives a batch, the tape runs, the update runs, the report is told. Everything after the seal is here or
-// called from here; it allocates nothing and throws nothing.
+// The training loop: the ring gives a batch, the tape runs, the update runs, the report is told. Everything after the
+// seal is here or called from here; it allocates nothing and throws nothing.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct TrainingPosition {
 
 // What the loop measures of this process.
 struct TrainingTimes {
-  double wall_seconds = 0.0;        // of the loop, evaluation and saving included
+  double wall_seconds = 0.0;  // of the loop, evaluation and saving included
   double evaluation_seconds = 0.0, save_seconds = 0.0;
-  double counted_seconds = 0.0;     // after the warm-up updates, without evaluation and saving
+  double counted_seconds = 0.0;  // after the warm-up updates, without evaluation and saving
   std::int64_t counted_samples = 0, counted_steps = 0;
   StepTotals totals;
   BatchCounts rows;  // summed over all micro-batches
@@ -60,10 +60,13 @@ class TrainingLoop {
 
   const TrainingPosition& position() const { return at_; }
   const TrainingTimes& times() const { return times_; }
+  // The split whose batch was asked for last: whose manifest a failure speaks of.
+  Split reading() const { return reading_; }
 
  private:
   Status step() noexcept;
   Status save() noexcept;
+  Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
   double epoch_now() const noexcept;
 
@@ -73,7 +76,9 @@ class TrainingLoop {
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
   double interval_began_ = 0.0, interval_paused_ = 0.0;
-  std::int64_t steps_here_ = 0;  // updates of this process
+  std::int64_t steps_here_ = 0;    // updates of this process
+  std::int64_t samples_here_ = 0;  // of the interval under way, in this process
+  Split reading_ = Split::kTrain;
 };
 
 }  // namespace bascule

@@ -6,8 +6,8 @@
 
 namespace bascule {
 
-PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id, bool masked_lm,
-                         bool every_row, const std::string& where)
+PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions,
+                         std::int32_t pad_id, bool masked_lm, bool every_row, const std::string& where)
     : pixels_(padded.pixels) {
   const auto refuse = [&](std::int64_t sample, const std::string& what) {
     throw Error(ErrorKind::kData, where, "sample " + std::to_string(sample) + ": " + what);
@@ -25,12 +25,15 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
       }
       if (ended) refuse(s, "the attention mask has a hole before token " + std::to_string(t));
       const std::int64_t id = padded.input_ids[at];
-      if (id < 0 || id >= vocab_size) refuse(s, "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_size));
+      if (id < 0 || id >= vocab_size)
+        refuse(s, "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_size));
       if (id != pad_id) ++counted;
       const std::int32_t position = id != pad_id ? pad_id + counted : pad_id;
-      if (position >= max_positions) refuse(s, "more tokens than max_position_embeddings = " + std::to_string(max_positions) + " allows");
+      if (position >= max_positions)
+        refuse(s, "more tokens than max_position_embeddings = " + std::to_string(max_positions) + " allows");
       const bool labelled = masked_lm && padded.labels[at] >= 0;
-      if (labelled && padded.labels[at] >= vocab_size) refuse(s, "label " + std::to_string(padded.labels[at]) + " is outside the vocabulary");
+      if (labelled && padded.labels[at] >= vocab_size)
+        refuse(s, "label " + std::to_string(padded.labels[at]) + " is outside the vocabulary");
       if (masked_lm && (labelled || every_row)) {
         selected_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
         labels_.push_back(labelled ? static_cast<std::int32_t>(padded.labels[at]) : -100);

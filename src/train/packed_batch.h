@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A padded batch, as the reference takes it, packed into ours: for reference cases, and wherever a batch is made outside a loader.
-// Before the seal.
+// A padded batch, as the reference takes it, packed into ours: for reference cases, and wherever a batch is made
+// outside a loader. Before the seal.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 namespace bascule {
 
 struct PaddedBatch {
-  std::int64_t samples = 0, length = 0;         // B and the padded length
-  std::vector<std::int64_t> input_ids;          // (B, length)
-  std::vector<std::int64_t> attention_mask;     // (B, length), ones then zeros
-  std::vector<std::int64_t> labels;             // matching: (B); masked LM: (B, length), -100: not counted; else empty
-  std::vector<float> pixels;                    // (B, channels, height, width)
+  std::int64_t samples = 0, length = 0;      // B and the padded length
+  std::vector<std::int64_t> input_ids;       // (B, length)
+  std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
+  std::vector<std::int64_t> labels;          // matching: (B); masked LM: (B, length), -100: not counted; else empty
+  std::vector<float> pixels;                 // (B, channels, height, width)
 };
 
 class PackedBatch {
  public:
-  // every_row: all text rows are selected (their logits are wanted), else those with a label. Throws Error kData naming `where` for ids
-  // outside the vocabulary, masks with holes, labels that are no class, captions without a token.
-  PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id, bool masked_lm, bool every_row,
-              const std::string& where);
+  // every_row: all text rows are selected (their logits are wanted), else those with a label. Throws Error kData naming
+  // `where` for ids outside the vocabulary, masks with holes, labels that are no class, captions without a token.
+  PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id,
+              bool masked_lm, bool every_row, const std::string& where);
 
   // Borrowed from this object.
   BatchView view() const;

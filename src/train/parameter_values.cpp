@@ -34,7 +34,8 @@ void normal_pair(std::uint32_t a, std::uint32_t b, double* first, double* second
 
 }  // namespace
 
-void fill_initial(float* destination, std::int64_t count, const InitialValue& law, std::uint64_t seed, const std::string& name) {
+void fill_initial(float* destination, std::int64_t count, const InitialValue& law, std::uint64_t seed,
+                  const std::string& name) {
   if (law.standard_deviation <= 0.0f) {
     for (std::int64_t i = 0; i < count; ++i) destination[i] = law.constant;
     return;
@@ -45,12 +46,13 @@ void fill_initial(float* destination, std::int64_t count, const InitialValue& la
   for (std::int64_t i = 0; i < count; i += 4) {
     const std::uint64_t block = static_cast<std::uint64_t>(i) / 4;
     const PhiloxCounter counter{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                                      static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
+                                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
     const PhiloxBlock words = philox4x32(counter, key);
     double values[4];
     normal_pair(words.word[0], words.word[1], &values[0], &values[1]);
     normal_pair(words.word[2], words.word[3], &values[2], &values[3]);
-    for (std::int64_t k = 0; k < 4 && i + k < count; ++k) destination[i + k] = static_cast<float>(deviation * values[k]);
+    for (std::int64_t k = 0; k < 4 && i + k < count; ++k)
+      destination[i + k] = static_cast<float>(deviation * values[k]);
   }
 }
 
@@ -75,8 +77,8 @@ LoadReport load_parameters(const TensorSource& source, const ParameterMemory& me
   return load_tensors(source, wanted, kBodyPrefix);
 }
 
-std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values, const float* fixed,
-                                            const std::string& name_prefix) {
+std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
+                                            const float* fixed, const std::string& name_prefix) {
   std::vector<TensorToWrite> tensors;
   for (int p = 0; p < set.size(); ++p) {
     const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(p)];

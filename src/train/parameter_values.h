@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of the parameters in the arena: loading them from a checkpoint, making fresh ones, and listing them for one to be
-// written. Before the seal (the lists are used after it).
+// The values of the parameters in the arena: loading them from a checkpoint, making fresh ones, and listing them for
+// one to be written. Before the seal (the lists are used after it).
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,17 @@ struct ParameterMemory {
 };
 
 // Fills `count` floats by the tensor's law: a function of (seed, name, element), not of when or where it is computed.
-void fill_initial(float* destination, std::int64_t count, const InitialValue& law, std::uint64_t seed, const std::string& name);
+void fill_initial(float* destination, std::int64_t count, const InitialValue& law, std::uint64_t seed,
+                  const std::string& name);
 void initialise_parameters(const ParameterMemory& memory, std::uint64_t seed);
 
-// Reads all parameters. A tensor of the body that is not there is an Error kData; one of a head is made fresh and named in `missing`.
+// Reads all parameters. A tensor of the body that is not there is an Error kData; one of a head is made fresh and named
+// in `missing`.
 LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, std::uint64_t seed);
 
-// The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a moment), `fixed` the
-// parameters that are not trained (null: leave them out).
-std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values, const float* fixed,
-                                            const std::string& name_prefix);
+// The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a
+// moment), `fixed` the parameters that are not trained (null: leave them out).
+std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
+                                            const float* fixed, const std::string& name_prefix);
 
 }  // namespace bascule

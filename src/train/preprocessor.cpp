@@ -12,7 +12,9 @@ namespace {
 void read_three(const Json& object, const char* key, const std::string& path, double* out) {
   if (find_member(object, key, path) == nullptr) return;
   const std::vector<double> values = get_numbers(object, key, path);
-  if (values.size() != 3) throw Error(ErrorKind::kData, path, std::string(key) + " has " + std::to_string(values.size()) + " numbers", "3 are needed");
+  if (values.size() != 3)
+    throw Error(ErrorKind::kData, path, std::string(key) + " has " + std::to_string(values.size()) + " numbers",
+                "3 are needed");
   for (std::size_t i = 0; i < 3; ++i) out[i] = values[i];
 }
 

@@ -12,7 +12,8 @@
 namespace bascule {
 namespace {
 
-// What the process holds beside its arena: the program and its libraries, oneDNN's primitives, graphs and tapes, loader threads' stacks.
+// What the process holds beside its arena: the program and its libraries, oneDNN's primitives, graphs and tapes, loader
+// threads' stacks.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
 ModelHead head_of(Head head) {
@@ -31,11 +32,14 @@ void read_model_files(RecordedRun* run) {
   run->config = read_bridgetower_config(run->config_path);
   check_bridgetower_config(run->config, run->head, run->config_path);
   if (run->config.vision.num_channels != 3) {
-    throw Error(ErrorKind::kData, run->config_path, "vision_config.num_channels = " + std::to_string(run->config.vision.num_channels), "pictures are read as RGB: 3 channels");
+    throw Error(ErrorKind::kData, run->config_path,
+                "vision_config.num_channels = " + std::to_string(run->config.vision.num_channels),
+                "pictures are read as RGB: 3 channels");
   }
   run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
   if (run->head == ModelHead::kMaskedLm && run->tokenizer->mask_id() < 0) {
-    throw Error(ErrorKind::kData, model.tokenizer_name.written, "the tokenizer has no <mask> token, which masked_lm needs");
+    throw Error(ErrorKind::kData, model.tokenizer_name.written,
+                "the tokenizer has no <mask> token, which masked_lm needs");
   }
 }
 
@@ -45,13 +49,15 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   const DataSettings& data = settings.data;
   RecordedSplit recorded;
   recorded.split = split;
-  recorded.manifest = std::make_unique<Manifest>(Manifest::load(file.resolved, {data.image_column, data.caption_column, data.label_column}));
+  recorded.manifest = std::make_unique<Manifest>(
+      Manifest::load(file.resolved, {data.image_column, data.caption_column, data.label_column}));
   recorded.stream = run->loader_settings.streams.size();
   StreamSettings stream;
   stream.manifest = recorded.manifest.get();
   stream.shuffled = split == Split::kTrain;
   stream.drop_last = stream.shuffled && data.dataloader_drop_last;
-  stream.batch_per_rank = stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
+  stream.batch_per_rank =
+      stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
   stream.ring_slots = data.ring_slots;
   run->loader_settings.streams.push_back(stream);
   run->splits.push_back(std::move(recorded));
@@ -74,12 +80,14 @@ void plan_data(RecordedRun* run) {
   const PictureStatistics statistics = read_picture_statistics(settings.model.model_name_or_path.resolved);
   std::copy_n(statistics.mean, 3, loader.mean);
   std::copy_n(statistics.std, 3, loader.std);
-  if (settings.model.dropout == Dropout::kConfig && settings.training.do_train) loader.image_rows = image_rows(run->config, loader.image_side, loader.image_side);
+  if (settings.model.dropout == Dropout::kConfig && settings.training.do_train)
+    loader.image_rows = image_rows(run->config, loader.image_side, loader.image_side);
   loader.on_bad_sample = settings.data.on_bad_sample;
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
   loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
-  loader.max_pixels = static_cast<std::uint32_t>(std::min<std::int64_t>(settings.media_engine.max_megapixels * 1000000 + 956970, 178956970));
+  loader.max_pixels = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(settings.media_engine.max_megapixels * 1000000 + 956970, 178956970));
   loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
@@ -99,14 +107,16 @@ void plan_length(RecordedRun* run) {
   length.updates_per_epoch = divide_up(length.batches_per_epoch, training.gradient_accumulation_steps);
   length.total_updates = training.max_steps > 0
                              ? training.max_steps
-                             : static_cast<std::int64_t>(std::ceil(training.num_train_epochs * static_cast<double>(length.updates_per_epoch)));
+                             : static_cast<std::int64_t>(std::ceil(training.num_train_epochs *
+                                                                   static_cast<double>(length.updates_per_epoch)));
   length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
   run->schedule.kind = training.lr_scheduler_type;
   run->schedule.learning_rate = training.learning_rate;
   run->schedule.total_steps = length.total_updates;
-  run->schedule.warmup_steps = training.warmup_steps > 0
-                                   ? training.warmup_steps
-                                   : static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(length.total_updates)));
+  run->schedule.warmup_steps =
+      training.warmup_steps > 0
+          ? training.warmup_steps
+          : static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(length.total_updates)));
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
@@ -116,7 +126,8 @@ BatchCounts bounds_of(const StreamPlan& plan) { return {plan.max_samples, plan.m
 bool decoder_is_tied(const RecordedRun& run) {
   if (run.head != ModelHead::kMaskedLm || !run.config.tie_word_embeddings) return false;
   if (run.settings.model.from_scratch) return true;
-  return find_tensor(open_hf_weights(run.settings.model.model_name_or_path.resolved), "mlm_score.decoder.weight", "") == nullptr;
+  return find_tensor(open_hf_weights(run.settings.model.model_name_or_path.resolved), "mlm_score.decoder.weight", "") ==
+         nullptr;
 }
 
 void record_graphs(RecordedRun* run) {
@@ -147,15 +158,18 @@ void record_graphs(RecordedRun* run) {
   run->evaluation_shape.head = run->head;
   run->evaluation_shape.width = run->head == ModelHead::kContrastive ? run->config.contrastive_hidden_size : 0;
   const TrainingSettings& training = run->settings.training;
-  const std::int64_t every = training.eval_steps > 0 ? training.eval_steps : std::max<std::int64_t>(1, run->length.total_updates);
-  run->evaluation_records = planned_records(std::max<std::int64_t>(2, run->length.total_updates), every, kMaxEvaluationRecords) + 2;
+  const std::int64_t every =
+      training.eval_steps > 0 ? training.eval_steps : std::max<std::int64_t>(1, run->length.total_updates);
+  run->evaluation_records =
+      planned_records(std::max<std::int64_t>(2, run->length.total_updates), every, kMaxEvaluationRecords) + 2;
 }
 
 void plan_memory(RecordedRun* run) {
   std::vector<PlannedRange> ranges = run->session.plan(run->train_graph.has_value(), run->threads);
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph) ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape)});
-  ranges.push_back({kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
+  ranges.push_back(
+      {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
   run->plan = make_memory_plan(std::move(ranges), kOutsideBytes);
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
@@ -193,7 +207,8 @@ void check_fits(const RecordedRun& run, std::size_t limit) {
     std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
     return std::string(text);
   };
-  // The workspace and the loader grow with the batch, the rest does not: the nearest batch that fits is found on that line.
+  // The workspace and the loader grow with the batch, the rest does not: the nearest batch that fits is found on that
+  // line.
   std::size_t growing = 0;
   for (const PlannedRange& range : run.plan.categories) {
     if (range.name == "workspace") growing = range.bytes;
@@ -201,7 +216,9 @@ void check_fits(const RecordedRun& run, std::size_t limit) {
   const std::size_t rest = run.plan.peak_bytes() - growing;
   const std::int64_t batch = run.settings.training.per_device_train_batch_size;
   std::int64_t fitting = 0;
-  if (rest < limit && growing > 0) fitting = static_cast<std::int64_t>(static_cast<double>(batch) * static_cast<double>(limit - rest) / static_cast<double>(growing));
+  if (rest < limit && growing > 0)
+    fitting = static_cast<std::int64_t>(static_cast<double>(batch) * static_cast<double>(limit - rest) /
+                                        static_cast<double>(growing));
   throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
               "the plan needs " + gib(run.plan.peak_bytes()) + ", " + gib(limit) + " are allowed",
               fitting >= 1 ? "training.per_device_train_batch_size = " + std::to_string(fitting) + " would fit"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first two phases of a run. record: configuration, tokenizer and manifests are read, the model's graphs are composed. plan: every
-// byte of the run gets its place. Nothing large is allocated: this is all that `bascule plan` does. Before the seal; throws Error.
+// The first two phases of a run. record: configuration, tokenizer and manifests are read, the model's graphs are
+// composed. plan: every byte of the run gets its place. Nothing large is allocated: this is all that `bascule plan`
+// does. Before the seal; throws Error.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct RecordedSplit {
 // How many updates there are, and where an epoch's end falls.
 struct TrainingLength {
   std::int64_t batches_per_epoch = 0;
-  std::int64_t updates_per_epoch = 0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
+  std::int64_t updates_per_epoch =
+      0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
   std::int64_t samples_per_epoch = 0;
   std::int64_t total_updates = 0;
   double epochs = 0.0;

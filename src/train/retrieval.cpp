@@ -8,12 +8,15 @@
 
 namespace bascule {
 
-std::size_t Retrieval::bytes(std::int64_t max_rows) { return static_cast<std::size_t>(kBlock * max_rows) * sizeof(float); }
+std::size_t Retrieval::bytes(std::int64_t max_rows) {
+  return static_cast<std::size_t>(kBlock * max_rows) * sizeof(float);
+}
 
 Retrieval::Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmCache& products)
     : width_(width), scores_(static_cast<float*>(static_cast<void*>(memory))), max_rows_(max_rows) {
   // Scores are computed against all max_rows candidates; those past the rows of a measurement are not looked at.
-  product_ = Gemm::make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false}, products);
+  product_ =
+      Gemm::make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false}, products);
   step_ = {run, tasks, this, 0};
 }
 
@@ -24,7 +27,9 @@ std::int64_t Retrieval::tasks(const void* arguments, const Replay&) {
 
 void Retrieval::run(const void* arguments, const Replay&, std::int64_t task, int thread) {
   const Retrieval& r = *static_cast<const Retrieval*>(arguments);
-  r.product_->run(task, thread, {r.scores_, r.queries_ + r.first_ * r.width_, r.candidates_, nullptr, std::min(kBlock, r.rows_ - r.first_), false});
+  r.product_->run(task, thread,
+                  {r.scores_, r.queries_ + r.first_ * r.width_, r.candidates_, nullptr,
+                   std::min(kBlock, r.rows_ - r.first_), false});
 }
 
 std::int64_t Retrieval::rank_of(const float* scores, std::int64_t query) const noexcept {
@@ -40,7 +45,8 @@ std::int64_t Retrieval::rank_of(const float* scores, std::int64_t query) const n
   return rank;
 }
 
-Recall Retrieval::measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures, std::int64_t rows) noexcept {
+Recall Retrieval::measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures,
+                          std::int64_t rows) noexcept {
   queries_ = queries;
   candidates_ = candidates;
   pictures_ = pictures;
@@ -61,9 +67,11 @@ Recall Retrieval::measure(Threads& threads, float* queries, const float* candida
   return {static_cast<double>(hits[0]) / n, static_cast<double>(hits[1]) / n, static_cast<double>(hits[2]) / n};
 }
 
-double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order, std::int64_t count) noexcept {
+double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order,
+                        std::int64_t count) noexcept {
   std::iota(order, order + count, 0);
-  std::sort(order, order + count, [&](std::int32_t a, std::int32_t b) { return scores[a] < scores[b] || (scores[a] == scores[b] && a < b); });
+  std::sort(order, order + count,
+            [&](std::int32_t a, std::int32_t b) { return scores[a] < scores[b] || (scores[a] == scores[b] && a < b); });
   // Mann & Whitney 1947: the sum of the positives' ranks, tied scores sharing their mean rank.
   double rank_sum = 0.0, positives = 0.0;
   for (std::int64_t first = 0; first < count;) {

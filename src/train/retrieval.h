@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recall@k between two sets of embeddings of the same rows. A hit is any row with the query's picture; ties count against the query.
-//   rank(q) = how many rows d with another picture have  query_q . candidate_d >= max over rows e with q's picture of query_q . candidate_e
-//   recall@k = share of queries with rank < k
+// Recall@k between two sets of embeddings of the same rows. A hit is any row with the query's picture; ties count
+// against the query.
+//   rank(q) = how many rows d with another picture have  query_q . candidate_d >= max over rows e with q's picture of
+//   query_q . candidate_e recall@k = share of queries with rank < k
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,8 @@ class Retrieval {
   static std::size_t bytes(std::int64_t max_rows);
 
   // Embeddings (rows, width) with memory for align_up(rows, 16) rows; pictures (rows). After the seal.
-  Recall measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures, std::int64_t rows) noexcept;
+  Recall measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures,
+                 std::int64_t rows) noexcept;
 
  private:
   static std::int64_t tasks(const void* arguments, const Replay& replay);
@@ -44,8 +46,9 @@ class Retrieval {
   std::int64_t rows_ = 0, first_ = 0, max_rows_ = 0;
 };
 
-// Area under the receiver operating curve: the chance that a positive scores above a negative, ties counting half. order: `count` numbers of
-// scratch. 0.5 if one class is missing. Allocates nothing.
-double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order, std::int64_t count) noexcept;
+// Area under the receiver operating curve: the chance that a positive scores above a negative, ties counting half.
+// order: `count` numbers of scratch. 0.5 if one class is missing. Allocates nothing.
+double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order,
+                        std::int64_t count) noexcept;
 
 }  // namespace bascule

@@ -55,21 +55,31 @@ class PictureShelf {
 
 }  // namespace
 
-void add_retrieval_examples(Report* report, const Evaluation& evaluation, const Manifest& manifest, std::int64_t width) {
-  const std::int64_t rows = static_cast<std::int64_t>(evaluation.text_embeds().size()) / std::max<std::int64_t>(1, width);
+void add_retrieval_examples(Report* report, const Evaluation& evaluation, const Manifest& manifest,
+                            std::int64_t width) {
+  const std::int64_t rows =
+      static_cast<std::int64_t>(evaluation.text_embeds().size()) / std::max<std::int64_t>(1, width);
   PictureShelf shelf(report, manifest);
   for (std::int64_t i = 0; i < std::min(kExamples, rows); ++i) {
-    const std::int64_t row = i * rows / std::min(kExamples, rows);
+    const std::int64_t place = i * rows / std::min(kExamples, rows);
+    const auto row_of = [&](std::int64_t p) {
+      return static_cast<std::int64_t>(evaluation.shown_rows()[static_cast<std::size_t>(p)]);
+    };
+    const std::int64_t row = row_of(place);
     CaptionExample by_caption;
     by_caption.caption = std::string(manifest.row(row).caption);
-    for (const Answer& answer : nearest(evaluation.text_embeds().data() + row * width, evaluation.image_embeds(), width)) {
-      by_caption.hits.push_back({shelf.add(answer.row), answer.score, manifest.image_id(answer.row) == manifest.image_id(row)});
+    for (const Answer& answer :
+         nearest(evaluation.text_embeds().data() + place * width, evaluation.image_embeds(), width)) {
+      by_caption.hits.push_back({shelf.add(row_of(answer.row)), answer.score,
+                                 manifest.image_id(row_of(answer.row)) == manifest.image_id(row)});
     }
     report->caption_examples.push_back(std::move(by_caption));
     PictureExample by_picture;
     by_picture.picture = shelf.add(row);
-    for (const Answer& answer : nearest(evaluation.image_embeds().data() + row * width, evaluation.text_embeds(), width)) {
-      by_picture.hits.push_back({std::string(manifest.row(answer.row).caption), answer.score, manifest.image_id(answer.row) == manifest.image_id(row)});
+    for (const Answer& answer :
+         nearest(evaluation.image_embeds().data() + place * width, evaluation.text_embeds(), width)) {
+      by_picture.hits.push_back({std::string(manifest.row(row_of(answer.row)).caption), answer.score,
+                                 manifest.image_id(row_of(answer.row)) == manifest.image_id(row)});
     }
     report->picture_examples.push_back(std::move(by_picture));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Examples for report.html: captions with the pictures that the model finds for them, and the other way round. Finish phase.
+// Examples for report.html: captions with the pictures that the model finds for them, and the other way round. Finish
+// phase.
 #pragma once
 
 #include "src/data/manifest.h"

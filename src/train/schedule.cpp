@@ -7,13 +7,15 @@
 namespace bascule {
 
 double Schedule::at(std::int64_t step) const noexcept {
-  const double s = static_cast<double>(step), warm = static_cast<double>(warmup_steps), total = static_cast<double>(total_steps);
+  const double s = static_cast<double>(step), warm = static_cast<double>(warmup_steps),
+               total = static_cast<double>(total_steps);
   if (kind == Scheduler::kConstant) return learning_rate;
   if (step < warmup_steps) return learning_rate * (s / std::max(1.0, warm));
   const double span = std::max(1.0, total - warm);
   switch (kind) {
     case Scheduler::kLinear: return learning_rate * std::max(0.0, (total - s) / span);
-    case Scheduler::kCosine: return learning_rate * std::max(0.0, 0.5 * (1.0 + std::cos(3.141592653589793 * (s - warm) / span)));
+    case Scheduler::kCosine:
+      return learning_rate * std::max(0.0, 0.5 * (1.0 + std::cos(3.141592653589793 * (s - warm) / span)));
     default: return learning_rate;
   }
 }

@@ -24,15 +24,19 @@ std::string host_name() {
 }
 
 template <typename Record>
-void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::string& file, const std::string& numbers) {
+void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::string& file,
+                 const std::string& numbers) {
   const InputFile input(point.folder + "/" + file);
   std::vector<Record> records(static_cast<std::size_t>(input.size()) / sizeof(Record));
   input.read(records.data(), 0, records.size() * sizeof(Record));
   const auto count = [&](const char* what) { return static_cast<std::uint64_t>(point.number(numbers + what)); };
   if (!log->restore(Span<const Record>(records), count("_appended"), count("_stride"))) {
-    throw Error(ErrorKind::kData, point.folder + "/" + file, "does not fit this run's records", "remove the checkpoint, or set training.resume = \"never\"");
+    throw Error(ErrorKind::kData, point.folder + "/" + file, "does not fit this run's records",
+                "remove the checkpoint");
   }
 }
+
+}  // namespace
 
 std::vector<SettingValue> settings_values(const Settings& settings) {
   std::vector<SettingValue> values;
@@ -40,43 +44,47 @@ std::vector<SettingValue> settings_values(const Settings& settings) {
   return values;
 }
 
-}  // namespace
-
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
 
-SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line)) : run_(run), isa_(isa) {
+SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line))
+    : run_(run), isa_(isa) {
   const Settings& settings = run.settings;
   std::optional<ResumePoint> point;
   if (run.train_graph && settings.training.resume == Resume::kAuto) {
     std::vector<std::string> notes;
     point = find_newest_checkpoint(settings.training.output_dir.resolved, &notes);
-    for (const std::string& note : notes) say("resume: " + note);
-    if (point) check_same_settings(*point, settings_values(settings));
   }
   arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
-  loader_ = std::make_unique<Loader>(run.loader_settings, run.loader_plan, Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
+  loader_ =
+      std::make_unique<Loader>(run.loader_settings, run.loader_plan,
+                               Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads);
   load_weights(point, say);
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);
-  if (run.step_records > 0) steps_ = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), run.step_records});
+  if (run.step_records > 0)
+    steps_ = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), run.step_records});
   if (run.evaluation_records > 0) {
     evaluations_ = RecordLog<EvaluationRecord>(
-        {static_cast<EvaluationRecord*>(static_cast<void*>(records + run.step_records * sizeof(StepRecord))), run.evaluation_records});
+        {static_cast<EvaluationRecord*>(static_cast<void*>(records + run.step_records * sizeof(StepRecord))),
+         run.evaluation_records});
   }
   if (point) resume_records(*point);
   if (run.evaluation_graph) {
-    evaluation_ = std::make_unique<Evaluation>(run.evaluation_shape, run.session.tape(*run.evaluation_graph), run.evaluation_outputs,
-                                               arena_->at(run.plan[kEvaluationMemory]), run.session.products());
+    evaluation_ = std::make_unique<Evaluation>(run.evaluation_shape, run.session.tape(*run.evaluation_graph),
+                                               run.evaluation_outputs, arena_->at(run.plan[kEvaluationMemory]),
+                                               run.session.products());
   }
   make_writers();
   if (settings.report.tensorboard) {
-    cut_events_after(events_folder(settings), position_.global_step);
-    events_ = TensorBoardWriter::open(events_folder(settings), {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+    if (run.train_graph) cut_events_after(events_folder(settings), position_.global_step);
+    events_ = TensorBoardWriter::open(events_folder(settings),
+                                      {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
-  loop_ = std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, *loader_, *threads_, evaluation_.get(), writer_.get(), events_, progress_, steps_, evaluations_, stop},
+  loop_ = std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, *loader_, *threads_, evaluation_.get(), writer_.get(),
+                                                             events_, progress_, steps_, evaluations_, stop},
                                          position_);
   if (point) say("resume: from checkpoint-" + std::to_string(point->global_step));
 }
@@ -91,12 +99,14 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     load_parameters(open_hf_weights(point->folder), memory, seed);
     const TensorSource state = open_training_state(*point);
     std::vector<WantedTensor> wanted;
-    for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name), std::make_pair(run_.session.exp_avg_sq(), &exp_avg_sq_name)}) {
+    for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name),
+                                          std::make_pair(run_.session.exp_avg_sq(), &exp_avg_sq_name)}) {
       for (int p = 0; p < memory.set->size(); ++p) {
         const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
         if (!place.trained) continue;
         for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-          wanted.push_back({name_of(piece.name), piece.shape, moment + place.offset + piece.first_element, 0, -1, true});
+          wanted.push_back(
+              {name_of(piece.name), piece.shape, moment + place.offset + piece.first_element, 0, -1, true});
         }
       }
     }
@@ -110,7 +120,9 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     for (const std::string& name : report.missing) say("weights: " + name + " is not there: made fresh");
     std::string left_out;
     for (const std::string& name : report.unused) {
-      const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) { return piece.name == name || "bridgetower." + name == piece.name; });
+      const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
+        return piece.name == name || "bridgetower." + name == piece.name;
+      });
       if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
     }
     if (!left_out.empty()) say("weights: left out: " + left_out);
@@ -122,7 +134,9 @@ void SealedRun::make_unused_tensors() {
   for (const ParameterPiece& piece : unused_) {
     const bool there = find_tensor(source_, piece.name, "bridgetower.") != nullptr;
     unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
-    if (!there) fill_initial(unused_values_.back().data(), piece.elements, piece.initial, static_cast<std::uint64_t>(run_.settings.training.seed), piece.name);
+    if (!there)
+      fill_initial(unused_values_.back().data(), piece.elements, piece.initial,
+                   static_cast<std::uint64_t>(run_.settings.training.seed), piece.name);
   }
 }
 
@@ -143,7 +157,8 @@ HfFolderContents SealedRun::folder_contents() const {
   const ModelSettings& model = run_.settings.model;
   const ParameterMemory memory = run_.session.parameter_memory();
   HfFolderContents contents;
-  contents.config_json = json_text(config_to_write(read_json_file(run_.config_path), architecture_name(run_.head)), 2) + "\n";
+  contents.config_json =
+      json_text(config_to_write(read_json_file(run_.config_path), architecture_name(run_.head)), 2) + "\n";
   contents.tokenizer_folder = model.tokenizer_name.resolved;
   contents.preprocessor_folder = model.model_name_or_path.resolved;
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
@@ -172,7 +187,8 @@ void SealedRun::make_writers() {
   contents.save_total_limit = settings.training.save_total_limit;
   contents.model = folder_contents();
   contents.optimizer = tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg(), nullptr, exp_avg_name(""));
-  for (TensorToWrite& tensor : tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg_sq(), nullptr, exp_avg_sq_name(""))) {
+  for (TensorToWrite& tensor :
+       tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg_sq(), nullptr, exp_avg_sq_name(""))) {
     contents.optimizer.push_back(std::move(tensor));
   }
   contents.settings_digest = settings_digest(settings);

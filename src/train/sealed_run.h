@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The third phase: arenas are mapped and touched, weights loaded or made, tapes and threads and loader started, files opened. What stands
-// when the constructor returns is all that replay will use. Before the seal; throws Error.
+// The third phase: arenas are mapped and touched, weights loaded or made, tapes and threads and loader started, files
+// opened. What stands when the constructor returns is all that replay will use. Before the seal; throws Error.
 #pragma once
 
 #include <memory>
@@ -46,8 +46,8 @@ class SealedRun {
   std::unique_ptr<Threads> threads_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;
-  TensorSource source_;                         // the model folder's weights, for what only passes through
-  std::vector<ParameterPiece> unused_;          // tensors of the class that take no part
+  TensorSource source_;                            // the model folder's weights, for what only passes through
+  std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
   std::unique_ptr<HfFolderPlan> final_model_;
   std::unique_ptr<CheckpointWriter> writer_;
@@ -58,6 +58,9 @@ class SealedRun {
   TrainingPosition position_;
   std::unique_ptr<TrainingLoop> loop_;
 };
+
+// number_keys() as a checkpoint keeps them.
+std::vector<SettingValue> settings_values(const Settings& settings);
 
 // Where TensorBoard events of a run lie.
 std::string events_folder(const Settings& settings);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of one run, planned over one arena and sealed together: parameters, gradients, moments, and a workspace that the
-// tapes take turns in.
+// Graphs of one run, planned over one arena and sealed together: parameters, gradients, moments, and a workspace that
+// the tapes take turns in.
 //
 //   Session session;                                   // record
 //   Graph& train = session.add_graph(bounds); ...      // record_bridgetower(train, ...); derive_backward(train);
@@ -26,12 +26,13 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // The graph's number is its place in the order of adding. The first graph with a backward part decides the parameters' order.
+  // The graph's number is its place in the order of adding. The first graph with a backward part decides the
+  // parameters' order.
   Graph& add_graph(const BatchCounts& bounds);
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
 
-  // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained and
-  // fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads.
+  // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
+  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads.
   std::vector<PlannedRange> plan(bool training, int threads);
   std::size_t workspace_lower_bound_bytes() const;
   std::vector<LargestBuffer> largest(std::size_t count) const;
@@ -42,7 +43,9 @@ class Session {
   void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads);
 
   const Tape& tape(std::size_t number) const { return *tapes_[number]; }
-  ParameterMemory parameter_memory() const { return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters}; }
+  ParameterMemory parameter_memory() const {
+    return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};
+  }
   float* gradients() const { return memory_.gradients; }
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }

@@ -18,12 +18,16 @@ std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
 
 std::size_t Update::block_count(const ParameterLayout& layout) { return cut(layout).size(); }
 
-Update::Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg, float* exp_avg_sq, double* partials,
-               const KernelTable& kernels)
-    : blocks_(cut(layout)), parameters_(parameters), gradients_(gradients), exp_avg_(exp_avg), exp_avg_sq_(exp_avg_sq), partials_(partials),
+Update::Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg,
+               float* exp_avg_sq, double* partials, const KernelTable& kernels)
+    : blocks_(cut(layout)),
+      parameters_(parameters),
+      gradients_(gradients),
+      exp_avg_(exp_avg),
+      exp_avg_sq_(exp_avg_sq),
+      partials_(partials),
       kernels_(kernels) {
-  steps_ = {{norm_block, block_tasks, this, 0},
-            {adamw_block, block_tasks, this, 0}};
+  steps_ = {{norm_block, block_tasks, this, 0}, {adamw_block, block_tasks, this, 0}};
 }
 
 std::int64_t Update::block_tasks(const void* arguments, const Replay&) {

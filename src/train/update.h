@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update: gradient norm, clipping and AdamW as one tape over the trained range. Blocks have a fixed size and begin at fixed offsets;
-// the norm's blocks are summed in their order: the same bits for any number of threads.
+// The update: gradient norm, clipping and AdamW as one tape over the trained range. Blocks have a fixed size and begin
+// at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,10 @@ class Update {
  public:
   static constexpr std::int64_t kBlock = 1 << 16;  // elements
 
-  // parameters, gradients, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats. partials: block_count(layout) doubles.
-  Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg, float* exp_avg_sq, double* partials,
-         const KernelTable& kernels);
+  // parameters, gradients, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats. partials: block_count(layout)
+  // doubles.
+  Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg, float* exp_avg_sq,
+         double* partials, const KernelTable& kernels);
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
 

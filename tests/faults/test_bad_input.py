@@ -87,6 +87,30 @@ class BadInput(unittest.TestCase):
         done = run("run", settings(self.folder, data__train_file=rows, data__on_bad_sample='"skip"'))
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_bad_validation_picture_is_named_by_its_own_manifest(self):
+        (self.folder / "cut.jpg").write_bytes(b"\xff\xd8\xff")
+        good = self.good_row()
+        rows = "\n".join([json.dumps(good)] * 16 + [json.dumps({"image": str(self.folder / "cut.jpg"), "caption": "x"})])
+        (self.folder / "validation.jsonl").write_text(rows + "\n")
+        self.refused(DATA, "validation.jsonl:17", "cut.jpg", data__train_file=self.manifest(*[good] * 16),
+                     data__validation_file=f'"{self.folder}/validation.jsonl"', training__eval_steps="2")
+
+    def test_a_folder_with_a_run_is_not_taken_by_another(self):
+        self.assertEqual(run("run", settings(self.folder)).returncode, 0)
+        before = (self.folder / "run" / "bascule.json").read_bytes()
+        self.refused(SETTINGS, "holds a run already", training__resume='"never"')
+        validation = f'"{EMOJI}/validation.jsonl"'
+        self.refused(SETTINGS, "does not train", data__validation_file=validation, training__do_train="false")
+        self.assertEqual((self.folder / "run" / "bascule.json").read_bytes(), before)
+
+    def test_an_evaluation_does_not_finish_a_training(self):
+        validation = f'"{EMOJI}/validation.jsonl"'
+        changes = {"data__validation_file": validation}
+        self.assertEqual(run("run", settings(self.folder, training__do_train="false", **changes)).returncode, 0)
+        done = run("run", settings(self.folder, **changes))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("step 12/12", done.stderr)
+
     def test_checkpoints(self):
         huge = struct.pack("<Q", 100_000_000_000)
         overlap = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}).encode()

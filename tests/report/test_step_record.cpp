@@ -61,11 +61,21 @@ TEST(RecordLog, ARestoredLogGoesOnAsIfNeverInterrupted) {
   }
 }
 
-TEST(RecordLog, RefusesASavedLogThatDoesNotFit) {
+TEST(RecordLog, ThinsASavedLogThatIsLargerThanItself) {
+  std::vector<StepRecord> memory(4), saved(6);
+  for (std::size_t i = 0; i < saved.size(); ++i) saved[i].global_step = static_cast<std::int64_t>(i);
+  RecordLog<StepRecord> log{Span<StepRecord>(memory)};
+  ASSERT_TRUE(log.restore(Span<const StepRecord>(saved), 6, 1));
+  ASSERT_EQ(log.records().size(), 4u);  // 0, 2, 4 and the newest
+  EXPECT_EQ(log.records()[2].global_step, 4);
+  EXPECT_EQ(log.records()[3].global_step, 5);
+  EXPECT_EQ(log.stride(), 2u);
+}
+
+TEST(RecordLog, RefusesWhatIsNoLog) {
   std::vector<StepRecord> memory(4);
   const std::vector<StepRecord> saved(5);
   RecordLog<StepRecord> log{Span<StepRecord>(memory)};
-  EXPECT_FALSE(log.restore(Span<const StepRecord>(saved), 5, 1));
   EXPECT_FALSE(log.restore(Span<const StepRecord>(saved.data(), 4), 4, 0));
   EXPECT_FALSE(log.restore(Span<const StepRecord>(saved.data(), 4), 3, 1));
   EXPECT_EQ(log.records().size(), 0u);

@@ -19,7 +19,8 @@ struct ForwardArguments {
   }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    a.kernels->activation_forward({a.y + range.first * a.cols, a.x + range.first * a.cols, range.count * a.cols, a.kind});
+    a.kernels->activation_forward(
+        {a.y + range.first * a.cols, a.x + range.first * a.cols, range.count * a.cols, a.kind});
   }
 };
 
@@ -37,7 +38,8 @@ struct BackwardArguments {
   static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     const std::int64_t from = range.first * a.cols;
-    a.kernels->activation_backward({a.d_x + from, nullptr, a.d_y + from, a.x + from, range.count, a.cols, a.kind, adds(a.rule, replay)});
+    a.kernels->activation_backward(
+        {a.d_x + from, nullptr, a.d_y + from, a.x + from, range.count, a.cols, a.kind, adds(a.rule, replay)});
   }
 };
 
@@ -60,7 +62,8 @@ class ActivationGradient final : public Operation {
     return {30.0 * elements, 12.0 * elements};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_y), launch.at(x), rows, cols, function, d_x.accumulate});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_y), launch.at(x), rows, cols,
+                                  function, d_x.accumulate});
   }
 };
 

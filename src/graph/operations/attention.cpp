@@ -40,17 +40,21 @@ struct ForwardArguments {
   Shape shape;
   Slice out, query, key, value;
   float* logsumexp;  // (query rows, heads), one head after another: (heads, rows) of a sample
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) { return replay.batch.counts.samples * a.shape.heads; }
+  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
+    return replay.batch.counts.samples * a.shape.heads;
+  }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
     const Shape& s = a.shape;
     const std::int64_t sample = task / s.heads, head = task % s.heads;
-    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample), k = rows_of_sample(s.key_rows, replay.batch, sample);
+    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample),
+                 k = rows_of_sample(s.key_rows, replay.batch, sample);
     const std::int64_t col = head * s.head_size;
     const std::uint64_t number = s.dropout.probability > 0.0f ? replay.batch.sample_keys[sample] >> 16 : 0;
-    a.kernels->attention_forward({a.out.at(q.first, col), a.logsumexp + q.first * s.heads + head * q.count, a.query.at(q.first, col),
-                                  a.key.at(k.first, col), a.value.at(k.first, col), a.out.stride, a.query.stride, a.key.stride,
-                                  a.value.stride, q.count, k.count, s.head_size, s.scale, dropout_stream(s.dropout, replay), number,
-                                  0, head, replay.scratch(thread)});
+    a.kernels->attention_forward({a.out.at(q.first, col), a.logsumexp + q.first * s.heads + head * q.count,
+                                  a.query.at(q.first, col), a.key.at(k.first, col), a.value.at(k.first, col),
+                                  a.out.stride, a.query.stride, a.key.stride, a.value.stride, q.count, k.count,
+                                  s.head_size, s.scale, dropout_stream(s.dropout, replay), number, 0, head,
+                                  replay.scratch(thread)});
   }
 };
 
@@ -59,11 +63,14 @@ struct BackwardArguments {
   Shape shape;
   Slice d_query, d_key, d_value, d_out, out, query, key, value;
   const float* logsumexp;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) { return replay.batch.counts.samples * a.shape.heads; }
+  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
+    return replay.batch.counts.samples * a.shape.heads;
+  }
   static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
     const Shape& s = a.shape;
     const std::int64_t sample = task / s.heads, head = task % s.heads;
-    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample), k = rows_of_sample(s.key_rows, replay.batch, sample);
+    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample),
+                 k = rows_of_sample(s.key_rows, replay.batch, sample);
     const std::int64_t col = head * s.head_size;
     const std::uint64_t number = s.dropout.probability > 0.0f ? replay.batch.sample_keys[sample] >> 16 : 0;
     AttentionBackward b{};
@@ -119,11 +126,13 @@ class AttentionOperation : public Operation {
     return uses;
   }
   Cost cost(const BatchCounts& counts) const override { return cost_of(counts, 2.0); }
-  std::int64_t thread_scratch_floats() const override { return attention_scratch_floats(max_key_rows, shape.head_size); }
+  std::int64_t thread_scratch_floats() const override {
+    return attention_scratch_floats(max_key_rows, shape.head_size);
+  }
   void derive(Backward& b) const override;
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, shape, slice(launch, {out, 0}), slice(launch, query), slice(launch, key),
-                                 slice(launch, value), launch.at(logsumexp)});
+    launch.step(ForwardArguments{&launch.kernels, shape, slice(launch, {out, 0}), slice(launch, query),
+                                 slice(launch, key), slice(launch, value), launch.at(logsumexp)});
   }
 
  protected:
@@ -156,9 +165,10 @@ class AttentionGradient final : public AttentionOperation {
   Cost cost(const BatchCounts& counts) const override { return cost_of(counts, 5.0); }
   void derive(Backward&) const override {}
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, shape, slice(launch, d_query), slice(launch, d_key), slice(launch, d_value),
-                                  slice(launch, {d_out, 0}), slice(launch, {out, 0}), slice(launch, query), slice(launch, key),
-                                  slice(launch, value), launch.at(logsumexp)});
+    launch.step(BackwardArguments{&launch.kernels, shape, slice(launch, d_query), slice(launch, d_key),
+                                  slice(launch, d_value), slice(launch, {d_out, 0}), slice(launch, {out, 0}),
+                                  slice(launch, query), slice(launch, key), slice(launch, value),
+                                  launch.at(logsumexp)});
   }
 };
 
@@ -174,10 +184,12 @@ void AttentionOperation::derive(Backward& b) const {
   op->value = value;
   op->shape = shape;
   op->max_key_rows = max_key_rows;
-  // Slices of one tensor have slices of one gradient, which this operation writes whole: nobody else reads the projections.
+  // Slices of one tensor have slices of one gradient, which this operation writes whole: nobody else reads the
+  // projections.
   const auto gradient_of = [&](const AttentionOperand& operand) {
     const bool first = b.untouched(operand.tensor);
-    const Backward::Slot slot = first ? b.slot(operand.tensor) : Backward::Slot{b.gradient(operand.tensor), Accumulate::kNo};
+    const Backward::Slot slot =
+        first ? b.slot(operand.tensor) : Backward::Slot{b.gradient(operand.tensor), Accumulate::kNo};
     return AttentionOperand{slot.gradient, operand.col};
   };
   BASCULE_CHECK(b.untouched(query.tensor) && b.untouched(key.tensor) && b.untouched(value.tensor));
@@ -196,13 +208,16 @@ void AttentionOperation::derive(Backward& b) const {
 
 }  // namespace
 
-Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows, AttentionOperand key,
-                 AttentionOperand value, SampleRows key_rows, std::int64_t heads, std::int64_t head_size, DropoutPlace dropout) {
+Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows,
+                 AttentionOperand key, AttentionOperand value, SampleRows key_rows, std::int64_t heads,
+                 std::int64_t head_size, DropoutPlace dropout) {
   auto op = std::make_unique<AttentionOperation>();
   op->query = query;
   op->key = key;
   op->value = value;
-  op->shape = {query_rows, key_rows, heads, head_size, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size))), dropout};
+  op->shape = {
+      query_rows, key_rows, heads, head_size, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size))),
+      dropout};
   // A batch of one sample may have a caption as long as the bound of all captions.
   op->max_key_rows = key_rows.text ? graph.bounds().text_rows : key_rows.per_sample;
   if (op->max_key_rows < 1) op->max_key_rows = 1;

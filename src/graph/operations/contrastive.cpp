@@ -21,7 +21,8 @@ float scale_of(const float* logit_scale) { return static_cast<float>(std::exp(st
 
 struct ForwardArguments {
   const KernelTable* kernels;
-  float *losses, *slopes, *weights;  // (3, bound) and (3 bound, bound), of which a batch of B uses the first 3 B and 3 B B elements
+  float *losses, *slopes,
+      *weights;  // (3, bound) and (3 bound, bound), of which a batch of B uses the first 3 B and 3 B B elements
   const float* operand[3];
   const float* logit_scale;
   std::int64_t width;
@@ -33,8 +34,9 @@ struct ForwardArguments {
     const std::int64_t pair = task / blocks, first = task % blocks * kRowsPerTask;
     const std::int64_t count = samples - first < kRowsPerTask ? samples - first : kRowsPerTask;
     a.kernels->contrastive_forward({a.losses + pair * samples + first, a.slopes + pair * samples + first,
-                                    a.weights + (pair * samples + first) * samples, a.operand[kRowOperand[pair]] + first * a.width,
-                                    a.operand[kColumnOperand[pair]], count, samples, a.width, first, scale_of(a.logit_scale)});
+                                    a.weights + (pair * samples + first) * samples,
+                                    a.operand[kRowOperand[pair]] + first * a.width, a.operand[kColumnOperand[pair]],
+                                    count, samples, a.width, first, scale_of(a.logit_scale)});
   }
 };
 
@@ -50,7 +52,8 @@ struct MeanArguments {
   }
 };
 
-// One block of rows of one embedding's gradient: the two pairs in which it takes part, in their order. The last task is the scale's.
+// One block of rows of one embedding's gradient: the two pairs in which it takes part, in their order. The last task is
+// the scale's.
 struct BackwardArguments {
   const KernelTable* kernels;
   float* d_operand[3];
@@ -83,8 +86,9 @@ struct BackwardArguments {
       const bool as_row = kRowOperand[pair] == which;
       if (!as_row && kColumnOperand[pair] != which) continue;
       const float* weights = a.weights + pair * samples * samples + (as_row ? first * samples : first);
-      a.kernels->weighted_row_sum({a.d_operand[which] + first * a.width, weights, a.operand[as_row ? kColumnOperand[pair] : kRowOperand[pair]],
-                                   count, samples, a.width, as_row ? samples : 1, as_row ? 1 : samples, static_cast<float>(scale * mean), add});
+      a.kernels->weighted_row_sum(
+          {a.d_operand[which] + first * a.width, weights, a.operand[as_row ? kColumnOperand[pair] : kRowOperand[pair]],
+           count, samples, a.width, as_row ? samples : 1, as_row ? 1 : samples, static_cast<float>(scale * mean), add});
       add = true;
     }
   }
@@ -107,7 +111,8 @@ class ContrastiveGradient final : public Operation {
 
   const char* kind() const override { return "contrastive_loss_backward"; }
   std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{o.logit_scale, Access::kRead}, {o.slopes, Access::kRead}, {o.weights, Access::kRead}};
+    std::vector<TensorUse> uses = {
+        {o.logit_scale, Access::kRead}, {o.slopes, Access::kRead}, {o.weights, Access::kRead}};
     for (const Tensor tensor : o.operand) uses.push_back({tensor, Access::kRead});
     add_slots(&uses, {d_operand[0], d_operand[1], d_operand[2], d_scale});
     return uses;
@@ -143,7 +148,9 @@ class ContrastiveLoss final : public Operation {
   std::vector<TensorUse> uses() const override {
     std::vector<TensorUse> uses = {{o.logit_scale, Access::kRead}};
     for (const Tensor tensor : o.operand) uses.push_back({tensor, Access::kRead});
-    uses.insert(uses.end(), {{loss, Access::kWrite}, {o.losses, Access::kWrite}, {o.slopes, Access::kWrite}, {o.weights, Access::kWrite}});
+    uses.insert(
+        uses.end(),
+        {{loss, Access::kWrite}, {o.losses, Access::kWrite}, {o.slopes, Access::kWrite}, {o.weights, Access::kWrite}});
     return uses;
   }
   Cost cost(const BatchCounts& counts) const override { return cost_of(o, counts); }
@@ -155,7 +162,9 @@ class ContrastiveLoss final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    ForwardArguments a{&launch.kernels, launch.at(o.losses), launch.at(o.slopes), launch.at(o.weights), {}, launch.at(o.logit_scale), o.width};
+    ForwardArguments a{
+        &launch.kernels, launch.at(o.losses), launch.at(o.slopes), launch.at(o.weights), {}, launch.at(o.logit_scale),
+        o.width};
     for (int i = 0; i < 3; ++i) a.operand[i] = launch.at(o.operand[i]);
     launch.step(a);
     launch.step(MeanArguments{launch.at(loss), launch.at(o.losses)});

@@ -16,11 +16,14 @@ struct ForwardArguments {
   const float* logits;
   Extent rows;
   std::int64_t cols;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) { return row_tasks(a.rows.at(replay.batch.counts), a.cols); }
+  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
+    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+  }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     a.kernels->cross_entropy_forward({a.losses + range.first, a.logsumexp + range.first, a.hits + range.first,
-                                      a.logits + range.first * a.cols, replay.batch.labels + range.first, range.count, a.cols});
+                                      a.logits + range.first * a.cols, replay.batch.labels + range.first, range.count,
+                                      a.cols});
   }
 };
 
@@ -50,15 +53,18 @@ struct BackwardArguments {
   const float *logits, *logsumexp;
   Extent rows;
   std::int64_t cols;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) { return row_tasks(a.rows.at(replay.batch.counts), a.cols); }
+  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
+    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+  }
   static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const std::int64_t rows = a.rows.at(replay.batch.counts);
     const RowRange range = rows_of_task(task, rows, a.cols);
     const std::int64_t counted = counted_rows(replay.batch.labels, rows);
     const double scale = counted > 0 ? static_cast<double>(replay.loss_weight) / static_cast<double>(counted) : 0.0;
     const std::int64_t from = range.first * a.cols;
-    a.kernels->cross_entropy_backward({a.d_logits + from, a.logits + from, a.logsumexp + range.first, replay.batch.labels + range.first,
-                                       range.count, a.cols, static_cast<float>(scale)});
+    a.kernels->cross_entropy_backward({a.d_logits + from, a.logits + from, a.logsumexp + range.first,
+                                       replay.batch.labels + range.first, range.count, a.cols,
+                                       static_cast<float>(scale)});
   }
 };
 
@@ -80,7 +86,8 @@ class CrossEntropyGradient final : public Operation {
     return {12.0 * values, 8.0 * values};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_logits.gradient), launch.at(logits), launch.at(logsumexp), rows, cols});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_logits.gradient), launch.at(logits),
+                                  launch.at(logsumexp), rows, cols});
   }
 };
 
@@ -92,7 +99,11 @@ class CrossEntropy final : public Operation {
 
   const char* kind() const override { return "cross_entropy"; }
   std::vector<TensorUse> uses() const override {
-    return {{logits, Access::kRead}, {losses, Access::kWrite}, {logsumexp, Access::kWrite}, {hits, Access::kWrite}, {loss, Access::kWrite}};
+    return {{logits, Access::kRead},
+            {losses, Access::kWrite},
+            {logsumexp, Access::kWrite},
+            {hits, Access::kWrite},
+            {loss, Access::kWrite}};
   }
   Cost cost(const BatchCounts& counts) const override {
     const double values = static_cast<double>(rows.at(counts) * cols);
@@ -110,7 +121,8 @@ class CrossEntropy final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(losses), launch.at(logsumexp), launch.at<std::int32_t>(hits), launch.at(logits), rows, cols});
+    launch.step(ForwardArguments{&launch.kernels, launch.at(losses), launch.at(logsumexp),
+                                 launch.at<std::int32_t>(hits), launch.at(logits), rows, cols});
     launch.step(MeanArguments{launch.at(loss), launch.at(losses), rows});
   }
 };
@@ -135,8 +147,12 @@ class CotangentGradient final : public Operation {
   std::int64_t cols = 0;
 
   const char* kind() const override { return "cotangent_loss_backward"; }
-  std::vector<TensorUse> uses() const override { return {{cotangent, Access::kRead}, {d_output.gradient, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override { return {0.0, 8.0 * static_cast<double>(rows.at(counts) * cols)}; }
+  std::vector<TensorUse> uses() const override {
+    return {{cotangent, Access::kRead}, {d_output.gradient, Access::kWrite}};
+  }
+  Cost cost(const BatchCounts& counts) const override {
+    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * cols)};
+  }
   void launch(Launch& launch) const override {
     launch.step(CopyArguments{&launch.kernels, launch.at(d_output.gradient), launch.at(cotangent), rows, cols});
   }
@@ -152,7 +168,8 @@ struct DotArguments {
   static void run(const DotArguments& a, const Replay& replay, std::int64_t, int) {
     const std::int64_t count = a.rows.at(replay.batch.counts) * a.cols;
     double sum = a.first ? 0.0 : static_cast<double>(*a.loss);
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(a.output[i]) * static_cast<double>(a.cotangent[i]);
+    for (std::int64_t i = 0; i < count; ++i)
+      sum += static_cast<double>(a.output[i]) * static_cast<double>(a.cotangent[i]);
     *a.loss = static_cast<float>(sum);
   }
 };
@@ -167,7 +184,8 @@ class CotangentLoss final : public Operation {
   const char* kind() const override { return "cotangent_loss"; }
   std::vector<TensorUse> uses() const override {
     std::vector<TensorUse> uses;
-    for (const auto& [output, cotangent] : pairs) uses.insert(uses.end(), {{output, Access::kRead}, {cotangent, Access::kRead}});
+    for (const auto& [output, cotangent] : pairs)
+      uses.insert(uses.end(), {{output, Access::kRead}, {cotangent, Access::kRead}});
     uses.push_back({loss, Access::kWrite});
     return uses;
   }
@@ -185,7 +203,8 @@ class CotangentLoss final : public Operation {
   }
   void launch(Launch& launch) const override {
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      launch.step(DotArguments{launch.at(loss), launch.at(pairs[i].first), launch.at(pairs[i].second), rows[i], cols[i], i == 0});
+      launch.step(DotArguments{launch.at(loss), launch.at(pairs[i].first), launch.at(pairs[i].second), rows[i], cols[i],
+                               i == 0});
     }
   }
 };

@@ -22,8 +22,8 @@ inline DropoutStream dropout_stream(const DropoutPlace& place, const Replay& rep
   return stream;
 }
 
-// Whose coordinates the rows of a dropped tensor have: all text rows, or each sample's first row. The model drops no image tower rows,
-// but the cross-modal image layers do: see image_row_keys in the batch.
+// Whose coordinates the rows of a dropped tensor have: all text rows, or each sample's first row. The model drops no
+// image tower rows, but the cross-modal image layers do: see image_row_keys in the batch.
 enum class RowKeys { kText, kFirstRow, kImage };
 
 inline const std::uint64_t* row_keys(RowKeys keys, const Replay& replay, std::int64_t first) {

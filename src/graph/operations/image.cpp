@@ -31,7 +31,9 @@ class Patches final : public Operation {
   Cost cost(const BatchCounts& counts) const override {
     return {0.0, 8.0 * static_cast<double>(counts.samples * channels * height * width)};
   }
-  void launch(Launch& launch) const override { launch.step(PatchArguments{&launch.kernels, launch.at(out), channels, height, width, patch}); }
+  void launch(Launch& launch) const override {
+    launch.step(PatchArguments{&launch.kernels, launch.at(out), channels, height, width, patch});
+  }
 };
 
 struct ForwardArguments {
@@ -41,8 +43,9 @@ struct ForwardArguments {
   std::int64_t patches, cols;
   static std::int64_t tasks(const ForwardArguments&, const Replay& replay) { return replay.batch.counts.samples; }
   static void run(const ForwardArguments& a, const Replay&, std::int64_t sample, int) {
-    a.kernels->image_embedding_forward({a.out + sample * (a.patches + 1) * a.cols, a.patch + sample * a.patches * a.cols, a.class_row,
-                                        a.position, a.patches, a.cols});
+    a.kernels->image_embedding_forward({a.out + sample * (a.patches + 1) * a.cols,
+                                        a.patch + sample * a.patches * a.cols, a.class_row, a.position, a.patches,
+                                        a.cols});
   }
 };
 
@@ -57,8 +60,9 @@ struct BackwardArguments {
   static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const std::int64_t first = task * kRows;
     const std::int64_t last = first + kRows < a.patches + 1 ? first + kRows : a.patches + 1;
-    a.kernels->image_embedding_backward({a.d_patch, a.d_class, a.d_position, a.d_out, replay.batch.counts.samples, a.patches, a.cols,
-                                         first, last, adds(a.class_rule, replay), adds(a.position_rule, replay)});
+    a.kernels->image_embedding_backward({a.d_patch, a.d_class, a.d_position, a.d_out, replay.batch.counts.samples,
+                                         a.patches, a.cols, first, last, adds(a.class_rule, replay),
+                                         adds(a.position_rule, replay)});
   }
 };
 
@@ -79,8 +83,9 @@ class ImageEmbeddingGradient final : public Operation {
     return {values, 8.0 * values};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_patch.gradient), launch.at(d_class.gradient), launch.at(d_position.gradient),
-                                  launch.at(d_out), patches, cols, d_class.accumulate, d_position.accumulate});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_patch.gradient), launch.at(d_class.gradient),
+                                  launch.at(d_position.gradient), launch.at(d_out), patches, cols, d_class.accumulate,
+                                  d_position.accumulate});
   }
 };
 
@@ -110,13 +115,15 @@ class ImageEmbedding final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(out), launch.at(patch), launch.at(class_row), launch.at(position), patches, cols});
+    launch.step(ForwardArguments{&launch.kernels, launch.at(out), launch.at(patch), launch.at(class_row),
+                                 launch.at(position), patches, cols});
   }
 };
 
 }  // namespace
 
-Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t patch) {
+Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height,
+                       std::int64_t width, std::int64_t patch) {
   auto op = std::make_unique<Patches>();
   op->channels = channels;
   op->height = height;
@@ -128,7 +135,8 @@ Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t chann
   return out;
 }
 
-Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position, std::int64_t patches) {
+Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
+                       std::int64_t patches) {
   auto op = std::make_unique<ImageEmbedding>();
   op->patch = patch;
   op->class_row = class_row;

@@ -24,9 +24,9 @@ struct ForwardArguments {
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     const std::int64_t from = range.first * a.cols;
-    a.kernels->layer_norm_forward({a.y + from, a.h == nullptr ? nullptr : a.sum + from, a.mean + range.first, a.rstd + range.first,
-                                   a.x + from, a.h == nullptr ? nullptr : a.h + from, a.weight, a.bias,
-                                   row_keys(a.keys, replay, range.first), range.count, a.cols, a.epsilon,
+    a.kernels->layer_norm_forward({a.y + from, a.h == nullptr ? nullptr : a.sum + from, a.mean + range.first,
+                                   a.rstd + range.first, a.x + from, a.h == nullptr ? nullptr : a.h + from, a.weight,
+                                   a.bias, row_keys(a.keys, replay, range.first), range.count, a.cols, a.epsilon,
                                    dropout_stream(a.dropout, replay)});
   }
 };
@@ -47,11 +47,11 @@ struct BackwardArguments {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     const std::int64_t from = range.first * a.cols;
     float* part = a.parts == nullptr ? nullptr : a.parts + task * 2 * a.cols;
-    a.kernels->layer_norm_backward({a.d_x == nullptr ? nullptr : a.d_x + from, a.d_h == nullptr ? nullptr : a.d_h + from, part,
-                                    part == nullptr ? nullptr : part + a.cols, a.d_sum == nullptr ? nullptr : a.d_sum + from,
-                                    a.d_y + from, a.sum + from, a.mean + range.first, a.rstd + range.first, a.weight,
-                                    row_keys(a.keys, replay, range.first), range.count, a.cols, dropout_stream(a.dropout, replay),
-                                    adds(a.rule, replay)});
+    a.kernels->layer_norm_backward(
+        {a.d_x == nullptr ? nullptr : a.d_x + from, a.d_h == nullptr ? nullptr : a.d_h + from, part,
+         part == nullptr ? nullptr : part + a.cols, a.d_sum == nullptr ? nullptr : a.d_sum + from, a.d_y + from,
+         a.sum + from, a.mean + range.first, a.rstd + range.first, a.weight, row_keys(a.keys, replay, range.first),
+         range.count, a.cols, dropout_stream(a.dropout, replay), adds(a.rule, replay)});
   }
 };
 
@@ -62,13 +62,19 @@ struct PartsArguments {
   Extent rows;
   std::int64_t cols;
   Accumulate weight_rule, bias_rule;
-  static std::int64_t tasks(const PartsArguments& a, const Replay&) { return divide_up<std::int64_t>(a.cols, kColumnsPerTask); }
+  static std::int64_t tasks(const PartsArguments& a, const Replay&) {
+    return divide_up<std::int64_t>(a.cols, kColumnsPerTask);
+  }
   static void run(const PartsArguments& a, const Replay& replay, std::int64_t task, int) {
     const std::int64_t first = task * kColumnsPerTask;
     const std::int64_t count = a.cols - first < kColumnsPerTask ? a.cols - first : kColumnsPerTask;
     const std::int64_t parts = row_tasks(a.rows.at(replay.batch.counts), a.cols);
-    if (a.d_weight != nullptr) a.kernels->add_parts({a.d_weight + first, a.parts + first, parts, count, 2 * a.cols, adds(a.weight_rule, replay)});
-    if (a.d_bias != nullptr) a.kernels->add_parts({a.d_bias + first, a.parts + a.cols + first, parts, count, 2 * a.cols, adds(a.bias_rule, replay)});
+    if (a.d_weight != nullptr)
+      a.kernels->add_parts(
+          {a.d_weight + first, a.parts + first, parts, count, 2 * a.cols, adds(a.weight_rule, replay)});
+    if (a.d_bias != nullptr)
+      a.kernels->add_parts(
+          {a.d_bias + first, a.parts + a.cols + first, parts, count, 2 * a.cols, adds(a.bias_rule, replay)});
   }
 };
 
@@ -84,7 +90,11 @@ class LayerNormGradient final : public Operation {
 
   const char* kind() const override { return "layer_norm_backward"; }
   std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_y, Access::kRead}, {sum, Access::kRead}, {mean, Access::kRead}, {rstd, Access::kRead}, {weight, Access::kRead}};
+    std::vector<TensorUse> uses = {{d_y, Access::kRead},
+                                   {sum, Access::kRead},
+                                   {mean, Access::kRead},
+                                   {rstd, Access::kRead},
+                                   {weight, Access::kRead}};
     if (d_sum) uses.push_back({d_sum, Access::kRead});
     add_slots(&uses, {d_x, d_weight, d_bias});
     if (d_h) uses.push_back({d_h, Access::kWrite});
@@ -96,12 +106,12 @@ class LayerNormGradient final : public Operation {
     return {14.0 * elements, 4.0 * elements * (d_sum ? 4.0 : 3.0) + (d_h ? 4.0 * elements : 0.0)};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_h), launch.at(parts), launch.at(d_sum),
-                                  launch.at(d_y), launch.at(sum), launch.at(mean), launch.at(rstd), launch.at(weight), rows, cols,
-                                  dropout, keys, d_x.accumulate});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_h), launch.at(parts),
+                                  launch.at(d_sum), launch.at(d_y), launch.at(sum), launch.at(mean), launch.at(rstd),
+                                  launch.at(weight), rows, cols, dropout, keys, d_x.accumulate});
     if (!parts) return;
-    launch.step(PartsArguments{&launch.kernels, launch.at(d_weight.gradient), launch.at(d_bias.gradient), launch.at(parts), rows,
-                               cols, d_weight.accumulate, d_bias.accumulate});
+    launch.step(PartsArguments{&launch.kernels, launch.at(d_weight.gradient), launch.at(d_bias.gradient),
+                               launch.at(parts), rows, cols, d_weight.accumulate, d_bias.accumulate});
   }
 };
 
@@ -127,8 +137,9 @@ class LayerNorm final : public Operation {
   }
   void derive(Backward& b) const override;
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(y), launch.at(sum), launch.at(mean), launch.at(rstd), launch.at(x),
-                                 launch.at(h), launch.at(weight), launch.at(bias), rows, cols, epsilon, dropout, keys});
+    launch.step(ForwardArguments{&launch.kernels, launch.at(y), launch.at(sum), launch.at(mean), launch.at(rstd),
+                                 launch.at(x), launch.at(h), launch.at(weight), launch.at(bias), rows, cols, epsilon,
+                                 dropout, keys});
   }
 };
 
@@ -157,7 +168,8 @@ void LayerNorm::derive(Backward& b) const {
     BASCULE_CHECK(slot.accumulate == Accumulate::kNo);  // what is added to a stream is read by nobody else
     op->d_h = slot.gradient;
   }
-  if (op->d_x && op->d_x.accumulate == Accumulate::kNo) b.graph().may_share(op->d_x.gradient, op->d_sum ? op->d_sum : op->d_y);
+  if (op->d_x && op->d_x.accumulate == Accumulate::kNo)
+    b.graph().may_share(op->d_x.gradient, op->d_sum ? op->d_sum : op->d_y);
   if (op->d_weight || op->d_bias) {
     op->parts = b.graph().activation("norm_parts", fixed_rows(row_tasks(b.graph().max_rows(y), cols)), 2 * cols);
   }
@@ -167,7 +179,8 @@ void LayerNorm::derive(Backward& b) const {
   b.emit(std::move(op));
 }
 
-std::unique_ptr<LayerNorm> make(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon) {
+std::unique_ptr<LayerNorm> make(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
+                                float epsilon) {
   auto op = std::make_unique<LayerNorm>();
   op->x = x;
   op->weight = weight;
@@ -191,14 +204,16 @@ Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight
   return y;
 }
 
-Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias, float epsilon,
-                          DropoutPlace dropout) {
+Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
+                          float epsilon, DropoutPlace dropout) {
   auto op = make(graph, name, x, weight, bias, epsilon);
   op->h = h;
   op->sum = graph.activation(name + ".sum", op->rows, op->cols);
   graph.may_share(op->sum, h);
   op->dropout = dropout;
-  op->keys = op->rows == text_rows() ? RowKeys::kText : op->rows == rows_per_sample(1) ? RowKeys::kFirstRow : RowKeys::kImage;
+  op->keys = op->rows == text_rows()          ? RowKeys::kText
+             : op->rows == rows_per_sample(1) ? RowKeys::kFirstRow
+                                              : RowKeys::kImage;
   const Normalized result{op->sum, op->y};
   graph.add(std::move(op));
   return result;

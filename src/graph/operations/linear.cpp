@@ -14,13 +14,16 @@ struct ForwardArguments {
   float* y;
   const float *x, *weight, *bias;
   Extent rows;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) { return a.gemm->tasks(a.rows.at(replay.batch.counts)); }
+  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
+    return a.gemm->tasks(a.rows.at(replay.batch.counts));
+  }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
     a.gemm->run(task, thread, {a.y, a.x, a.weight, a.bias, a.rows.at(replay.batch.counts), false});
   }
 };
 
-// Before the products: rows past the last are cleared (they are contracted over), and the bias gradient is summed by row block.
+// Before the products: rows past the last are cleared (they are contracted over), and the bias gradient is summed by
+// row block.
 struct PrepareArguments {
   const KernelTable* kernels;
   float *d_y, *x, *parts;
@@ -42,7 +45,8 @@ struct PrepareArguments {
   }
 };
 
-// The input gradient, the weight gradient and the end of the bias gradient are one step: their tasks fill the threads together.
+// The input gradient, the weight gradient and the end of the bias gradient are one step: their tasks fill the threads
+// together.
 struct GradientArguments {
   const KernelTable* kernels;
   const Gemm *input_gemm, *weight_gemm;
@@ -54,7 +58,8 @@ struct GradientArguments {
 
   static std::int64_t tasks(const GradientArguments& a, const Replay& replay) {
     const std::int64_t rows = a.rows.at(replay.batch.counts);
-    return weight_tasks(a, rows) + input_tasks(a, rows) + (a.d_bias == nullptr ? 0 : divide_up<std::int64_t>(a.out, kColumnsPerTask));
+    return weight_tasks(a, rows) + input_tasks(a, rows) +
+           (a.d_bias == nullptr ? 0 : divide_up<std::int64_t>(a.out, kColumnsPerTask));
   }
   static void run(const GradientArguments& a, const Replay& replay, std::int64_t task, int thread) {
     const std::int64_t rows = a.rows.at(replay.batch.counts);
@@ -70,7 +75,8 @@ struct GradientArguments {
     task -= input_tasks(a, rows);
     const std::int64_t first = task * kColumnsPerTask;
     const std::int64_t count = a.out - first < kColumnsPerTask ? a.out - first : kColumnsPerTask;
-    a.kernels->add_parts({a.d_bias + first, a.parts + first, row_tasks(rows, a.out), count, a.out, adds(a.bias_rule, replay)});
+    a.kernels->add_parts(
+        {a.d_bias + first, a.parts + first, row_tasks(rows, a.out), count, a.out, adds(a.bias_rule, replay)});
   }
   static std::int64_t weight_tasks(const GradientArguments& a, std::int64_t rows) {
     return a.weight_gemm == nullptr ? 0 : a.weight_gemm->tasks(rows);
@@ -103,7 +109,8 @@ class LinearBackward final : public Operation {
   }
   void launch(Launch& launch) const override {
     const std::int64_t max_rows = rows.at(launch.bounds());
-    PrepareArguments prepare{&launch.kernels, launch.at(d_y), d_weight ? launch.at(x) : nullptr, launch.at(parts), rows, out, in};
+    PrepareArguments prepare{
+        &launch.kernels, launch.at(d_y), d_weight ? launch.at(x) : nullptr, launch.at(parts), rows, out, in};
     launch.step(prepare);
     GradientArguments a{};
     a.kernels = &launch.kernels;
@@ -168,7 +175,8 @@ class Linear final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    const Gemm* gemm = launch.product({GemmKind::kForward, rows.at(launch.bounds()), out, in, in, in, out, static_cast<bool>(bias), true, false});
+    const Gemm* gemm = launch.product(
+        {GemmKind::kForward, rows.at(launch.bounds()), out, in, in, in, out, static_cast<bool>(bias), true, false});
     launch.step(ForwardArguments{gemm, launch.at(y), launch.at(x), launch.at(weight), launch.at(bias), rows});
   }
 };

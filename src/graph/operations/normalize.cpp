@@ -13,7 +13,9 @@ struct ForwardArguments {
   const float* x;
   Extent rows;
   std::int64_t cols;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) { return row_tasks(a.rows.at(replay.batch.counts), a.cols); }
+  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
+    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+  }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     const std::int64_t from = range.first * a.cols;
@@ -28,11 +30,14 @@ struct BackwardArguments {
   Extent rows;
   std::int64_t cols;
   Accumulate rule;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) { return row_tasks(a.rows.at(replay.batch.counts), a.cols); }
+  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
+    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+  }
   static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     const std::int64_t from = range.first * a.cols;
-    a.kernels->normalize_backward({a.d_x + from, a.d_y + from, a.y + from, a.norm + range.first, range.count, a.cols, adds(a.rule, replay)});
+    a.kernels->normalize_backward(
+        {a.d_x + from, a.d_y + from, a.y + from, a.norm + range.first, range.count, a.cols, adds(a.rule, replay)});
   }
 };
 
@@ -54,7 +59,8 @@ class NormalizeGradient final : public Operation {
     return {5.0 * values, 12.0 * values};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_y), launch.at(y), launch.at(norm), rows, cols, d_x.accumulate});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_y), launch.at(y),
+                                  launch.at(norm), rows, cols, d_x.accumulate});
   }
 };
 
@@ -65,7 +71,9 @@ class Normalize final : public Operation {
   std::int64_t cols = 0;
 
   const char* kind() const override { return "normalize"; }
-  std::vector<TensorUse> uses() const override { return {{x, Access::kRead}, {y, Access::kWrite}, {norm, Access::kWrite}}; }
+  std::vector<TensorUse> uses() const override {
+    return {{x, Access::kRead}, {y, Access::kWrite}, {norm, Access::kWrite}};
+  }
   Cost cost(const BatchCounts& counts) const override {
     const double values = static_cast<double>(rows.at(counts) * cols);
     return {3.0 * values, 8.0 * values};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizing the image position table to a picture of another size. Small and rare (verification, other image sizes), so plain loops.
+// Resizing the image position table to a picture of another size. Small and rare (verification, other image sizes), so
+// plain loops.
 #include <cmath>
 
 #include "src/base/align.h"
@@ -11,7 +12,8 @@
 namespace bascule {
 namespace {
 
-// The four taps of one output coordinate. Keys 1981 with a = -0.75; coordinates (i + 1/2) scale - 1/2; taps beyond the border repeat it.
+// The four taps of one output coordinate. Keys 1981 with a = -0.75; coordinates (i + 1/2) scale - 1/2; taps beyond the
+// border repeat it.
 struct Taps {
   std::int64_t index[4];
   float weight[4];
@@ -57,7 +59,8 @@ struct ForwardArguments {
         float sum = 0.0f;
         for (int i = 0; i < 4; ++i) {
           float row = 0.0f;
-          for (int j = 0; j < 4; ++j) row += columns.weight[j] * a.table[(1 + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
+          for (int j = 0; j < 4; ++j)
+            row += columns.weight[j] * a.table[(1 + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
           sum += rows.weight[i] * row;
         }
         out[c] = sum;
@@ -105,9 +108,12 @@ class ResizeGradient final : public Operation {
     add_slots(&uses, {d_table});
     return uses;
   }
-  Cost cost(const BatchCounts&) const override { return {32.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0}; }
+  Cost cost(const BatchCounts&) const override {
+    return {32.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
+  }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_table.gradient), launch.at(d_out), grid, d_table.accumulate});
+    launch.step(
+        BackwardArguments{&launch.kernels, launch.at(d_table.gradient), launch.at(d_out), grid, d_table.accumulate});
   }
 };
 
@@ -118,7 +124,9 @@ class Resize final : public Operation {
 
   const char* kind() const override { return "resize_positions"; }
   std::vector<TensorUse> uses() const override { return {{table, Access::kRead}, {out, Access::kWrite}}; }
-  Cost cost(const BatchCounts&) const override { return {40.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0}; }
+  Cost cost(const BatchCounts&) const override {
+    return {40.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
+  }
   void derive(Backward& b) const override {
     const Tensor d_out = b.gradient(out);
     if (!d_out || !b.wants(table)) return;
@@ -133,7 +141,8 @@ class Resize final : public Operation {
 
 }  // namespace
 
-Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side, std::int64_t height, std::int64_t width) {
+Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
+                        std::int64_t height, std::int64_t width) {
   auto op = std::make_unique<Resize>();
   op->table = table;
   op->grid = {from_side, height, width, graph[table].cols};

@@ -12,7 +12,9 @@ enum class Selection { kFirstText, kFirstImage, kSelected };
 
 // The rows' numbers in the batch; null where they are evenly spaced.
 const std::int32_t* index_of(Selection selection, const BatchView& batch) {
-  return selection == Selection::kFirstText ? batch.text_offsets : selection == Selection::kSelected ? batch.selected_rows : nullptr;
+  return selection == Selection::kFirstText  ? batch.text_offsets
+         : selection == Selection::kSelected ? batch.selected_rows
+                                             : nullptr;
 }
 
 struct GatherArguments {
@@ -39,7 +41,9 @@ struct ClearArguments {
   float* x;
   Extent rows;
   std::int64_t cols;
-  static std::int64_t tasks(const ClearArguments& a, const Replay& replay) { return row_tasks(a.rows.at(replay.batch.counts), a.cols); }
+  static std::int64_t tasks(const ClearArguments& a, const Replay& replay) {
+    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+  }
   static void run(const ClearArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     a.kernels->fill({a.x + range.first * a.cols, range.count * a.cols, 0.0f});
@@ -81,11 +85,15 @@ class ScatterGradient final : public Operation {
   }
   Cost cost(const BatchCounts& counts) const override {
     const double values = static_cast<double>(rows.at(counts) * cols);
-    return {values, 12.0 * values + (d_x.accumulate == Accumulate::kNo ? 4.0 * static_cast<double>(x_rows.at(counts) * cols) : 0.0)};
+    return {values,
+            12.0 * values +
+                (d_x.accumulate == Accumulate::kNo ? 4.0 * static_cast<double>(x_rows.at(counts) * cols) : 0.0)};
   }
   void launch(Launch& launch) const override {
-    if (d_x.accumulate == Accumulate::kNo) launch.step(ClearArguments{&launch.kernels, launch.at(d_x.gradient), x_rows, cols});
-    launch.step(ScatterArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_out), selection, rows, cols, spacing});
+    if (d_x.accumulate == Accumulate::kNo)
+      launch.step(ClearArguments{&launch.kernels, launch.at(d_x.gradient), x_rows, cols});
+    launch.step(
+        ScatterArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_out), selection, rows, cols, spacing});
   }
 };
 
@@ -98,7 +106,9 @@ class GatherOperation final : public Operation {
 
   const char* kind() const override { return "gather_rows"; }
   std::vector<TensorUse> uses() const override { return {{x, Access::kRead}, {out, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override { return {0.0, 8.0 * static_cast<double>(rows.at(counts) * cols)}; }
+  Cost cost(const BatchCounts& counts) const override {
+    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * cols)};
+  }
   void derive(Backward& b) const override {
     const Tensor d_out = b.gradient(out);
     if (!d_out || !b.wants(x)) return;
@@ -141,7 +151,8 @@ struct CopyArguments {
   Accumulate rule;
   static std::int64_t tasks(const CopyArguments&, const Replay&) { return 1; }
   static void run(const CopyArguments& a, const Replay& replay, std::int64_t, int) {
-    a.kernels->copy_rows({a.out, a.x, a.rows.at(replay.batch.counts), a.cols, a.out_stride, a.x_stride, adds(a.rule, replay)});
+    a.kernels->copy_rows(
+        {a.out, a.x, a.rows.at(replay.batch.counts), a.cols, a.out_stride, a.x_stride, adds(a.rule, replay)});
   }
 };
 
@@ -158,12 +169,15 @@ class ConcatenateGradient final : public Operation {
     add_slots(&uses, {d_half[0], d_half[1]});
     return uses;
   }
-  Cost cost(const BatchCounts& counts) const override { return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))}; }
+  Cost cost(const BatchCounts& counts) const override {
+    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))};
+  }
   void launch(Launch& launch) const override {
     for (int i = 0; i < 2; ++i) {
       if (!d_half[i]) continue;
-      launch.step(CopyArguments{&launch.kernels, launch.at(d_half[i].gradient), launch.at(d_out) + (i == 0 ? 0 : cols[0]), rows, cols[i],
-                                cols[i], cols[0] + cols[1], d_half[i].accumulate});
+      launch.step(CopyArguments{&launch.kernels, launch.at(d_half[i].gradient),
+                                launch.at(d_out) + (i == 0 ? 0 : cols[0]), rows, cols[i], cols[i], cols[0] + cols[1],
+                                d_half[i].accumulate});
     }
   }
 };
@@ -175,8 +189,12 @@ class Concatenate final : public Operation {
   std::int64_t cols[2] = {0, 0};
 
   const char* kind() const override { return "concatenate"; }
-  std::vector<TensorUse> uses() const override { return {{half[0], Access::kRead}, {half[1], Access::kRead}, {out, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override { return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))}; }
+  std::vector<TensorUse> uses() const override {
+    return {{half[0], Access::kRead}, {half[1], Access::kRead}, {out, Access::kWrite}};
+  }
+  Cost cost(const BatchCounts& counts) const override {
+    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))};
+  }
   void derive(Backward& b) const override {
     const Tensor d_out = b.gradient(out);
     if (!d_out || !b.wants(out)) return;
@@ -191,8 +209,8 @@ class Concatenate final : public Operation {
   }
   void launch(Launch& launch) const override {
     for (int i = 0; i < 2; ++i) {
-      launch.step(CopyArguments{&launch.kernels, launch.at(out) + (i == 0 ? 0 : cols[0]), launch.at(half[i]), rows, cols[i],
-                                cols[0] + cols[1], cols[i], Accumulate::kNo});
+      launch.step(CopyArguments{&launch.kernels, launch.at(out) + (i == 0 ? 0 : cols[0]), launch.at(half[i]), rows,
+                                cols[i], cols[0] + cols[1], cols[i], Accumulate::kNo});
     }
   }
 };
@@ -200,7 +218,8 @@ class Concatenate final : public Operation {
 }  // namespace
 
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, SampleRows rows) {
-  return gather(graph, name, x, rows.text ? Selection::kFirstText : Selection::kFirstImage, rows_per_sample(1), rows.per_sample);
+  return gather(graph, name, x, rows.text ? Selection::kFirstText : Selection::kFirstImage, rows_per_sample(1),
+                rows.per_sample);
 }
 
 Tensor selected_rows_of(Graph& graph, const std::string& name, Tensor x) {

@@ -15,7 +15,9 @@ struct AddRowArguments {
   const float *row, *table_row;
   std::int64_t cols;
   static std::int64_t tasks(const AddRowArguments&, const Replay&) { return 1; }
-  static void run(const AddRowArguments& a, const Replay&, std::int64_t, int) { a.kernels->add({a.out, a.row, a.table_row, a.cols}); }
+  static void run(const AddRowArguments& a, const Replay&, std::int64_t, int) {
+    a.kernels->add({a.out, a.row, a.table_row, a.cols});
+  }
 };
 
 // The first write of a table's gradient clears the other rows.
@@ -27,7 +29,8 @@ struct AddRowBackwardArguments {
   Accumulate row_rule, table_rule;
   static std::int64_t tasks(const AddRowBackwardArguments&, const Replay&) { return 1; }
   static void run(const AddRowBackwardArguments& a, const Replay& replay, std::int64_t, int) {
-    if (a.d_row != nullptr) a.kernels->copy_rows({a.d_row, a.d_out, 1, a.cols, a.cols, a.cols, adds(a.row_rule, replay)});
+    if (a.d_row != nullptr)
+      a.kernels->copy_rows({a.d_row, a.d_out, 1, a.cols, a.cols, a.cols, adds(a.row_rule, replay)});
     if (a.d_table == nullptr) return;
     if (!adds(a.table_rule, replay)) a.kernels->fill({a.d_table, a.table_rows * a.cols, 0.0f});
     a.kernels->copy_rows({a.d_table + a.index * a.cols, a.d_out, 1, a.cols, a.cols, a.cols, true});
@@ -46,10 +49,13 @@ class AddRowGradient final : public Operation {
     add_slots(&uses, {d_row, d_table});
     return uses;
   }
-  Cost cost(const BatchCounts&) const override { return {2.0 * static_cast<double>(cols), 20.0 * static_cast<double>(cols)}; }
+  Cost cost(const BatchCounts&) const override {
+    return {2.0 * static_cast<double>(cols), 20.0 * static_cast<double>(cols)};
+  }
   void launch(Launch& launch) const override {
-    launch.step(AddRowBackwardArguments{&launch.kernels, launch.at(d_row.gradient), launch.at(d_table.gradient), launch.at(d_out), cols,
-                                        table_rows, index, d_row.accumulate, d_table.accumulate});
+    launch.step(AddRowBackwardArguments{&launch.kernels, launch.at(d_row.gradient), launch.at(d_table.gradient),
+                                        launch.at(d_out), cols, table_rows, index, d_row.accumulate,
+                                        d_table.accumulate});
   }
 };
 
@@ -59,7 +65,9 @@ class AddRow final : public Operation {
   std::int64_t cols = 0, table_rows = 0, index = 0;
 
   const char* kind() const override { return "add_table_row"; }
-  std::vector<TensorUse> uses() const override { return {{row, Access::kRead}, {table, Access::kRead}, {out, Access::kWrite}}; }
+  std::vector<TensorUse> uses() const override {
+    return {{row, Access::kRead}, {table, Access::kRead}, {out, Access::kWrite}};
+  }
   Cost cost(const BatchCounts&) const override { return {static_cast<double>(cols), 12.0 * static_cast<double>(cols)}; }
   void derive(Backward& b) const override {
     const Tensor d_out = b.gradient(out);
@@ -74,7 +82,8 @@ class AddRow final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(AddRowArguments{&launch.kernels, launch.at(out), launch.at(row), launch.at(table) + index * cols, cols});
+    launch.step(
+        AddRowArguments{&launch.kernels, launch.at(out), launch.at(row), launch.at(table) + index * cols, cols});
   }
 };
 
@@ -93,7 +102,9 @@ struct BlendArguments {
   Blend kind;
   Extent rows;
   std::int64_t cols;
-  static std::int64_t tasks(const BlendArguments& b, const Replay& replay) { return row_tasks(b.rows.at(replay.batch.counts), b.cols); }
+  static std::int64_t tasks(const BlendArguments& b, const Replay& replay) {
+    return row_tasks(b.rows.at(replay.batch.counts), b.cols);
+  }
   static void run(const BlendArguments& b, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, b.rows.at(replay.batch.counts), b.cols);
     const std::int64_t from = range.first * b.cols;
@@ -110,18 +121,22 @@ struct BlendBackwardArguments {
   Extent rows;
   std::int64_t cols;
   Accumulate a_rule, c_rule;
-  static std::int64_t tasks(const BlendBackwardArguments& b, const Replay& replay) { return row_tasks(b.rows.at(replay.batch.counts), b.cols); }
+  static std::int64_t tasks(const BlendBackwardArguments& b, const Replay& replay) {
+    return row_tasks(b.rows.at(replay.batch.counts), b.cols);
+  }
   static void run(const BlendBackwardArguments& b, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, b.rows.at(replay.batch.counts), b.cols);
     const std::int64_t from = range.first * b.cols;
     const Weights weights = weights_of(b.kind, *b.factor);
-    b.kernels->blend_backward({b.d_a == nullptr ? nullptr : b.d_a + from, b.d_c == nullptr ? nullptr : b.d_c + from, b.parts + 2 * task,
-                               b.parts + 2 * task + 1, b.d_out + from, b.a + from, b.c + from, range.count * b.cols, weights.a,
-                               weights.c, adds(b.a_rule, replay), adds(b.c_rule, replay)});
+    b.kernels->blend_backward({b.d_a == nullptr ? nullptr : b.d_a + from, b.d_c == nullptr ? nullptr : b.d_c + from,
+                               b.parts + 2 * task, b.parts + 2 * task + 1, b.d_out + from, b.a + from, b.c + from,
+                               range.count * b.cols, weights.a, weights.c, adds(b.a_rule, replay),
+                               adds(b.c_rule, replay)});
   }
 };
 
-// kScaled: d factor = sum d_out a; kInterpolate: sum d_out c - sum d_out a. Summed in float64 in the order of the parts.
+// kScaled: d factor = sum d_out a; kInterpolate: sum d_out c - sum d_out a. Summed in float64 in the order of the
+// parts.
 struct FactorArguments {
   float* d_factor;
   const float* parts;
@@ -152,7 +167,11 @@ class BlendGradient final : public Operation {
 
   const char* kind() const override { return "blend_backward"; }
   std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}, {a, Access::kRead}, {c, Access::kRead}, {factor, Access::kRead}, {parts, Access::kWrite}};
+    std::vector<TensorUse> uses = {{d_out, Access::kRead},
+                                   {a, Access::kRead},
+                                   {c, Access::kRead},
+                                   {factor, Access::kRead},
+                                   {parts, Access::kWrite}};
     add_slots(&uses, {d_a, d_c, d_factor});
     return uses;
   }
@@ -161,9 +180,12 @@ class BlendGradient final : public Operation {
     return {6.0 * values, 20.0 * values};
   }
   void launch(Launch& launch) const override {
-    launch.step(BlendBackwardArguments{&launch.kernels, launch.at(d_a.gradient), launch.at(d_c.gradient), launch.at(parts), launch.at(d_out),
-                                       launch.at(a), launch.at(c), launch.at(factor), blend_kind, rows, cols, d_a.accumulate, d_c.accumulate});
-    if (d_factor) launch.step(FactorArguments{launch.at(d_factor.gradient), launch.at(parts), blend_kind, rows, cols, d_factor.accumulate});
+    launch.step(BlendBackwardArguments{&launch.kernels, launch.at(d_a.gradient), launch.at(d_c.gradient),
+                                       launch.at(parts), launch.at(d_out), launch.at(a), launch.at(c),
+                                       launch.at(factor), blend_kind, rows, cols, d_a.accumulate, d_c.accumulate});
+    if (d_factor)
+      launch.step(
+          FactorArguments{launch.at(d_factor.gradient), launch.at(parts), blend_kind, rows, cols, d_factor.accumulate});
   }
 };
 
@@ -200,7 +222,8 @@ class BlendOperation final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(BlendArguments{&launch.kernels, launch.at(out), launch.at(a), launch.at(c), launch.at(factor), blend_kind, rows, cols});
+    launch.step(BlendArguments{&launch.kernels, launch.at(out), launch.at(a), launch.at(c), launch.at(factor),
+                               blend_kind, rows, cols});
   }
 };
 

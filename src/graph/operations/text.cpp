@@ -16,11 +16,14 @@ struct ForwardArguments {
   float* out;
   const float *word, *position, *type;
   std::int64_t cols;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) { return row_tasks(replay.batch.counts.text_rows, a.cols); }
+  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
+    return row_tasks(replay.batch.counts.text_rows, a.cols);
+  }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, replay.batch.counts.text_rows, a.cols);
-    a.kernels->text_embedding_forward({a.out + range.first * a.cols, a.word, a.position, a.type, replay.batch.token_ids + range.first,
-                                       replay.batch.position_ids + range.first, range.count, a.cols});
+    a.kernels->text_embedding_forward({a.out + range.first * a.cols, a.word, a.position, a.type,
+                                       replay.batch.token_ids + range.first, replay.batch.position_ids + range.first,
+                                       range.count, a.cols});
   }
 };
 
@@ -66,7 +69,8 @@ struct BackwardArguments {
     const std::int64_t last = first + kColumns < a.cols ? first + kColumns : a.cols;
     const BatchView& batch = replay.batch;
     const std::int64_t rows = batch.counts.text_rows;
-    if (a.d_word != nullptr) a.kernels->embedding_backward({a.d_word, a.d_out, batch.token_ids, rows, a.cols, first, last, a.padding});
+    if (a.d_word != nullptr)
+      a.kernels->embedding_backward({a.d_word, a.d_out, batch.token_ids, rows, a.cols, first, last, a.padding});
     if (a.d_position != nullptr) {
       a.kernels->embedding_backward({a.d_position, a.d_out, batch.position_ids, rows, a.cols, first, last, a.padding});
     }
@@ -105,7 +109,8 @@ class TextEmbeddingGradient final : public Operation {
       clear.rule[i] = slots[i].accumulate;
     }
     launch.step(clear);
-    launch.step(BackwardArguments{&launch.kernels, clear.table[0], clear.table[1], clear.table[2], launch.at(d_out), cols, padding});
+    launch.step(BackwardArguments{&launch.kernels, clear.table[0], clear.table[1], clear.table[2], launch.at(d_out),
+                                  cols, padding});
   }
 };
 
@@ -138,7 +143,8 @@ class TextEmbedding final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(out), launch.at(tables[0]), launch.at(tables[1]), launch.at(tables[2]), cols});
+    launch.step(ForwardArguments{&launch.kernels, launch.at(out), launch.at(tables[0]), launch.at(tables[1]),
+                                 launch.at(tables[2]), cols});
   }
 };
 
@@ -148,11 +154,14 @@ struct DropoutArguments {
   const float* x;
   std::int64_t cols;
   DropoutPlace place;
-  static std::int64_t tasks(const DropoutArguments& a, const Replay& replay) { return row_tasks(replay.batch.counts.text_rows, a.cols); }
+  static std::int64_t tasks(const DropoutArguments& a, const Replay& replay) {
+    return row_tasks(replay.batch.counts.text_rows, a.cols);
+  }
   static void run(const DropoutArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, replay.batch.counts.text_rows, a.cols);
     const std::int64_t from = range.first * a.cols;
-    a.kernels->dropout_forward({a.y + from, a.x + from, replay.batch.text_row_keys + range.first, range.count, a.cols, dropout_stream(a.place, replay)});
+    a.kernels->dropout_forward({a.y + from, a.x + from, replay.batch.text_row_keys + range.first, range.count, a.cols,
+                                dropout_stream(a.place, replay)});
   }
 };
 
@@ -184,12 +193,15 @@ class Dropout final : public Operation {
     op->is_backward = true;
     b.emit(std::move(op));
   }
-  void launch(Launch& launch) const override { launch.step(DropoutArguments{&launch.kernels, launch.at(y), launch.at(x), cols, place}); }
+  void launch(Launch& launch) const override {
+    launch.step(DropoutArguments{&launch.kernels, launch.at(y), launch.at(x), cols, place});
+  }
 };
 
 }  // namespace
 
-Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type, std::int32_t padding) {
+Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
+                      std::int32_t padding) {
   auto op = std::make_unique<TextEmbedding>();
   op->tables[0] = word;
   op->tables[1] = position;
