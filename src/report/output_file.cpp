@@ -42,7 +42,7 @@ void write_output_file(const std::string& path, const std::string& content) {
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
   const std::string beside = folder + "/.tmp-" + (slash == std::string::npos ? path : path.substr(slash + 1));
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail(beside, "creating", errno);
+  if (fd < 0) fail(path, "creating", errno);
   write_all(fd, beside, content);
   const bool synced = ::fsync(fd) == 0;
   const int sync_error = errno;

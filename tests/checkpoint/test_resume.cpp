@@ -241,7 +241,7 @@ TEST_F(Resume, ASettingThatChangesNumbersMustBeTheSame) {
       },
       ErrorKind::kSettings);
   EXPECT_EQ(changed, "training.learning_rate: is 2e-05, but " + folder(40) +
-                         " was trained with 1e-05; set it back, choose another output_dir, or set resume = \"never\"");
+                         " was trained with 1e-05; set it back, or choose another output_dir");
   const std::string absent = test::error_of(
       [&] {
         check_same_settings(point, {{"training.learning_rate", "1e-05"}});
