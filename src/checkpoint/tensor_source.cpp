@@ -75,7 +75,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not waiting: a FIFO that nobody writes to is refused below, not waited for.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(errno), ""};
   }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: reads the command line, runs one command, turns an Error into one line and its exit code.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
@@ -77,18 +81,41 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   });
 }
 
+// "a,b,c"
+std::vector<double> three_numbers(const char* option, const std::string& text) {
+  std::vector<double> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    double number = 0.0;
+    const auto [after, failure] = std::from_chars(at, end, number);
+    if (failure != std::errc() || (after < end && *after != ',')) break;
+    numbers.push_back(number);
+    at = after < end ? after + 1 : after;
+  }
+  if (at < end || numbers.size() != 3 || text.back() == ',')
+    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not three numbers",
+                "give those of R, G and B: a,b,c");
+  return numbers;
+}
+
 void add_decode(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("decode", "JPEG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
-  command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 1 << 14));
+  auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
+  command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 4096));
   command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
       ->check(CLI::IsMember({"training", "processor"}));
-  command->add_option("--mean", arguments->mean, "of R,G,B in 0..1")->delimiter(',')->expected(3);
-  command->add_option("--std", arguments->std, "of R,G,B in 0..1")->delimiter(',')->expected(3);
+  command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1");
+  command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1");
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
   command->add_option("--output", arguments->output, "a safetensors file")->required();
   command->add_option("files", arguments->files, "JPEG files")->required();
-  command->callback([=] { *chosen = [=] { return decode_command(*arguments); }; });
+  command->callback([=] {
+    if (!mean->empty()) arguments->mean = three_numbers("--mean", *mean);
+    if (!std->empty()) arguments->std = three_numbers("--std", *std);
+    *chosen = [=] { return decode_command(*arguments); };
+  });
 }
 
 void add_search(CLI::App& app, Chosen* chosen) {
@@ -121,7 +148,11 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : exit_code(ErrorKind::kSettings);
   }
-  return chosen();
+  const int code = chosen();
+  // Once for all commands: what they printed may have gone to a full disk.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw Error(ErrorKind::kDisk, "standard output", "writing failed", "what was to be printed there is not whole");
+  return code;
 }
 
 }  // namespace

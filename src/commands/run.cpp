@@ -99,7 +99,8 @@ bool is_finished(const Settings& settings) {
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
                   "older checkpoints are whole; make room and run the same command again");
     case StatusCode::kNotFinite:
-      throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]), "loss or gradient is not finite",
+      throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
+                  "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or go back to an older checkpoint");
     default:
       // A row below zero: a checkpoint's weights that only pass through could not be read again.
@@ -116,8 +117,8 @@ int stopped(int signal, SealedRun& sealed) {
   const std::int64_t updates = sealed.loop().position().global_step;
   const std::string saved =
       sealed.run().train_graph && updates > 0 ? " after update " + std::to_string(updates) + ", which is saved" : "";
-  say(std::string("run: stopped by ") + (signal == SIGINT ? "SIGINT" : "SIGTERM") + saved +
-      "; run the same command again to go on");
+  const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
+  say(std::string("run: stopped by ") + name + saved + "; run the same command again to go on");
   return 128 + signal;
 }
 
@@ -155,7 +156,7 @@ int finish(SealedRun& sealed, const SealedFigures& figures) {
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, true, report.global_step, report.provenance);
-  std::printf("%s", summary_text(report).c_str());
+  std::fputs(summary_text(report).c_str(), stdout);
   say("run: finished; see " + settings.training.output_dir.written + (settings.report.html ? "/report.html" : ""));
   return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/commands/choose_isa.h"
+#include "src/commands/picture_decoder.h"
 #include "src/commands/search_index.h"
 #include "src/commands/search_model.h"
 #include "src/commands/search_pictures.h"
@@ -165,9 +166,7 @@ void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
   const std::string html = arguments.html.empty() ? arguments.folder + "/search.html" : arguments.html;
   write_page(answer, html);
   const std::string text = arguments.json ? search_json(answer, html) + "\n" : search_text(answer);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw Error(ErrorKind::kDisk, "standard output", "writing failed");
-  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
   std::fprintf(stderr, "bascule: search: pictures: %s\n", html.c_str());
 }
 

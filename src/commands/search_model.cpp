@@ -78,7 +78,7 @@ void SearchModel::record(Use use) {
     const std::int64_t side = config_.vision.image_size;
     if (config_.vision.num_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: no picture file is like that");
-    decoder_.emplace(folder_, inputs_.preprocessing, side);
+    decoder_.emplace(media_settings_of(folder_, inputs_.preprocessing, side));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
     image_embeds_ = record_image_embeds(session_.add_graph({batch_, 0, 0}), config_, side, side);
@@ -139,7 +139,7 @@ PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& pa
   Progress progress = paths.size() > kMaxBatch ? Progress::on_stderr() : Progress::silent();
   progress.begin("embed pictures", 0, static_cast<std::int64_t>(paths.size()), monotonic_seconds());
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::string reason = decoder_->decode(paths[i], pixels_ + waiting * 3 * side * side);
+    const std::string reason = decoder_->decode(paths[i], pixels_ + waiting * 3 * side * side, nullptr);
     if (reason.empty()) {
       result.paths.push_back(paths[i]);
       ++waiting;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/commands/search_pictures.h"
+#include "src/commands/picture_decoder.h"
 #include "src/data/tokenizer.h"
 #include "src/models/bridgetower_config.h"
 #include "src/report/search_page.h"

@@ -20,10 +20,16 @@ void catch_stop_signals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // Under nohup it stays ignored.
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   // A reader of our output that goes away is no reason to stop training.
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
+  // A file at its size limit is a full disk: an error of the write, not an end without words.
+  sigaction(SIGXFSZ, &ignore, nullptr);
 }
 
 const volatile int* stop_signal() { return &received; }

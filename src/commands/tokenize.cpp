@@ -2,6 +2,7 @@
 #include "src/commands/tokenize.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <vector>
@@ -74,9 +75,11 @@ void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, s
 }
 
 int tokenize_command(const TokenizeArguments& arguments) {
+  // A closed or unreadable standard input would look like an empty text.
+  if (std::cin.peek() == std::istream::traits_type::eof() && std::ferror(stdin) != 0)
+    throw Error{ErrorKind::kData, kInputName, "cannot be read", "give a JSON array of strings there"};
   tokenize_streams(arguments, std::cin, std::cout);
   std::cout.flush();
-  if (!std::cout) throw Error{ErrorKind::kDisk, "standard output", "writing failed"};
   return 0;
 }
 

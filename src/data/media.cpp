@@ -34,6 +34,11 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
 
 }  // namespace
 
+std::uint32_t max_pixels(std::int64_t megapixels) {
+  constexpr std::int64_t kPillowLimit = 178956970;  // PIL.Image: 2 * MAX_IMAGE_PIXELS
+  return static_cast<std::uint32_t>(std::min((megapixels + 1) * 1000000 - 1, kPillowLimit));
+}
+
 media_engine_config media_config(const MediaSettings& settings) {
   const media_engine_capabilities can = media_engine_query(settings.driver);
   check_against(can, settings);

@@ -24,6 +24,10 @@ struct MediaSettings {
   double std[3] = {1.0, 1.0, 1.0};
 };
 
+// The most pixels of a picture of at most so many whole megapixels, and never more than Pillow, and so the reference,
+// takes.
+std::uint32_t max_pixels(std::int64_t megapixels);
+
 // Before the seal: all but `memory` and `memory_bytes` of what the engine is opened with. What one picture may take is
 // half of settings.memory_bytes, however many threads poll, so that no verdict depends on their number. Throws Error
 // (kSettings) where the engine does not have what is asked for, or needs more.

@@ -2,6 +2,7 @@
 #include "src/report/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,10 @@ void write_all(int fd, const std::string& path, const std::string& content) {
 }  // namespace
 
 void write_output_file(const std::string& path, const std::string& content) {
+  struct stat there = {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    throw Error{ErrorKind::kDisk, path, "is no regular file, and would be replaced", "name another place"};
+  }
   // The name that is cleared away when a killed run is started again.
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);

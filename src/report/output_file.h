@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes one finished file: beside its place, synced, renamed, so that a reader never sees half of it. Not for the
-// sealed phase. Throws Error{kDisk} with the path and the system's reason.
+// Writes one finished file: beside its place, synced, renamed, so that a reader never sees half of it. Only a
+// regular file is replaced. Not for the sealed phase. Throws Error{kDisk} with the path and the system's reason.
 #pragma once
 
 #include <string>

@@ -52,7 +52,7 @@ int usable_cores() {
   return CPU_COUNT(&allowed);
 }
 
-Threads::Threads(int count, bool pin) : count_(count) {
+Threads::Threads(int count, bool pin) : count_(count), spins_(count <= usable_cores() ? kSpins : 0) {
   gemm_use_this_thread_alone();
   workers_.reserve(static_cast<std::size_t>(count - 1));
   for (int t = 1; t < count; ++t) {
@@ -73,7 +73,7 @@ Threads::~Threads() {
 }
 
 void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
-  for (int i = 0; i < kSpins; ++i) {
+  for (int i = 0; i < spins_; ++i) {
     if (word.load(std::memory_order_acquire) != value) return;
     _mm_pause();
   }
@@ -107,7 +107,7 @@ void Threads::arrive() noexcept {
 
 void Threads::walk(int thread) noexcept {
   const bool measure = thread == 0 && times_.nanoseconds != nullptr;
-  // Copies: when the last step is over, the next replay may begin while this thread is still on its way out.
+  // Own copies: when the last step is over, the next replay may begin while this thread is still on its way out.
   const Span<const Step> steps = steps_;
   const Replay& replay = *replay_;
   std::uint64_t began = measure ? now_ns() : 0;

@@ -40,6 +40,7 @@ class Threads {
   void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
 
   int count_;
+  int spins_;  // none where threads outnumber cores: a spinning one would keep a working one from its core
   std::vector<std::thread> workers_;
   Span<const Step> steps_;
   const Replay* replay_ = nullptr;

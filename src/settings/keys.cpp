@@ -84,6 +84,8 @@ constexpr KeyEffect kFree = KeyEffect::kFree;
 
 // A bound for counts where only the machine sets a limit.
 constexpr std::int64_t kMany = 1'000'000'000;
+// What the update computes with is float32: less would be zero there.
+constexpr double kLeastFloat = 1.2e-38;
 constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
 
 using M = ModelSettings;
@@ -147,7 +149,7 @@ constexpr Key kKeys[] = {
     {"media_engine", "queue_depth", integer<kEngine, &E::queue_depth>(1, 4096), kFree, "pictures in work at once"},
     {"media_engine", "memory_mib", integer<kEngine, &E::memory_mib>(1, 1 << 20), kFree,
      "memory that the engine takes when it is opened, MiB"},
-    {"media_engine", "max_megapixels", integer<kEngine, &E::max_megapixels>(1, 4295), kNumbers,
+    {"media_engine", "max_megapixels", integer<kEngine, &E::max_megapixels>(1, 178), kNumbers,
      "larger pictures are refused, megapixels"},
     {"media_engine", "scale_in_decoder", boolean<kEngine, &E::scale_in_decoder>(), kNumbers,
      "let the JPEG decoder scale pictures more than twice too large; faster, other pixels"},
@@ -181,7 +183,7 @@ constexpr Key kKeys[] = {
      "decoupled, of matrices and tables; not of biases and norms"},
     {"training", "adam_beta1", real_below<kTrain, &T::adam_beta1>(0.0, 1.0), kNumbers, "decay of the first moment"},
     {"training", "adam_beta2", real_below<kTrain, &T::adam_beta2>(0.0, 1.0), kNumbers, "decay of the second moment"},
-    {"training", "adam_epsilon", real_above<kTrain, &T::adam_epsilon>(0.0, 1.0), kNumbers,
+    {"training", "adam_epsilon", real<kTrain, &T::adam_epsilon>(kLeastFloat, 1.0), kNumbers,
      "added to the root of the second moment"},
     {"training", "max_grad_norm", real<kTrain, &T::max_grad_norm>(0.0, 1e30), kNumbers,
      "gradients are scaled down to this global norm; 0: never"},

@@ -132,6 +132,8 @@ Status TrainingLoop::evaluate(Split split) noexcept {
 
 Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
+  // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
+  if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
   const NamedNumber numbers[] = {{"loss_sum", at_.loss_sum},
                                  {"interval_loss", at_.interval_loss},
                                  {"interval_steps", static_cast<double>(at_.interval_steps)},

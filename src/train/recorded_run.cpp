@@ -6,6 +6,7 @@
 
 #include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/data/media.h"
 #include "src/graph/backward.h"
 #include "src/train/preprocessor.h"
 
@@ -86,8 +87,7 @@ void plan_data(RecordedRun* run) {
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
   loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
-  loader.max_pixels = static_cast<std::uint32_t>(
-      std::min<std::int64_t>(settings.media_engine.max_megapixels * 1000000 + 956970, 178956970));
+  loader.max_pixels = max_pixels(settings.media_engine.max_megapixels);
   loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);

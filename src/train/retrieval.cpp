@@ -2,6 +2,8 @@
 #include "src/train/retrieval.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "src/base/align.h"
@@ -69,14 +71,18 @@ Recall Retrieval::measure(Threads& threads, float* queries, const float* candida
 
 double area_under_curve(const float* scores, const std::int32_t* labels, std::int32_t* order,
                         std::int64_t count) noexcept {
+  // A score that is no number stands below all others: sorting needs an order.
+  const auto score = [&](std::int32_t i) {
+    return std::isnan(scores[i]) ? -std::numeric_limits<float>::infinity() : scores[i];
+  };
   std::iota(order, order + count, 0);
   std::sort(order, order + count,
-            [&](std::int32_t a, std::int32_t b) { return scores[a] < scores[b] || (scores[a] == scores[b] && a < b); });
+            [&](std::int32_t a, std::int32_t b) { return score(a) < score(b) || (!(score(b) < score(a)) && a < b); });
   // Mann & Whitney 1947: the sum of the positives' ranks, tied scores sharing their mean rank.
   double rank_sum = 0.0, positives = 0.0;
   for (std::int64_t first = 0; first < count;) {
     std::int64_t last = first;
-    while (last < count && scores[order[last]] == scores[order[first]]) ++last;
+    while (last < count && !(score(order[first]) < score(order[last]))) ++last;
     const double rank = 0.5 * static_cast<double>(first + 1 + last);
     for (std::int64_t i = first; i < last; ++i) {
       if (labels[order[i]] != 1) continue;

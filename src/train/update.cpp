@@ -27,7 +27,9 @@ Update::Update(const ParameterLayout& layout, float* parameters, const float* gr
       exp_avg_sq_(exp_avg_sq),
       partials_(partials),
       kernels_(kernels) {
-  steps_ = {{norm_block, block_tasks, this, 0}, {adamw_block, block_tasks, this, 0}};
+  norm_step_ = {norm_block, block_tasks, this, 0};
+  adamw_step_ = {adamw_block, block_tasks, this, 0};
+  parameter_step_ = {parameter_block, block_tasks, this, 0};
 }
 
 std::int64_t Update::block_tasks(const void* arguments, const Replay&) {
@@ -38,6 +40,12 @@ void Update::norm_block(const void* arguments, const Replay&, std::int64_t task,
   const Update& u = *static_cast<const Update*>(arguments);
   const Block& block = u.blocks_[static_cast<std::size_t>(task)];
   u.kernels_.sum_of_squares({u.partials_ + task, u.gradients_ + block.offset, block.count});
+}
+
+void Update::parameter_block(const void* arguments, const Replay&, std::int64_t task, int) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  const Block& block = u.blocks_[static_cast<std::size_t>(task)];
+  u.kernels_.sum_of_squares({u.partials_ + task, u.parameters_ + block.offset, block.count});
 }
 
 void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task, int) {
@@ -63,19 +71,26 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   u.kernels_.adamw(a);
 }
 
+double Update::sum_of_blocks(Threads& threads, const Step& step) noexcept {
+  threads.replay(Span<const Step>(&step, 1), Replay{}, {});
+  double sum = 0.0;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) sum += partials_[i];
+  return sum;
+}
+
+bool Update::parameters_are_finite(Threads& threads) noexcept {
+  return std::isfinite(sum_of_blocks(threads, parameter_step_));
+}
+
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
-  const Replay none;
-  threads.replay(Span<const Step>(steps_.data(), 1), none, {});
-  double squares = 0.0;
-  for (std::size_t i = 0; i < blocks_.size(); ++i) squares += partials_[i];
-  norm_ = std::sqrt(squares);
-  if (!std::isfinite(norm_)) return norm_;
+  const double norm = std::sqrt(sum_of_blocks(threads, norm_step_));
+  if (!std::isfinite(norm)) return norm;
   // torch.nn.utils.clip_grad_norm_: min(1, max / (norm + 1e-6))
-  const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm_ + 1e-6) : 1.0;
+  const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
   gradient_scale_ = static_cast<float>(clip < 1.0 ? clip : 1.0);
-  threads.replay(Span<const Step>(steps_.data() + 1, 1), none, {});
-  return norm_;
+  threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
+  return norm;
 }
 
 }  // namespace bascule

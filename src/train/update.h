@@ -35,6 +35,9 @@ class Update {
   // Returns the gradients' L2 norm before clipping. If it is not finite nothing is changed. After the seal.
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
 
+  // Whether all trained parameters are finite. After the seal.
+  bool parameters_are_finite(Threads& threads) noexcept;
+
   static std::size_t block_count(const ParameterLayout& layout);
 
  private:
@@ -45,11 +48,14 @@ class Update {
   // Steps of the tape; `arguments` is the Update itself.
   static std::int64_t block_tasks(const void* arguments, const Replay& replay);
   static void norm_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+  static void parameter_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static std::vector<Block> cut(const ParameterLayout& layout);
 
   std::vector<Block> blocks_;
-  std::vector<Step> steps_;
+  double sum_of_blocks(Threads& threads, const Step& step) noexcept;
+
+  Step norm_step_, adamw_step_, parameter_step_;
   float* parameters_;
   const float* gradients_;
   float* exp_avg_;
@@ -57,7 +63,6 @@ class Update {
   double* partials_;
   const KernelTable& kernels_;
   UpdateSettings settings_;
-  double norm_ = 0.0;
   float gradient_scale_ = 1.0f;
 };
 

@@ -8,7 +8,7 @@
 
 #include "kernels/table.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/commands/search_pictures.h"
+#include "src/commands/picture_decoder.h"
 #include "src/data/manifest.h"
 #include "src/data/tokenizer.h"
 #include "src/json/json.h"
@@ -90,10 +90,12 @@ PaddedBatch FinishedRun::batch() const {
       batch.attention_mask.push_back(valid ? 1 : 0);
     }
   }
-  PictureDecoder decoder(path(), Preprocessing::kTraining, side);
+  PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side));
   batch.pixels.resize(static_cast<std::size_t>(kRows * 3 * side * side));
   for (std::int64_t row = 0; row < kRows; ++row) {
-    EXPECT_EQ(decoder.decode(paths_[static_cast<std::size_t>(row)], batch.pixels.data() + row * 3 * side * side), "");
+    EXPECT_EQ(
+        decoder.decode(paths_[static_cast<std::size_t>(row)], batch.pixels.data() + row * 3 * side * side, nullptr),
+        "");
   }
   return batch;
 }

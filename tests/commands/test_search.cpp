@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/commands/picture_decoder.h"
 #include "src/commands/search_index.h"
 #include "src/commands/search_pictures.h"
 #include "src/json/json.h"

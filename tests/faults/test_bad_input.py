@@ -60,6 +60,7 @@ class BadInput(unittest.TestCase):
     def test_wrong_type_and_range(self):
         self.refused(SETTINGS, "max_steps", training__max_steps='"many"')
         self.refused(SETTINGS, "adam_beta1", training__adam_beta1="1.5")
+        self.refused(SETTINGS, "adam_epsilon", training__adam_epsilon="1e-45")
 
     def test_missing_files(self):
         self.refused(DATA, "nowhere.jsonl", data__train_file='"nowhere.jsonl"')

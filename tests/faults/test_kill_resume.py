@@ -52,7 +52,7 @@ class KilledRuns(unittest.TestCase):
                 self.assertEqual(leftovers, [])
 
     def test_a_signal_saves_and_says_how_to_go_on(self):
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
             with self.subTest(signal=number), tempfile.TemporaryDirectory() as folder:
                 toml = long_run(folder)
                 process = start(toml)
