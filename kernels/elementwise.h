@@ -46,6 +46,15 @@ struct AddParts {
   bool accumulate;
 };
 
+// out[i] = (terms[0][i] + terms[1][i]) + terms[2][i] + ..., in the order of the terms. Sums one span over the ranks of
+// a run: the same bits whoever does it, and in whatever spans. Shapes: terms (term_count) pointers to (count);
+// term_count >= 1. Aliasing: out may be any one of the terms.
+struct SumTerms {
+  float* out;
+  const float* const* terms;
+  std::int64_t term_count, count;
+};
+
 // Link towers (BridgeTowerLinkTower.forward): out = a * weight_a + c * weight_c, elementwise over `count`.
 // scaled_add: weight_a = scaled_factor, weight_c = 1. interpolate: weight_a = 1 - beta, weight_c = beta.
 // Overwrites out.

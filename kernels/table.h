@@ -40,6 +40,7 @@ struct KernelTable {
   void (*copy_rows)(const CopyRows&);
   void (*column_sums)(const ColumnSums&);
   void (*add_parts)(const AddParts&);
+  void (*sum_terms)(const SumTerms&);
   void (*blend_forward)(const BlendForward&);
   void (*blend_backward)(const BlendBackward&);
   void (*normalize_forward)(const NormalizeForward&);

@@ -38,6 +38,15 @@ void add_parts(T* out, const T* parts, const AddParts& a) {
 
 // The two weights are numbers of the model (scaled_factor, beta), so they are of type T as well.
 template <typename T>
+void sum_terms(T* out, const T* const* terms, const SumTerms& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) {
+    T sum = terms[0][i];
+    for (std::int64_t t = 1; t < a.term_count; ++t) sum += terms[t][i];
+    out[i] = sum;
+  }
+}
+
+template <typename T>
 void blend_forward(T* out, const T* a, const T* c, T weight_a, T weight_c, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] * weight_a + c[i] * weight_c;
 }

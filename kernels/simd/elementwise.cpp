@@ -36,6 +36,33 @@ void add_parts(const AddParts& a) {
   add_rows_in_order(a.out, a.parts, a.count, a.cols, a.stride);
 }
 
+// Four cache lines at a time: so many loads of one term are under way at once. All terms of an element are read before
+// it is written, so that `out` may be one of them.
+void sum_terms(const SumTerms& a) {
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= a.count; i += 4 * kLanes) {
+    const float* term = a.terms[0] + i;
+    f32x16 s0 = load(term), s1 = load(term + kLanes), s2 = load(term + 2 * kLanes), s3 = load(term + 3 * kLanes);
+    for (std::int64_t t = 1; t < a.term_count; ++t) {
+      term = a.terms[t] + i;
+      s0 = s0 + load(term);
+      s1 = s1 + load(term + kLanes);
+      s2 = s2 + load(term + 2 * kLanes);
+      s3 = s3 + load(term + 3 * kLanes);
+    }
+    store(a.out + i, s0);
+    store(a.out + i + kLanes, s1);
+    store(a.out + i + 2 * kLanes, s2);
+    store(a.out + i + 3 * kLanes, s3);
+  }
+  for_lanes(
+      a.count - i, [&](auto lanes, std::int64_t rest) __attribute__((always_inline)) {
+        f32x16 sum = load(a.terms[0] + i + rest, lanes);
+        for (std::int64_t t = 1; t < a.term_count; ++t) sum = sum + load(a.terms[t] + i + rest, lanes);
+        store(a.out + i + rest, lanes, sum);
+      });
+}
+
 void blend_forward(const BlendForward& a) {
   const f32x16 weight_a = set(a.weight_a);
   const f32x16 weight_c = set(a.weight_c);

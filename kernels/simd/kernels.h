@@ -26,6 +26,7 @@ void add(const Add& a);
 void copy_rows(const CopyRows& a);
 void column_sums(const ColumnSums& a);
 void add_parts(const AddParts& a);
+void sum_terms(const SumTerms& a);
 void blend_forward(const BlendForward& a);
 void blend_backward(const BlendBackward& a);
 void normalize_forward(const NormalizeForward& a);

@@ -36,6 +36,7 @@ const KernelTable kTable = {
     copy_rows,
     column_sums,
     add_parts,
+    sum_terms,
     blend_forward,
     blend_backward,
     normalize_forward,

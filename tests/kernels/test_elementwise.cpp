@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "kernels/reference/elementwise.h"
@@ -72,6 +73,39 @@ TEST(Elementwise, SumsDownColumnsAreInOrder) {
         return joined({a.values(), b.values(), c.values()});
       });
       EXPECT_EQ(first_different_bit(out, joined({sums, stored, added})), -1) << rows << " x " << cols;
+    }
+  }
+}
+
+// Terms are added in order, so the reference in float gives the very bits, also where the sum replaces a term.
+TEST(Elementwise, SumsOfTermsAreInOrderAlsoInPlace) {
+  Seeded random;
+  std::vector<std::int64_t> counts = lengths();
+  counts.insert(counts.end(), {63, 64, 65, 129});
+  for (const std::int64_t count : counts) {
+    for (const std::int64_t term_count : {1, 2, 3, 4, 9}) {
+      std::vector<std::vector<float>> values;
+      std::vector<const float*> pointers;
+      for (std::int64_t t = 0; t < term_count; ++t) values.push_back(normal(random, count));
+      for (const auto& one : values) pointers.push_back(one.data());
+      std::vector<float> truth(static_cast<std::size_t>(count));
+      reference::sum_terms(truth.data(), pointers.data(), {nullptr, nullptr, term_count, count});
+      const Place place = kPlaces[count % 3];
+      for (std::int64_t replaced = -1; replaced < term_count; ++replaced) {
+        const auto out = same_on_every_isa([&](const KernelTable& kernels) {
+          std::vector<std::unique_ptr<Floats>> terms;
+          std::vector<const float*> places;
+          for (const auto& one : values) {
+            terms.push_back(std::make_unique<Floats>(one, place));
+            places.push_back(terms.back()->data());
+          }
+          Floats apart(count, place);
+          Floats& sum = replaced < 0 ? apart : *terms[static_cast<std::size_t>(replaced)];
+          kernels.sum_terms({sum.data(), places.data(), term_count, count});
+          return sum.values();
+        });
+        EXPECT_EQ(first_different_bit(out, truth), -1) << count << " of " << term_count << " over " << replaced;
+      }
     }
   }
 }
