@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A heartbeat: how far a process has come, counted where the work is done and read by whoever watches it, in another
+// thread or, where it lies in shared memory, another process. Writing it is two plain stores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/base/align.h"
+
+namespace bascule {
+
+struct alignas(kCacheLine) Heartbeat {
+  std::atomic<std::uint64_t> beats{0};     // grows with every piece of work done
+  std::atomic<std::int64_t> operation{0};  // of the tape under way: its place
+
+  // By one thread at a time.
+  void beat(std::int64_t at_operation) noexcept {
+    operation.store(at_operation, std::memory_order_relaxed);
+    beat();
+  }
+  void beat() noexcept { beats.fetch_add(1, std::memory_order_relaxed); }
+};
+
+}  // namespace bascule

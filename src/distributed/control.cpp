@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/control.h"
+
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace bascule {
+namespace {
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
+              "shared between processes");
+
+constexpr long kLookNs = 50'000'000;  // how often a sleeper looks for a failure that nobody could wake it for
+
+void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+  const timespec timeout{0, kLookNs};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool wait_for_others(ControlPage& page, std::uint32_t phase, int spins) noexcept {
+  for (int i = 0; i < spins; ++i) {
+    if (page.barrier_phase.load(std::memory_order_acquire) != phase) return true;
+    _mm_pause();
+  }
+  page.sleepers.fetch_add(1);
+  bool passed = true;
+  while (page.barrier_phase.load() == phase) {
+    if (page.has_failed()) {
+      passed = false;
+      break;
+    }
+    sleep_while(page.barrier_phase, phase);
+  }
+  page.sleepers.fetch_sub(1);
+  return passed;
+}
+
+}  // namespace
+
+const char* phase_words(RankPhase phase) noexcept {
+  switch (phase) {
+    case RankPhase::kStarting: return "while starting";
+    case RankPhase::kSealing: return "while loading weights and sealing";
+    case RankPhase::kWaitingForData: return "waiting for data";
+    case RankPhase::kComputing: return "in forward and backward";
+    case RankPhase::kReducing: return "summing gradients";
+    case RankPhase::kUpdating: return "updating weights";
+    case RankPhase::kEvaluating: return "evaluating";
+    case RankPhase::kSaving: return "saving a checkpoint";
+    case RankPhase::kFinishing: return "writing results";
+    case RankPhase::kDone: return "at its end";
+  }
+  return "";
+}
+
+bool barrier(ControlPage& page, int local_rank, int spins) noexcept {
+  if (page.local_size == 1) return true;
+  if (page.has_failed()) return false;
+  RankSlot& slot = page.slots[local_rank];
+  const std::uint32_t phase = page.barrier_phase.load(std::memory_order_acquire);
+  slot.waits.store(phase + 1, std::memory_order_relaxed);
+  bool passed = true;
+  if (page.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(page.local_size)) {
+    passed = wait_for_others(page, phase, spins);
+  } else {
+    page.arrived.store(0, std::memory_order_relaxed);
+    page.barrier_phase.store(phase + 1);
+    if (page.sleepers.load() > 0) wake_all(page.barrier_phase);
+  }
+  slot.heart.beat();
+  slot.waits.store(0, std::memory_order_relaxed);
+  return passed;
+}
+
+bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept {
+  FailureRecord& failure = page.failure;
+  std::uint32_t none = 0;
+  if (!failure.state.compare_exchange_strong(none, 1)) return false;
+  const RankSlot& slot = page.slots[local_rank];
+  failure.kind = kind;
+  failure.rank = page.first_rank + local_rank;
+  failure.pid = slot.pid.load();
+  failure.exit_code = exit_code;
+  failure.phase = static_cast<RankPhase>(slot.phase.load());
+  failure.step = slot.step.load();
+  failure.operation = slot.heart.operation.load();
+  failure.state.store(2, std::memory_order_release);
+  wake_all(page.barrier_phase);
+  return true;
+}
+
+}  // namespace bascule

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control page of a node: what its ranks tell each other in shared memory. A barrier, a few numbers a rank,
+// heartbeats, and the record of the first failure. Plain data and atomics: it lies in memory that starts as zero, and
+// is never constructed or destroyed. All functions are for after the seal too: noexcept, no allocation.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/align.h"
+#include "src/base/heartbeat.h"
+
+namespace bascule {
+
+// What a rank is doing. Also the words of the line about one that failed.
+enum class RankPhase : std::uint32_t {
+  kStarting = 0,
+  kSealing,
+  kWaitingForData,
+  kComputing,
+  kReducing,
+  kUpdating,
+  kEvaluating,
+  kSaving,
+  kFinishing,
+  kDone,  // leaves of its own accord
+};
+const char* phase_words(RankPhase phase) noexcept;
+
+constexpr std::size_t kExchanged = 6;  // numbers of a rank in one exchange
+
+struct alignas(kCacheLine) RankSlot {
+  Heartbeat heart;
+  alignas(kCacheLine) std::atomic<std::int32_t> pid;
+  std::atomic<std::uint32_t> phase;
+  std::atomic<std::int64_t> step;    // the update under way, from 1; 0: none yet
+  std::atomic<std::uint32_t> waits;  // 1 + the phase of the barrier that it waits in; 0: in none
+  double numbers[2][kExchanged];     // of this exchange and the one before, in turn
+};
+
+enum class FailureKind : std::int32_t {
+  kNone = 0,
+  kEnded,   // the process is gone without a word
+  kStuck,   // no heartbeat for too long
+  kGaveUp,  // it met an error, and says itself which
+};
+
+struct FailureRecord {
+  std::atomic<std::uint32_t> state;  // 0: none; 1: being written; 2: here
+  FailureKind kind;
+  std::int32_t rank;  // of the run
+  std::int32_t pid;
+  std::int32_t exit_code;
+  RankPhase phase;
+  std::int64_t step, operation;
+  std::atomic<std::uint32_t> is_told;  // somebody has printed the line
+};
+
+struct alignas(kPage) ControlPage {
+  std::int32_t local_size;
+  std::int32_t first_rank;    // rank of the node's first process
+  std::int32_t has_launcher;  // `bascule run` started the ranks, and will tell what befell them
+  alignas(kCacheLine) std::atomic<std::uint32_t> barrier_phase;
+  alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
+  std::atomic<std::uint32_t> sleepers;
+  alignas(kCacheLine) FailureRecord failure;
+  alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher was asked to stop: save and leave
+  RankSlot slots[1];                                          // local_size of them
+
+  static std::size_t bytes(int local_size) noexcept {
+    return align_up(sizeof(ControlPage) + static_cast<std::size_t>(local_size) * sizeof(RankSlot), kPage);
+  }
+  bool has_failed() const noexcept { return failure.state.load(std::memory_order_acquire) != 0; }
+  // The rank waits for others: its silence is no sign of trouble.
+  bool is_waiting(int local_rank) const noexcept { return slots[local_rank].waits.load() == barrier_phase.load() + 1; }
+};
+
+// Returns when all `local_size` processes have called it, true, or, false, as soon as a failure is recorded. What was
+// written before is seen by all after. spins: polls before it sleeps; 0 where ranks share cores.
+bool barrier(ControlPage& page, int local_rank, int spins) noexcept;
+
+// Records the failure of a rank of this node with what its slot says, if it is the first; then wakes all that wait.
+// True: it was the first.
+bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept;
+
+}  // namespace bascule

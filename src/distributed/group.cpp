@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/group.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/base/error.h"
+#include "src/distributed/local_socket.h"
+#include "src/distributed/watch.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kSpins = 20000;  // about 200 us, where every rank has a core to itself
+
+int number_of(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
+}
+
+std::string text_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do) {
+  throw Error(ErrorKind::kRank, where, what, what_to_do);
+}
+
+std::string meeting_point(const RankPlace& place) { return "bascule-" + place.run; }
+
+}  // namespace
+
+RankPlace place_from_environment() {
+  RankPlace place;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    place.world_size = number_of("OMPI_COMM_WORLD_SIZE", 1);
+    place.rank = number_of("OMPI_COMM_WORLD_RANK", 0);
+    place.local_size = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", place.world_size);
+    place.local_rank = number_of("OMPI_COMM_WORLD_LOCAL_RANK", place.rank);
+    place.run = text_of("PMIX_NAMESPACE");
+  } else if (std::getenv("SLURM_PROCID") != nullptr && std::getenv("SLURM_STEP_ID") != nullptr) {
+    place.world_size = number_of("SLURM_STEP_NUM_TASKS", number_of("SLURM_NTASKS", 1));
+    place.rank = number_of("SLURM_PROCID", 0);
+    place.local_size = number_of("SLURM_STEP_NUM_NODES", 1) > 1
+                           ? number_of("SLURM_STEP_TASKS_PER_NODE", place.world_size)
+                           : place.world_size;
+    place.local_rank = number_of("SLURM_LOCALID", place.rank);
+    place.run = text_of("SLURM_JOB_ID") + "." + text_of("SLURM_STEP_ID");
+  }
+  if (const std::string run = text_of("BASCULE_RUN"); !run.empty()) place.run = run;
+  place.launcher = text_of("BASCULE_LAUNCHER");
+  const bool sound = place.world_size >= 1 && place.rank >= 0 && place.rank < place.world_size &&
+                     place.local_size >= 1 && place.local_size <= place.world_size && place.local_rank >= 0 &&
+                     place.local_rank < place.local_size && (place.is_alone() || !place.run.empty());
+  if (!sound)
+    throw Error(ErrorKind::kSettings, "the launcher's environment", "names no sensible rank of a run",
+                "start the program with `bascule run FILE`, mpirun or srun");
+  return place;
+}
+
+Group::Group(const RankPlace& place, const GroupOptions& options)
+    : place_(place), timeout_ms_(static_cast<int>(std::min<std::int64_t>(options.timeout_seconds, 86400) * 1000)) {
+  if (place_.local_size == 1) {
+    page_ = SharedMemory(ControlPage::bytes(1));
+    control().local_size = 1;
+    control().first_rank = place_.rank;
+    slot().pid.store(getpid());
+    return;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a rank does not outlive its launcher
+  if (place_.local_rank == 0) {
+    wait_for_members(options);
+  } else {
+    go_to_leader(options);
+  }
+  meet(options);
+}
+
+Group::~Group() = default;
+
+ControlPage& Group::control() const noexcept { return *static_cast<ControlPage*>(static_cast<void*>(page_.data())); }
+
+// The leader of a node makes the page and hands it to whoever comes and says which rank it is.
+void Group::wait_for_members(const GroupOptions&) {
+  page_ = SharedMemory(ControlPage::bytes(place_.local_size));
+  control().local_size = place_.local_size;
+  control().first_rank = place_.rank;
+  control().has_launcher = place_.launcher.empty() ? 0 : 1;
+  members_.resize(static_cast<std::size_t>(place_.local_size - 1));
+  const Descriptor listening = listen_at(meeting_point(place_));
+  if (!place_.launcher.empty()) {
+    const Descriptor launcher = connect_to(place_.launcher, timeout_ms_);
+    if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
+      refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not there", "");
+  }
+  for (int come = 1; come < place_.local_size; ++come) {
+    Descriptor member = accept_from(listening.number(), timeout_ms_);
+    std::int32_t local_rank = -1;
+    const bool sound = member.is_open() && read_number(member.number(), &local_rank, timeout_ms_) && local_rank > 0 &&
+                       local_rank < place_.local_size && !members_[static_cast<std::size_t>(local_rank - 1)].is_open();
+    if (!sound || !send_descriptor(member.number(), page_.descriptor())) {
+      refuse("starting " + std::to_string(place_.world_size) + " ranks",
+             std::to_string(place_.local_size - come) + " of this machine did not come in time",
+             "see their own messages, or raise distributed.timeout_seconds");
+    }
+    members_[static_cast<std::size_t>(local_rank - 1)] = std::move(member);
+  }
+}
+
+void Group::go_to_leader(const GroupOptions&) {
+  Descriptor leader = connect_to(meeting_point(place_), timeout_ms_);
+  const std::int32_t local_rank = place_.local_rank;
+  Descriptor page;
+  if (leader.is_open() && write_number(leader.number(), local_rank))
+    page = receive_descriptor(leader.number(), timeout_ms_);
+  if (!page.is_open()) {
+    refuse("rank " + std::to_string(place_.rank), "the first rank of this machine cannot be reached",
+           "see its own message, or raise distributed.timeout_seconds");
+  }
+  page_ = SharedMemory(std::move(page));
+  members_.push_back(std::move(leader));
+}
+
+void Group::meet(const GroupOptions& options) {
+  slot().pid.store(getpid());
+  cpu_set_t cores;
+  const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  spins_ = usable >= place_.local_size ? kSpins : 0;
+  std::vector<Watch::Member> members;
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    members.push_back({members_[i].number(), place_.local_rank == 0 ? static_cast<int>(i) + 1 : 0});
+  watch_ = std::make_unique<Watch>(control(), place_.local_rank, std::move(members), timeout_ms_, options.on_failure);
+}
+
+// The descriptors travel over the connections that the watch listens to: it sees them readable, so the hand-over
+// happens over connections of its own.
+SharedMemory Group::share(std::size_t bytes) {
+  if (place_.local_size == 1) {
+    SharedMemory memory(bytes);
+    memory.populate(0, memory.bytes());
+    return memory;
+  }
+  const std::string point = meeting_point(place_) + "-memory";
+  SharedMemory memory;
+  if (place_.local_rank == 0) {
+    memory = SharedMemory(bytes);
+    const Descriptor listening = listen_at(point);
+    for (int come = 1; come < place_.local_size; ++come) {
+      const Descriptor member = accept_from(listening.number(), timeout_ms_);
+      if (!member.is_open() || !send_descriptor(member.number(), memory.descriptor()))
+        refuse("shared memory", "a rank of this machine did not come for it in time", "");
+    }
+  } else {
+    const Descriptor leader = connect_to(point, timeout_ms_);
+    Descriptor file;
+    if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
+    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not hand it over", "");
+    memory = SharedMemory(std::move(file));
+  }
+  const std::size_t part = align_up(memory.bytes() / static_cast<std::size_t>(place_.local_size), kPage);
+  const std::size_t begin = std::min(part * static_cast<std::size_t>(place_.local_rank), memory.bytes());
+  memory.populate(begin, std::min(part, memory.bytes() - begin));
+  if (!barrier()) refuse("shared memory", "another rank failed meanwhile", "");
+  memory.populate(0, memory.bytes());
+  return memory;
+}
+
+void Group::take_cores() {
+  cpu_set_t allowed;
+  if (place_.local_size == 1 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  const int cores = CPU_COUNT(&allowed);
+  // A launcher that has bound the ranks has dealt the cores already.
+  std::uint64_t hash = 1469598103934665603u;
+  for (int core = 0; core < CPU_SETSIZE; ++core) hash = (hash ^ (CPU_ISSET(core, &allowed) ? 1u : 0u)) * 1099511628211u;
+  const double mine[] = {static_cast<double>(hash >> 12)};
+  std::vector<double> all(static_cast<std::size_t>(place_.local_size));
+  BASCULE_CHECK(place_.is_on_one_node());
+  if (!exchange({mine, 1}, Span<double>(all))) return;
+  if (std::any_of(all.begin(), all.end(), [&](double one) { return one != mine[0]; })) return;
+  const auto first_of = [&](int rank) { return cores * rank / place_.local_size; };
+  const int begin = first_of(place_.local_rank), end = std::max(begin + 1, first_of(place_.local_rank + 1));
+  cpu_set_t part;
+  CPU_ZERO(&part);
+  int at = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed)) continue;
+    if (at >= begin && at < end) CPU_SET(core, &part);
+    ++at;
+  }
+  sched_setaffinity(0, sizeof part, &part);
+}
+
+void Group::count_progress(std::uint64_t (*progress)(void*), void* context) noexcept {
+  if (watch_) watch_->count_progress(progress, context);
+}
+
+bool Group::barrier() noexcept { return bascule::barrier(control(), place_.local_rank, spins_); }
+
+// Two rows in turn: whoever writes the next exchange's has passed this one's barrier, but others may still read.
+bool Group::exchange(Span<const double> mine, Span<double> all) noexcept {
+  BASCULE_CHECK(mine.size() <= kExchanged && all.size() == mine.size() * static_cast<std::size_t>(place_.world_size));
+  const std::uint32_t turn = exchanges_++ & 1u;
+  std::copy(mine.begin(), mine.end(), slot().numbers[turn]);
+  if (!barrier()) return false;
+  for (int rank = 0; rank < place_.world_size; ++rank) {
+    const double* const numbers = control().slots[rank].numbers[turn];
+    std::copy(numbers, numbers + mine.size(), all.begin() + static_cast<std::size_t>(rank) * mine.size());
+  }
+  return true;
+}
+
+void Group::set_phase(RankPhase phase, std::int64_t step) noexcept {
+  slot().step.store(step, std::memory_order_relaxed);
+  set_phase(phase);
+}
+
+void Group::set_phase(RankPhase phase) noexcept {
+  slot().phase.store(static_cast<std::uint32_t>(phase), std::memory_order_relaxed);
+  slot().heart.beat();
+}
+
+void Group::give_up(int exit_code) noexcept {
+  if (place_.local_size > 1) record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code);
+}
+
+bool Group::leave() noexcept {
+  if (!barrier()) return false;
+  set_phase(RankPhase::kDone);
+  watch_.reset();
+  return true;
+}
+
+}  // namespace bascule

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a run: who this process is among them, the control page that those of a node share, the memory that they
+// share, barriers, and the watch over each other. A run of one process has a group of one, for which all of it is
+// nothing.
+//
+//   const RankPlace place = place_from_environment();        // under mpirun or Slurm; else alone
+//   Group group(place, {timeout_seconds, launcher});         // returns when all have come
+//   SharedMemory memory = group.share(bytes);                // all together
+//   group.set_phase(RankPhase::kComputing, step);
+//   if (!group.exchange(mine, all)) ...                      // a barrier that carries a few numbers of each
+//   group.leave();
+//
+// A rank that dies, falls silent or gives up ends all others: the watch, a thread of each rank, sees it and ends the
+// process with exit code 5, whatever it is doing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/distributed/control.h"
+#include "src/distributed/shared_memory.h"
+
+namespace bascule {
+
+struct RankPlace {
+  int rank = 0, world_size = 1;
+  int local_rank = 0, local_size = 1;  // among those of this machine
+  std::string run;                     // a name that all processes of the run have in common, and no other run
+  std::string launcher;                // address of the socket of `bascule run`, if that started us; else ""
+
+  bool is_alone() const { return world_size == 1; }
+  bool is_on_one_node() const { return local_size == world_size; }
+};
+
+// From the variables of Open MPI or Slurm; alone where there are none. Throws kSettings where they contradict
+// themselves.
+RankPlace place_from_environment();
+
+struct GroupOptions {
+  std::int64_t timeout_seconds = 60;
+  // Called by the watch, in its thread, when the run has failed; it must not return. Null: prints the line if no
+  // launcher will, and ends the process with the failure's exit code.
+  void (*on_failure)(ControlPage& page) = nullptr;
+};
+
+class Watch;
+
+class Group {
+ public:
+  // Before the seal. Waits for the others at most timeout_seconds; throws Error kRank.
+  Group(const RankPlace& place, const GroupOptions& options);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const { return place_.rank; }
+  int size() const { return place_.world_size; }
+  int local_rank() const { return place_.local_rank; }
+  int local_size() const { return place_.local_size; }
+  bool is_first() const { return place_.rank == 0; }
+  const RankPlace& place() const { return place_; }
+
+  // Before the seal, by all ranks of the node in the same order: the same memory in each, of which every rank has
+  // filled its equal part.
+  SharedMemory share(std::size_t bytes);
+  // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
+  // ones. Before any thread is started that should keep to them.
+  void take_cores();
+  // From now on what `progress(context)` returns counts as a heartbeat when it changes. Called
+  // in the watch's thread.
+  void count_progress(std::uint64_t (*progress)(void* context), void* context) noexcept;
+
+  // After the seal. False: the run has failed.
+  [[nodiscard]] bool barrier() noexcept;
+  // all: size() rows of mine.size() (at most kExchanged) numbers, in rank order.
+  [[nodiscard]] bool exchange(Span<const double> mine, Span<double> all) noexcept;
+  void set_phase(RankPhase phase, std::int64_t step) noexcept;
+  void set_phase(RankPhase phase) noexcept;
+  Heartbeat& heart() noexcept { return slot().heart; }
+  // A signal that the launcher was sent, else 0.
+  int stop_signal() const noexcept { return control().stop_signal.load(std::memory_order_relaxed); }
+  ControlPage& control() const noexcept;
+
+  // This rank met an error and will say so itself: ends all others, with this exit code.
+  void give_up(int exit_code) noexcept;
+  // Waits until all are here; from then on a process may go without being missed. False: the run has failed.
+  [[nodiscard]] bool leave() noexcept;
+
+ private:
+  RankSlot& slot() noexcept { return control().slots[place_.local_rank]; }
+  void meet(const GroupOptions& options);
+  void wait_for_members(const GroupOptions& options);
+  void go_to_leader(const GroupOptions& options);
+
+  RankPlace place_;
+  int timeout_ms_ = 60000;
+  int spins_ = 0;
+  std::uint32_t exchanges_ = 0;
+  SharedMemory page_;
+  std::vector<Descriptor> members_;  // leader: connections to local ranks 1, 2, ...; others: one, to the leader
+  std::unique_ptr<Watch> watch_;
+};
+
+}  // namespace bascule

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that the ranks of a node share: an anonymous file (memfd) without a name anywhere, so that nothing outlives
+// the processes, handed from one to another over a Unix socket. Page-aligned, zero at first. Before the seal; throws
+// Error.
+#pragma once
+
+#include <cstddef>
+
+#include "src/base/span.h"
+
+namespace bascule {
+
+// A file descriptor that is closed when this goes.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  int release() noexcept;
+  void reset() noexcept;
+
+ private:
+  int number_ = -1;
+};
+
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  // A new anonymous file of so many bytes, mapped.
+  explicit SharedMemory(std::size_t bytes);
+  // Maps a file that another process made.
+  explicit SharedMemory(Descriptor file);
+  ~SharedMemory();
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  int descriptor() const { return file_.number(); }
+
+  // Makes the pages of a range resident and maps them here, so that no later access faults. Throws kMemory where the
+  // system refuses.
+  void populate(std::size_t offset, std::size_t bytes) const;
+
+ private:
+  void map();
+
+  Descriptor file_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// One descriptor over a connected Unix socket. send: false where the other end is gone. receive waits at most
+// timeout_ms; closed descriptor: none came.
+bool send_descriptor(int socket, int descriptor) noexcept;
+Descriptor receive_descriptor(int socket, int timeout_ms) noexcept;
+
+}  // namespace bascule

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/watch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace bascule {
+namespace {
+
+constexpr int kLookMs = 50;
+// A pause of the watch itself (a stopped machine, a debugger) is not the silence of the others.
+constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
+constexpr std::int64_t kCpuOfWorkMs = 2;
+
+std::int64_t milliseconds(clockid_t clock) noexcept {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+}
+
+// Bytes that this process has read from and written to disks.
+std::int64_t disk_bytes() noexcept {
+  const int file = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[512];
+  const ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  std::int64_t bytes = 0;
+  for (const char* key : {"\nread_bytes: ", "\nwrite_bytes: "}) {
+    const char* const at = std::strstr(text, key);
+    if (at != nullptr) bytes += std::strtoll(at + std::strlen(key), nullptr, 10);
+  }
+  return bytes;
+}
+
+void end_process(ControlPage& page) noexcept {
+  FailureRecord& failure = page.failure;
+  const bool is_mine_to_tell = page.has_launcher == 0 && failure.kind != FailureKind::kGaveUp;
+  if (is_mine_to_tell && failure.is_told.exchange(1) == 0) {
+    char line[400];
+    const int length = std::snprintf(
+        line, sizeof line, "bascule: %s; the newest checkpoint is whole, run the same command again to go on\n",
+        failure_text(failure, nullptr).text);
+    if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
+  }
+  _exit(failure.exit_code);
+}
+
+}  // namespace
+
+Watch::Watch(ControlPage& page, int local_rank, std::vector<Member> members, std::int64_t timeout_ms,
+             void (*on_failure)(ControlPage&))
+    : page_(page),
+      local_rank_(local_rank),
+      members_(std::move(members)),
+      timeout_ms_(timeout_ms),
+      on_failure_(on_failure != nullptr ? on_failure : &end_process),
+      silence_(static_cast<std::size_t>(page.local_size)) {
+  if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) wake_[0] = wake_[1] = -1;
+  thread_ = std::thread([this] { run(); });
+}
+
+Watch::~Watch() {
+  stop_.store(true);
+  const char byte = 0;
+  if (write(wake_[1], &byte, 1) != 1) stop_.store(true);  // it looks by itself soon
+  thread_.join();
+  close(wake_[0]);
+  close(wake_[1]);
+}
+
+void Watch::count_progress(std::uint64_t (*progress)(void*), void* context) noexcept {
+  context_ = context;
+  progress_.store(progress, std::memory_order_release);
+}
+
+void Watch::run() noexcept {
+  std::int64_t looked_ms = milliseconds(CLOCK_MONOTONIC);
+  while (!stop_.load()) {
+    look_at_connections(kLookMs);
+    const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
+    beat_for_own_work();
+    look_at_hearts(std::min(now_ms - looked_ms, kLongestLookMs));
+    looked_ms = now_ms;
+    const FailureRecord& failure = page_.failure;
+    if (failure.state.load(std::memory_order_acquire) != 2 || stop_.load()) continue;
+    const bool is_own = failure.rank == page_.first_rank + local_rank_ && failure.kind == FailureKind::kGaveUp;
+    if (!is_own) on_failure_(page_);
+  }
+}
+
+void Watch::look_at_connections(int timeout_ms) noexcept {
+  constexpr std::size_t kMost = 1024;
+  pollfd polled[kMost];
+  const std::size_t count = std::min(members_.size(), kMost - 1);
+  for (std::size_t i = 0; i < count; ++i) polled[i] = {members_[i].socket, POLLIN | POLLRDHUP, 0};
+  polled[count] = {wake_[0], POLLIN, 0};
+  if (poll(polled, count + 1, timeout_ms) <= 0) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (polled[i].revents == 0) continue;
+    const int local_rank = members_[i].local_rank;
+    members_[i].socket = -1;  // poll passes over it from now on
+    if (static_cast<RankPhase>(page_.slots[local_rank].phase.load()) != RankPhase::kDone)
+      record_failure(page_, FailureKind::kEnded, local_rank, 5);
+  }
+}
+
+void Watch::look_at_hearts(std::int64_t passed_ms) noexcept {
+  for (int other = 0; other < page_.local_size; ++other) {
+    const RankSlot& slot = page_.slots[other];
+    Silence& silence = silence_[static_cast<std::size_t>(other)];
+    const std::uint64_t beats = slot.heart.beats.load(std::memory_order_relaxed);
+    const bool is_fine = other == local_rank_ || beats != silence.beats || page_.is_waiting(other) ||
+                         static_cast<RankPhase>(slot.phase.load()) == RankPhase::kDone;
+    silence.beats = beats;
+    silence.ms = is_fine ? 0 : silence.ms + passed_ms;
+    if (silence.ms < timeout_ms_ || !record_failure(page_, FailureKind::kStuck, other, 5)) continue;
+    if (slot.pid.load() > 0) kill(slot.pid.load(), SIGKILL);  // it may be stopped and deaf to all else
+  }
+}
+
+// Outside the tapes work shows as time on a core or bytes of a disk; within them it is the tape that beats, so that an
+// endless loop there is seen.
+void Watch::beat_for_own_work() noexcept {
+  RankSlot& slot = page_.slots[local_rank_];
+  const auto progress = progress_.load(std::memory_order_acquire);
+  const std::uint64_t counted = progress != nullptr ? progress(context_) : 0;
+  bool has_worked = counted != last_progress_;
+  last_progress_ = counted;
+  const RankPhase phase = static_cast<RankPhase>(slot.phase.load());
+  const bool is_outside = phase == RankPhase::kStarting || phase == RankPhase::kSealing ||
+                          phase == RankPhase::kWaitingForData || phase == RankPhase::kSaving ||
+                          phase == RankPhase::kFinishing;
+  if (is_outside) {
+    const std::int64_t cpu_ms = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - milliseconds(CLOCK_THREAD_CPUTIME_ID);
+    const std::int64_t io_bytes = disk_bytes();
+    has_worked = has_worked || cpu_ms - last_cpu_ms_ >= kCpuOfWorkMs || io_bytes != last_io_bytes_;
+    if (cpu_ms - last_cpu_ms_ >= kCpuOfWorkMs) last_cpu_ms_ = cpu_ms;
+    last_io_bytes_ = io_bytes;
+  }
+  if (has_worked) slot.heart.beat();
+}
+
+FailureText failure_text(const FailureRecord& failure, const char* how) noexcept {
+  FailureText line{};
+  const char* const what = how != nullptr                        ? how
+                           : failure.kind == FailureKind::kEnded ? "ended without a word, as if killed,"
+                           : failure.kind == FailureKind::kStuck ? "has shown no sign of life for timeout_seconds"
+                                                                 : "met an error";
+  char step[48] = "";
+  if (failure.step > 0) std::snprintf(step, sizeof step, " of update %lld", static_cast<long long>(failure.step));
+  char operation[48] = "";
+  if (failure.phase == RankPhase::kComputing)
+    std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));
+  std::snprintf(line.text, sizeof line.text, "rank %d (process %d) %s %s%s%s", static_cast<int>(failure.rank),
+                static_cast<int>(failure.pid), what, phase_words(failure.phase), step, operation);
+  return line;
+}
+
+}  // namespace bascule

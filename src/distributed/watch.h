@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watch over the ranks of a node: a thread in each that sees when another one dies (their connection breaks) or
+// falls silent (no heartbeat, and not waiting for others), records it, and ends its own process when a failure is
+// recorded. It also counts a heartbeat for its own process while that reads, writes or computes outside the tapes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "src/distributed/control.h"
+
+namespace bascule {
+
+class Watch {
+ public:
+  struct Member {
+    int socket = -1;  // readable when the other end is gone
+    int local_rank = 0;
+  };
+
+  // Before the seal. `page` and the sockets outlive this. on_failure: see GroupOptions.
+  Watch(ControlPage& page, int local_rank, std::vector<Member> members, std::int64_t timeout_ms,
+        void (*on_failure)(ControlPage&));
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void count_progress(std::uint64_t (*progress)(void*), void* context) noexcept;
+
+ private:
+  struct Silence {
+    std::uint64_t beats = 0;
+    std::int64_t ms = 0;
+  };
+  void run() noexcept;
+  void look_at_connections(int timeout_ms) noexcept;
+  void look_at_hearts(std::int64_t passed_ms) noexcept;
+  void beat_for_own_work() noexcept;
+
+  ControlPage& page_;
+  const int local_rank_;
+  std::vector<Member> members_;
+  const std::int64_t timeout_ms_;
+  void (*const on_failure_)(ControlPage&);
+  std::vector<Silence> silence_;
+  std::atomic<std::uint64_t (*)(void*)> progress_{nullptr};
+  void* context_ = nullptr;
+  std::uint64_t last_progress_ = 0;
+  std::int64_t last_cpu_ms_ = 0;
+  std::int64_t last_io_bytes_ = 0;
+  std::atomic<bool> stop_{false};
+  int wake_[2] = {-1, -1};  // a pipe: written to end the thread
+  std::thread thread_;
+};
+
+// "rank 1 (process 77) ...": what happened, in words. Into a fixed buffer; no allocation. `how`: what the launcher
+// knows of its end ("was killed by signal 9"), or null.
+struct FailureText {
+  char text[320];
+};
+FailureText failure_text(const FailureRecord& failure, const char* how) noexcept;
+
+}  // namespace bascule
