@@ -22,7 +22,14 @@ struct media_engine_driver {
   media_engine_status (*reset)(media_engine* engine);
   media_engine_statistics (*statistics)(media_engine* engine);
   void (*close)(media_engine* engine);
+  size_t (*memory_at_rest)(const media_engine_config* config); /* what open touches of its memory, from the front; the
+                                                                * rest may be another's until the first submit */
+  const char* (*option_problem)(const char* option);           /* NULL: the engine has no options */
 };
+
+/* What stands behind an engine that was opened with `fallback_units`: the config's driver first, then the host's. Its
+ * query gives what jobs may ask of both. */
+const media_engine_driver* media_engine_fallback(void);
 
 /* How an engine's own struct begins. */
 struct media_engine {

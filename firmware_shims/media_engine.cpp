@@ -17,6 +17,18 @@ bool is_aligned(const void* pointer, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
+// What a config is opened with.
+const media_engine_driver& driver_of(const media_engine_config& config) {
+  const bool falls_back = config.fallback_units > 0 && config.driver->query().works_in_poll == 0;
+  return falls_back ? *media_engine_fallback() : *config.driver;
+}
+
+constexpr const char* kFaultNames[MEDIA_ENGINE_FAULTS] = {
+    "lost_completion",      "duplicated_completion", "late_completion",    "corrupted_completion",
+    "corrupted_descriptor", "short_transfer",        "decode_error",       "stalled_unit",
+    "queue_overrun",        "lost_doorbell",         "surprise_reset",     "reset_storm",
+    "hung_reset",           "wrong_firmware",        "spurious_interrupt", "device_gone"};
+
 bool has_bit(std::uint32_t mask, std::uint32_t bit) { return bit < 32 && (mask >> bit & 1U) != 0; }
 
 bool is_valid_config(const media_engine_config& config) {
@@ -79,6 +91,14 @@ const char* media_engine_status_text(media_engine_status status) {
 int media_engine_is_bad_picture(media_engine_status status) { return status >= 100 && status < 200 ? 1 : 0; }
 int media_engine_is_bad_device(media_engine_status status) { return status >= 200 ? 1 : 0; }
 
+const char* media_engine_fault_name(uint32_t fault) {
+  return fault < MEDIA_ENGINE_FAULTS ? kFaultNames[fault] : nullptr;
+}
+
+const char* media_engine_option_problem(const media_engine_driver* driver, const char* option) {
+  return driver->option_problem == nullptr ? "this kind of engine has no options" : driver->option_problem(option);
+}
+
 media_engine_capabilities media_engine_query(const media_engine_driver* driver) { return driver->query(); }
 
 media_engine_config media_engine_default_config(const media_engine_driver* driver) {
@@ -97,7 +117,7 @@ media_engine_config media_engine_default_config(const media_engine_driver* drive
 
 size_t media_engine_memory_needed(const media_engine_config* config) {
   if (config == nullptr || config->driver == nullptr || !is_valid_config(*config)) return 0;
-  return config->driver->memory_needed(config);
+  return driver_of(*config).memory_needed(config);
 }
 
 media_engine_status media_engine_open(media_engine** engine, const media_engine_config* config) {
@@ -109,7 +129,7 @@ media_engine_status media_engine_open(media_engine** engine, const media_engine_
   if (needed == 0 || config->memory == nullptr || !is_aligned(config->memory, kMemoryAlignment))
     return MEDIA_ENGINE_INVALID;
   if (config->memory_bytes < needed) return MEDIA_ENGINE_NO_MEMORY;
-  return config->driver->open(engine, config);
+  return driver_of(*config).open(engine, config);
 }
 
 media_engine_status media_engine_submit(media_engine* engine, const media_engine_job* job) {

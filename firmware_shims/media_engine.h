@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Goes up when a struct or the meaning of a field changes. */
-#define MEDIA_ENGINE_API_VERSION 1
+#define MEDIA_ENGINE_API_VERSION 2
 
 /* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
  * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
@@ -139,7 +139,17 @@ typedef struct media_engine_config {
                                  * verdict does not depend on what runs beside; default 64 MiB */
   uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the
                                  * inverse transform. Faster, other pixels; 0 by default */
+  const char* options; /* words "name=value" that only this kind of engine knows, apart by spaces; read by open alone.
+                        * NULL by default: none */
+  uint32_t fallback_units; /* not 0: when the device is gone for good, or is not fit for use when it is opened, its jobs
+                            * go on in media_engine_host() with this many units; no device's status is then ever given
+                            * out. Ignored by engines that work in poll. 0 by default */
+  void (*on_fallback)(media_engine_status why); /* called once when that happens, in the thread that finds it, which may
+                                                 * be that of open; NULL by default */
 } media_engine_config;
+
+/* NULL, or why `option`, one word of a config's `options`, is not understood: static. */
+const char* media_engine_option_problem(const media_engine_driver* driver, const char* option);
 
 media_engine_config media_engine_default_config(const media_engine_driver* driver);
 
@@ -193,21 +203,49 @@ media_engine_status media_engine_cancel(media_engine* engine, uint64_t sequence)
  * or written any more. A poll or wait that was running one returns EMPTY. Statistics stay. OK, or a device's status. */
 media_engine_status media_engine_reset(media_engine* engine);
 
+/* What a driver may find wrong with its device. Each is mended by the driver, by asking again or by a reset of the
+ * device, and counted. */
+typedef enum media_engine_fault {
+  MEDIA_ENGINE_FAULT_LOST_COMPLETION,       /* by time-out: the device has done with a job of which nothing was heard */
+  MEDIA_ENGINE_FAULT_DUPLICATED_COMPLETION, /* of a job that had completed */
+  MEDIA_ENGINE_FAULT_LATE_COMPLETION,       /* of a job that had been given up and submitted again */
+  MEDIA_ENGINE_FAULT_CORRUPTED_COMPLETION,  /* its checksum or its number is wrong */
+  MEDIA_ENGINE_FAULT_CORRUPTED_DESCRIPTOR,  /* the device read one whose checksum is wrong */
+  MEDIA_ENGINE_FAULT_SHORT_TRANSFER,        /* fewer pixels than asked for, or others than the device had */
+  MEDIA_ENGINE_FAULT_DECODE_ERROR,          /* a unit failed, without blaming the picture */
+  MEDIA_ENGINE_FAULT_STALLED_UNIT,          /* by time-out: a unit does not come to an end */
+  MEDIA_ENGINE_FAULT_QUEUE_OVERRUN,         /* the device had no room for a completion */
+  MEDIA_ENGINE_FAULT_LOST_DOORBELL,         /* the device has not heard of a job */
+  MEDIA_ENGINE_FAULT_SURPRISE_RESET,        /* the device has reset itself */
+  MEDIA_ENGINE_FAULT_RESET_STORM,           /* the same, again and before anything was done in between */
+  MEDIA_ENGINE_FAULT_HUNG_RESET,            /* a reset did not come to an end */
+  MEDIA_ENGINE_FAULT_WRONG_FIRMWARE,        /* the device started a version that the driver does not know */
+  MEDIA_ENGINE_FAULT_SPURIOUS_INTERRUPT,    /* an interrupt without a cause */
+  MEDIA_ENGINE_FAULT_DEVICE_GONE,           /* no register answers, or resets did not help */
+  MEDIA_ENGINE_FAULTS                       /* how many there are */
+} media_engine_fault;
+
+/* "lost_completion"; static; NULL for other numbers. */
+const char* media_engine_fault_name(uint32_t fault);
+
 /* Counts since open. submitted = completed + cancelled + reset_away + those that are in. */
 typedef struct media_engine_statistics {
-  uint64_t submitted;          /* jobs that submit took */
-  uint64_t completed;          /* completions handed out, good and bad */
-  uint64_t bad_pictures;       /* of these: status 100..199 */
-  uint64_t device_errors;      /* of these: status 200.. */
-  uint64_t cancelled;          /* jobs that cancel gave back */
-  uint64_t reset_away;         /* jobs that reset gave back */
-  uint64_t refused_full;       /* submits answered FULL */
-  uint64_t retries;            /* jobs that the driver submitted to the device again */
-  uint64_t device_resets;      /* resets of the device by the driver itself */
-  uint64_t encoded_bytes;      /* of completed jobs */
-  uint64_t picture_pixels;     /* width x height of jobs completed with OK */
-  uint64_t peak_picture_bytes; /* most working memory that one picture took, of `picture_bytes` */
-  uint64_t in_flight;          /* jobs that are in now */
+  uint64_t submitted;                   /* jobs that submit took */
+  uint64_t completed;                   /* completions handed out, good and bad */
+  uint64_t bad_pictures;                /* of these: status 100..199 */
+  uint64_t device_errors;               /* of these: status 200.. */
+  uint64_t cancelled;                   /* jobs that cancel gave back */
+  uint64_t reset_away;                  /* jobs that reset gave back */
+  uint64_t refused_full;                /* submits answered FULL */
+  uint64_t retries;                     /* jobs that the driver submitted to the device again */
+  uint64_t device_resets;               /* resets of the device by the driver itself */
+  uint64_t encoded_bytes;               /* of completed jobs */
+  uint64_t picture_pixels;              /* width x height of jobs completed with OK */
+  uint64_t peak_picture_bytes;          /* most working memory that one picture took, of `picture_bytes` */
+  uint64_t in_flight;                   /* jobs that are in now */
+  uint64_t faults[MEDIA_ENGINE_FAULTS]; /* found by the driver, by media_engine_fault */
+  uint64_t fallbacks;                   /* 1: the device was given up, and the host engine does its work */
+  uint64_t fallback_jobs;               /* jobs that were in the device then, and went to the host engine */
 } media_engine_statistics;
 
 media_engine_statistics media_engine_get_statistics(media_engine* engine);

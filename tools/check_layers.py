@@ -32,8 +32,16 @@ OURS = [
     ("firmware_shims/media_engine.cpp", [*MEDIA, *SEAM]),
     ("firmware_shims/codec/", [*MEDIA, *RESIZE]),
     ("firmware_shims/host/", [*MEDIA, *SEAM, *RESIZE, "firmware_shims/codec/"]),
-    ("firmware_shims/hpu_sim/driver", [*MEDIA, *SEAM, "firmware_shims/hpu_sim/registers.h"]),
-    ("firmware_shims/hpu_sim/", [*MEDIA, *RESIZE, "firmware_shims/codec/"]),
+    ("firmware_shims/fallback/", [*MEDIA, *SEAM]),
+    ("firmware_shims/hpu_sim/registers.h", []),
+    ("firmware_shims/hpu_sim/board.h", []),
+    # The driver knows the device by its registers, and by the slot that it sits in. Neither codec nor kernels.
+    ("firmware_shims/hpu_sim/driver", [*MEDIA, *SEAM, "firmware_shims/hpu_sim/registers.h", "firmware_shims/hpu_sim/board.h"]),
+    ("firmware_shims/hpu_sim/builtin.cpp", ["firmware_shims/hpu_sim/driver.h"]),
+    # The device knows nothing of its driver.
+    ("firmware_shims/hpu_sim/device", [*MEDIA, *RESIZE, "firmware_shims/codec/", "firmware_shims/hpu_sim/registers.h",
+                                       "firmware_shims/hpu_sim/board.h", "firmware_shims/hpu_sim/faults.h"]),
+    ("firmware_shims/hpu_sim/faults", ["firmware_shims/hpu_sim/board.h"]),
     ("src/base/", []),
     ("src/json/", BASE),
     ("src/settings/", BASE),

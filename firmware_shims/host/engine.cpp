@@ -292,8 +292,11 @@ void close(media_engine* engine) {
   self.~HostEngine();
 }
 
-constexpr media_engine_driver kHostDriver = {query, memory_needed, open,  submit,     poll,
-                                             wait,  cancel,        reset, statistics, close};
+// The large area, which lies last, is first touched by a job.
+std::size_t memory_at_rest(const media_engine_config* config) { return layout_of(*config).large_area; }
+
+constexpr media_engine_driver kHostDriver = {query,  memory_needed, open,       submit, poll,           wait,
+                                             cancel, reset,         statistics, close,  memory_at_rest, nullptr};
 
 }  // namespace
 }  // namespace bascule

@@ -104,8 +104,8 @@ void close(media_engine* engine) {
   wrapped(engine).~Wrapped();
 }
 
-constexpr media_engine_driver kWrappedDriver = {query, memory_needed, open,  submit,     poll,
-                                                wait,  cancel,        reset, statistics, close};
+constexpr media_engine_driver kWrappedDriver = {query,  memory_needed, open,       submit, poll,          wait,
+                                                cancel, reset,         statistics, close,  memory_needed, nullptr};
 
 }  // namespace
 

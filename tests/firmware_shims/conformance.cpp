@@ -156,10 +156,10 @@ TEST(Conformance, SubmitRefusesWhatBreaksARule) {
 }
 
 TEST(Conformance, ASequenceMayBeInOnlyOnce) {
-  EngineOnTest engine(config_of(4, 1));
   const Bytes encoded = picture("base_420.jpg");
   Request first(encoded, MEDIA_ENGINE_TRAINING, kSide, false, 7);
   Request second(encoded, MEDIA_ENGINE_TRAINING, kSide, false, 7);
+  EngineOnTest engine(config_of(4, 1));  // closed before what it may still be reading
   ASSERT_EQ(media_engine_submit(engine.get(), &first.job), MEDIA_ENGINE_OK);
   EXPECT_EQ(media_engine_submit(engine.get(), &second.job), MEDIA_ENGINE_INVALID);
   media_engine_completion done;
@@ -169,9 +169,9 @@ TEST(Conformance, ASequenceMayBeInOnlyOnce) {
 
 TEST(Conformance, AFullQueueSaysSoAndTakesMoreAfterACompletion) {
   constexpr std::uint32_t kDepth = 3;
-  EngineOnTest engine(config_of(kDepth, 1));
   const std::vector<Bytes> pictures = {picture("base_420.jpg")};
   std::vector<std::unique_ptr<Request>> requests = requests_for(pictures, kDepth + 1);
+  EngineOnTest engine(config_of(kDepth, 1));  // closed before what it may still be reading
   for (std::uint32_t i = 0; i < kDepth; ++i)
     ASSERT_EQ(media_engine_submit(engine.get(), &requests[i]->job), MEDIA_ENGINE_OK);
   EXPECT_EQ(media_engine_submit(engine.get(), &requests[kDepth]->job), MEDIA_ENGINE_FULL);
