@@ -6,6 +6,16 @@
 
 namespace bascule {
 
+const char* isa_word(IsaSetting isa) {
+  switch (isa) {
+    case IsaSetting::kAuto: return "auto";
+    case IsaSetting::kAvx2: return "avx2";
+    case IsaSetting::kAvx512: return "avx512";
+    case IsaSetting::kAvx512Bf16: return "avx512";  // float32 kernels are the same on both
+  }
+  return "auto";
+}
+
 Isa choose_isa(const std::string& name) {
   if (!machine_runs_bascule())
     throw Error(ErrorKind::kSettings, "this CPU", "has no AVX2 with FMA", "nothing here can run without");

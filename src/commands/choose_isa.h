@@ -6,11 +6,15 @@
 #include <string>
 
 #include "kernels/isa.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
 // "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU
 // lacks. Must be called before the first matrix product is made.
 Isa choose_isa(const std::string& name);
+
+// The word that choose_isa() takes for a setting.
+const char* isa_word(IsaSetting isa);
 
 }  // namespace bascule

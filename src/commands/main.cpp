@@ -16,6 +16,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/base/error.h"
+#include "src/commands/bench.h"
 #include "src/commands/decode.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
@@ -34,6 +35,27 @@ std::string version_text() {
   return std::string("bascule ") + BASCULE_VERSION +
          "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\noneDNN: " + gemm_library_version() +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2, cannot run");
+}
+
+// "a,b,c", `count` of them; any number of them for 0.
+template <typename Number>
+std::vector<Number> numbers_of(const char* option, const std::string& text, std::size_t count) {
+  std::vector<Number> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    Number number{};
+    const auto [after, failure] = std::from_chars(at, end, number);
+    if (failure != std::errc() || (after < end && *after != ',') || after + 1 == end) break;
+    numbers.push_back(number);
+    at = after < end ? after + 1 : after;
+  }
+  if (at < end || numbers.empty() || (count > 0 && numbers.size() != count)) {
+    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not what belongs there",
+                count > 0 ? "give " + std::to_string(count) + " numbers with commas between"
+                          : "give numbers with commas between");
+  }
+  return numbers;
 }
 
 void add_run(CLI::App& app, Chosen* chosen) {
@@ -65,6 +87,21 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
 }
 
+void add_bench(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("bench", "Measure training steps beside what this machine allows");
+  auto arguments = std::make_shared<BenchArguments>();
+  command->add_option("file", arguments->settings_file, "settings")->required();
+  command->add_option("--steps", arguments->steps, "so many updates")->check(CLI::Range(1, 1000000));
+  command->add_option("--warmup", arguments->warmup, "so many before them")->check(CLI::Range(0, 1000000));
+  auto workers = std::make_shared<std::string>();
+  command->add_option("--workers", *workers, "a,b,c: one column for each number of loader workers");
+  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  command->callback([=] {
+    if (!workers->empty()) arguments->workers = numbers_of<std::int64_t>("--workers", *workers, 0);
+    *chosen = [=] { return bench_command(*arguments); };
+  });
+}
+
 void add_tokenize(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("tokenize", "JSON array of strings on standard input to arrays of token ids");
   auto arguments = std::make_shared<TokenizeArguments>();
@@ -81,24 +118,6 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   });
 }
 
-// "a,b,c"
-std::vector<double> three_numbers(const char* option, const std::string& text) {
-  std::vector<double> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    double number = 0.0;
-    const auto [after, failure] = std::from_chars(at, end, number);
-    if (failure != std::errc() || (after < end && *after != ',')) break;
-    numbers.push_back(number);
-    at = after < end ? after + 1 : after;
-  }
-  if (at < end || numbers.size() != 3 || text.back() == ',')
-    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not three numbers",
-                "give those of R, G and B: a,b,c");
-  return numbers;
-}
-
 void add_decode(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("decode", "JPEG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
@@ -112,8 +131,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--output", arguments->output, "a safetensors file")->required();
   command->add_option("files", arguments->files, "JPEG files")->required();
   command->callback([=] {
-    if (!mean->empty()) arguments->mean = three_numbers("--mean", *mean);
-    if (!std->empty()) arguments->std = three_numbers("--std", *std);
+    if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
+    if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);
     *chosen = [=] { return decode_command(*arguments); };
   });
 }
@@ -140,6 +159,7 @@ int run_command_line(int argc, char** argv) {
   add_run(app, &chosen);
   add_plan(app, &chosen);
   add_verify(app, &chosen);
+  add_bench(app, &chosen);
   add_tokenize(app, &chosen);
   add_decode(app, &chosen);
   add_search(app, &chosen);

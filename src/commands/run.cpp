@@ -27,16 +27,6 @@ namespace {
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
-const char* isa_word(IsaSetting isa) {
-  switch (isa) {
-    case IsaSetting::kAuto: return "auto";
-    case IsaSetting::kAvx2: return "avx2";
-    case IsaSetting::kAvx512: return "avx512";
-    case IsaSetting::kAvx512Bf16: return "avx512";  // float32 kernels are the same on both
-  }
-  return "auto";
-}
-
 // One run at a time in a folder: the lock goes with the process.
 class FolderLock {
  public:

@@ -38,6 +38,14 @@ struct OperationTime {
   double gflops_per_second = 0.0;  // 0: not counted
 };
 
+// One operation of the mean step, in the order of the tape.
+struct TracedOperation {
+  std::string place;  // "text_model.encoder.layer.3"
+  std::string name;   // "linear_backward"
+  double seconds = 0.0;
+  double gflops_per_second = 0.0;  // 0: not counted
+};
+
 enum class ContractState { kKept, kBroken, kNotChecked };
 struct ContractResult {
   std::string name;  // "Memory"
@@ -82,6 +90,16 @@ struct TrainSummary {
   StepTotals totals;        // where the time went
 };
 
+// Of the training stream, in this process.
+struct LoaderSummary {
+  double could_deliver_samples_per_second = 0.0;  // if no step held it up
+  double step_waited_seconds = 0.0;               // the step for data
+  double waited_for_step_seconds = 0.0;           // the workers for the step, summed over them
+  double ring_occupancy = 0.0;                    // slots ready when the step asked, mean
+  std::int64_t ring_slots = 0;
+  std::int64_t bad_samples = 0;  // replaced by others
+};
+
 struct Report {
   // Who and what.
   std::string title;  // e.g. base name of the output folder
@@ -110,6 +128,8 @@ struct Report {
   std::vector<StepRecord> steps;
   std::vector<EvaluationRecord> evaluations;  // in the order in which they were made
 
+  LoaderSummary loader;
+
   // Memory.
   std::vector<MemoryCategory> memory;  // of the plan's peak
   std::uint64_t planned_bytes = 0;
@@ -117,8 +137,9 @@ struct Report {
   std::uint64_t resident_bytes = 0;  // measured; 0: unknown
   std::uint64_t machine_bytes = 0;   // what the machine or its control group has
 
-  // Time by operation ([report] profile = true); empty: not measured.
+  // Time by operation, summed over the run; empty: not measured.
   std::vector<OperationTime> operations;
+  std::vector<TracedOperation> trace;  // [report] profile = true
 
   std::vector<ContractResult> contracts;
   std::vector<FactTable> facts;

@@ -49,10 +49,20 @@ void add_evaluation_figures(Json& json, const EvaluationRecord& record) {
   }
 }
 
+void add_loader_figures(Json& json, const LoaderSummary& loader) {
+  json["loader_bad_samples"] = loader.bad_samples;
+  json["loader_could_deliver_samples_per_second"] = rounded(loader.could_deliver_samples_per_second, 3);
+  json["loader_ring_occupancy"] = rounded(loader.ring_occupancy, 3);
+  json["loader_ring_slots"] = loader.ring_slots;
+  json["loader_step_waited_seconds"] = rounded(loader.step_waited_seconds, 4);
+  json["loader_waited_for_step_seconds"] = rounded(loader.waited_for_step_seconds, 4);
+}
+
 Json train_results(const Report& report) {
   Json json = Json::object();
   json["epoch"] = report.epoch;
   add_train_figures(json, report);
+  add_loader_figures(json, report.loader);
   add_memory(json, report);
   return json;
 }
@@ -154,6 +164,24 @@ std::string trainer_state_json(const Report& report) {
   return file_text(json, 2);
 }
 
+std::string trace_json(const Report& report) {
+  Json events = Json::array();
+  double at = 0.0;
+  for (const TracedOperation& operation : report.trace) {
+    const double duration = operation.seconds * 1e6;
+    events.push_back({{"name", operation.name},
+                      {"cat", operation.place},
+                      {"ph", "X"},
+                      {"pid", 0},
+                      {"tid", 0},
+                      {"ts", rounded(at, 3)},
+                      {"dur", rounded(duration, 3)},
+                      {"args", {{"place", operation.place}, {"GFLOP/s", rounded(operation.gflops_per_second, 1)}}}});
+    at += duration;
+  }
+  return file_text(Json{{"displayTimeUnit", "ms"}, {"traceEvents", events}}, -1);
+}
+
 void write_result_files(const Report& report) {
   const std::string folder = report.output_dir + "/";
   if (report.train.done) {
@@ -165,6 +193,7 @@ void write_result_files(const Report& report) {
     if (!text.empty()) write_output_file(folder + split_name(split) + "_results.json", text);
   }
   write_output_file(folder + "all_results.json", all_results_json(report));
+  if (!report.trace.empty()) write_output_file(folder + "trace.json", trace_json(report));
 }
 
 }  // namespace bascule

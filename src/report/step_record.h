@@ -38,6 +38,11 @@ struct StepRecord {
   double wall_seconds = 0.0;         // without evaluation and saving
   double seconds[kStepPhases] = {};  // by StepPhase
   double samples_per_second = 0.0;   // samples / wall_seconds
+  // The loader, up to now: what it could deliver, and slots ready when the step asked. Then of this interval alone: how
+  // long its workers waited for the step, summed over them.
+  double loader_samples_per_second = 0.0;
+  double ring_occupancy = 0.0;
+  double loader_wait_seconds = 0.0;
 };
 
 enum class Split : std::int32_t { kTrain, kValidation, kTest };

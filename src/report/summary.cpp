@@ -56,6 +56,12 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
     pairs.push_back(
         {"throughput", std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    char loader[128];
+    std::snprintf(loader, sizeof loader, "could deliver %s samples/s; step waited %s, %.2f of %lld slots ready",
+                  readable_number(report.loader.could_deliver_samples_per_second).c_str(),
+                  readable_seconds(report.loader.step_waited_seconds).c_str(), report.loader.ring_occupancy,
+                  static_cast<long long>(report.loader.ring_slots));
+    pairs.push_back({"loader", loader});
     pairs.push_back({"training time", readable_seconds(report.train.seconds).c_str()});
   }
   if (report.planned_bytes != 0) {

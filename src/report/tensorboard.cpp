@@ -132,6 +132,10 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
   for (int phase = 0; phase < kStepPhases; ++phase) {
     add(event, "time", phase_tag(static_cast<StepPhase>(phase)), record.seconds[phase] / steps);
   }
+  add(event, "loader", "could_deliver_samples_per_second", record.loader_samples_per_second);
+  add(event, "loader", "ring_occupancy", record.ring_occupancy);
+  add(event, "loader", "waited_for_step_seconds", record.loader_wait_seconds);
+  add(event, "loader", "step_waited_seconds", record.seconds[static_cast<int>(StepPhase::kWaitForData)]);
   const Span<const unsigned char> bytes = event.finish(record.global_step, unix_seconds);
   return write_bytes(bytes.data(), bytes.size());
 }

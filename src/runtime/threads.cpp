@@ -62,7 +62,10 @@ Threads::Threads(int count, bool pin) : count_(count), spins_(count <= usable_co
       work(t);
     });
   }
-  if (pin && count > 1) pin_to_core(0);
+  if (pin && count > 1 && sched_getaffinity(0, sizeof allowed_, &allowed_) == 0) {
+    is_pinned_ = true;
+    pin_to_core(0);
+  }
 }
 
 Threads::~Threads() {
@@ -70,6 +73,7 @@ Threads::~Threads() {
   call_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(call_);
   for (std::thread& worker : workers_) worker.join();
+  if (is_pinned_) sched_setaffinity(0, sizeof allowed_, &allowed_);
 }
 
 void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {

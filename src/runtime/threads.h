@@ -7,6 +7,8 @@
 // constructor.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -24,7 +26,8 @@ struct StepTimes {
 
 class Threads {
  public:
-  // count >= 1. pin: thread t stays on the t-th core that this process may use.
+  // count >= 1. pin: thread t stays on the t-th core that this process may use; the calling thread until the
+  // destructor, which it must call as well.
   Threads(int count, bool pin);
   ~Threads();
   Threads(const Threads&) = delete;
@@ -42,6 +45,8 @@ class Threads {
   int count_;
   int spins_;  // none where threads outnumber cores: a spinning one would keep a working one from its core
   std::vector<std::thread> workers_;
+  cpu_set_t allowed_;  // the calling thread's cores before it was pinned
+  bool is_pinned_ = false;
   Span<const Step> steps_;
   const Replay* replay_ = nullptr;
   StepTimes times_;

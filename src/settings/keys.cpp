@@ -235,7 +235,8 @@ constexpr Key kKeys[] = {
     // [report]
     {"report", "tensorboard", boolean<kReport, &R::tensorboard>(), kFree, "event files under `runs/`"},
     {"report", "html", boolean<kReport, &R::html>(), kFree, "`report.html`"},
-    {"report", "profile", boolean<kReport, &R::profile>(), kFree, "time of every operation"},
+    {"report", "profile", boolean<kReport, &R::profile>(), kFree,
+     "`trace.json`: the mean step, operation by operation, for chrome://tracing or Perfetto"},
 };
 
 }  // namespace

@@ -29,7 +29,6 @@ void refuse_unsupported(const Settings& settings) {
        "remove [media_engine.simulation]"},
       {settings.media_engine.scale_in_decoder, "media_engine.scale_in_decoder", "scaling in the JPEG decoder",
        "set scale_in_decoder = false"},
-      {settings.machine.step_seconds > 0.0, "machine.step_seconds", "steps of a set length", "set step_seconds = 0.0"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

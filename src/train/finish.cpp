@@ -78,6 +78,10 @@ void add_operations(Report* report, SealedRun& sealed) {
     kind.seconds += node.seconds;
     kind.gflops_per_second += node.flops * replays * 1e-9;
     flops += node.flops * replays;
+    if (run.settings.report.profile) {
+      report->trace.push_back({node.scope, node.kind, node.seconds / replays,
+                               node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
+    }
   }
   report->train.total_flos = flops;
   for (auto& [name, kind] : by_kind) {
@@ -97,7 +101,22 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->machine_bytes = machine_memory_bytes();
 }
 
-void add_contracts(Report* report, const SealedFigures& figures) {
+ContractResult durability(const TrainingTimes& times) {
+  return {"Durability", times.checkpoints > 0 ? ContractState::kKept : ContractState::kNotChecked,
+          std::to_string(times.checkpoints) + " checkpoints, each synced before it got its name"};
+}
+
+// The samples of the records and those that the tape was given must be the same ones.
+ContractResult honest_figures(const TrainingTimes& times) {
+  if (times.updates == 0) return {"Honest figures", ContractState::kNotChecked, "nothing was trained"};
+  const bool kept = times.totals.samples == times.rows.samples && times.counted_steps <= times.updates;
+  return {"Honest figures", kept ? ContractState::kKept : ContractState::kBroken,
+          "throughput counts " + std::to_string(times.counted_samples) + " samples of " +
+              std::to_string(times.counted_steps) + " updates; " + std::to_string(times.updates - times.counted_steps) +
+              " of warm-up left out"};
+}
+
+void add_contracts(Report* report, const SealedFigures& figures, const TrainingTimes& times) {
   const double limit = 1.03 * static_cast<double>(report->planned_bytes) + 67108864.0;
   ContractResult memory{"Memory", ContractState::kNotChecked, "the kernel does not tell the resident set"};
   if (figures.resident_bytes > 0) {
@@ -115,7 +134,9 @@ void add_contracts(Report* report, const SealedFigures& figures) {
                        memory,
                        sealed,
                        {"Bits", ContractState::kNotChecked, "judged by running again and comparing"},
-                       {"Durability", ContractState::kKept, "every checkpoint was synced before it got its name"}};
+                       durability(times),
+                       {"Errors", ContractState::kNotChecked, "this run met none; judged by the tests"},
+                       honest_figures(times)};
   if (!figures.foreign_allocations.empty()) {
     report->facts.push_back(
         {"Allocations by libraries after the seal", "Freed at once; none is ours.", figures.foreign_allocations});
@@ -123,6 +144,16 @@ void add_contracts(Report* report, const SealedFigures& figures) {
 }
 
 void add_loader(Report* report, SealedRun& sealed) {
+  if (const RecordedSplit* train = sealed.run().find(Split::kTrain)) {
+    const LoaderStatistics loader = sealed.loader().statistics();
+    const StreamStatistics stream = sealed.loader().stream(train->stream).statistics();
+    report->loader = {loader.deliverable_samples_per_second,
+                      stream.step_wait_seconds,
+                      loader.worker_wait_seconds,
+                      stream.mean_occupancy,
+                      sealed.run().loader_plan.streams[train->stream].slots,
+                      stream.bad_samples};
+  }
   FactTable table{"Loader", "", {}};
   char text[96];
   const LoaderStatistics statistics = sealed.loader().statistics();
@@ -188,7 +219,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
-  add_contracts(&report, figures);
+  add_contracts(&report, figures, sealed.loop().times());
   add_loader(&report, sealed);
   report.provenance = provenance_of(run, sealed.isa());
   return report;

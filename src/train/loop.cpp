@@ -15,46 +15,47 @@ double TrainingLoop::epoch_now() const noexcept {
   return static_cast<double>(at_.global_step) / static_cast<double>(p_.run.length.updates_per_epoch);
 }
 
-// One update: the micro-batches of one update's share of the epoch, then clipping and AdamW.
-Status TrainingLoop::step() noexcept {
+Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* samples) noexcept {
   const RecordedRun& run = p_.run;
   const TrainingSettings& training = run.settings.training;
   Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
-  const Tape& tape = run.session.tape(*run.train_graph);
-  const std::int64_t of_epoch = at_.global_step % run.length.updates_per_epoch;
-  const std::int64_t first = of_epoch * training.gradient_accumulation_steps;
-  const std::int64_t micro = std::min(training.gradient_accumulation_steps, run.length.batches_per_epoch - first);
-  const double weight = 1.0 / static_cast<double>(micro);
-  rate_ = run.schedule.at(at_.global_step);
-  loss_ = 0.0;
-  std::int64_t samples = 0;
-  for (std::int64_t i = 0; i < micro; ++i) {
-    const double began = monotonic_seconds();
-    const Batch* batch = nullptr;
-    BASCULE_TRY(stream.next(&batch));
-    const double loaded = monotonic_seconds();
-    interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
+  const double began = monotonic_seconds();
+  const Batch* batch = nullptr;
+  BASCULE_TRY(stream.next(&batch));
+  const double loaded = monotonic_seconds();
+  interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
+  double backward = 0.0;
+  if (run.settings.machine.step_seconds > 0.0) {
+    sleep_until(loaded + run.settings.machine.step_seconds);
+  } else {
     Replay replay;
     replay.batch = view_of(*batch);
     replay.loss_weight = static_cast<float>(weight);
-    replay.add_to_gradients = i > 0;
+    replay.add_to_gradients = !first;
     replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^
                             static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
     replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
+    const Tape& tape = run.session.tape(*run.train_graph);
     const double backward_before = tape.seconds(true);
     tape.replay(p_.threads, replay);
-    const double backward = tape.seconds(true) - backward_before;
+    backward = tape.seconds(true) - backward_before;
     loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
-    samples += batch->counts.samples;
-    times_.rows.samples += batch->counts.samples;
-    times_.rows.text_rows += batch->counts.text_rows;
-    times_.rows.selected_rows += batch->counts.selected_rows;
-    ++times_.micro_batches;
-    stream.release();
-    interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward;
-    interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;
   }
-  const double computed = monotonic_seconds();
+  *samples += batch->counts.samples;
+  times_.rows.samples += batch->counts.samples;
+  times_.rows.text_rows += batch->counts.text_rows;
+  times_.rows.selected_rows += batch->counts.selected_rows;
+  ++times_.micro_batches;
+  stream.release();
+  interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward;
+  interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;
+  return ok_status();
+}
+
+// Clipping and AdamW.
+Status TrainingLoop::update() noexcept {
+  const TrainingSettings& training = p_.run.settings.training;
+  const double began = monotonic_seconds();
   UpdateSettings update;
   update.learning_rate = rate_;
   update.beta1 = training.adam_beta1;
@@ -65,8 +66,22 @@ Status TrainingLoop::step() noexcept {
   update.step = at_.global_step + 1;
   norm_ = p_.run.session.update().run(p_.threads, update);
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
-  const double updated = monotonic_seconds();
-  interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += updated - computed;
+  interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += monotonic_seconds() - began;
+  return ok_status();
+}
+
+// One update: the micro-batches of one update's share of the epoch, then what they add up to.
+Status TrainingLoop::step() noexcept {
+  const RecordedRun& run = p_.run;
+  const TrainingSettings& training = run.settings.training;
+  const std::int64_t of_epoch = at_.global_step % run.length.updates_per_epoch;
+  const std::int64_t first = of_epoch * training.gradient_accumulation_steps;
+  const std::int64_t micro = std::min(training.gradient_accumulation_steps, run.length.batches_per_epoch - first);
+  rate_ = run.schedule.at(at_.global_step);
+  loss_ = 0.0;
+  std::int64_t samples = 0;
+  for (std::int64_t i = 0; i < micro; ++i) BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), &samples));
+  if (run.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
   ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
@@ -74,6 +89,7 @@ Status TrainingLoop::step() noexcept {
   at_.interval_samples += samples;
   samples_here_ += samples;
   ++steps_here_;
+  ++times_.updates;
   if (steps_here_ > training.throughput_warmup_steps) {
     times_.counted_samples += samples;
     ++times_.counted_steps;
@@ -96,6 +112,11 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.wall_seconds = now - interval_began_ - interval_paused_;
   interval_.samples_per_second =
       interval_.wall_seconds > 0.0 ? static_cast<double>(samples_here_) / interval_.wall_seconds : 0.0;
+  const LoaderStatistics loader = p_.loader.statistics();
+  interval_.loader_samples_per_second = loader.deliverable_samples_per_second;
+  interval_.loader_wait_seconds = loader.worker_wait_seconds - loader_waited_;
+  loader_waited_ = loader.worker_wait_seconds;
+  interval_.ring_occupancy = p_.loader.stream(p_.run.find(Split::kTrain)->stream).statistics().mean_occupancy;
   p_.steps.append(interval_);
   times_.totals.add(interval_);
   // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
@@ -164,6 +185,7 @@ Status TrainingLoop::save() noexcept {
   BASCULE_TRY(p_.writer->save(moment));
   const double seconds = monotonic_seconds() - began;
   times_.save_seconds += seconds;
+  ++times_.checkpoints;
   interval_paused_ += seconds;
   char text[96];
   std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
@@ -182,14 +204,19 @@ Status TrainingLoop::save_and(Status status) noexcept {
   return status;
 }
 
-Status TrainingLoop::run() noexcept {
+void TrainingLoop::begin() noexcept {
   const TrainingSettings& training = p_.run.settings.training;
   const TrainingLength& length = p_.run.length;
-  Stream& stream = p_.loader.stream(p_.run.find(Split::kTrain)->stream);
   const auto batch_of = [&](std::int64_t update) {
     return update / length.updates_per_epoch * length.batches_per_epoch +
            std::min(update % length.updates_per_epoch * training.gradient_accumulation_steps, length.batches_per_epoch);
   };
+  p_.loader.stream(p_.run.find(Split::kTrain)->stream).start(batch_of(at_.global_step), batch_of(length.total_updates));
+}
+
+Status TrainingLoop::run() noexcept {
+  const TrainingSettings& training = p_.run.settings.training;
+  const TrainingLength& length = p_.run.length;
   const double began = monotonic_seconds();
   double counted_from = began, paused_before = 0.0;
   interval_began_ = began;
@@ -200,7 +227,7 @@ Status TrainingLoop::run() noexcept {
   if (due && (made.empty() || made[made.size() - 1].global_step < at_.global_step))
     BASCULE_TRY(evaluate(Split::kValidation));
   p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
-  stream.start(batch_of(at_.global_step), batch_of(length.total_updates));
+  begin();
   while (at_.global_step < length.total_updates) {
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();

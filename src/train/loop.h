@@ -34,6 +34,8 @@ struct TrainingTimes {
   StepTotals totals;
   BatchCounts rows;  // summed over all micro-batches
   std::int64_t micro_batches = 0;
+  std::int64_t updates = 0;
+  std::int64_t checkpoints = 0;  // saved
 };
 
 class TrainingLoop {
@@ -53,6 +55,12 @@ class TrainingLoop {
 
   TrainingLoop(const Parts& parts, const TrainingPosition& position) : p_(parts), at_(position) {}
 
+  // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
+  void begin() noexcept;
+  Status step() noexcept;
+  // Of the updates since the last record.
+  const StepRecord& interval() const { return interval_; }
+
   // From the position to the end. kStopped after a signal: the step was finished and a checkpoint saved.
   Status run() noexcept;
   // One evaluation of a split, recorded.
@@ -64,7 +72,8 @@ class TrainingLoop {
   Split reading() const { return reading_; }
 
  private:
-  Status step() noexcept;
+  Status micro_batch(bool first, double weight, std::int64_t* samples) noexcept;
+  Status update() noexcept;
   Status save() noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
@@ -76,6 +85,7 @@ class TrainingLoop {
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
   double interval_began_ = 0.0, interval_paused_ = 0.0;
+  double loader_waited_ = 0.0;     // by the loader's workers for the step, up to the last record
   std::int64_t steps_here_ = 0;    // updates of this process
   std::int64_t samples_here_ = 0;  // of the interval under way, in this process
   Split reading_ = Split::kTrain;

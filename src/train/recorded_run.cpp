@@ -175,6 +175,24 @@ void plan_memory(RecordedRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
+// The larger of the batch sizes that the run uses.
+std::int64_t largest_batch(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const bool evaluates = training.do_eval || training.do_predict;
+  return std::max(training.do_train ? training.per_device_train_batch_size : 1,
+                  evaluates ? training.per_device_eval_batch_size : 1);
+}
+
+// What the run would need with no batch larger than `batch`.
+std::size_t planned_bytes(const Settings& settings, std::int64_t batch) {
+  Settings smaller = settings;
+  for (std::int64_t* size :
+       {&smaller.training.per_device_train_batch_size, &smaller.training.per_device_eval_batch_size}) {
+    *size = std::min(*size, batch);
+  }
+  return record_run(smaller)->plan.peak_bytes();
+}
+
 }  // namespace
 
 const RecordedSplit* RecordedRun::find(Split split) const {
@@ -186,13 +204,17 @@ const RecordedSplit* RecordedRun::find(Split split) const {
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings) {
   auto run = std::make_unique<RecordedRun>(settings);
-  run->threads = settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads) : usable_cores();
+  run->threads = compute_threads(settings);
   read_model_files(run.get());
   plan_data(run.get());
   plan_length(run.get());
   record_graphs(run.get());
   plan_memory(run.get());
   return run;
+}
+
+int compute_threads(const Settings& settings) {
+  return settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads) : usable_cores();
 }
 
 std::size_t memory_limit(const Settings& settings) {
@@ -207,22 +229,24 @@ void check_fits(const RecordedRun& run, std::size_t limit) {
     std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
     return std::string(text);
   };
-  // The workspace and the loader grow with the batch, the rest does not: the nearest batch that fits is found on that
-  // line.
-  std::size_t growing = 0;
-  for (const PlannedRange& range : run.plan.categories) {
-    if (range.name == "workspace") growing = range.bytes;
-  }
-  const std::size_t rest = run.plan.peak_bytes() - growing;
-  const std::int64_t batch = run.settings.training.per_device_train_batch_size;
-  std::int64_t fitting = 0;
-  if (rest < limit && growing > 0)
-    fitting = static_cast<std::int64_t>(static_cast<double>(batch) * static_cast<double>(limit - rest) /
-                                        static_cast<double>(growing));
-  throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
-              "the plan needs " + gib(run.plan.peak_bytes()) + ", " + gib(limit) + " are allowed",
-              fitting >= 1 ? "training.per_device_train_batch_size = " + std::to_string(fitting) + " would fit"
-                           : "no batch size fits: weights, gradients and moments alone need " + gib(rest));
+  const std::string where = where_written(run.settings, "machine.memory_limit_gib");
+  const std::string what = "the plan needs " + gib(run.plan.peak_bytes()) + ", " + gib(limit) + " are allowed";
+  const std::int64_t now = largest_batch(run.settings);
+  const std::size_t least = planned_bytes(run.settings, 1);
+  if (least > limit) throw Error(ErrorKind::kMemory, where, what, "no batch size fits: 1 needs " + gib(least));
+  // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
+  std::int64_t fitting =
+      1 + static_cast<std::int64_t>(static_cast<double>(now - 1) * static_cast<double>(limit - least) /
+                                    static_cast<double>(run.plan.peak_bytes() - least));
+  while (fitting > 1 && planned_bytes(run.settings, fitting) > limit) --fitting;
+  while (fitting + 1 < now && planned_bytes(run.settings, fitting + 1) <= limit) ++fitting;
+  std::string change;
+  const TrainingSettings& training = run.settings.training;
+  if (training.do_train && training.per_device_train_batch_size > fitting)
+    change = "training.per_device_train_batch_size";
+  if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
+    change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
+  throw Error(ErrorKind::kMemory, where, what, change + " = " + std::to_string(fitting) + " would fit");
 }
 
 }  // namespace bascule

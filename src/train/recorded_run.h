@@ -71,8 +71,10 @@ inline constexpr char kRecordMemory[] = "records";
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings);
 
-// Throws Error kMemory if the plan does not fit into `limit` bytes, naming the nearest batch size that would.
+// Throws Error kMemory if the plan does not fit into `limit` bytes, naming the largest batch size that would.
 void check_fits(const RecordedRun& run, std::size_t limit);
+// machine.threads, or every core that this process may use.
+int compute_threads(const Settings& settings);
 // machine.memory_limit_gib, or what the machine or its control group has.
 std::size_t memory_limit(const Settings& settings);
 

@@ -24,10 +24,13 @@ TEST(Results, TrainResultsHaveHuggingFacesKeys) {
   const Json json = parsed(train_results_json(test::sample_report()));
   for (const char* key :
        {"epoch", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos",
-        "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)"}) {
+        "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)",
+        // Ours: what the loader did.
+        "loader_bad_samples", "loader_could_deliver_samples_per_second", "loader_ring_occupancy", "loader_ring_slots",
+        "loader_step_waited_seconds", "loader_waited_for_step_seconds"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  EXPECT_EQ(json.size(), 9u);
+  EXPECT_EQ(json.size(), 15u);
   EXPECT_DOUBLE_EQ(json["train_samples_per_second"].get<double>(), 138.9);
 }
 
@@ -63,6 +66,18 @@ TEST(Results, TrainerStateHoldsTheWholeHistoryInOrderOfSteps) {
   EXPECT_TRUE(history[50].contains("eval_loss"));
   EXPECT_EQ(history[50]["step"], 100);
   EXPECT_TRUE(history[204].contains("train_runtime"));
+}
+
+TEST(Results, TheTraceIsOneStepWithItsOperationsEndToEnd) {
+  Report report = test::sample_report();
+  report.trace = {{"text_model", "linear", 1e-3, 100.0}, {"text_model", "attention", 2e-3, 0.0}};
+  const Json events = parsed(trace_json(report))["traceEvents"];
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0]["name"], "linear");
+  EXPECT_EQ(events[0]["cat"], "text_model");
+  EXPECT_EQ(events[0]["dur"], 1000.0);
+  EXPECT_EQ(events[1]["ts"], 1000.0);
+  EXPECT_EQ(events[1]["ph"], "X");
 }
 
 TEST(Results, ALossThatIsNotFiniteIsNullAndNotInvalidJson) {

@@ -58,7 +58,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"distributed", "wire_type = \"bf16\""},
       {"media_engine.simulation", "units = 4"},
       {"media_engine", "scale_in_decoder = true"},
-      {"machine", "step_seconds = 0.5"},
   };
   for (const auto& [table, line] : cases) {
     const Settings settings = settings_of(least_with(table, line));

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/commands/bench_figures.h"
+#include "src/commands/choose_isa.h"
+#include "src/train/measured_steps.h"
+
+namespace bascule {
+namespace {
+
+// The same run without anything but training steps.
+Settings only_steps(Settings settings, const BenchArguments& arguments, std::int64_t workers) {
+  settings.training.do_train = true;
+  settings.training.do_eval = settings.training.do_predict = false;
+  settings.training.max_steps = arguments.warmup + arguments.steps;
+  settings.data.dataloader_num_workers = workers;
+  return settings;
+}
+
+BenchColumn measure(const Settings& settings, const BenchArguments& arguments, std::int64_t workers, Isa isa,
+                    const MachineLimits& limits) {
+  const Settings own = only_steps(settings, arguments, workers);
+  const std::unique_ptr<RecordedRun> run = record_run(own);
+  check_fits(*run, memory_limit(own));
+  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers\n",
+               static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
+               static_cast<long long>(workers));
+  const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
+  BenchColumn column = figures_of(steps, *run, limits);
+  column.workers = workers;
+  return column;
+}
+
+}  // namespace
+
+int bench_command(const BenchArguments& arguments) {
+  const Settings settings = read_settings(arguments.settings_file);
+  refuse_unsupported(settings);
+  if (!settings.training.do_train) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"), "there is no training to measure",
+                "set do_train = true");
+  }
+  const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  Bench bench;
+  bench.settings_file = arguments.settings_file;
+  bench.isa = isa_name(isa);
+  bench.threads = compute_threads(settings);
+  {
+    Threads threads(bench.threads, bench.threads == usable_cores());
+    bench.limits = measure_limits(threads);
+  }
+  std::vector<std::int64_t> workers = arguments.workers;
+  if (workers.empty()) workers.push_back(settings.data.dataloader_num_workers);
+  for (const std::int64_t count : workers) {
+    if (count < 0 || count > 1024)
+      throw Error(ErrorKind::kSettings, "--workers", std::to_string(count) + " workers",
+                  "write numbers from 0 to 1024");
+    bench.columns.push_back(measure(settings, arguments, count, isa, bench.limits));
+  }
+  std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace bascule

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bench_figures.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "firmware_shims/media_engine.h"
+#include "src/json/json.h"
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+// The update reads gradients for their norm; then reads four ranges and writes three.
+constexpr double kUpdateBytesPerParameter = 8.0 * sizeof(float);
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+std::vector<BenchOperation> operations_of(const MeasuredSteps& steps, const MachineLimits& limits) {
+  std::map<std::string, BenchOperation> by_kind;
+  for (const NodeTime& node : steps.nodes) {
+    BenchOperation& kind = by_kind[node.kind];
+    kind.seconds += node.seconds / static_cast<double>(steps.micro_batches);
+    kind.flops += node.flops;
+    kind.bytes += node.bytes;
+    kind.limit_seconds +=
+        std::max(node.flops * 1e-9 / limits.gflops_per_second, node.bytes * 1e-9 / limits.gigabytes_per_second);
+  }
+  std::vector<BenchOperation> operations;
+  for (auto& [name, kind] : by_kind) {
+    kind.name = name;
+    operations.push_back(kind);
+  }
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const BenchOperation& a, const BenchOperation& b) { return a.seconds > b.seconds; });
+  return operations;
+}
+
+template <typename Value>
+void add_row(std::string* text, const char* name, const Bench& bench, const Value& value) {
+  char cell[64];
+  std::snprintf(cell, sizeof cell, "  %-24s", name);
+  *text += cell;
+  for (const BenchColumn& column : bench.columns) {
+    std::snprintf(cell, sizeof cell, "%16s", value(column).c_str());
+    *text += cell;
+  }
+  *text += "\n";
+}
+
+std::string formatted(const char* form, double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
+void add_operations(std::string* text, const BenchColumn& column) {
+  *text += "\n  operation                        ms a batch    share   GFLOP/s      GB/s   of its limit\n";
+  double all = 0.0;
+  for (const BenchOperation& operation : column.operations) all += operation.seconds;
+  for (const BenchOperation& operation : column.operations) {
+    char line[160];
+    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n",
+                  operation.name.c_str(), operation.seconds * 1e3, 100.0 * operation.seconds / all,
+                  operation.flops * 1e-9 / operation.seconds, operation.bytes * 1e-9 / operation.seconds,
+                  100.0 * operation.limit_seconds / operation.seconds);
+    *text += line;
+  }
+}
+
+Json column_json(const BenchColumn& column) {
+  Json phases = Json::object();
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
+  }
+  Json operations = Json::array();
+  for (const BenchOperation& operation : column.operations) {
+    operations.push_back({{"name", operation.name},
+                          {"seconds", operation.seconds},
+                          {"flops", operation.flops},
+                          {"bytes", operation.bytes},
+                          {"limit_seconds", operation.limit_seconds}});
+  }
+  return {{"workers", column.workers},
+          {"media_engine", column.engine},
+          {"samples_per_second", {{"median", column.median}, {"min", column.least}, {"max", column.most}}},
+          {"ceiling_samples_per_second", column.ceiling},
+          {"step_seconds", column.step_seconds},
+          {"phases", phases},
+          {"loader_samples_per_second", column.could_deliver},
+          {"ring_occupancy", column.ring_occupancy},
+          {"planned_bytes", column.planned_bytes},
+          {"resident_bytes", column.resident_bytes},
+          {"operations", operations}};
+}
+
+}  // namespace
+
+BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
+  BenchColumn column;
+  column.engine = media_engine_query(media_engine_builtin()).name;
+  column.step_seconds = steps.seconds;
+  std::vector<double> rates;
+  for (std::size_t i = 0; i < steps.seconds.size(); ++i) {
+    rates.push_back(static_cast<double>(steps.samples[i]) / steps.seconds[i]);
+  }
+  column.median = median_of(rates);
+  column.least = *std::min_element(rates.begin(), rates.end());
+  column.most = *std::max_element(rates.begin(), rates.end());
+  const double all = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);
+  for (int phase = 0; phase < kStepPhases; ++phase) column.phases[phase] = steps.phases[phase] / all;
+  column.could_deliver = steps.loader.deliverable_samples_per_second;
+  column.ring_occupancy = steps.stream.mean_occupancy;
+  column.planned_bytes = run.plan.peak_bytes();
+  column.resident_bytes = steps.resident_bytes;
+  const Settings& settings = run.settings;
+  double step = static_cast<double>(settings.training.gradient_accumulation_steps);
+  if (settings.machine.step_seconds > 0.0) {
+    step *= settings.machine.step_seconds;
+  } else {
+    column.operations = operations_of(steps, limits);
+    double batch = 0.0;
+    for (const BenchOperation& operation : column.operations) batch += operation.limit_seconds;
+    step = step * batch + kUpdateBytesPerParameter * static_cast<double>(run.session.layout().trained_elements) * 1e-9 /
+                              limits.gigabytes_per_second;
+  }
+  column.ceiling = static_cast<double>(*std::max_element(steps.samples.begin(), steps.samples.end())) / step;
+  return column;
+}
+
+std::string bench_text(const Bench& bench) {
+  std::string text = "bench of " + bench.settings_file + "\n  " + bench.isa + ", " + std::to_string(bench.threads) +
+                     " threads; limits measured here: " + formatted("%.0f GFLOP/s", bench.limits.gflops_per_second) +
+                     " in matrix products, " + formatted("%.1f GB/s", bench.limits.gigabytes_per_second) +
+                     " copying\n\n";
+  add_row(&text, "", bench, [](const BenchColumn& c) { return c.engine + ", " + std::to_string(c.workers); });
+  add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
+  add_row(&text, "  slowest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
+  add_row(&text, "  fastest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
+  add_row(&text, "ceiling, samples/s", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
+  add_row(&text, "  reached", bench,
+          [](const BenchColumn& c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
+  add_row(&text, "step, median", bench,
+          [](const BenchColumn& c) { return formatted("%.2f ms", 1e3 * median_of(c.step_seconds)); });
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    add_row(&text, (std::string("  ") + step_phase_name(static_cast<StepPhase>(phase))).c_str(), bench,
+            [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
+  }
+  add_row(&text, "loader could deliver", bench,
+          [](const BenchColumn& c) { return formatted("%.1f /s", c.could_deliver); });
+  add_row(&text, "ring slots ready", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
+  add_row(&text, "memory planned", bench,
+          [](const BenchColumn& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
+  add_row(&text, "memory resident", bench,
+          [](const BenchColumn& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
+  text += "  columns: media engine, loader workers\n";
+  if (!bench.columns.back().operations.empty()) add_operations(&text, bench.columns.back());
+  return text;
+}
+
+std::string bench_json(const Bench& bench) {
+  Json document = column_json(bench.columns.back());
+  document["isa"] = bench.isa;
+  document["threads"] = bench.threads;
+  document["limits"] = {{"gflops_per_second", bench.limits.gflops_per_second},
+                        {"gigabytes_per_second", bench.limits.gigabytes_per_second}};
+  Json columns = Json::array();
+  for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
+  document["columns"] = columns;
+  return json_text(document, 2) + "\n";
+}
+
+}  // namespace bascule

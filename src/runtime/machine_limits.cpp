@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/machine_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/gemm/gemm.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kRepeats = 5;
+
+double seconds_of(Threads& threads, const Step& step) {
+  using Clock = std::chrono::steady_clock;
+  double best = 0.0;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const Clock::time_point began = Clock::now();
+    threads.replay(Span<const Step>(&step, 1), Replay{}, {});
+    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    if (i == 1 || (i > 1 && seconds < best)) best = seconds;  // the first warms up
+  }
+  return best;
+}
+
+struct Product {
+  static constexpr std::int64_t kRows = 2048;
+
+  Product(std::int64_t n, std::int64_t k, int threads)
+      : cache(GemmCache::make(threads)),
+        gemm(Gemm::make({GemmKind::kForward, kRows, n, k, k, k, n, false, true, false}, *cache)),
+        flops(2.0 * static_cast<double>(kRows) * static_cast<double>(n) * static_cast<double>(k)),
+        a(static_cast<std::size_t>(kRows * k), 0.5f),
+        b(static_cast<std::size_t>(n * k), 0.25f),
+        c(static_cast<std::size_t>(kRows * n)) {}
+
+  static std::int64_t tasks(const void* arguments, const Replay&) {
+    return static_cast<const Product*>(arguments)->gemm->tasks(kRows);
+  }
+  static void run(const void* arguments, const Replay&, std::int64_t task, int thread) {
+    const Product& p = *static_cast<const Product*>(arguments);
+    p.gemm->run(task, thread, {p.c.data(), p.a.data(), p.b.data(), nullptr, kRows, false});
+  }
+
+  std::unique_ptr<GemmCache> cache;
+  std::unique_ptr<Gemm> gemm;
+  double flops;
+  std::vector<float> a, b;
+  mutable std::vector<float> c;
+};
+
+struct Copy {
+  static constexpr std::int64_t kTasks = 128;
+  static constexpr std::size_t kTaskBytes = std::size_t{1} << 20;
+
+  static std::int64_t tasks(const void*, const Replay&) { return kTasks; }
+  static void run(const void* arguments, const Replay&, std::int64_t task, int) {
+    const Copy& copy = *static_cast<const Copy*>(arguments);
+    const std::size_t at = static_cast<std::size_t>(task) * kTaskBytes;
+    std::memcpy(copy.to.data() + at, copy.from.data() + at, kTaskBytes);
+  }
+
+  std::vector<unsigned char> from = std::vector<unsigned char>(kTasks * kTaskBytes, 1);
+  mutable std::vector<unsigned char> to = std::vector<unsigned char>(kTasks * kTaskBytes, 2);
+};
+
+}  // namespace
+
+MachineLimits measure_limits(Threads& threads) {
+  MachineLimits limits;
+  constexpr std::int64_t kShapes[][2] = {{768, 768}, {3072, 768}, {768, 3072}};
+  for (const auto& shape : kShapes) {
+    const Product product(shape[0], shape[1], threads.count());
+    const double seconds = seconds_of(threads, {Product::run, Product::tasks, &product, 0});
+    limits.gflops_per_second = std::max(limits.gflops_per_second, product.flops * 1e-9 / seconds);
+  }
+  const Copy copy;
+  const double seconds = seconds_of(threads, {Copy::run, Copy::tasks, &copy, 0});
+  limits.gigabytes_per_second = 2.0 * static_cast<double>(Copy::kTasks * Copy::kTaskBytes) * 1e-9 / seconds;
+  return limits;
+}
+
+}  // namespace bascule

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine allows, measured now with the run's own threads: the ceiling that figures are put beside.
+#pragma once
+
+#include "src/runtime/threads.h"
+
+namespace bascule {
+
+struct MachineLimits {
+  double gflops_per_second = 0.0;     // float32 matrix products of a transformer's sizes, the best of several
+  double gigabytes_per_second = 0.0;  // read and written by a plain copy of memory larger than the caches
+};
+
+// Takes about a second and 300 MiB, given back at once. Before the seal.
+MachineLimits measure_limits(Threads& threads);
+
+}  // namespace bascule

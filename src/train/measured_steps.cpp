@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/measured_steps.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/runtime/guard.h"
+#include "src/train/clock.h"
+#include "src/train/loop.h"
+
+namespace bascule {
+namespace {
+
+Status run_steps(TrainingLoop& loop, std::int64_t warmup, double* seconds, std::int64_t* samples,
+                 MeasuredSteps* steps) noexcept {
+  loop.begin();
+  for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(loop.step());
+  double before[kStepPhases];
+  std::copy_n(loop.interval().seconds, kStepPhases, before);
+  for (std::size_t i = 0; i < steps->seconds.size(); ++i) {
+    const std::int64_t samples_before = loop.times().rows.samples;
+    const double began = monotonic_seconds();
+    BASCULE_TRY(loop.step());
+    seconds[i] = monotonic_seconds() - began;
+    samples[i] = loop.times().rows.samples - samples_before;
+  }
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    steps->phases[phase] = loop.interval().seconds[phase] - before[phase];
+  }
+  steps->resident_bytes = resident_bytes();
+  return ok_status();
+}
+
+}  // namespace
+
+MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
+  const Settings& settings = run.settings;
+  Arena arena(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
+  Loader loader(run.loader_settings, run.loader_plan,
+                Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
+  Threads threads(run.threads, run.threads == usable_cores());
+  run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
+  initialise_parameters(run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
+
+  TensorBoardWriter no_events;
+  Progress progress = Progress::on_stderr();
+  RecordLog<StepRecord> no_steps;
+  RecordLog<EvaluationRecord> no_evaluations;
+  const volatile int never = 0;
+  TrainingLoop loop(TrainingLoop::Parts{run, loader, threads, nullptr, nullptr, no_events, progress, no_steps,
+                                        no_evaluations, &never},
+                    TrainingPosition{});
+  MeasuredSteps steps;
+  steps.seconds.resize(static_cast<std::size_t>(count));
+  steps.samples.resize(static_cast<std::size_t>(count));
+  seal_memory();
+  const Status status = run_steps(loop, warmup, steps.seconds.data(), steps.samples.data(), &steps);
+  open_memory();
+  if (!status.ok()) {
+    const bool diverged = status.code == StatusCode::kNotFinite;
+    throw Error(ErrorKind::kData, "",
+                diverged ? "loss or gradient is not finite" : describe(status, *run.find(Split::kTrain)->manifest),
+                diverged ? "try a lower training.learning_rate" : "");
+  }
+  const TrainingTimes& times = loop.times();
+  steps.micro_batches = times.micro_batches;
+  steps.rows = {times.rows.samples / times.micro_batches, times.rows.text_rows / times.micro_batches,
+                times.rows.selected_rows / times.micro_batches};
+  steps.nodes = run.session.tape(*run.train_graph).node_times(steps.rows);
+  steps.loader = loader.statistics();
+  steps.stream = loader.stream(run.find(Split::kTrain)->stream).statistics();
+  return steps;
+}
+
+}  // namespace bascule

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bascule bench`, steps of a set length, and the batch size that a refusal names."""
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, run, settings
+
+SETTINGS, MEMORY = 2, 4
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def test_measures_steps_and_leaves_nothing_behind(self):
+        done = run("bench", settings(self.folder), "--steps", 3, "--warmup", 1, "--workers", "0,2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertEqual(len(figures["step_seconds"]), 3)
+        rate = figures["samples_per_second"]
+        self.assertTrue(0 < rate["min"] <= rate["median"] <= rate["max"])
+        self.assertGreater(figures["ceiling_samples_per_second"], 0)
+        self.assertAlmostEqual(sum(figures["phases"].values()), 1.0, delta=0.2)
+        self.assertLessEqual(figures["resident_bytes"], 1.03 * figures["planned_bytes"] + (64 << 20))
+        self.assertEqual([column["workers"] for column in figures["columns"]], [0, 2])
+        self.assertIn("linear", [operation["name"] for operation in figures["operations"]])
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["run.toml"])
+
+    def test_a_step_of_a_set_length_takes_that_long(self):
+        done = run("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertEqual(figures["ceiling_samples_per_second"], 8 / 0.05)
+        self.assertTrue(all(seconds >= 0.05 for seconds in figures["step_seconds"]), figures["step_seconds"])
+        self.assertEqual(figures["operations"], [])
+
+    def test_steps_of_a_set_length_change_no_weight(self):
+        changes = {"machine__step_seconds": "0.001", "training__max_steps": "5"}
+        done = run("run", settings(self.folder, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = (self.folder / "run" / "model.safetensors").read_bytes()
+        done = run("run", settings(self.folder, training__output_dir=f'"{self.folder}/other"', training__seed="42", **{**changes, "training__max_steps": "2"}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(first, (self.folder / "other" / "model.safetensors").read_bytes())
+
+    def test_what_does_not_fit_is_refused_with_the_batch_that_would(self):
+        batches = {"training__per_device_train_batch_size": "64", "training__per_device_eval_batch_size": "48",
+                   "data__validation_file": f'"{EMOJI}/validation.jsonl"'}
+
+        def plan(limit, **changes):
+            return run("plan", settings(self.folder, machine__memory_limit_gib=limit, **{**batches, **changes}), "--json")
+
+        whole = json.loads(plan("0").stdout)["peak_bytes"]
+        one = json.loads(plan("0", training__per_device_train_batch_size="1", training__per_device_eval_batch_size="1").stdout)["peak_bytes"]
+        limit = str((0.5 * whole + 0.5 * one) / 2**30)
+        refused = plan(limit)
+        self.assertEqual(refused.returncode, MEMORY, refused.stderr)
+        fitting = int(re.search(r"training.per_device_train_batch_size.* = (\d+) would fit", refused.stderr).group(1))
+        for batch, code in ((fitting, 0), (fitting + 1, MEMORY)):
+            sizes = {"training__per_device_train_batch_size": str(batch), "training__per_device_eval_batch_size": str(min(batch, 48))}
+            self.assertEqual(plan(limit, **sizes).returncode, code, f"batch {batch}")
+        none = plan(str(0.9 * one / 2**30))
+        self.assertEqual(none.returncode, MEMORY)
+        self.assertIn("no batch size fits", none.stderr)
+
+    def test_arguments(self):
+        for workers in ("1,", "a", "-1", "2000"):
+            done = run("bench", settings(self.folder), f"--workers={workers}")
+            self.assertEqual(done.returncode, SETTINGS, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
