@@ -152,6 +152,8 @@ void JpegReader::begin_step() {
   jpeg_.scale_num = 1;
   jpeg_.scale_denom = static_cast<unsigned int>(shrink_);
   jpeg_start_decompress(&jpeg_);
+  // libjpeg-turbo 2.1.5 crops and skips scaled rows wrongly (4:1:0 most of all).
+  if (shrink_ > 1) may_skip_ = false;
   columns_begin_ = 0;
   if (may_skip_) crop_columns();
   const std::size_t row_bytes =

@@ -27,8 +27,6 @@ void refuse_unsupported(const Settings& settings) {
        "set wire_type = \"float32\""},
       {settings.media_engine.simulation.is_given, "media_engine.simulation", "the media engine hpu_sim",
        "remove [media_engine.simulation]"},
-      {settings.media_engine.scale_in_decoder, "media_engine.scale_in_decoder", "scaling in the JPEG decoder",
-       "set scale_in_decoder = false"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

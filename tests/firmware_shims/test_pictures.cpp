@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "src/checkpoint/safetensors.h"
@@ -120,6 +121,50 @@ TEST(Pictures, VerdictsAreAsAgreedInBothPreparations) {
       }
     }
   }
+}
+
+media_engine_config scaling_config() {
+  media_engine_config config = media_engine_default_config(media_engine_builtin());
+  config.scale_in_decoder = 1;
+  return config;
+}
+
+// Over the reference set at a side that most of its pictures are more than twice as large as. What it costs is a
+// property of the pictures: the bound is the largest mean seen there, rounded up.
+TEST(Pictures, ScalingInTheDecoderChangesLargePicturesALittleAndSmallOnesNotAtAll) {
+  constexpr std::uint32_t kSide = 64;
+  constexpr double kMostOnAverage = 13.0;  // of 255
+  EngineOnTest exact, scaling(scaling_config());
+  double sum = 0.0, most = 0.0, largest = 0.0;
+  int scaled = 0, same = 0;
+  for (const auto& [name, facts] : expected_files().items()) {
+    if (facts.at("verdict") != "accept") continue;
+    const Bytes encoded = picture(name);
+    const Request whole(encoded, MEDIA_ENGINE_TRAINING, kSide, true), fast(encoded, MEDIA_ENGINE_TRAINING, kSide, true);
+    const media_engine_completion done = run_alone(exact.get(), whole), fast_done = run_alone(scaling.get(), fast);
+    if (status_of(done) != MEDIA_ENGINE_OK) continue;
+    ASSERT_EQ(status_of(fast_done), MEDIA_ENGINE_OK) << name;
+    EXPECT_EQ(done.width, fast_done.width) << name;
+    if (std::min(done.width, done.height) <= 2 * kSide) {
+      EXPECT_EQ(whole.pixels, fast.pixels) << name;
+      ++same;
+      continue;
+    }
+    double mean = 0.0;
+    for (std::size_t i = 0; i < whole.pixels.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(whole.pixels[i]) - static_cast<double>(fast.pixels[i]));
+      mean += difference / static_cast<double>(whole.pixels.size());
+      largest = std::max(largest, difference);
+    }
+    EXPECT_LT(mean, kMostOnAverage) << name;
+    sum += mean;
+    most = std::max(most, mean);
+    ++scaled;
+  }
+  EXPECT_GT(scaled, 20);
+  EXPECT_GT(same, 20);
+  std::printf("scaled %d pictures: mean difference %.3f of 255, largest mean %.3f, largest pixel %.1f\n", scaled,
+              sum / scaled, most, largest);
 }
 
 }  // namespace

@@ -57,7 +57,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"distributed", "distribution_strategy = \"ddp\""},
       {"distributed", "wire_type = \"bf16\""},
       {"media_engine.simulation", "units = 4"},
-      {"media_engine", "scale_in_decoder = true"},
   };
   for (const auto& [table, line] : cases) {
     const Settings settings = settings_of(least_with(table, line));
