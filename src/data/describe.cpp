@@ -16,7 +16,9 @@ std::string media_text(std::int64_t status) {
 std::string reason_of(const Status& status) {
   const std::int64_t reason = status.detail[1];
   if (status.code == StatusCode::kReadFailed) {
-    if (reason == EFBIG) return "the file is larger than any was when the run began";
+    if (reason == EFBIG)
+      return "the file is larger than any was when the data was read; touch the manifest to have it read again";
+    if (reason == ENODATA) return "the shard has become shorter since it was read";
     return std::generic_category().message(static_cast<int>(reason));
   }
   if (status.code == StatusCode::kDeviceFailed) return "media engine: " + media_text(reason);

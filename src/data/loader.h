@@ -23,6 +23,7 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/data/manifest.h"
+#include "src/data/open_manifest.h"
 #include "src/data/stream.h"
 #include "src/data/tokenizer.h"
 #include "src/settings/settings.h"
@@ -70,6 +71,8 @@ struct LoaderSettings {
   bool scale_in_decoder = false;
   const media_engine_driver* engine = nullptr;  // null: media_engine_builtin()
 
+  IndexCache cache;  // where lengths of captions are kept between runs; none by default
+
   std::vector<StreamSettings> streams;
 };
 
@@ -102,9 +105,9 @@ struct LoaderPlan {
   }
 };
 
-// Before the seal. Tokenises every caption and asks every picture's size once. Throws Error: kData naming the row for a
-// picture that is missing or no file and for a token outside the model's vocabulary, and where an epoch has no batch;
-// kSettings for numbers that do not fit each other.
+// Before the seal. Tokenises every caption, unless the cache has their lengths, and asks every picture's size, unless
+// the manifest is measured. Throws Error: kData naming the row for a picture that is missing or no file and for a token
+// outside the model's vocabulary, and where an epoch has no batch; kSettings for numbers that do not fit each other.
 LoaderPlan plan_loader(const LoaderSettings& settings);
 
 struct LoaderStatistics {

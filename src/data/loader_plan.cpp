@@ -4,6 +4,7 @@
 
 #include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/data/caption_lengths.h"
 #include "src/data/loader.h"
 #include "src/data/loader_parts.h"
 #include "src/data/picture_folder.h"
@@ -62,7 +63,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
-  plan.longest_caption = longest_caption(*stream.manifest, text);
+  plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
   plan.max_samples = order.max_samples();
   plan.max_text_rows = plan.max_samples * plan.longest_caption;
   plan.max_selected_rows = max_selected_rows(text, plan.max_samples, plan.longest_caption);

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/manifest.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <memory>
+#include <limits>
+#include <system_error>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/data/index_file.h"
 #include "src/data/manifest_builder.h"
 #include "src/data/manifest_readers.h"
+#include "src/data/shard_names.h"
 
 namespace bascule {
 namespace {
@@ -26,14 +34,31 @@ ManifestColumns folder_columns(ManifestColumns columns) {
   return columns;
 }
 
+// Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is
+// mapped may be damaged.
+std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, std::size_t i) noexcept {
+  const std::size_t end = std::min<std::size_t>(ends[i], texts.size());
+  const std::size_t begin = i == 0 ? 0 : std::min<std::size_t>(ends[i - 1], end);
+  return std::string_view(texts.data() + begin, end - begin);
+}
+
 }  // namespace
 
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting) {
   return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "name it with data." + setting};
 }
 
+Manifest::Manifest() = default;
+Manifest::~Manifest() = default;
+Manifest::Manifest(Manifest&& other) noexcept = default;
+Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
+
 Manifest Manifest::load(const std::string& path, const ManifestColumns& columns) {
   namespace fs = std::filesystem;
+  if (names_shards(path)) {
+    ManifestBuilder builder(path, "", expand_shards(path));
+    return builder.finish(read_shards(columns, &builder));
+  }
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     const std::string file = path + "/metadata.jsonl";
@@ -48,52 +73,121 @@ Manifest Manifest::load(const std::string& path, const ManifestColumns& columns)
   if (ending == ".csv") return builder.finish(read_separated(path, ',', columns, &builder));
   if (ending == ".tsv") return builder.finish(read_separated(path, '\t', columns, &builder));
   throw Error{ErrorKind::kData, path, "a manifest of an unknown kind",
-              "use .jsonl, .json, .csv, .tsv or a folder with metadata.jsonl"};
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or shards \"shard-{000..127}.tar\", which "
+              "are not compressed"};
 }
 
 ManifestRow Manifest::row(std::int64_t row) const noexcept {
-  BASCULE_DCHECK(row >= 0 && row < rows());
   const std::size_t i = static_cast<std::size_t>(row);
-  const std::size_t begin = i == 0 ? 0 : caption_end_[i - 1];
   ManifestRow result;
-  result.image_id = image_of_row_[i];
+  result.image_id = image_id(row);
   result.image_path = image_path(result.image_id);
-  result.caption = std::string_view(captions_.data() + begin, caption_end_[i] - begin);
-  if (has_labels()) result.label = labels_[i];
+  result.caption = part(tables_.captions, tables_.caption_end, i);
+  if (has_labels()) result.label = tables_.labels[i] & 1;
   return result;
 }
 
 std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
   BASCULE_DCHECK(row >= 0 && row < rows());
-  return image_of_row_[static_cast<std::size_t>(row)];
+  if (tables_.image_of_row.empty()) return row;
+  return std::min<std::int64_t>(tables_.image_of_row[static_cast<std::size_t>(row)], pictures() - 1);
 }
 
 std::string_view Manifest::image_path(std::int64_t image_id) const noexcept {
   BASCULE_DCHECK(image_id >= 0 && image_id < pictures());
-  const std::size_t i = static_cast<std::size_t>(image_id);
-  return std::string_view(paths_.data() + path_begin_[i], path_begin_[i + 1] - path_begin_[i] - 1);
+  std::string_view name = part(tables_.names, tables_.name_end, static_cast<std::size_t>(image_id));
+  if (!name.empty()) name.remove_suffix(1);
+  return name;
+}
+
+PicturePlace Manifest::place(std::int64_t image_id) const noexcept {
+  BASCULE_DCHECK(image_id >= 0 && image_id < pictures());
+  return tables_.places[static_cast<std::size_t>(image_id)];
+}
+
+const std::string& Manifest::shard_of(std::int64_t image_id) const noexcept {
+  return shards_[std::min<std::size_t>(place(image_id).shard, shards_.size() - 1)];
 }
 
 std::string Manifest::where(std::int64_t row) const {
   BASCULE_DCHECK(row >= 0 && row < rows());
-  return file_ + ":" + std::to_string(line_[static_cast<std::size_t>(row)]);
+  if (!shards_.empty()) return shard_of(image_id(row));
+  return file_ + ":" + std::to_string(tables_.line[static_cast<std::size_t>(row)]);
 }
 
-std::uint64_t Manifest::data_digest() const {
+std::string Manifest::picture_location(std::int64_t image_id) const {
+  const std::string name(image_path(image_id));
+  if (!shards_.empty()) return shard_of(image_id) + "/" + name;
+  return (std::filesystem::path(folder_) / name).lexically_normal().string();
+}
+
+// Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
+void Manifest::measure_pictures() {
+  if (is_measured()) return;
+  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) throw Error{ErrorKind::kData, folder_, std::generic_category().message(errno)};
+  std::vector<std::uint32_t> sizes;
+  sizes.reserve(figures_.pictures);
+  std::string problem;
+  std::int64_t row = 0;
+  for (; row < rows() && problem.empty(); ++row) {
+    if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
+    struct stat facts = {};
+    if (::fstatat(folder, image_path(image_id(row)).data(), &facts, 0) != 0) {
+      problem = std::generic_category().message(errno);
+    } else if (!S_ISREG(facts.st_mode)) {
+      problem = "not a file";
+    } else if (facts.st_size > std::numeric_limits<std::uint32_t>::max()) {
+      problem = "larger than 4 GiB";
+    }
+    sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
+  }
+  ::close(folder);
+  if (!problem.empty()) {
+    throw Error{ErrorKind::kData, where(row - 1), std::string(image_path(image_id(row - 1))) + ": " + problem};
+  }
+  store_->picture_bytes = std::move(sizes);
+  tables_ = store_->tables();
+  figures_.largest_picture_bytes = *std::max_element(tables_.picture_bytes.begin(), tables_.picture_bytes.end());
+  figures_.data_digest = digest_of_sizes();
+}
+
+std::uint64_t Manifest::digest_of_sizes() const {
   const std::unique_ptr<XXH3_state_t, FreeHash> hash(XXH3_createState());
   XXH3_64bits_reset(hash.get());
-  XXH3_64bits_update(hash.get(), &digest_, sizeof(digest_));
+  XXH3_64bits_update(hash.get(), &figures_.digest, sizeof(figures_.digest));
   std::string file;
   for (std::int64_t id = 0; id < pictures(); ++id) {
-    const std::string_view path = image_path(id);
-    file.assign(path[0] == '/' ? "" : folder_ + "/");
-    file.append(path);
-    struct stat facts = {};
-    const std::uint64_t size =
-        ::stat(file.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : ~std::uint64_t{0};
+    const std::size_t i = static_cast<std::size_t>(id);
+    std::uint64_t size = 0;
+    if (is_measured()) {
+      size = tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
+    } else {
+      const std::string_view path = image_path(id);
+      file.assign(!path.empty() && path[0] == '/' ? "" : folder_ + "/");
+      file.append(path);
+      struct stat facts = {};
+      size = ::stat(file.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : ~std::uint64_t{0};
+    }
     XXH3_64bits_update(hash.get(), &size, sizeof(size));
   }
   return XXH3_64bits_digest(hash.get());
+}
+
+std::uint64_t Manifest::data_digest() const { return is_measured() ? figures_.data_digest : digest_of_sizes(); }
+
+std::size_t Manifest::resident_bytes() const noexcept {
+  if (mapping_) return mapping_->bytes();
+  return tables_.caption_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
+         tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
+         tables_.picture_bytes.size_bytes() + tables_.captions.size_bytes() + tables_.names.size_bytes();
+}
+
+void Manifest::touch() const {
+  if (!mapping_ || mapping_->is_whole()) return;
+  ::unlink(mapping_->path().c_str());
+  throw Error{ErrorKind::kData, mapping_->path(), "the index of " + file_ + " was damaged and has been removed",
+              "run the same command again: it will be made anew"};
 }
 
 }  // namespace bascule

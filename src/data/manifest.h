@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The index of a data set: which picture, which caption, which label each row has. Read once before the seal from
-// .jsonl, .json, .csv, .tsv or a folder with metadata.jsonl; afterwards constant, and reading a row allocates nothing.
+// .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or tar shards; afterwards constant, and reading a row
+// allocates nothing. Large indexes are mapped from a cache file: open_manifest.h.
 //
-// Per row 17 bytes, per different picture 8 bytes and its path, per row the caption's bytes; nothing else is kept.
+// Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
+// the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
+// what a member is.
+//   picture   jpg or jpeg; with another image_column than "image", the member of that ending
+//   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
+//             in .json. One line break at the end of a text member is left out.
+//   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
+// Other members, members without an ending and hidden ones are passed over.
+//
+// In memory a row costs 16 bytes and its caption, one more with labels, and a picture 12 bytes and its path with a zero
+// byte; in shards a row costs 32 bytes, its caption and the name of its picture.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "src/data/manifest_tables.h"
 
 namespace bascule {
 
@@ -21,53 +35,83 @@ struct ManifestColumns {
 };
 
 struct ManifestRow {
-  std::string_view
-      image_path;            // as written, relative to Manifest::folder() unless absolute; data() ends with a zero byte
-  std::string_view caption;  // UTF-8
-  int label = -1;            // 0 or 1; -1 without a label column
-  std::int64_t image_id = 0;  // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use
+  std::string_view image_path;  // as written, relative to Manifest::folder() unless absolute; data() ends with a zero
+                                // byte. In shards: the member's name
+  std::string_view caption;     // UTF-8
+  int label = -1;               // 0 or 1; -1 without a label column
+  std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use
 };
+
+class IndexMapping;
 
 class Manifest {
  public:
-  // Throws Error (kData) naming file and line: no file, no rows, a column missing, a value that is no string, no UTF-8
-  // or no label, malformed JSON or CSV.
+  // Throws Error (kData) naming file and line, or shard and member: no file, no rows, a column missing, a value that is
+  // no string, no UTF-8 or no label, malformed JSON or CSV, a shard that is cut short or damaged, a member without its
+  // partner, two of the same name.
   static Manifest load(const std::string& path, const ManifestColumns& columns);
+  ~Manifest();
+  Manifest(Manifest&& other) noexcept;
+  Manifest& operator=(Manifest&& other) noexcept;
 
-  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(image_of_row_.size()); }
-  // Different pictures, told apart by their path as written.
-  std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(path_begin_.size()) - 1; }
-  bool has_labels() const noexcept { return !labels_.empty(); }
+  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(figures_.rows); }
+  // Different pictures, told apart by their path as written; in shards, one a row.
+  std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
+  bool has_labels() const noexcept { return !tables_.labels.empty(); }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
-  std::size_t longest_caption_bytes() const noexcept { return longest_caption_bytes_; }
+  std::size_t longest_caption_bytes() const noexcept { return figures_.longest_caption_bytes; }
 
-  // The folder that relative picture paths start from.
+  // The manifest as it was named: a file, a folder, or shards.
+  const std::string& file() const noexcept { return file_; }
+  // The folder that relative picture paths start from; of no use in shards.
   const std::string& folder() const noexcept { return folder_; }
-  // Where a row was written, for messages: "train.jsonl:17". Allocates.
+  // Paths of the shards in order; empty where pictures are files.
+  const std::vector<std::string>& shards() const noexcept { return shards_; }
+  // Where a picture lies; only in shards.
+  PicturePlace place(std::int64_t image_id) const noexcept;
+  // Where a row was written, for messages: "train.jsonl:17", "shard-003.tar". Allocates.
   std::string where(std::int64_t row) const;
-  // XXH3 of the manifest file's bytes.
-  std::uint64_t digest() const noexcept { return digest_; }
+  // Where a picture is, for people: a normalised path, or "shard-003.tar/000017.jpg". Allocates.
+  std::string picture_location(std::int64_t image_id) const;
+
+  // Asks the size of every picture once, so that what follows needs no system call; in shards they are known. Before
+  // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.
+  void measure_pictures();
+  bool is_measured() const noexcept { return !tables_.places.empty() || !tables_.picture_bytes.empty(); }
+  // Only of measured pictures.
+  std::size_t largest_picture_bytes() const noexcept { return figures_.largest_picture_bytes; }
+
+  // XXH3 of the manifest file's bytes; of shards, of the names, places and sizes of their members and the contents of
+  // captions and labels.
+  std::uint64_t digest() const noexcept { return figures_.digest; }
   // XXH3 of digest() and the size of every picture in order of image id (a picture that cannot be asked counts as 2^64
-  // - 1). One system call a picture; before the seal or after the last step.
+  // - 1). Unless measured, one system call a picture: before the seal or after the last step.
   std::uint64_t data_digest() const;
+  // XXH3 of all captions.
+  std::uint64_t captions_digest() const noexcept { return figures_.captions_digest; }
+  // Memory that the index takes, mapped or not.
+  std::size_t resident_bytes() const noexcept;
+  // Where the index is mapped from a cache file, reads all of it and throws Error (kData) if it is not what was
+  // written; the file is removed then. Otherwise nothing. Before the seal: no page of it is missing afterwards.
+  void touch() const;
 
  private:
   friend class ManifestBuilder;
-  Manifest() = default;
+  friend class IndexFile;
+  Manifest();
+  const std::string& shard_of(std::int64_t image_id) const noexcept;
+  std::uint64_t digest_of_sizes() const;
 
   std::string file_;
   std::string folder_;
-  std::string captions_;                     // all captions, end to end
-  std::vector<std::uint64_t> caption_end_;   // per row; a caption begins where the one before ends
-  std::vector<std::uint32_t> image_of_row_;  // per row
-  std::vector<std::uint32_t> line_;          // per row: line of the manifest
-  std::vector<std::uint8_t> labels_;         // per row, or empty
-  std::string paths_;                        // all picture paths, each with its zero byte
-  std::vector<std::uint64_t> path_begin_;    // per picture and one past the last
-  std::size_t longest_caption_bytes_ = 0;
-  std::uint64_t digest_ = 0;
+  std::vector<std::string> shards_;
+  ManifestTables tables_;
+  ManifestFigures figures_;
+  // Who holds the tables: one of these.
+  std::unique_ptr<ManifestStore> store_;
+  std::unique_ptr<IndexMapping> mapping_;
 };
 
 }  // namespace bascule

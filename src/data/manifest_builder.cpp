@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/data/index_file.h"
 #include "src/data/utf8.h"
 
 namespace bascule {
@@ -15,12 +16,22 @@ namespace {
 
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
 
+// What is wrong with a caption; empty: nothing.
+std::string problem_of_caption(std::string_view caption) {
+  const std::size_t invalid = first_invalid_utf8(caption);
+  return invalid == caption.size() ? "" : "byte " + std::to_string(invalid) + " of the caption is not UTF-8";
+}
+
+constexpr char kHowToWrite[] = "write captions in UTF-8";
+
 }  // namespace
 
-ManifestBuilder::ManifestBuilder(std::string file, std::string folder) : slots_(1024, kFree) {
+ManifestBuilder::ManifestBuilder(std::string file, std::string folder, std::vector<std::string> shards)
+    : slots_(1024, kFree) {
   manifest_.file_ = std::move(file);
   manifest_.folder_ = std::move(folder);
-  manifest_.path_begin_.push_back(0);
+  manifest_.shards_ = std::move(shards);
+  manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
 void ManifestBuilder::add(std::string_view image_path, std::string_view caption, int label, std::int64_t line) {
@@ -30,16 +41,45 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path holds a zero byte", "");
-  const std::size_t invalid = first_invalid_utf8(caption);
-  if (invalid < caption.size()) {
-    throw refuse("byte " + std::to_string(invalid) + " of the caption is not UTF-8", "write the manifest in UTF-8");
-  }
-  manifest_.captions_.append(caption);
-  manifest_.caption_end_.push_back(manifest_.captions_.size());
-  manifest_.longest_caption_bytes_ = std::max(manifest_.longest_caption_bytes_, caption.size());
-  manifest_.image_of_row_.push_back(image_id(image_path));
-  manifest_.line_.push_back(static_cast<std::uint32_t>(line));
-  if (label >= 0) manifest_.labels_.push_back(static_cast<std::uint8_t>(label));
+  const std::string problem = problem_of_caption(caption);
+  if (!problem.empty()) throw refuse(problem, kHowToWrite);
+  add_row(caption, label);
+  manifest_.store_->image_of_row.push_back(image_id(image_path));
+  manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
+}
+
+void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
+                                 int label) {
+  const std::string where = manifest_.shards_[place.shard] + ": " + std::string(name);
+  const std::string problem = problem_of_caption(caption);
+  if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
+  if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
+  add_row(caption, label);
+  add_name(name);
+  manifest_.store_->places.push_back(place);
+  manifest_.figures_.largest_picture_bytes =
+      std::max<std::uint64_t>(manifest_.figures_.largest_picture_bytes, place.bytes);
+}
+
+void ManifestBuilder::add_row(std::string_view caption, int label) {
+  ManifestStore& store = *manifest_.store_;
+  store.captions.insert(store.captions.end(), caption.begin(), caption.end());
+  store.caption_end.push_back(store.captions.size());
+  if (label >= 0) store.labels.push_back(static_cast<std::uint8_t>(label));
+  ManifestFigures& figures = manifest_.figures_;
+  figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, caption.size());
+  ++figures.rows;
+}
+
+void ManifestBuilder::add_name(std::string_view name) {
+  ManifestStore& store = *manifest_.store_;
+  store.names.insert(store.names.end(), name.begin(), name.end());
+  store.names.push_back('\0');
+  store.name_end.push_back(store.names.size());
+  // Names are looked up while the tables grow.
+  manifest_.tables_.names = store.names;
+  manifest_.tables_.name_end = store.name_end;
+  ++manifest_.figures_.pictures;
 }
 
 std::uint32_t ManifestBuilder::image_id(std::string_view path) {
@@ -51,10 +91,8 @@ std::uint32_t ManifestBuilder::image_id(std::string_view path) {
   const auto id = static_cast<std::uint32_t>(manifest_.pictures());
   if (id == kFree) throw Error{ErrorKind::kData, manifest_.file_, "too many pictures", "split the manifest"};
   slots_[i] = id;
-  manifest_.paths_.append(path);
-  manifest_.paths_.push_back('\0');
-  manifest_.path_begin_.push_back(manifest_.paths_.size());
-  if (2 * manifest_.path_begin_.size() > slots_.size()) grow_slots();
+  add_name(path);
+  if (2 * manifest_.figures_.pictures >= slots_.size()) grow_slots();
   return id;
 }
 
@@ -71,14 +109,23 @@ void ManifestBuilder::grow_slots() {
 
 Manifest ManifestBuilder::finish(std::uint64_t digest) {
   if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.file_, "no rows", "give at least one"};
-  manifest_.digest_ = digest;
-  manifest_.captions_.shrink_to_fit();
-  manifest_.paths_.shrink_to_fit();
-  manifest_.caption_end_.shrink_to_fit();
-  manifest_.image_of_row_.shrink_to_fit();
-  manifest_.line_.shrink_to_fit();
-  manifest_.labels_.shrink_to_fit();
-  manifest_.path_begin_.shrink_to_fit();
+  slots_ = {};
+  ManifestStore& store = *manifest_.store_;
+  store.caption_end.shrink_to_fit();
+  store.image_of_row.shrink_to_fit();
+  store.line.shrink_to_fit();
+  store.labels.shrink_to_fit();
+  store.name_end.shrink_to_fit();
+  store.places.shrink_to_fit();
+  store.captions.shrink_to_fit();
+  store.names.shrink_to_fit();
+  manifest_.tables_ = store.tables();
+  ManifestFigures& figures = manifest_.figures_;
+  figures.digest = digest;
+  figures.captions_digest =
+      XXH3_64bits_withSeed(store.captions.data(), store.captions.size(),
+                           XXH3_64bits(store.caption_end.data(), store.caption_end.size() * sizeof(std::uint64_t)));
+  if (manifest_.is_measured()) figures.data_digest = manifest_.digest_of_sizes();
   return std::move(manifest_);
 }
 

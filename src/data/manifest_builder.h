@@ -15,15 +15,23 @@ namespace bascule {
 
 class ManifestBuilder {
  public:
-  // file: as messages name it. folder: where relative picture paths start.
-  ManifestBuilder(std::string file, std::string folder);
+  // file: as messages name it. folder: where relative picture paths start. shards: empty where pictures are files.
+  ManifestBuilder(std::string file, std::string folder, std::vector<std::string> shards = {});
 
   // label: 0 or 1, or -1 in every row where there are none. Throws Error (kData) naming the line.
   void add(std::string_view image_path, std::string_view caption, int label, std::int64_t line);
+  // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
+  void add_member(std::string_view name, const PicturePlace& place, std::string_view caption, int label);
+  // The picture's name of a row of a shard that was added before.
+  std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
+  std::int64_t rows() const { return manifest_.rows(); }
+  const std::vector<std::string>& shards() const { return manifest_.shards_; }
   // Throws Error (kData) if there are no rows. The builder is used up.
   Manifest finish(std::uint64_t digest);
 
  private:
+  void add_row(std::string_view caption, int label);
+  void add_name(std::string_view name);
   std::uint32_t image_id(std::string_view path);
   void grow_slots();
 

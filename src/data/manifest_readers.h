@@ -21,6 +21,10 @@ std::uint64_t read_json_array(const std::string& file, const ManifestColumns& co
 std::uint64_t read_separated(const std::string& file, char separator, const ManifestColumns& columns,
                              ManifestBuilder* builder);
 
+// The builder's shards one after another; manifest.h says what their members are. A digest of names, places and sizes
+// of all members and of the contents of those that are text.
+std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
+
 // The Error for a row or header that lacks a column. setting: its key, such as "image_column".
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
 

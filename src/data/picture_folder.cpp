@@ -2,18 +2,23 @@
 #include "src/data/picture_folder.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "src/base/error.h"
 
 namespace bascule {
 namespace {
+
+// Beside shards: settings, logs, checkpoints, libraries.
+constexpr ::rlim_t kOtherFiles = 64;
 
 // Reads until the file ends or the memory is full. 0 or errno.
 int read_all(int file, Span<std::uint8_t> memory, std::size_t* bytes) noexcept {
@@ -27,19 +32,49 @@ int read_all(int file, Span<std::uint8_t> memory, std::size_t* bytes) noexcept {
   return EFBIG;
 }
 
-}  // namespace
-
-PictureFolder::PictureFolder(const Manifest& manifest)
-    : manifest_(manifest), folder_(::open(manifest.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (folder_ < 0) {
-    throw Error{ErrorKind::kData, manifest.folder(), std::generic_category().message(errno)};
-  }
+// As many more open files as the system allows this process, where it has set it fewer.
+void allow_open_files(std::size_t more) {
+  ::rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  if (more + kOtherFiles <= 256 && limit.rlim_cur >= 1024) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-PictureFolder::~PictureFolder() { ::close(folder_); }
+void close_all(const std::vector<int>& files) {
+  for (const int file : files) ::close(file);
+}
+
+}  // namespace
+
+PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
+  const auto add = [&](const std::string& path, int flags) {
+    const int file = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
+    const int reason = errno;
+    if (file >= 0) {
+      open_.push_back(file);
+      return;
+    }
+    close_all(open_);
+    if (reason == EMFILE || reason == ENFILE) {
+      throw Error{
+          ErrorKind::kData, path,
+          "the system allows no more open files, and there are " + std::to_string(manifest.shards().size()) + " shards",
+          "raise the limit (ulimit -n), or make fewer and larger shards"};
+    }
+    throw Error{ErrorKind::kData, path, std::generic_category().message(reason)};
+  };
+  open_.reserve(std::max<std::size_t>(1, manifest.shards().size()));
+  if (manifest.shards().empty()) add(manifest.folder(), O_DIRECTORY);
+  allow_open_files(manifest.shards().size());
+  for (const std::string& shard : manifest.shards()) add(shard, 0);
+}
+
+PictureFolder::~PictureFolder() { close_all(open_); }
 
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
 std::size_t PictureFolder::largest_file_bytes() const {
+  if (manifest_.is_measured()) return manifest_.largest_picture_bytes();
   std::size_t largest = 0;
   std::int64_t seen = 0;
   for (std::int64_t row = 0; row < manifest_.rows(); ++row) {
@@ -47,7 +82,7 @@ std::size_t PictureFolder::largest_file_bytes() const {
     const std::string_view path = manifest_.image_path(seen);
     ++seen;
     struct stat facts = {};
-    const bool found = ::fstatat(folder_, path.data(), &facts, 0) == 0;
+    const bool found = ::fstatat(open_[0], path.data(), &facts, 0) == 0;
     if (!found || !S_ISREG(facts.st_mode)) {
       const std::string reason = found ? "not a file" : std::generic_category().message(errno);
       throw Error{ErrorKind::kData, manifest_.where(row), std::string(path) + ": " + reason};
@@ -58,12 +93,28 @@ std::size_t PictureFolder::largest_file_bytes() const {
 }
 
 int PictureFolder::read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
-  const std::string_view path = manifest_.image_path(manifest_.image_id(row));
-  const int file = ::openat(folder_, path.data(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  const std::int64_t id = manifest_.image_id(row);
+  if (!manifest_.shards().empty()) return read_from_shard(manifest_.place(id), memory, bytes);
+  const int file = ::openat(open_[0], manifest_.image_path(id).data(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (file < 0) return errno;
   const int failure = read_all(file, memory, bytes);
   ::close(file);
   return failure;
+}
+
+int PictureFolder::read_from_shard(const PicturePlace& place, Span<std::uint8_t> memory,
+                                   std::size_t* bytes) const noexcept {
+  *bytes = 0;
+  if (place.bytes >= memory.size()) return EFBIG;
+  if (place.shard >= open_.size()) return EIO;
+  while (*bytes < place.bytes) {
+    const ::ssize_t got = ::pread(open_[place.shard], memory.data() + *bytes, place.bytes - *bytes,
+                                  static_cast<::off_t>(place.offset + *bytes));
+    if (got == 0) return ENODATA;
+    if (got < 0 && errno != EINTR) return errno;
+    if (got > 0) *bytes += static_cast<std::size_t>(got);
+  }
+  return 0;
 }
 
 }  // namespace bascule

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picture files of a manifest, read into memory of the caller's: open, read to the end, close, relative to a folder
-// that is opened once.
+// Pictures of a manifest, read into memory of the caller's. Files: open, read to the end, close, relative to a folder
+// that is opened once. In shards: one read at the picture's place, each shard being opened once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <vector>
 
 #include "src/base/span.h"
 #include "src/data/manifest.h"
@@ -14,22 +14,24 @@ namespace bascule {
 
 class PictureFolder {
  public:
-  // Before the seal. Throws Error (kData).
+  // Before the seal. Throws Error (kData), also where the system does not allow as many open files as there are shards.
   explicit PictureFolder(const Manifest& manifest);
   ~PictureFolder();
   PictureFolder(const PictureFolder&) = delete;
   PictureFolder& operator=(const PictureFolder&) = delete;
 
-  // Before the seal: the size of the largest picture. Throws Error (kData) naming the first row whose picture is
-  // missing or is no file.
+  // Before the seal: the size of the largest picture. Unless the manifest is measured, asks each file; then throws
+  // Error (kData) naming the first row whose picture is missing or is no file.
   std::size_t largest_file_bytes() const;
-  // The file of a row's picture into `memory`, which must be at least one byte larger than the file. 0 and *bytes, or
-  // errno; EFBIG: the file fills the memory. Allocates nothing.
+  // A row's picture into `memory`, which must be at least one byte larger than the picture. 0 and *bytes, or errno;
+  // EFBIG: the picture fills the memory; ENODATA: its shard became shorter. Allocates nothing.
   int read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
 
  private:
+  int read_from_shard(const PicturePlace& place, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
+
   const Manifest& manifest_;
-  int folder_ = -1;
+  std::vector<int> open_;  // the folder, or the shards in order
 };
 
 }  // namespace bascule

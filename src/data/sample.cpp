@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "src/base/align.h"
 #include "src/base/check.h"
-#include "src/base/error.h"
 
 namespace bascule {
 namespace {
@@ -104,27 +102,6 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) n
       labels(
           static_cast<std::int32_t*>(static_cast<void*>(memory.data() + memory.size() - label_bytes(longest_caption))),
           static_cast<std::size_t>(longest_caption)) {}
-
-std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings) {
-  std::vector<std::byte> memory(TokenizerScratch::bytes(manifest.longest_caption_bytes()));
-  TokenizerScratch scratch{Span<std::byte>(memory)};
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.max_seq_length));
-  std::int64_t longest = 0;
-  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-    std::int64_t count = 0;
-    // The manifest holds UTF-8 alone and the scratch was made for its longest caption.
-    BASCULE_CHECK(settings.tokenizer->encode_into(text_of(manifest.row(row).caption), ids, &count, scratch).ok());
-    const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + count);
-    if (greatest >= settings.vocabulary_size) {
-      throw Error{ErrorKind::kData, manifest.where(row),
-                  "the tokenizer gives token " + std::to_string(greatest) + ", the model's vocabulary has " +
-                      std::to_string(settings.vocabulary_size),
-                  "take the tokenizer that belongs to the model"};
-    }
-    longest = std::max(longest, count);
-  }
-  return longest;
-}
 
 std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
   constexpr std::int64_t kEnds = 2;  // <s> and </s> are never selected

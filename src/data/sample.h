@@ -38,10 +38,6 @@ class TextScratch {
   Span<std::int32_t> labels;
 };
 
-// Before the seal: tokens of the longest caption, with <s> and </s>. Throws Error (kData) naming the row for an id that
-// the model has no embedding for.
-std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings);
-
 // Most selected rows of a batch of `samples`.
 std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept;
 

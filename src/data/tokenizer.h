@@ -50,6 +50,8 @@ class Tokenizer {
   std::int32_t unk_id() const noexcept { return vocabulary_.unk_id; }
   // One more than the greatest id.
   std::int32_t vocabulary_size() const noexcept { return vocabulary_.size; }
+  // Equal for tokenizers whose files say the same.
+  std::uint64_t digest() const noexcept { return vocabulary_.digest; }
   // Ids of all special tokens, ascending.
   Span<const std::int32_t> special_ids() const noexcept { return vocabulary_.special_ids; }
 

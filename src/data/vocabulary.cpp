@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/vocabulary.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -152,6 +154,22 @@ void set_added(const TokenizerFiles& files, Vocabulary* vocabulary) {
   vocabulary->special_ids.erase(end, vocabulary->special_ids.end());
 }
 
+std::uint64_t digest_of(const TokenizerFiles& files) {
+  std::string said;
+  const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
+  for (const auto& [id, token] : tokens_by_id(files)) add(std::to_string(id) + " " + token);
+  for (const auto& [left, right] : files.merges) add(left + " " + right);
+  for (const AddedToken& token : files.added) {
+    add(token.text);
+    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
+        (token.special ? "*" : ""));
+  }
+  for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
+    add(*role);
+  }
+  return XXH3_64bits(said.data(), said.size());
+}
+
 }  // namespace
 
 MergeTable::MergeTable(std::size_t merges) : entries_(table_size(merges)), mask_(entries_.size() - 1) {}
@@ -191,6 +209,7 @@ std::int32_t WordTable::find(std::string_view word) const noexcept {
 Vocabulary load_vocabulary(const std::string& folder) {
   const TokenizerFiles files = read_tokenizer_files(folder);
   Vocabulary vocabulary;
+  vocabulary.digest = digest_of(files);
   std::fill(std::begin(vocabulary.byte_token), std::end(vocabulary.byte_token), -1);
   std::vector<std::pair<std::string, std::int32_t>> words;
   for (const auto& [id, token] : tokens_by_id(files)) {

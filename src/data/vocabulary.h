@@ -78,6 +78,7 @@ struct Vocabulary {
   std::int32_t size = 0;  // one more than the greatest id
   std::int32_t bos_id = -1, eos_id = -1, pad_id = -1, mask_id = -1, unk_id = -1;
   std::vector<std::int32_t> special_ids;  // ascending
+  std::uint64_t digest = 0;               // XXH3 of all that the tokenizer's files say
 };
 
 // See Tokenizer::load. Throws Error (kData).

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long captions are in tokens, which decides how much text a batch may have. Before the seal.
+#pragma once
+
+#include <cstdint>
+
+#include "src/data/manifest.h"
+#include "src/data/open_manifest.h"
+#include "src/data/sample.h"
+
+namespace bascule {
+
+// Tokens of the longest caption, with <s> and </s>, at most settings.max_seq_length. Tokenises all, unless another run
+// did so with the same captions, tokenizer and max_seq_length and left the answer in the cache; manifests of fewer than
+// cache.smallest_rows leave none. Throws Error (kData) naming the row for an id that the model has no embedding for.
+std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache = {});
+
+}  // namespace bascule

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
+// made. Beside the captions' and names' own bytes a row costs 16 bytes (one more with labels) and a picture 12 in
+// folders, a row 32 in shards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/span.h"
+
+namespace bascule {
+
+// Where a picture lies within shards.
+struct PicturePlace {
+  std::uint64_t offset = 0;  // of its first byte in the shard
+  std::uint32_t bytes = 0;
+  std::uint32_t shard = 0;
+};
+
+struct ManifestTables {
+  Span<const std::uint64_t> caption_end;    // per row; a caption begins where the one before ends
+  Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
+  Span<const std::uint32_t> line;           // per row: line of the manifest; in shards empty
+  Span<const std::uint8_t> labels;          // per row, or empty
+  Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
+  Span<const PicturePlace> places;          // per picture, in shards; else empty
+  Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
+  Span<const char> captions;                // all captions, end to end
+  Span<const char> names;                   // all pictures' paths or members, each with its zero byte
+};
+
+// What is true of all of it.
+struct ManifestFigures {
+  std::uint64_t rows = 0;
+  std::uint64_t pictures = 0;
+  std::uint64_t longest_caption_bytes = 0;
+  std::uint64_t largest_picture_bytes = 0;  // of measured pictures
+  std::uint64_t digest = 0;
+  std::uint64_t data_digest = 0;      // of measured pictures
+  std::uint64_t captions_digest = 0;  // XXH3 of captions and their ends
+};
+
+struct ManifestStore {
+  std::vector<std::uint64_t> caption_end;
+  std::vector<std::uint32_t> image_of_row;
+  std::vector<std::uint32_t> line;
+  std::vector<std::uint8_t> labels;
+  std::vector<std::uint64_t> name_end;
+  std::vector<PicturePlace> places;
+  std::vector<std::uint32_t> picture_bytes;
+  std::vector<char> captions;
+  std::vector<char> names;
+
+  ManifestTables tables() const {
+    return {caption_end, image_of_row, line, labels, name_end, places, picture_bytes, captions, names};
+  }
+};
+
+}  // namespace bascule
