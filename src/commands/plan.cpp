@@ -13,11 +13,13 @@ int plan_command(const std::string& settings_file, bool json) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
   const std::unique_ptr<RecordedRun> run = record_run(settings);
+  for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;
   const bool fits = plan.peak_bytes() <= memory_limit(settings);
   if (json) {
     Json categories = Json::object();
     for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
+    categories["index of the data"] = plan.index_bytes;
     categories["program and libraries"] = plan.outside_bytes;
     Json largest = Json::array();
     for (const LargestBuffer& buffer : plan.largest)

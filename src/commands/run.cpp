@@ -159,6 +159,7 @@ int run_command(const std::string& settings_file) {
   if (is_finished(settings)) return 0;
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::unique_ptr<RecordedRun> run = record_run(settings);
+  for (const std::string& note : run->notes) say(note);
   check_fits(*run, memory_limit(settings));
   say("plan: " + std::string(readable_bytes(run->plan.peak_bytes()).c_str()) + " in all, " +
       std::to_string(run->session.parameters().size()) + " parameters, " + std::to_string(run->length.total_updates) +

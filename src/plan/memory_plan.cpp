@@ -20,7 +20,7 @@ std::string line(const std::string& name, std::size_t bytes, std::size_t total) 
 }  // namespace
 
 std::size_t MemoryPlan::lower_bound_bytes() const {
-  std::size_t bound = outside_bytes;
+  std::size_t bound = outside_bytes + index_bytes;
   for (const PlannedRange& category : categories) {
     bound += category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
   }
@@ -35,10 +35,11 @@ const PlannedRange& MemoryPlan::operator[](const std::string& name) const {
   return categories.front();
 }
 
-MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes) {
+MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes, std::size_t index_bytes) {
   MemoryPlan plan;
   plan.categories = std::move(categories);
   plan.outside_bytes = outside_bytes;
+  plan.index_bytes = index_bytes;
   for (PlannedRange& category : plan.categories) {
     category.offset = plan.arena_bytes;
     plan.arena_bytes = align_up(plan.arena_bytes + category.bytes, kPage);
@@ -50,6 +51,7 @@ std::string print_memory_plan(const MemoryPlan& plan) {
   const std::size_t total = plan.peak_bytes();
   std::string text = "memory plan\n";
   for (const PlannedRange& category : plan.categories) text += line(category.name, category.bytes, total);
+  text += line("index of the data", plan.index_bytes, total);
   text += line("program and libraries", plan.outside_bytes, total);
   text += line("in all", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);

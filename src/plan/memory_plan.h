@@ -20,17 +20,19 @@ struct MemoryPlan {
   std::vector<PlannedRange> categories;  // in the order of the arena
   std::size_t arena_bytes = 0;
   std::size_t outside_bytes = 0;  // what the process holds beside the arena: program, libraries, primitives (estimated)
+  std::size_t index_bytes = 0;    // and the data's index, to the byte
   std::size_t workspace_lower_bound_bytes = 0;
   std::vector<LargestBuffer> largest;
 
-  std::size_t peak_bytes() const { return arena_bytes + outside_bytes; }
+  std::size_t peak_bytes() const { return arena_bytes + outside_bytes + index_bytes; }
   std::size_t lower_bound_bytes() const;  // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.
   const PlannedRange& operator[](const std::string& name) const;
 };
 
 // Lays the categories out one after another, each on a page bound.
-MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes);
+MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes,
+                            std::size_t index_bytes = 0);
 
 // A table for people: category, MiB, share; then the bound and the largest buffers.
 std::string print_memory_plan(const MemoryPlan& plan);

@@ -27,12 +27,6 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-std::string absolute_path(const Manifest& manifest, std::string_view path) {
-  return (std::filesystem::path(manifest.folder()) / std::filesystem::path(std::string(path)))
-      .lexically_normal()
-      .string();
-}
-
 void add_training(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
@@ -94,6 +88,7 @@ void add_operations(Report* report, SealedRun& sealed) {
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
   for (const PlannedRange& range : run.plan.categories) report->memory.push_back({range.name, range.bytes, ""});
+  report->memory.push_back({"index of the data", run.plan.index_bytes, ""});
   report->memory.push_back({"program and libraries", run.plan.outside_bytes, "estimated"});
   report->planned_bytes = run.plan.peak_bytes();
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
@@ -235,7 +230,7 @@ void write_embeddings(SealedRun& sealed, Split split) {
   Json paths = Json::array(), captions = Json::array();
   for (const std::int32_t shown : evaluation->shown_rows()) {
     const ManifestRow row = manifest.row(shown);
-    paths.push_back(absolute_path(manifest, row.image_path));
+    paths.push_back(manifest.picture_location(row.image_id));
     captions.push_back(std::string(row.caption));
   }
   std::vector<TensorToWrite> tensors;
@@ -249,12 +244,11 @@ void write_embeddings(SealedRun& sealed, Split split) {
     tensor.data = values.data();
     tensors.push_back(std::move(tensor));
   }
-  const SafetensorsWritePlan plan(std::move(tensors),
-                                  {{"format", "pt"},
-                                   {"split", split_name(split)},
-                                   {"manifest", manifest.where(0).substr(0, manifest.where(0).rfind(':'))},
-                                   {"paths", json_text(paths)},
-                                   {"captions", json_text(captions)}});
+  const SafetensorsWritePlan plan(std::move(tensors), {{"format", "pt"},
+                                                       {"split", split_name(split)},
+                                                       {"manifest", manifest.file()},
+                                                       {"paths", json_text(paths)},
+                                                       {"captions", json_text(captions)}});
   const std::string& folder = sealed.run().settings.training.output_dir.resolved;
   throw_if_failed(plan.write((folder + "/.tmp-embeddings.safetensors").c_str()), folder + "/embeddings.safetensors",
                   "writing");

@@ -50,8 +50,10 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   const DataSettings& data = settings.data;
   RecordedSplit recorded;
   recorded.split = split;
-  recorded.manifest = std::make_unique<Manifest>(
-      Manifest::load(file.resolved, {data.image_column, data.caption_column, data.label_column}));
+  OpenedManifest opened = open_manifest(file.resolved, {data.image_column, data.caption_column, data.label_column},
+                                        run->loader_settings.cache);
+  if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
+  recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
   recorded.stream = run->loader_settings.streams.size();
   StreamSettings stream;
   stream.manifest = recorded.manifest.get();
@@ -89,6 +91,7 @@ void plan_data(RecordedRun* run) {
   loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
   loader.max_pixels = max_pixels(settings.media_engine.max_megapixels);
   loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
+  loader.cache = user_index_cache();
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);
@@ -170,7 +173,9 @@ void plan_memory(RecordedRun* run) {
   if (run->evaluation_graph) ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape)});
   ranges.push_back(
       {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
-  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes);
+  std::size_t index_bytes = 0;
+  for (const RecordedSplit& split : run->splits) index_bytes += split.manifest->resident_bytes();
+  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes);
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
 }

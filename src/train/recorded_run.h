@@ -48,6 +48,7 @@ struct RecordedRun {
   std::string config_path;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
+  std::vector<std::string> notes;     // for people: what happened to the indexes of manifests
   LoaderSettings loader_settings;
   LoaderPlan loader_plan;
   TrainingLength length;

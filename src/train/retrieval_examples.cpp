@@ -2,11 +2,10 @@
 #include "src/train/retrieval_examples.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <numeric>
+
+#include "src/data/picture_folder.h"
 
 namespace bascule {
 namespace {
@@ -33,16 +32,19 @@ std::vector<Answer> nearest(const float* query, Span<const float> candidates, st
 // Pictures of the report, each read once.
 class PictureShelf {
  public:
-  PictureShelf(Report* report, const Manifest& manifest) : report_(report), manifest_(manifest) {}
+  PictureShelf(Report* report, const Manifest& manifest) : report_(report), manifest_(manifest), folder_(manifest) {}
   std::size_t add(std::int64_t row) {
     const std::int64_t id = manifest_.image_id(row);
     const auto [place, is_new] = index_.emplace(id, report_->pictures.size());
     if (!is_new) return place->second;
     const std::string name(manifest_.row(row).image_path);
-    std::ifstream file(std::filesystem::path(manifest_.folder()) / name, std::ios::binary);
+    // Empty where it cannot be read any more.
+    std::vector<std::uint8_t> jpeg(folder_.largest_file_bytes() + 1);
+    std::size_t bytes = 0;
+    if (folder_.read(row, Span<std::uint8_t>(jpeg), &bytes) != 0) bytes = 0;
     ReportPicture picture;
     picture.name = name;
-    picture.jpeg.assign(std::istreambuf_iterator<char>(file), {});
+    picture.jpeg.assign(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(bytes));
     report_->pictures.push_back(std::move(picture));
     return place->second;
   }
@@ -50,6 +52,7 @@ class PictureShelf {
  private:
   Report* report_;
   const Manifest& manifest_;
+  PictureFolder folder_;
   std::map<std::int64_t, std::size_t> index_;
 };
 
