@@ -60,6 +60,10 @@ ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
   for (const auto& entry : settings.items()) {
     point.settings.push_back({entry.key(), get_string(settings, entry.key(), path)});
   }
+  if (find_member(state, "data", path) != nullptr) {
+    const Json& data = get_object(state, "data", path);
+    for (const auto& entry : data.items()) point.data.push_back({entry.key(), get_string(data, entry.key(), path)});
+  }
   point.replacements = read_replacements(state, path);
   const Json& numbers = get_object(state, "numbers", path);
   for (const auto& entry : numbers.items()) {  // NaN and Infinity are written as null
@@ -107,6 +111,21 @@ void check_same_settings(const ResumePoint& point, const std::vector<SettingValu
     throw Error{ErrorKind::kSettings, key,
                 "is " + shown(today) + ", but " + point.folder + " was trained with " + shown(then),
                 "set it back, or choose another output_dir"};
+  }
+}
+
+void check_same_data(const ResumePoint& point, const std::vector<SettingValue>& now) {
+  for (const SettingValue& data : now) {
+    const auto then = std::find_if(point.data.begin(), point.data.end(),
+                                   [&](const SettingValue& other) { return other.key == data.key; });
+    const std::string problem = then == point.data.end() ? "there is no digest of it in " + point.folder
+                                : then->value != data.value
+                                    ? "its rows or the sizes of its pictures are not those that " + point.folder +
+                                          " was trained with (digest " + data.value + ", was " + then->value + ")"
+                                    : "";
+    if (!problem.empty()) {
+      throw Error{ErrorKind::kData, data.key, problem, "put the data back, or choose another output_dir"};
+    }
   }
 }
 

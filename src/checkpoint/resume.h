@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
 //   training_state.safetensors  exp_avg.NAME and exp_avg_sq.NAME by Hugging Face name: free of strategy and world size
-//   bascule_state.json          position, settings that change numbers, bad-sample replacements, sizes of all other
-//   files and text files of the caller's (trainer_state.json).
+//   bascule_state.json          position, settings that change numbers, digests of the data, bad-sample replacements,
+//   sizes of all other files and text files of the caller's (trainer_state.json).
 // A checkpoint is written as checkpoint-N.tmp and renamed when all of it is on disk; only then are old ones removed.
 #pragma once
 
@@ -57,6 +57,7 @@ struct CheckpointContents {
   std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
   std::string settings_digest;
   std::vector<SettingValue> settings;
+  std::vector<SettingValue> data;        // the digest of each file of data, by the key that names it
   std::vector<std::string> text_files;   // names, e.g. "trainer_state.json"
   std::int64_t max_replacements = 1000;  // more than these in a run: kDiskFailed with EOVERFLOW
   std::int64_t max_numbers = 64;
@@ -103,6 +104,7 @@ struct ResumePoint {
   double epoch = 0.0;
   std::string settings_digest;
   std::vector<SettingValue> settings;
+  std::vector<SettingValue> data;  // empty in checkpoints of before it was kept
   std::vector<Replacement> replacements;
   std::vector<std::pair<std::string, double>> numbers;
 
@@ -116,6 +118,9 @@ std::optional<ResumePoint> find_newest_checkpoint(const std::string& output_dir,
 
 // Error{kSettings} naming the first key that differs, with both values.
 void check_same_settings(const ResumePoint& point, const std::vector<SettingValue>& now);
+
+// Error{kData} naming the first file of data that is not what it was.
+void check_same_data(const ResumePoint& point, const std::vector<SettingValue>& now);
 
 // The optimizer's tensors of a checkpoint.
 TensorSource open_training_state(const ResumePoint& point);

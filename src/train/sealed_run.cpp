@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "src/base/error.h"
@@ -44,6 +45,16 @@ std::vector<SettingValue> settings_values(const Settings& settings) {
   return values;
 }
 
+std::vector<SettingValue> data_values(const RecordedRun& run) {
+  std::vector<SettingValue> values;
+  for (const RecordedSplit& split : run.splits) {
+    char digest[24];
+    std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(split.manifest->data_digest()));
+    values.push_back({std::string("data.") + split_name(split.split) + "_file", digest});
+  }
+  return values;
+}
+
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
 
 SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line))
@@ -53,7 +64,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.train_graph && settings.training.resume == Resume::kAuto) {
     std::vector<std::string> notes;
     point = find_newest_checkpoint(settings.training.output_dir.resolved, &notes);
+    if (point) check_same_data(*point, data_values(run));
   }
+  for (const RecordedSplit& split : run.splits) split.manifest->touch();
   arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
   loader_ =
@@ -193,6 +206,7 @@ void SealedRun::make_writers() {
   }
   contents.settings_digest = settings_digest(settings);
   contents.settings = settings_values(settings);
+  contents.data = data_values(run_);
   contents.text_files = {kStepRecords, kEvaluationRecords};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
 }

@@ -62,6 +62,9 @@ class SealedRun {
 // number_keys() as a checkpoint keeps them.
 std::vector<SettingValue> settings_values(const Settings& settings);
 
+// The digest of each split's data as a checkpoint keeps it.
+std::vector<SettingValue> data_values(const RecordedRun& run);
+
 // Where TensorBoard events of a run lie.
 std::string events_folder(const Settings& settings);
 

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tar shards: the samples of a JSON-lines manifest as shards give the same bits, stopped or not; damage and exchanged data are named."""
+import io
+import json
+import pathlib
+import signal
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+
+
+def samples(count):
+    """(picture, caption), no picture twice: in a shard every sample has its own."""
+    rows, seen = [], set()
+    for line in (EMOJI / "train.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["image"] not in seen:
+            seen.add(row["image"])
+            rows.append((EMOJI / row["image"], row["caption"]))
+    return rows[:count]
+
+
+def write_manifest(path, rows):
+    path.write_text("".join(json.dumps({"image": str(picture), "caption": caption}) + "\n" for picture, caption in rows))
+
+
+def write_shards(folder, rows, shards):
+    for number in range(shards):
+        with tarfile.open(folder / f"shard-{number:03}.tar", "w") as tar:
+            share = rows[number * len(rows) // shards:(number + 1) * len(rows) // shards]
+            for index, (picture, caption) in enumerate(share):
+                for ending, contents in (("jpg", picture.read_bytes()), ("txt", caption.encode())):
+                    info = tarfile.TarInfo(f"{index:06}.{ending}")
+                    info.size = len(contents)
+                    tar.addfile(info, io.BytesIO(contents))
+    return f"{folder}/shard-{{000..{shards - 1:03}}}.tar"
+
+
+def losses(folder):
+    return [entry["loss"] for entry in json.loads((folder / "trainer_state.json").read_text())["log_history"] if "loss" in entry]
+
+
+class Shards(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        rows = samples(90)
+        write_manifest(self.folder / "train.jsonl", rows)
+        write_manifest(self.folder / "test.jsonl", rows[:20])
+        (self.folder / "t").mkdir()
+        self.shards = write_shards(self.folder, rows, 3)
+        self.test_shards = write_shards(self.folder / "t", rows[:20], 1)
+
+    def run_settings(self, name, train, test):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return folder / "run", settings(folder, data__train_file=f'"{train}"', data__test_file=f'"{test}"', training__max_steps="40")
+
+    def test_give_the_bits_of_the_same_rows_in_a_manifest_also_when_resumed(self):
+        folder, toml = self.run_settings("lines", self.folder / "train.jsonl", self.folder / "test.jsonl")
+        lines = run("run", toml)
+        self.assertEqual(lines.returncode, 0, lines.stderr)
+        model = digest(folder / "model.safetensors")
+        expected = losses(folder)
+        self.assertEqual(len(expected), 20)
+
+        folder, toml = self.run_settings("shards", self.shards, self.test_shards)
+        shards = run("run", toml)
+        self.assertEqual(shards.returncode, 0, shards.stderr)
+        self.assertEqual(losses(folder), expected)
+        self.assertEqual(digest(folder / "model.safetensors"), model)
+        self.assertIn("data:image/jpeg;base64,", (folder / "report.html").read_text())
+
+        folder, toml = self.run_settings("resumed", self.shards, self.test_shards)
+        self.stop_early(toml)
+        resumed = run("run", toml)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertIn("resume: from checkpoint-", resumed.stderr)
+        self.assertEqual(digest(folder / "model.safetensors"), model)
+        self.assertEqual(losses(folder), expected)
+
+    def stop_early(self, toml):
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if " step " in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        self.assertEqual((process.communicate(), process.returncode)[1], 143)
+
+    def test_that_changed_are_refused_when_a_run_goes_on(self):
+        for name, change in (("manifest", self.edit_manifest), ("shards", self.edit_shard)):
+            with self.subTest(name):
+                train = self.folder / "train.jsonl" if name == "manifest" else self.shards
+                folder, toml = self.run_settings(name, train, self.folder / "test.jsonl")
+                self.stop_early(toml)
+                saved = sorted(p.name for p in folder.glob("checkpoint-*"))
+                self.assertTrue(saved)
+                change()
+                done = run("run", toml)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
+                self.assertEqual(len(error), 1, done.stderr)
+                self.assertRegex(error[0], r"^bascule: data\.train_file: its rows or the sizes of its pictures are not those that .*"
+                                           r"checkpoint-\d+ was trained with \(digest \w+, was \w+\); put the data back, or choose another output_dir$")
+                self.assertEqual(sorted(p.name for p in folder.glob("checkpoint-*")), saved)
+
+    def edit_manifest(self):
+        path = self.folder / "train.jsonl"
+        path.write_text(path.read_text().replace('"caption": "', '"caption": "x', 1))
+
+    def edit_shard(self):
+        rows = samples(91)
+        write_shards(self.folder, rows[1:], 3)
+
+    def test_that_are_damaged_are_named_with_their_member(self):
+        path = self.folder / "shard-001.tar"
+        path.write_bytes(path.read_bytes()[:20000])
+        _, toml = self.run_settings("damaged", self.shards, self.test_shards)
+        for command in ("plan", "run"):
+            done = run(command, toml)
+            self.assertEqual(done.returncode, 3)
+            self.assertRegex(done.stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*cut short")
+
+    def test_are_found_beside_the_settings_file(self):
+        for written in ("shard-{000..002}.tar", "shard-000.tar,shard-{001,002}.tar"):
+            toml = settings(self.folder, data__train_file=f'"{written}"', data__test_file=None)
+            done = run("plan", toml)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("plan", settings(self.folder, data__train_file='"shard-{000..003}.tar"'))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("shard-003.tar: cannot be read: No such file", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
