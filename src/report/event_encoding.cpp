@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
 
 namespace bascule {
 namespace {
@@ -223,6 +224,10 @@ EventRecord read_event_record(Span<const unsigned char> bytes) noexcept {
   if (get_fixed(content + length, 4) != masked_crc32c(content, length)) return record;
   record.state = read_event(Cursor{content, content + length}, record) ? RecordState::kWhole : RecordState::kForeign;
   record.bytes = kHeadBytes + length + kFootBytes;
+  // The first tag of every evaluation that we write.
+  const std::string_view text(static_cast<const char*>(static_cast<const void*>(content)), length);
+  record.evaluation =
+      text.find("eval/loss") != std::string_view::npos || text.find("test/loss") != std::string_view::npos;
   return record;
 }
 

@@ -53,6 +53,7 @@ struct EventRecord {
   std::size_t bytes = 0;  // of the whole framed record
   std::int64_t step = 0;  // 0 if the event names none
   bool file_version = false;
+  bool evaluation = false;  // scalars of an evaluation: "eval/..." or "test/..."
 };
 EventRecord read_event_record(Span<const unsigned char> bytes) noexcept;
 

@@ -56,7 +56,7 @@ std::vector<unsigned char> read_bytes(const std::string& path) {
   return bytes;
 }
 
-void cut_file_after(const std::string& path, std::int64_t step) {
+void cut_file_after(const std::string& path, std::int64_t step, std::int64_t evaluated) {
   const std::vector<unsigned char> bytes = read_bytes(path);
   std::string kept;
   bool has_events = false;
@@ -67,7 +67,7 @@ void cut_file_after(const std::string& path, std::int64_t step) {
       throw Error{ErrorKind::kData, path, "is no TensorBoard event file", "move it out of the output folder"};
     }
     if (record.state != RecordState::kWhole) break;
-    if (record.file_version || record.step <= step) {
+    if (record.file_version || record.step <= (record.evaluation ? std::min(step, evaluated) : step)) {
       kept.append(bytes.data() + at, bytes.data() + at + record.bytes);
       has_events = has_events || !record.file_version;
     }
@@ -185,7 +185,7 @@ Status TensorBoardWriter::write_bytes(const unsigned char* bytes, std::size_t si
   return ok_status();
 }
 
-void cut_events_after(const std::string& folder, std::int64_t step) {
+void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
   std::error_code error;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -197,7 +197,7 @@ void cut_events_after(const std::string& folder, std::int64_t step) {
   }
   if (error && error != std::errc::no_such_file_or_directory) fail(folder, "listing", error.value());
   std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) cut_file_after(path, step);
+  for (const std::string& path : paths) cut_file_after(path, step, evaluated);
 }
 
 }  // namespace bascule

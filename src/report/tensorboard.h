@@ -3,7 +3,7 @@
 // and text summaries, tags as Hugging Face's trainer names them. open() and text() belong before the seal or after the
 // end; everything else is sealed: it encodes into a fixed buffer inside the writer and calls write(2) once an event.
 //
-//   cut_events_after(folder, checkpoint_step);                        // on resume: what will be computed again is cut
+//   cut_events_after(folder, step, evaluated);                        // on resume: what will be computed again is cut
 //   TensorBoardWriter events = TensorBoardWriter::open(folder, {unix_seconds, host, pid, 0});
 //   events.text("args", settings_as_markdown, 0, unix_seconds);
 //   sealed: BASCULE_TRY(events.step(record, unix_seconds));
@@ -57,9 +57,10 @@ class TensorBoardWriter {
   int fd_ = -1;
 };
 
-// Rewrites every event file in `folder` so that no event later than `step` is left (and no torn record at its end); a
+// Rewrites every event file in `folder` so that no event later than `step` is left, no evaluation later than
+// `evaluated` (one made after the checkpoint of its step, which will be made again), and no torn record at its end; a
 // file left without events is removed. A folder that does not exist is fine. Before the seal; throws Error{kDisk}, and
 // Error{kData} for a file that is no event file at all.
-void cut_events_after(const std::string& folder, std::int64_t step);
+void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated);
 
 }  // namespace bascule

@@ -92,7 +92,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   }
   make_writers();
   if (settings.report.tensorboard) {
-    if (run.train_graph) cut_events_after(events_folder(settings), position_.global_step);
+    const Span<const EvaluationRecord> made = evaluations_.records();
+    const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
+    if (run.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }

@@ -140,19 +140,38 @@ TEST(CutEventsAfter, LeavesExactlyTheStepsUpToTheCheckpoint) {
   const std::string first = file_with_steps(folder, 0, {10, 20, 30, 40});
   const std::string second = file_with_steps(folder, 1, {50, 60});
   const std::string untouched = bytes_of(first);
-  cut_events_after(folder, 50);
+  cut_events_after(folder, 50, 50);
   EXPECT_EQ(bytes_of(first), untouched);
   EXPECT_EQ(steps_in(bytes_of(second)), (std::vector<std::int64_t>{50}));
-  cut_events_after(folder, 20);
+  cut_events_after(folder, 20, 20);
   EXPECT_EQ(steps_in(bytes_of(first)), (std::vector<std::int64_t>{10, 20}));
   EXPECT_FALSE(fs::exists(second));
+}
+
+TEST(CutEventsAfter, DropsAnEvaluationThatItsCheckpointDoesNotKnow) {
+  const std::string folder = fresh_folder();
+  const std::string path = file_with_steps(folder, 0, {10, 20});
+  {
+    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1, 7});
+    EvaluationRecord record;
+    record.split = Split::kTest;
+    record.global_step = 20;
+    EXPECT_TRUE(writer.evaluation(record, 0.0).ok());
+    EXPECT_TRUE(writer.step(StepRecord{}, 0.0).ok());
+  }
+  const std::string second = folder + "/events.out.tfevents.1.host.1.7";
+  cut_events_after(folder, 20, 20);
+  EXPECT_EQ(steps_in(bytes_of(second)), (std::vector<std::int64_t>{20, 0}));
+  cut_events_after(folder, 20, 10);
+  EXPECT_EQ(steps_in(bytes_of(second)), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
 }
 
 TEST(CutEventsAfter, DropsARecordThatAKillTore) {
   const std::string folder = fresh_folder();
   const std::string path = file_with_steps(folder, 0, {10, 20, 30});
   fs::resize_file(path, fs::file_size(path) - 5);
-  cut_events_after(folder, 100);
+  cut_events_after(folder, 100, 100);
   EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
 }
 
@@ -161,11 +180,11 @@ TEST(CutEventsAfter, LeavesAForeignFileAloneAndNamesIt) {
   fs::create_directories(folder);
   const std::string path = folder + "/events.out.tfevents.notes";
   std::ofstream(path) << "these are my notes, and they are dear to me";
-  EXPECT_THROW(cut_events_after(folder, 0), Error);
+  EXPECT_THROW(cut_events_after(folder, 0, 0), Error);
   EXPECT_TRUE(fs::exists(path));
 }
 
-TEST(CutEventsAfter, AFolderThatIsNotThereIsFine) { EXPECT_NO_THROW(cut_events_after(fresh_folder(), 3)); }
+TEST(CutEventsAfter, AFolderThatIsNotThereIsFine) { EXPECT_NO_THROW(cut_events_after(fresh_folder(), 3, 3)); }
 
 }  // namespace
 }  // namespace bascule
