@@ -76,7 +76,14 @@ bool is_finished(const Settings& settings) {
     say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + written);
     return true;
   }
-  if (point) check_same_settings(*point, settings_values(settings));
+  if (point) {
+    try {
+      check_same_settings(*point, settings_values(settings));
+    } catch (const Error& error) {  // it knows the key, not the file
+      throw Error(error.kind(), where_written(settings, error.where()), error.where() + " " + error.problem(),
+                  error.what_to_do());
+    }
+  }
   return false;
 }
 

@@ -11,6 +11,7 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
@@ -35,7 +36,6 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
 }  // namespace
 
 std::uint32_t max_pixels(std::int64_t megapixels) {
-  constexpr std::int64_t kPillowLimit = 178956970;  // PIL.Image: 2 * MAX_IMAGE_PIXELS
   return static_cast<std::uint32_t>(std::min((megapixels + 1) * 1000000 - 1, kPillowLimit));
 }
 

@@ -17,13 +17,13 @@ namespace bascule {
 
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
-  StreamState(const Manifest& manifest_, const BatchDealing& dealing, const TextSettings& text_,
-              std::vector<Slot> slots_)
-      : manifest(manifest_),
+  StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
+              std::vector<Slot> of_slots)
+      : manifest(of_manifest),
         order(dealing),
-        text(text_),
-        folder(manifest_),
-        slots(std::move(slots_)),
+        text(text_settings),
+        folder(of_manifest),
+        slots(std::move(of_slots)),
         ring(order, static_cast<std::int64_t>(slots.size())) {}
 
   Slot& slot(std::int64_t number) noexcept { return slots[ring.slot_of(number)]; }

@@ -13,6 +13,7 @@ namespace bascule {
 namespace {
 
 constexpr int kRepeats = 5;
+constexpr std::int64_t kShapes[][2] = {{768, 768}, {3072, 768}, {768, 3072}};  // n, k
 
 double seconds_of(Threads& threads, const Step& step) {
   using Clock = std::chrono::steady_clock;
@@ -71,7 +72,6 @@ struct Copy {
 
 MachineLimits measure_limits(Threads& threads) {
   MachineLimits limits;
-  constexpr std::int64_t kShapes[][2] = {{768, 768}, {3072, 768}, {768, 3072}};
   for (const auto& shape : kShapes) {
     const Product product(shape[0], shape[1], threads.count());
     const double seconds = seconds_of(threads, {Product::run, Product::tasks, &product, 0});
