@@ -10,6 +10,7 @@
 #include "src/commands/bench_figures.h"
 #include "src/commands/choose_isa.h"
 #include "src/train/measured_steps.h"
+#include "src/train/media_options.h"
 
 namespace bascule {
 namespace {
@@ -42,6 +43,7 @@ BenchColumn measure(const Settings& settings, const BenchArguments& arguments, s
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = read_settings(arguments.settings_file);
   refuse_unsupported(settings);
+  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
   if (!settings.training.do_train) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"), "there is no training to measure",
                 "set do_train = true");

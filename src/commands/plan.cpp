@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/train/media_options.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {
@@ -12,6 +13,7 @@ namespace bascule {
 int plan_command(const std::string& settings_file, bool json) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
+  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const std::unique_ptr<RecordedRun> run = record_run(settings);
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;

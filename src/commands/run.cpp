@@ -19,6 +19,7 @@
 #include "src/report/summary.h"
 #include "src/runtime/guard.h"
 #include "src/train/finish.h"
+#include "src/train/media_options.h"
 #include "src/train/retrieval_examples.h"
 #include "src/train/sealed_run.h"
 
@@ -163,6 +164,7 @@ int finish(SealedRun& sealed, const SealedFigures& figures) {
 int run_command(const std::string& settings_file) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
+  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   if (is_finished(settings)) return 0;
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::unique_ptr<RecordedRun> run = record_run(settings);

@@ -70,6 +70,9 @@ struct LoaderSettings {
   std::uint32_t max_pixels = 178956970;
   bool scale_in_decoder = false;
   const media_engine_driver* engine = nullptr;  // null: media_engine_builtin()
+  std::int64_t device_units = 2;                // these three only for engines with a device: as in MediaSettings
+  std::string device_options;
+  bool device_fallback = false;
 
   IndexCache cache;  // where lengths of captions are kept between runs; none by default
 

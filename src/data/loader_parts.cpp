@@ -40,6 +40,9 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   MediaSettings media;
   media.driver = settings.engine != nullptr ? settings.engine : media_engine_builtin();
   media.polling_threads = worker_count(settings);
+  media.device_units = settings.device_units;
+  media.options = settings.device_options;
+  media.fallback = settings.device_fallback;
   media.queue_depth = settings.queue_depth;
   media.memory_bytes = settings.media_memory_bytes;
   media.image_side = settings.image_side;

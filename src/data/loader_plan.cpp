@@ -86,7 +86,8 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.replacement_bytes +=
         align_up(static_cast<std::size_t>(settings.max_replacements) * sizeof(ReplacedSample), kCacheLine);
   }
-  const media_engine_config media = media_config(media_settings(settings));
+  const MediaSettings media_form = media_settings(settings);
+  const media_engine_config media = media_config(media_form);
   plan.picture_bytes = media.picture_bytes;
   plan.media_engine_bytes = align_up(media_engine_memory_needed(&media), kCacheLine);
   const std::size_t workers = static_cast<std::size_t>(worker_count(settings));

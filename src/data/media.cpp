@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/media.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <string>
 
 #include "src/base/align.h"
@@ -17,6 +20,15 @@ constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
 }
 
+// One line, without allocating.
+void warn_of_fallback(media_engine_status why) {
+  char line[256];
+  const int length = std::snprintf(line, sizeof line,
+                                   "bascule: warning: media engine: %s; the host engine does its work from here on\n",
+                                   media_engine_status_text(why));
+  if (length > 0) (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(length));
+}
+
 void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
   const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
   if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
@@ -26,6 +38,10 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
   if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
     refuse("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
                                               " serves at most " + std::to_string(can.max_units));
+  }
+  if (can.works_in_poll == 0 && settings.device_units > can.max_units) {
+    refuse("media_engine.simulation.units",
+           std::to_string(settings.device_units) + ": " + engine + " has at most " + std::to_string(can.max_units));
   }
   if (settings.image_side > can.max_side) {
     refuse("vision_config.image_size",
@@ -44,7 +60,11 @@ media_engine_config media_config(const MediaSettings& settings) {
   check_against(can, settings);
   media_engine_config config = media_engine_default_config(settings.driver);
   config.queue_depth = static_cast<std::uint32_t>(settings.queue_depth);
-  if (can.works_in_poll != 0) config.units = static_cast<std::uint32_t>(settings.polling_threads);
+  const bool has_device = can.works_in_poll == 0;
+  config.units = static_cast<std::uint32_t>(has_device ? settings.device_units : settings.polling_threads);
+  config.options = settings.options.empty() ? nullptr : settings.options.c_str();
+  if (has_device && settings.fallback) config.fallback_units = static_cast<std::uint32_t>(settings.polling_threads);
+  config.on_fallback = warn_of_fallback;
   config.max_side = static_cast<std::uint32_t>(settings.image_side);
   config.max_pixels = settings.max_pixels;
   config.picture_bytes = settings.memory_bytes / 2 / kMebibyte * kMebibyte;
@@ -56,7 +76,7 @@ media_engine_config media_config(const MediaSettings& settings) {
            std::to_string(settings.memory_bytes / kMebibyte) +
                ": half is for one large picture, and with the rest for " + std::to_string(config.units) +
                " at the same time it would take " + std::to_string(least),
-           "give more, or fewer data.dataloader_num_workers");
+           has_device ? "give more, or fewer units" : "give more, or fewer data.dataloader_num_workers");
   }
   return config;
 }
@@ -67,8 +87,10 @@ Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
   config.memory_bytes = memory.size();
   const media_engine_status status = media_engine_open(&engine_, &config);
   if (status != MEDIA_ENGINE_OK) {
+    const bool can_fall_back = media_engine_is_bad_device(status) != 0 && !settings.fallback;
     throw Error{ErrorKind::kData, "media engine \"" + std::string(media_engine_query(settings.driver).name) + "\"",
-                media_engine_status_text(status)};
+                media_engine_status_text(status),
+                can_fall_back ? "media_engine.fallback = true goes on without it" : ""};
   }
   job_form_.side = config.max_side;
   job_form_.preparation =

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/span.h"
@@ -14,6 +15,9 @@ namespace bascule {
 struct MediaSettings {
   const media_engine_driver* driver = nullptr;
   std::int64_t polling_threads = 1;
+  std::int64_t device_units = 2;  // of an engine with threads of its own
+  std::string options;            // such an engine's own, as in media_engine_config
+  bool fallback = false;          // such an engine's jobs go on in the host engine when the device is gone
   std::int64_t queue_depth = 16;
   std::size_t memory_bytes = 0;  // the most that the engine may be given
   std::int64_t image_side = 288;
@@ -28,15 +32,16 @@ struct MediaSettings {
 // takes.
 std::uint32_t max_pixels(std::int64_t megapixels);
 
-// Before the seal: all but `memory` and `memory_bytes` of what the engine is opened with. What one picture may take is
-// half of settings.memory_bytes, however many threads poll, so that no verdict depends on their number. Throws Error
-// (kSettings) where the engine does not have what is asked for, or needs more.
+// Before the seal: all but `memory` and `memory_bytes` of what the engine is opened with; settings.options must outlive
+// the opening. What one picture may take is half of settings.memory_bytes, however many threads poll, so that no
+// verdict depends on their number. Throws Error (kSettings) where the engine does not have what is asked for, or needs
+// more.
 media_engine_config media_config(const MediaSettings& settings);
 
 class Media {
  public:
   // Before the seal. memory: media_engine_memory_needed() of media_config(settings), 64-byte aligned. Throws Error
-  // (kData) where the device does not open.
+  // (kData) where the device does not open. A fallback is said on standard error, also after the seal.
   Media(const MediaSettings& settings, Span<std::byte> memory);
   ~Media();
   Media(const Media&) = delete;

@@ -25,6 +25,21 @@ struct FactTable {
   std::vector<NamedText> rows;
 };
 
+// What a media engine with a device had to mend in the whole run.
+struct DeviceReport {
+  bool is_there = false;            // the media engine has a device
+  std::string engine;               // "hpu_sim"
+  std::uint64_t resets = 0;         // of the device, by its driver
+  std::uint64_t retries = 0;        // jobs that the driver submitted again
+  bool fell_back = false;           // the device was given up; the host engine went on
+  std::uint64_t fallback_jobs = 0;  // jobs that the device left undone
+  struct Fault {
+    std::string name;  // "lost_completion"
+    std::uint64_t count = 0;
+  };
+  std::vector<Fault> faults;  // found by the driver
+};
+
 struct MemoryCategory {
   std::string name;  // "weights", "gradients", "moments", "activations", ...
   std::uint64_t bytes = 0;
@@ -143,6 +158,7 @@ struct Report {
 
   std::vector<ContractResult> contracts;
   std::vector<FactTable> facts;
+  DeviceReport device;
 
   // Retrieval examples.
   std::vector<ReportPicture> pictures;

@@ -58,6 +58,14 @@ void add_loader_figures(Json& json, const LoaderSummary& loader) {
   json["loader_waited_for_step_seconds"] = rounded(loader.waited_for_step_seconds, 4);
 }
 
+void add_device(Json& json, const DeviceReport& device) {
+  if (!device.is_there) return;
+  json["media_engine_resets"] = device.resets;
+  json["media_engine_retries"] = device.retries;
+  json["media_engine_fallbacks"] = device.fell_back ? 1 : 0;
+  for (const DeviceReport::Fault& fault : device.faults) json["media_engine_fault_" + fault.name] = fault.count;
+}
+
 Json train_results(const Report& report) {
   Json json = Json::object();
   json["epoch"] = report.epoch;
@@ -135,6 +143,7 @@ std::string all_results_json(const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record != nullptr) json.update(split_results(report, *record));
   }
+  add_device(json, report.device);
   return file_text(json, 4);
 }
 

@@ -48,6 +48,14 @@ void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
   for (const NamedText& pair : pairs) out += "  " + padded(pair.name, columns + 2) + pair.value + "\n";
 }
 
+std::string device_text(const DeviceReport& device) {
+  std::string text = device.engine + ": " + std::to_string(device.resets) + " resets, " +
+                     std::to_string(device.retries) + " pictures submitted again";
+  for (const DeviceReport::Fault& fault : device.faults) text += ", " + std::to_string(fault.count) + " " + fault.name;
+  if (device.fell_back) text += "; GIVEN UP, the host engine went on";
+  return text;
+}
+
 void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   if (report.train.done) {
     char steps[64];
@@ -70,6 +78,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
       memory += std::string(", resident ") + readable_bytes(report.resident_bytes).c_str();
     pairs.push_back({"memory", memory});
   }
+  if (report.device.is_there) pairs.push_back({"media engine", device_text(report.device)});
   for (const Split split : {Split::kValidation, Split::kTest}) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;

@@ -25,8 +25,6 @@ void refuse_unsupported(const Settings& settings) {
        "a strategy other than \"fast_ddp\"", "set distribution_strategy = \"fast_ddp\""},
       {settings.distributed.wire_type != WireType::kFloat32, "distributed.wire_type", "wire_type = \"bf16\"",
        "set wire_type = \"float32\""},
-      {settings.media_engine.simulation.is_given, "media_engine.simulation", "the media engine hpu_sim",
-       "remove [media_engine.simulation]"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

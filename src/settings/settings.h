@@ -79,7 +79,10 @@ struct SimulationSettings {
   std::int64_t units = 2;
   double pictures_per_second = 0.0;  // of one unit; 0: as fast as the host computes
   double latency_ms = 0.0;
+  bool polling = false;
+  std::int64_t timeout_ms = 2000;
   std::vector<std::string> faults;
+  std::int64_t fault_seed = 1;
 };
 
 struct MediaEngineSettings {

@@ -138,6 +138,31 @@ void add_contracts(Report* report, const SealedFigures& figures, const TrainingT
   }
 }
 
+void add_device(Report* report, const media_engine_statistics& media) {
+  const media_engine_capabilities engine = media_engine_query(media_engine_builtin());
+  if (engine.works_in_poll != 0) return;
+  DeviceReport& device = report->device;
+  device.is_there = true;
+  device.engine = engine.name;
+  device.resets = media.device_resets;
+  device.retries = media.retries;
+  device.fell_back = media.fallbacks > 0;
+  device.fallback_jobs = media.fallback_jobs;
+  FactTable table{"Media engine", device.fell_back ? "The device was given up; the host engine went on." : "", {}};
+  table.rows = {{"engine", engine.name},
+                {"pictures", std::to_string(media.completed)},
+                {"resets of the device", std::to_string(media.device_resets)},
+                {"pictures submitted again", std::to_string(media.retries)},
+                {"pictures left to the host engine at once", std::to_string(media.fallback_jobs)}};
+  for (std::uint32_t fault = 0; fault < MEDIA_ENGINE_FAULTS; ++fault) {
+    if (media.faults[fault] == 0) continue;
+    device.faults.push_back({media_engine_fault_name(fault), media.faults[fault]});
+    table.rows.push_back(
+        {std::string("found: ") + media_engine_fault_name(fault), std::to_string(media.faults[fault])});
+  }
+  report->facts.push_back(std::move(table));
+}
+
 void add_loader(Report* report, SealedRun& sealed) {
   if (const RecordedSplit* train = sealed.run().find(Split::kTrain)) {
     const LoaderStatistics loader = sealed.loader().statistics();
@@ -162,6 +187,7 @@ void add_loader(Report* report, SealedRun& sealed) {
     table.rows.push_back({split_name(split.split), text});
   }
   report->facts.push_back(std::move(table));
+  add_device(report, statistics.media);
 }
 
 void add_settings(Report* report, const Settings& settings) {

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/data/media.h"
 #include "src/graph/backward.h"
+#include "src/train/media_options.h"
 #include "src/train/preprocessor.h"
 
 namespace bascule {
@@ -92,6 +93,9 @@ void plan_data(RecordedRun* run) {
   loader.max_pixels = max_pixels(settings.media_engine.max_megapixels);
   loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
   loader.cache = user_index_cache();
+  loader.device_units = settings.media_engine.simulation.units;
+  loader.device_options = media_options(settings, media_engine_builtin());
+  loader.device_fallback = settings.media_engine.fallback;
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);

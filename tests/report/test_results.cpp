@@ -49,6 +49,22 @@ TEST(Results, BothSplitsUseTheEvalPrefixAndTestWinsInTheUnion) {
   EXPECT_EQ(all["train_loss"], 1.2345);
 }
 
+TEST(Results, WhatADeviceDidStandsInTheUnionAndInTheSummary) {
+  Report report = test::sample_report();
+  EXPECT_EQ(all_results_json(report).find("media_engine"), std::string::npos) << "there is no device";
+  EXPECT_EQ(summary_text(report).find("media engine"), std::string::npos);
+  report.device = {true, "hpu_sim", 2, 5, true, 3, {{"surprise_reset", 2}, {"device_gone", 1}}};
+  const Json all = parsed(all_results_json(report));
+  EXPECT_EQ(all["media_engine_resets"], 2);
+  EXPECT_EQ(all["media_engine_retries"], 5);
+  EXPECT_EQ(all["media_engine_fallbacks"], 1);
+  EXPECT_EQ(all["media_engine_fault_surprise_reset"], 2);
+  EXPECT_EQ(all["media_engine_fault_device_gone"], 1);
+  const std::string text = summary_text(report);
+  EXPECT_NE(text.find("hpu_sim: 2 resets, 5 pictures submitted again"), std::string::npos) << text;
+  EXPECT_NE(text.find("GIVEN UP"), std::string::npos) << text;
+}
+
 TEST(Results, TrainerStateHoldsTheWholeHistoryInOrderOfSteps) {
   const Report report = test::sample_report();
   const Json json = parsed(trainer_state_json(report));

@@ -56,7 +56,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"distributed", "world_size = 2"},
       {"distributed", "distribution_strategy = \"ddp\""},
       {"distributed", "wire_type = \"bf16\""},
-      {"media_engine.simulation", "units = 4"},
   };
   for (const auto& [table, line] : cases) {
     const Settings settings = settings_of(least_with(table, line));
