@@ -38,21 +38,22 @@ struct AttentionForward {
   float* scratch;
 };
 
-// With dp[q,k] = dropout'(d_out[q,:] . value[k,:]) and delta[q] = d_out[q,:] . out[q,:]:
+// With dp[q,k] = dropout'(d_out[q,:] . value[k,:]) and delta[q] = sum_k p[q,k] dp[q,k]:
 //   ds = p (dp - delta);  d_query = scale ds key;  d_key = scale ds^T query;  d_value = dropout(p)^T d_out
+// delta could be had from forward's output (d_out . out), but then ds would not sum to zero over the keys as closely,
+// and what the keys have in common would show in d_query. For the same reason p is divided by its own sum once more.
 // Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
 struct AttentionBackward {
   float* d_query;
   float* d_key;
   float* d_value;
   const float* d_out;
-  const float* out;
   const float* logsumexp;
   const float* query;
   const float* key;
   const float* value;
   std::int64_t d_query_stride, d_key_stride, d_value_stride, d_out_stride;
-  std::int64_t out_stride, query_stride, key_stride, value_stride;
+  std::int64_t query_stride, key_stride, value_stride;
   std::int64_t query_rows, key_rows, head_size;
   float scale;
   DropoutStream dropout;

@@ -50,9 +50,10 @@ void attention_forward(T* out, T* logsumexp, const T* query, const T* key, const
 }
 
 template <typename T>
-void attention_backward(T* d_query, T* d_key, T* d_value, const T* d_out, const T* out, const T* logsumexp,
-                        const T* query, const T* key, const T* value, const AttentionBackward& a) {
+void attention_backward(T* d_query, T* d_key, T* d_value, const T* d_out, const T* logsumexp, const T* query,
+                        const T* key, const T* value, const AttentionBackward& a) {
   using std::exp;
+  std::vector<T> p(static_cast<std::size_t>(a.key_rows)), d_p(p);
   for (std::int64_t k = 0; k < a.key_rows; ++k) {
     for (std::int64_t c = 0; c < a.head_size; ++c) {
       d_key[k * a.d_key_stride + c] = d_value[k * a.d_value_stride + c] = T(0);
@@ -63,13 +64,22 @@ void attention_backward(T* d_query, T* d_key, T* d_value, const T* d_out, const 
     const T* const d_out_row = d_out + q * a.d_out_stride;
     T* const d_query_row = d_query + q * a.d_query_stride;
     for (std::int64_t c = 0; c < a.head_size; ++c) d_query_row[c] = T(0);
-    const T delta = dot(d_out_row, out + q * a.out_stride, a.head_size);
+    T sum(0), delta(0);
     for (std::int64_t k = 0; k < a.key_rows; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      const T score = T(static_cast<double>(a.scale)) * dot(query_row, key + k * a.key_stride, a.head_size);
+      p[i] = exp(score - logsumexp[q]);
+      d_p[i] = attention_dropout(dot(d_out_row, value + k * a.value_stride, a.head_size), a, q, k);
+      sum += p[i];
+      delta += p[i] * d_p[i];
+    }
+    delta = delta / sum;
+    for (std::int64_t k = 0; k < a.key_rows; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      p[i] = p[i] / sum;
       const T* const key_row = key + k * a.key_stride;
-      const T p = exp(T(static_cast<double>(a.scale)) * dot(query_row, key_row, a.head_size) - logsumexp[q]);
-      const T d_p = attention_dropout(dot(d_out_row, value + k * a.value_stride, a.head_size), a, q, k);
-      const T d_s = T(static_cast<double>(a.scale)) * p * (d_p - delta);
-      const T dropped = attention_dropout(p, a, q, k);
+      const T d_s = T(static_cast<double>(a.scale)) * p[i] * (d_p[i] - delta);
+      const T dropped = attention_dropout(p[i], a, q, k);
       for (std::int64_t c = 0; c < a.head_size; ++c) {
         d_query_row[c] += d_s * key_row[c];
         d_key[k * a.d_key_stride + c] += d_s * query_row[c];

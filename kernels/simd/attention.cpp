@@ -79,15 +79,26 @@ float softmax_row(float* scores, const AttentionForward& a, std::int64_t query) 
 // probability, d_dropped[k] the gradient of the score.
 template <bool kDrops>
 void softmax_row_backward(float* scores, float* d_dropped, const AttentionBackward& a, std::int64_t query) {
-  const f32x16 delta = set(dot(a.d_out + query * a.d_out_stride, a.out + query * a.out_stride, a.head_size));
   const f32x16 logsumexp = set(a.logsumexp[query]);
   const f32x16 scale = set(a.dropout.scale);
+  f32x16 sums = set(0.0f), dots = set(0.0f);
+  for_keys<kDrops>(
+      a, query, [&](auto lanes, std::int64_t k, Mask16 kept) __attribute__((always_inline)) {
+        const f32x16 e = exp(load(scores + k, lanes, -__builtin_inff()) - logsumexp);
+        const f32x16 d_p = kDrops ? drop(kept, load(d_dropped + k), scale) : load(d_dropped + k);
+        sums = sums + e;
+        dots = fma(e, d_p, dots);
+        store(scores + k, e);
+        store(d_dropped + k, d_p);
+      });
+  const float inverse = 1.0f / horizontal_sum(sums);
+  const f32x16 delta = set(horizontal_sum(dots) * inverse);
+  const f32x16 normalise = set(inverse);
   for_keys<kDrops>(
       a, query, [&](auto, std::int64_t k, Mask16 kept) __attribute__((always_inline)) {
-        const f32x16 p = exp(load(scores + k) - logsumexp);
-        const f32x16 d_p = load(d_dropped + k);
+        const f32x16 p = load(scores + k) * normalise;
         store(scores + k, kDrops ? drop(kept, p, scale) : p);
-        store(d_dropped + k, p * ((kDrops ? drop(kept, d_p, scale) : d_p) - delta));
+        store(d_dropped + k, p * (load(d_dropped + k) - delta));
       });
 }
 

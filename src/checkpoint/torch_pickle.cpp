@@ -83,7 +83,7 @@ class Unpickler {
   std::string line() {
     const std::size_t end = pickle_.find('\n', at_);
     if (end == std::string::npos) bad("its pickle is cut short");
-    const std::string text(take(end - at_));
+    std::string text(take(end - at_));
     take(1);
     return text;
   }

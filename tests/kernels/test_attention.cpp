@@ -58,7 +58,7 @@ std::vector<Shape> shapes() {
 }
 
 struct Inputs {
-  std::vector<float> query, key, value, d_out, out, logsumexp;
+  std::vector<float> query, key, value, d_out, logsumexp;
 };
 
 AttentionForward forward_call(const Shape& s) {
@@ -78,7 +78,7 @@ AttentionForward forward_call(const Shape& s) {
 AttentionBackward backward_call(const Shape& s) {
   AttentionBackward a{};
   a.d_query_stride = a.d_key_stride = a.d_value_stride = a.d_out_stride = s.stride();
-  a.out_stride = a.query_stride = a.key_stride = a.value_stride = s.stride();
+  a.query_stride = a.key_stride = a.value_stride = s.stride();
   a.query_rows = s.query_rows;
   a.key_rows = s.key_rows;
   a.head_size = s.head_size;
@@ -101,7 +101,6 @@ Inputs random_inputs(const Shape& s, Seeded& random) {
   std::vector<double> logsumexp = zeros(s.query_rows);
   reference::attention_forward(out.data(), logsumexp.data(), widened(in.query).data(), widened(in.key).data(),
                                widened(in.value).data(), forward_call(s));
-  in.out.assign(out.begin(), out.end());
   in.logsumexp.assign(logsumexp.begin(), logsumexp.end());
   return in;
 }
@@ -182,33 +181,52 @@ struct Gradients {
   std::vector<double> query, key, value;
 };
 
-// logsumexp and out are inputs here. p errs relatively by r (score, subtraction, exp), d_p by a chain of D and the
-// factor of dropout, delta by a sum of D; ds = p (d_p - delta) collects them; then chains over keys or queries, and the
-// factor scale.
+// What rounding may do to one query row's probabilities and to their gradients. logsumexp is an input; p errs
+// relatively by r: score, subtraction, exp, then the division by a sum that errs by the p-weighted mean of that and its
+// own additions. d_p errs by a chain of D and the factor of dropout, delta by what p and d_p err by and a sum of K.
+struct RowBounds {
+  std::vector<double> p, r, d_p, d_p_bound;
+  double delta = 0.0, delta_bound = 0.0;
+};
+
+RowBounds row_bounds(const Inputs& in, std::int64_t q, const Shape& s) {
+  RowBounds row;
+  const auto width = static_cast<double>(s.head_size), keys = static_cast<double>(s.key_rows);
+  const double lse = static_cast<double>(in.logsumexp[static_cast<std::size_t>(q)]);
+  double mean_r = 0.0;
+  for (std::int64_t k = 0; k < s.key_rows; ++k) {
+    const double x = score(in, q, k, s);
+    row.p.push_back(std::exp(x - lse));
+    row.r.push_back(score_bound(in, q, k, s) + kEpsilon * std::abs(x - lse) + 2.0 * kEpsilon);
+    mean_r += row.p.back() * row.r.back();
+    double d_p = 0.0;
+    for (std::int64_t c = 0; c < s.head_size; ++c) {
+      d_p += static_cast<double>(in.d_out[static_cast<std::size_t>(q * s.stride() + c)]) *
+             static_cast<double>(in.value[static_cast<std::size_t>(k * s.stride() + c)]);
+    }
+    row.d_p.push_back(dropped(d_p, s, q, k));
+    row.d_p_bound.push_back((width + 1.0) * kEpsilon * dropped(magnitude(in.d_out, q, in.value, k, s), s, q, k));
+  }
+  for (std::size_t k = 0; k < row.p.size(); ++k) {
+    row.r[k] += mean_r + (keys + 2.0) * kEpsilon;
+    row.delta += row.p[k] * row.d_p[k];
+    row.delta_bound += row.p[k] * (row.d_p_bound[k] + std::abs(row.d_p[k]) * (row.r[k] + (keys + 2.0) * kEpsilon));
+  }
+  return row;
+}
+
+// ds = p (d_p - delta) collects them; then chains over keys or queries, and the factor scale.
 Gradients backward_bounds(const Inputs& in, const Shape& s) {
   Gradients bounds{zeros(s.extent(s.query_rows)), zeros(s.extent(s.key_rows)), zeros(s.extent(s.key_rows))};
-  const auto width = static_cast<double>(s.head_size);
   const auto at = [&s](std::int64_t row, std::int64_t c) { return static_cast<std::size_t>(row * s.stride() + c); };
   const auto size = [](float x) { return std::abs(static_cast<double>(x)); };
   for (std::int64_t q = 0; q < s.query_rows; ++q) {
-    const double lse = static_cast<double>(in.logsumexp[static_cast<std::size_t>(q)]);
-    double delta = 0.0;
-    for (std::int64_t c = 0; c < s.head_size; ++c) {
-      delta += static_cast<double>(in.d_out[at(q, c)]) * static_cast<double>(in.out[at(q, c)]);
-    }
-    const double delta_bound = width * kEpsilon * magnitude(in.d_out, q, in.out, q, s);
+    const RowBounds row = row_bounds(in, q, s);
     for (std::int64_t k = 0; k < s.key_rows; ++k) {
-      const double x = score(in, q, k, s);
-      const double p = std::exp(x - lse);
-      const double r = score_bound(in, q, k, s) + kEpsilon * std::abs(x - lse) + 2.0 * kEpsilon;
-      double d_p = 0.0;
-      for (std::int64_t c = 0; c < s.head_size; ++c) {
-        d_p += static_cast<double>(in.d_out[at(q, c)]) * static_cast<double>(in.value[at(k, c)]);
-      }
-      d_p = dropped(d_p, s, q, k);
-      const double d_p_bound = (width + 1.0) * kEpsilon * dropped(magnitude(in.d_out, q, in.value, k, s), s, q, k);
-      const double d_s = p * std::abs(d_p - delta);
-      const double d_s_bound = p * (d_p_bound + delta_bound) + d_s * (r + 2.0 * kEpsilon);
+      const auto i = static_cast<std::size_t>(k);
+      const double p = row.p[i], r = row.r[i];
+      const double d_s = p * std::abs(row.d_p[i] - row.delta);
+      const double d_s_bound = p * (row.d_p_bound[i] + row.delta_bound) + d_s * (r + 2.0 * kEpsilon);
       const double scale = kSecondOrder * static_cast<double>(s.scale());
       const double over_keys = scale * (d_s_bound + static_cast<double>(s.key_rows + 1) * kEpsilon * d_s);
       const double over_queries = scale * (d_s_bound + static_cast<double>(s.query_rows + 1) * kEpsilon * d_s);
@@ -273,7 +291,7 @@ TEST(Attention, ForwardIsWithinTheBoundAndTheSameOnEveryIsa) {
 std::vector<float> run_backward(const KernelTable& kernels, const Inputs& in, const Shape& s, Place place) {
   Floats d_query(s.extent(s.query_rows), place), d_key(s.extent(s.key_rows), place),
       d_value(s.extent(s.key_rows), place);
-  Floats d_out(in.d_out, place), out(in.out, place), logsumexp(in.logsumexp, place);
+  Floats d_out(in.d_out, place), logsumexp(in.logsumexp, place);
   Floats query(in.query, place), key(in.key, place), value(in.value, place);
   Floats scratch(attention_scratch_floats(s.key_rows, s.head_size));
   AttentionBackward a = backward_call(s);
@@ -281,7 +299,6 @@ std::vector<float> run_backward(const KernelTable& kernels, const Inputs& in, co
   a.d_key = d_key.data();
   a.d_value = d_value.data();
   a.d_out = d_out.data();
-  a.out = out.data();
   a.logsumexp = logsumexp.data();
   a.query = query.data();
   a.key = key.data();
@@ -302,8 +319,8 @@ TEST(Attention, BackwardIsWithinTheBoundAndTheSameOnEveryIsa) {
         same_on_every_isa([&](const KernelTable& kernels) { return run_backward(kernels, in, s, place); });
     Gradients truth{zeros(s.extent(s.query_rows)), zeros(s.extent(s.key_rows)), zeros(s.extent(s.key_rows))};
     reference::attention_backward(truth.query.data(), truth.key.data(), truth.value.data(), widened(in.d_out).data(),
-                                  widened(in.out).data(), widened(in.logsumexp).data(), widened(in.query).data(),
-                                  widened(in.key).data(), widened(in.value).data(), backward_call(s));
+                                  widened(in.logsumexp).data(), widened(in.query).data(), widened(in.key).data(),
+                                  widened(in.value).data(), backward_call(s));
     const Gradients bounds = backward_bounds(in, s);
     expect_rows_within(result, 0, truth.query, bounds.query, s, "d_query");
     expect_rows_within(result, truth.query.size(), truth.key, bounds.key, s, "d_key");
@@ -375,8 +392,8 @@ TEST(AttentionReference, BackwardIsTheDerivativeOfForward) {
     const std::vector<double> d_out = widened(in.d_out);
     reference::attention_forward(out.data(), logsumexp.data(), query.data(), key.data(), value.data(), forward_call(s));
     Gradients g{zeros(s.extent(3)), zeros(s.extent(5)), zeros(s.extent(5))};
-    reference::attention_backward(g.query.data(), g.key.data(), g.value.data(), d_out.data(), out.data(),
-                                  logsumexp.data(), query.data(), key.data(), value.data(), backward_call(s));
+    reference::attention_backward(g.query.data(), g.key.data(), g.value.data(), d_out.data(), logsumexp.data(),
+                                  query.data(), key.data(), value.data(), backward_call(s));
 
     std::vector<Dual> inputs[3] = {constants(query), constants(key), constants(value)};
     const std::vector<double>* const gradients[3] = {&g.query, &g.key, &g.value};

@@ -61,7 +61,7 @@ struct ForwardArguments {
 struct BackwardArguments {
   const KernelTable* kernels;
   Shape shape;
-  Slice d_query, d_key, d_value, d_out, out, query, key, value;
+  Slice d_query, d_key, d_value, d_out, query, key, value;
   const float* logsumexp;
   static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
     return replay.batch.counts.samples * a.shape.heads;
@@ -78,7 +78,6 @@ struct BackwardArguments {
     b.d_key = a.d_key.at(k.first, col);
     b.d_value = a.d_value.at(k.first, col);
     b.d_out = a.d_out.at(q.first, col);
-    b.out = a.out.at(q.first, col);
     b.logsumexp = a.logsumexp + q.first * s.heads + head * q.count;
     b.query = a.query.at(q.first, col);
     b.key = a.key.at(k.first, col);
@@ -87,7 +86,6 @@ struct BackwardArguments {
     b.d_key_stride = a.d_key.stride;
     b.d_value_stride = a.d_value.stride;
     b.d_out_stride = a.d_out.stride;
-    b.out_stride = a.out.stride;
     b.query_stride = a.query.stride;
     b.key_stride = a.key.stride;
     b.value_stride = a.value.stride;
@@ -157,7 +155,7 @@ class AttentionGradient final : public AttentionOperation {
 
   const char* kind() const override { return "attention_backward"; }
   std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}, {out, Access::kRead}, {logsumexp, Access::kRead}};
+    std::vector<TensorUse> uses = {{d_out, Access::kRead}, {logsumexp, Access::kRead}};
     for (const AttentionOperand& operand : {query, key, value}) add_once(&uses, operand.tensor, Access::kRead);
     for (const AttentionOperand& operand : {d_query, d_key, d_value}) add_once(&uses, operand.tensor, Access::kWrite);
     return uses;
@@ -166,9 +164,8 @@ class AttentionGradient final : public AttentionOperation {
   void derive(Backward&) const override {}
   void launch(Launch& launch) const override {
     launch.step(BackwardArguments{&launch.kernels, shape, slice(launch, d_query), slice(launch, d_key),
-                                  slice(launch, d_value), slice(launch, {d_out, 0}), slice(launch, {out, 0}),
-                                  slice(launch, query), slice(launch, key), slice(launch, value),
-                                  launch.at(logsumexp)});
+                                  slice(launch, d_value), slice(launch, {d_out, 0}), slice(launch, query),
+                                  slice(launch, key), slice(launch, value), launch.at(logsumexp)});
   }
 };
 
@@ -177,7 +174,6 @@ void AttentionOperation::derive(Backward& b) const {
   if (!d_out) return;
   auto op = std::make_unique<AttentionGradient>();
   op->d_out = d_out;
-  op->out = out;
   op->logsumexp = logsumexp;
   op->query = query;
   op->key = key;
