@@ -10,6 +10,9 @@ Written are OUTPUT/<split>.jsonl with the columns image and caption (and label),
 JPEG file keeps its bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal
 pictures are one file, named by their content. A caption column with lists gives a row for each caption.
 
+With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
+settings file names as "<split>-{00000..00041}.tar"; the command says the name.
+
 A picture or manifest appears under its name only when it is whole. Run the same command again after an interruption: what
 is there is kept. Needs the Python packages `datasets` and `pillow`.
 Exit code: 0 done, 2 command line, 3 data, 6 disk.
@@ -21,6 +24,7 @@ import json
 import os
 import pathlib
 import sys
+import tarfile
 import time
 
 JPEG_QUALITY = 95
@@ -125,20 +129,81 @@ class Pictures:
         return name
 
 
-def manifest_lines(row, columns, pictures, folder):
-    """columns: our names -> the source's."""
+class Manifest:
+    """OUTPUT/<name>.jsonl, with its pictures in `pictures`."""
+
+    def __init__(self, name, output, pictures):
+        self.path = output / f"{name}.jsonl"
+        self.pictures = pictures
+        self.lines = []
+
+    def add(self, picture, captions, extra):
+        image = self.pictures.store(picture)
+        self.lines += [json.dumps({"image": image, "caption": caption, **extra}, ensure_ascii=False) for caption in captions]
+        return len(captions)
+
+    def finish(self):
+        write_whole(self.path, ("\n".join(self.lines) + "\n").encode())
+
+
+class Shards:
+    """OUTPUT/<name>-00000.tar and so on, each whole under its name; the split's name says that all are there."""
+
+    def __init__(self, name, output, shard_rows):
+        self.name = name
+        self.output = output
+        self.shard_rows = shard_rows
+        self.re_encoded = 0
+        self.stored = []  # for the count
+        self.rows = 0
+        self.shards = 0
+        self.tar = self.bytes = None
+
+    def add(self, picture, captions, extra):
+        data = picture if is_jpeg(picture) else encoded_as_jpeg(picture)
+        self.re_encoded += not is_jpeg(picture)
+        self.stored.append(None)
+        for caption in captions:
+            if self.tar is None:
+                self.bytes = io.BytesIO()
+                self.tar = tarfile.open(fileobj=self.bytes, mode="w", format=tarfile.USTAR_FORMAT)
+            text = json.dumps({"caption": caption, **extra}, ensure_ascii=False).encode()
+            for ending, contents in (("jpg", data), ("json", text)):
+                member = tarfile.TarInfo(f"{self.rows:09}.{ending}")
+                member.size = len(contents)
+                self.tar.addfile(member, io.BytesIO(contents))
+            self.rows += 1
+            if self.rows % self.shard_rows == 0:
+                self.write_shard()
+        return len(captions)
+
+    def write_shard(self):
+        self.tar.close()
+        write_whole(self.output / f"{self.name}-{self.shards:05}.tar", self.bytes.getvalue())
+        self.tar = self.bytes = None
+        self.shards += 1
+
+    def finish(self):
+        if self.tar is not None:
+            self.write_shard()
+
+    def written_name(self):
+        return f"{self.name}-{{00000..{self.shards - 1:05}}}.tar"
+
+
+def add_row(row, columns, destination, folder):
+    """columns: our names -> the source's. Returns how many rows it became."""
     captions = row_captions(row[columns["caption"]])
     extra = {"label": row_label(row[columns["label"]])} if "label" in columns else {}
-    image = pictures.store(picture_bytes(row[columns["image"]], folder))
-    return [json.dumps({"image": image, "caption": caption, **extra}, ensure_ascii=False) for caption in captions]
+    return destination.add(picture_bytes(row[columns["image"]], folder), captions, extra)
 
 
-def export_split(name, rows, columns, output, pictures, folder, skip_bad):
-    """rows: an iterable of dicts with encoded pictures. Writes OUTPUT/<name>.jsonl; returns (lines, rows left out)."""
-    lines, left_out, told = [], 0, time.monotonic()
+def export_split(name, rows, columns, destination, folder, skip_bad):
+    """rows: an iterable of dicts with encoded pictures. Returns (rows written, rows left out)."""
+    written, left_out, told = 0, 0, time.monotonic()
     for number, row in enumerate(rows):
         try:
-            lines += manifest_lines(row, columns, pictures, folder)
+            written += add_row(row, columns, destination, folder)
         except BadRow as bad:
             if not skip_bad:
                 raise ExportError(3, f"{name}, row {number}: {bad}; correct it, or leave such rows out with --skip_bad") from None
@@ -147,10 +212,10 @@ def export_split(name, rows, columns, output, pictures, folder, skip_bad):
         if time.monotonic() - told > PROGRESS_SECONDS:
             told = time.monotonic()
             print(f"{name}: {number + 1} rows", file=sys.stderr)
-    if not lines:
+    if not written:
         raise ExportError(3, f"{name}: the split has no usable row")
-    write_whole(output / f"{name}.jsonl", ("\n".join(lines) + "\n").encode())
-    return len(lines), left_out
+    destination.finish()
+    return written, left_out
 
 
 def load_splits(options):
@@ -234,20 +299,34 @@ def export(options):
     what = {"source": options.source, "config": options.config, "revision": options.revision, "columns": columns,
             "make_test_split": options.make_test_split, "seed": options.seed if options.make_test_split else None,
             "skip_bad": options.skip_bad}
+    if options.shard_rows:
+        what["shard_rows"] = options.shard_rows
     record = earlier_record(output, what)
     tables = {name: encoded_rows(dataset, columns) for name, dataset in load_splits(options).items()}
     write_record(output, record)
     for name, rows in tables.items():
-        if name in record["splits"] and (output / f"{name}.jsonl").exists():
+        last_file = f"{name}-{record['splits'].get(name, {}).get('shards', 1) - 1:05}.tar" if options.shard_rows else f"{name}.jsonl"
+        if name in record["splits"] and (output / last_file).exists():
             print(f"{name}: is there already", file=sys.stderr)
             continue
-        pictures = Pictures(output)
-        lines, left_out = export_split(name, rows, columns, output, pictures, pathlib.Path(options.source), options.skip_bad)
+        shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
+        pictures = shards or Pictures(output)
+        destination = shards or Manifest(name, output, pictures)
+        lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad)
         record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),
                                   "re_encoded": pictures.re_encoded}
+        if shards:
+            record["splits"][name]["shards"] = shards.shards
+            print(f"{name}: {shards.written_name()}", file=sys.stderr)
         write_record(output, record)
         note = f", {pictures.re_encoded} re-encoded as JPEG of quality {JPEG_QUALITY}" if pictures.re_encoded else ""
         print(f"{name}: {lines} rows, {len(pictures.stored)} pictures{note}, {left_out} left out", file=sys.stderr)
+
+
+def positive(text):
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
 
 
 def parse(arguments):
@@ -264,6 +343,7 @@ def parse(arguments):
     parser.add_argument("--make_test_split", action="store_true",
                         help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")
     parser.add_argument("--seed", type=int, default=42, help="of --make_test_split (default 42)")
+    parser.add_argument("--shard_rows", type=positive, metavar="N", help="write tar shards of N samples, no pictures as files")
     parser.add_argument("--skip_bad", action="store_true", help="leave out and count rows that cannot be exported")
     return parser.parse_args(arguments)
 

@@ -125,10 +125,14 @@ constexpr Key kKeys[] = {
      "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`"},
     {"data", "validation_file", path<kData, &D::validation_file>(), kNumbers, "the same forms; for evaluation"},
     {"data", "test_file", path<kData, &D::test_file>(), kNumbers, "the same forms; for prediction"},
-    {"data", "image_column", text<kData, &D::image_column>(false), kNumbers, "column with the picture's file"},
-    {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers, "column with the caption"},
+    {"data", "image_column", text<kData, &D::image_column>(false), kNumbers,
+     "column with the picture's file; in shards the ending of pictures, `jpg` and `jpeg` if it is not given"},
+    {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
+     "column with the caption; in shards an ending, or a key of `.json`; else `.txt`"},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,
-     "column with 0 or 1 for `image_text_matching`; empty: captions are exchanged instead"},
+     "column with 0 or 1 for `image_text_matching` (in shards an ending, a key of `.json`, else `.cls`); empty: "
+     "captions are "
+     "exchanged instead"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
      "longest caption, in tokens with both ends; the rest is cut"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,

@@ -84,12 +84,11 @@ class Shards(unittest.TestCase):
         self.assertEqual(losses(folder), expected)
 
     def stop_early(self, toml):
-        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in process.stderr:
-            if " step " in line:
-                process.send_signal(signal.SIGTERM)
-                break
-        self.assertEqual((process.communicate(), process.returncode)[1], 143)
+        with subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if " step " in line:
+                    process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.returncode, 143)
 
     def test_that_changed_are_refused_when_a_run_goes_on(self):
         for name, change in (("manifest", self.edit_manifest), ("shards", self.edit_shard)):

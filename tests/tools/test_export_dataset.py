@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import tarfile
 import tempfile
 import unittest
 from unittest import mock
@@ -65,11 +66,29 @@ class InAFolder(unittest.TestCase):
     def export_rows(self, rows, columns=None, skip_bad=False):
         pictures = tool.Pictures(self.output)
         with contextlib.redirect_stderr(io.StringIO()):
-            counts = tool.export_split("train", rows, columns or COLUMNS, self.output, pictures, self.folder, skip_bad)
+            manifest = tool.Manifest("train", self.output, pictures)
+            counts = tool.export_split("train", rows, columns or COLUMNS, manifest, self.folder, skip_bad)
         return counts, lines_of(self.output / "train.jsonl"), pictures
 
 
 class Rows(InAFolder):
+    def test_shards_hold_the_same_rows_in_whole_files(self):
+        first, second = jpegs(2)
+        rows = [{"image": first, "caption": ["a", "b"], "match": 1}, {"image": second, "caption": "ünï 🦊", "match": 0}]
+        shards = tool.Shards("train", self.output, 2)
+        counts = tool.export_split("train", rows, {**COLUMNS, "label": "match"}, shards, self.folder, False)
+        self.assertEqual(counts, (3, 0))
+        self.assertEqual(shards.written_name(), "train-{00000..00001}.tar")
+        self.assertEqual(sorted(path.name for path in self.output.iterdir()), ["train-00000.tar", "train-00001.tar"])
+        found = []
+        for path in sorted(self.output.iterdir()):
+            with tarfile.open(path) as tar:
+                found += [(member.name, tar.extractfile(member).read()) for member in tar]
+        self.assertEqual([name for name, _ in found[::2]], ["000000000.jpg", "000000001.jpg", "000000002.jpg"])
+        self.assertEqual([data for _, data in found[::2]], [first, first, second])
+        self.assertEqual([json.loads(data) for _, data in found[1::2]],
+                         [{"caption": "a", "label": 1}, {"caption": "b", "label": 1}, {"caption": "ünï 🦊", "label": 0}])
+
     def test_a_jpeg_keeps_its_bytes_and_equal_pictures_are_one_file(self):
         first, second = jpegs(2)
         rows = [{"image": {"bytes": data, "path": None}, "caption": caption}
