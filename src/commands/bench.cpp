@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/commands/bench_figures.h"
 #include "src/commands/choose_isa.h"
@@ -24,14 +25,14 @@ Settings only_steps(Settings settings, const BenchArguments& arguments, std::int
   return settings;
 }
 
-BenchColumn measure(const Settings& settings, const BenchArguments& arguments, std::int64_t workers, Isa isa,
-                    const MachineLimits& limits) {
+BenchColumn measure(const Settings& settings, const BenchArguments& arguments, const media_engine_driver* engine,
+                    std::int64_t workers, Isa isa, const MachineLimits& limits) {
   const Settings own = only_steps(settings, arguments, workers);
-  const std::unique_ptr<RecordedRun> run = record_run(own);
+  const std::unique_ptr<RecordedRun> run = record_run(own, engine);
   check_fits(*run, memory_limit(own));
-  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers\n",
+  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
-               static_cast<long long>(workers));
+               static_cast<long long>(workers), media_engine_query(engine).name);
   const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
   BenchColumn column = figures_of(steps, *run, limits);
   column.workers = workers;
@@ -57,13 +58,15 @@ int bench_command(const BenchArguments& arguments) {
     Threads threads(bench.threads, bench.threads == usable_cores());
     bench.limits = measure_limits(threads);
   }
-  std::vector<std::int64_t> workers = arguments.workers;
-  if (workers.empty()) workers.push_back(settings.data.dataloader_num_workers);
-  for (const std::int64_t count : workers) {
+  for (const std::int64_t count : arguments.workers) {
     if (count < 0 || count > 1024)
       throw Error(ErrorKind::kSettings, "--workers", std::to_string(count) + " workers",
                   "write numbers from 0 to 1024");
-    bench.columns.push_back(measure(settings, arguments, count, isa, bench.limits));
+    bench.columns.push_back(measure(settings, arguments, media_engine_host(), count, isa, bench.limits));
+  }
+  const media_engine_driver* const own = media_engine_builtin();
+  if (arguments.workers.empty() || own != media_engine_host()) {
+    bench.columns.push_back(measure(settings, arguments, own, settings.data.dataloader_num_workers, isa, bench.limits));
   }
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;

@@ -13,7 +13,8 @@ struct BenchArguments {
   std::string settings_file;
   std::int64_t steps = 20;  // measured, after the warm-up
   std::int64_t warmup = 3;
-  // One column for each number of loader workers; empty: the file's own.
+  // One column for each number of loader workers with the host engine, then one with the program's own where that is
+  // another; empty: one column, the file's own.
   std::vector<std::int64_t> workers;
   bool json = false;
 };

@@ -104,7 +104,7 @@ Json column_json(const BenchColumn& column) {
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
   BenchColumn column;
-  column.engine = media_engine_query(media_engine_builtin()).name;
+  column.engine = media_engine_query(run.loader_settings.engine).name;
   column.step_seconds = steps.seconds;
   std::vector<double> rates;
   for (std::size_t i = 0; i < steps.seconds.size(); ++i) {

@@ -67,7 +67,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   run->splits.push_back(std::move(recorded));
 }
 
-void plan_data(RecordedRun* run) {
+void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   const Settings& settings = run->settings;
   LoaderSettings& loader = run->loader_settings;
   loader.tokenizer = run->tokenizer.get();
@@ -94,7 +94,8 @@ void plan_data(RecordedRun* run) {
   loader.scale_in_decoder = settings.media_engine.scale_in_decoder;
   loader.cache = user_index_cache();
   loader.device_units = settings.media_engine.simulation.units;
-  loader.device_options = media_options(settings, media_engine_builtin());
+  loader.engine = engine;
+  if (engine == media_engine_builtin()) loader.device_options = media_options(settings, engine);
   loader.device_fallback = settings.media_engine.fallback;
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
@@ -211,11 +212,11 @@ const RecordedSplit* RecordedRun::find(Split split) const {
   return nullptr;
 }
 
-std::unique_ptr<RecordedRun> record_run(const Settings& settings) {
+std::unique_ptr<RecordedRun> record_run(const Settings& settings, const media_engine_driver* engine) {
   auto run = std::make_unique<RecordedRun>(settings);
   run->threads = compute_threads(settings);
   read_model_files(run.get());
-  plan_data(run.get());
+  plan_data(run.get(), engine);
   plan_length(run.get());
   record_graphs(run.get());
   plan_memory(run.get());

@@ -70,7 +70,9 @@ inline constexpr char kLoaderMemory[] = "loader";
 inline constexpr char kEvaluationMemory[] = "evaluation";
 inline constexpr char kRecordMemory[] = "records";
 
-std::unique_ptr<RecordedRun> record_run(const Settings& settings);
+// engine: the media engine that loads; one other than the program's own knows no [media_engine.simulation].
+std::unique_ptr<RecordedRun> record_run(const Settings& settings,
+                                        const media_engine_driver* engine = media_engine_builtin());
 
 // Throws Error kMemory if the plan does not fit into `limit` bytes, naming the largest batch size that would.
 void check_fits(const RecordedRun& run, std::size_t limit);
