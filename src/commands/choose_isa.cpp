@@ -7,13 +7,8 @@
 namespace bascule {
 
 const char* isa_word(IsaSetting isa) {
-  switch (isa) {
-    case IsaSetting::kAuto: return "auto";
-    case IsaSetting::kAvx2: return "avx2";
-    case IsaSetting::kAvx512: return "avx512";
-    case IsaSetting::kAvx512Bf16: return "avx512";  // float32 kernels are the same on both
-  }
-  return "auto";
+  if (isa == IsaSetting::kAuto) return "auto";
+  return isa == IsaSetting::kAvx2 ? "avx2" : "avx512";  // float32 kernels are the same with bf16 and without
 }
 
 Isa choose_isa(const std::string& name) {

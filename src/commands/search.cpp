@@ -39,7 +39,7 @@ std::string query_picture(const SearchArguments& arguments) {
     refuse("search", "one question at a time", "give a text, or a picture, and not both");
   if (arguments.top == 0) refuse("--top", "0 answers", "ask for 1 or more");
   const bool from_query = has_picture_name(arguments.query) && is_file(arguments.query);
-  const std::string picture = from_query ? arguments.query : arguments.picture;
+  std::string picture = from_query ? arguments.query : arguments.picture;
   if (!picture.empty() && !arguments.images.empty()) {
     refuse("--images", "a picture is answered with captions, and pictures of a folder have none",
            "search them with a text");
