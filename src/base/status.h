@@ -15,6 +15,7 @@ enum class StatusCode : std::int32_t {
   kDiskFailed,    // detail: errno, -
   kNotFinite,     // detail: step, - ; the loss is NaN or infinite
   kStopped,       // a signal asked us to stop; detail: signal number
+  kRankFailed,    // another rank cannot go on, and says itself why; detail: rank, -
 };
 
 struct [[nodiscard]] Status {

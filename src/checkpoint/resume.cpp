@@ -137,7 +137,7 @@ OutputDir classify_output_dir(const std::string& output_dir) {
   bool foreign = false;
   for (const std::string& name : folder_entries(output_dir)) {
     if (name == "bascule.json" || checkpoint_step(name)) return OutputDir::kOurs;
-    if (!is_leftover(name)) foreign = true;
+    if (!is_leftover(name) && name != kLauncherFolder) foreign = true;
   }
   return foreign ? OutputDir::kOther : OutputDir::kFree;
 }

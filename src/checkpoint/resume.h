@@ -125,6 +125,9 @@ void check_same_data(const ResumePoint& point, const std::vector<SettingValue>& 
 // The optimizer's tensors of a checkpoint.
 TensorSource open_training_state(const ResumePoint& point);
 
+// A folder of the run's launcher in output_dir while ranks are at work; what a killed one left is its own to remove.
+inline constexpr char kLauncherFolder[] = ".launcher";
+
 enum class OutputDir {
   kFree,   // absent or empty, but for leftovers of ours
   kOurs,   // holds checkpoints of ours or the marker file bascule.json

@@ -28,7 +28,7 @@ Settings only_steps(Settings settings, const BenchArguments& arguments, std::int
 BenchColumn measure(const Settings& settings, const BenchArguments& arguments, const media_engine_driver* engine,
                     std::int64_t workers, Isa isa, const MachineLimits& limits) {
   const Settings own = only_steps(settings, arguments, workers);
-  const std::unique_ptr<RecordedRun> run = record_run(own, engine);
+  const std::unique_ptr<RecordedRun> run = record_run(own, RankPlace{}, engine);
   check_fits(*run, memory_limit(own));
   std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
@@ -53,7 +53,7 @@ int bench_command(const BenchArguments& arguments) {
   Bench bench;
   bench.settings_file = arguments.settings_file;
   bench.isa = isa_name(isa);
-  bench.threads = compute_threads(settings);
+  bench.threads = compute_threads(settings, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());
     bench.limits = measure_limits(threads);

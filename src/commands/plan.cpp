@@ -14,7 +14,7 @@ int plan_command(const std::string& settings_file, bool json) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
-  const std::unique_ptr<RecordedRun> run = record_run(settings);
+  const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;
   const bool fits = plan.peak_bytes() <= memory_limit(settings);

@@ -9,12 +9,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/checkpoint/durable_write.h"
 #include "src/commands/choose_isa.h"
+#include "src/commands/rank_errors.h"
 #include "src/commands/run_marker.h"
 #include "src/commands/stop_signal.h"
+#include "src/distributed/group.h"
+#include "src/distributed/launch.h"
 #include "src/report/readable.h"
 #include "src/report/summary.h"
 #include "src/runtime/guard.h"
@@ -28,22 +35,25 @@ namespace {
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
 
-// One run at a time in a folder: the lock goes with the process.
+// The run's folder, made where it is not there. One run at a time works in it: the lock goes with the process.
 class FolderLock {
  public:
-  FolderLock(const std::string& folder, const std::string& where)
-      : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  explicit FolderLock(const Settings& settings) {
+    const std::string& folder = settings.training.output_dir.resolved;
+    make_folders(folder);
+    file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
-    if (flock(file_, LOCK_EX | LOCK_NB) != 0)
-      throw Error(ErrorKind::kSettings, where, "another run is at work in this folder",
-                  "wait for it, or name another folder");
+    if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    close(file_);
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
+                "another run is at work in this folder", "wait for it, or name another folder");
   }
   ~FolderLock() { close(file_); }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int file_;
+  int file_ = -1;
 };
 
 // Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
@@ -88,6 +98,7 @@ bool is_finished(const Settings& settings) {
   return false;
 }
 
+// The rank that met the error says so; others only leave with its exit code.
 [[noreturn]] void throw_status(const Status& status, SealedRun& sealed) {
   const RecordedSplit* recorded = sealed.run().find(sealed.loop().reading());
   const std::string folder = sealed.run().settings.training.output_dir.written;
@@ -96,6 +107,7 @@ bool is_finished(const Settings& settings) {
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
                   "older checkpoints are whole; make room and run the same command again");
+    case StatusCode::kRankFailed: throw PeerFailed{};
     case StatusCode::kNotFinite:
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
                   "loss, gradient or a parameter is not finite",
@@ -120,13 +132,16 @@ int stopped(int signal, SealedRun& sealed) {
   return 128 + signal;
 }
 
-SealedFigures measure_sealed() {
+SealedFigures measure_sealed(Group& group) {
   SealedFigures figures;
-  figures.resident_bytes = resident_bytes();
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
+  const double own = static_cast<double>(resident_bytes());
   open_memory();
+  std::vector<double> of_ranks(static_cast<std::size_t>(group.size()));
+  if (group.exchange({&own, 1}, Span<double>(of_ranks)))
+    figures.resident_bytes = static_cast<std::uint64_t>(std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0));
   for (std::size_t i = 0; i < count; ++i) {
     figures.foreign_allocations.push_back(
         {foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
@@ -142,7 +157,7 @@ Status replay(SealedRun& sealed) {
   return sealed.loop().evaluate(Split::kTest);
 }
 
-int finish(SealedRun& sealed, const SealedFigures& figures) {
+void finish(SealedRun& sealed, const SealedFigures& figures) {
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
   const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
@@ -156,7 +171,75 @@ int finish(SealedRun& sealed, const SealedFigures& figures) {
   write_run_marker(settings, true, report.global_step, report.provenance);
   std::fputs(summary_text(report).c_str(), stdout);
   say("run: finished; see " + settings.training.output_dir.written + (settings.report.html ? "/report.html" : ""));
+}
+
+// What only one process of a run does to its folder, before anything is sealed.
+void prepare_folder(const RecordedRun& run, Isa isa) {
+  for (const std::string& note : run.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " +
+      std::to_string(run.session.parameters().size()) + " parameters, " + std::to_string(run.length.total_updates) +
+      " updates");
+  remove_leftovers(run.settings.training.output_dir.resolved);
+  write_run_marker(run.settings, false, 0, provenance_of(run, isa));
+}
+
+int run_recorded(RecordedRun& run, Isa isa, Group& group) {
+  if (group.is_first()) prepare_folder(run, isa);
+  group.set_phase(RankPhase::kSealing);
+  SealedRun sealed(run, isa, stop_signal(), &say, group);
+  if (group.is_first()) {
+    say("seal: " + std::string(isa_name(isa)) + ", " +
+        (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
+        " threads; nothing is allocated from here on");
+  }
+  const Status status = replay(sealed);
+  const SealedFigures figures = measure_sealed(group);
+  group.set_phase(RankPhase::kFinishing);
+  if (status.code == StatusCode::kStopped)
+    return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
+                            : 128 + static_cast<int>(status.detail[0]);
+  if (!status.ok()) throw_status(status, sealed);
+  if (group.is_first()) finish(sealed, figures);
   return 0;
+}
+
+// One process of a run: the only one, or one of several ranks.
+int run_rank(const Settings& settings, const RankPlace& place) {
+  Group group(place, {settings.distributed.timeout_seconds});
+  return in_group(group, [&] {
+    group.take_cores();
+    const bool keeps_folder = place.launcher.empty() && group.is_first();  // else the launcher does
+    std::optional<FolderLock> lock;
+    bool done = false;
+    agree_on(group, [&] {
+      if (!keeps_folder) return;
+      done = is_finished(settings);
+      if (!done) lock.emplace(settings);
+    });
+    if (any_of(group, done)) return 0;
+    std::unique_ptr<RecordedRun> run;
+    const Isa isa = choose_isa(isa_word(settings.machine.isa));
+    agree_on(group, [&] {
+      run = record_run(settings, place);
+      check_fits(*run, memory_limit(settings));
+    });
+    catch_stop_signals();
+    return run_recorded(*run, isa, group);
+  });
+}
+
+// `bascule run` of several ranks: starts them, and does nothing else but see them through.
+int run_launcher(const Settings& settings, const std::string& settings_file) {
+  if (is_finished(settings)) return 0;
+  catch_stop_signals();
+  const FolderLock lock(settings);
+  LaunchSettings launch;
+  launch.ranks = static_cast<int>(settings.distributed.world_size);
+  launch.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", settings_file};
+  launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;
+  launch.hostfile = settings.distributed.hostfile.resolved;
+  launch.stop = stop_signal();
+  return launch_ranks(launch, &say);
 }
 
 }  // namespace
@@ -165,27 +248,15 @@ int run_command(const std::string& settings_file) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
-  if (is_finished(settings)) return 0;
-  const Isa isa = choose_isa(isa_word(settings.machine.isa));
-  const std::unique_ptr<RecordedRun> run = record_run(settings);
-  for (const std::string& note : run->notes) say(note);
-  check_fits(*run, memory_limit(settings));
-  say("plan: " + std::string(readable_bytes(run->plan.peak_bytes()).c_str()) + " in all, " +
-      std::to_string(run->session.parameters().size()) + " parameters, " + std::to_string(run->length.total_updates) +
-      " updates");
-  catch_stop_signals();
-  make_folders(settings.training.output_dir.resolved);
-  const FolderLock lock(settings.training.output_dir.resolved, where_written(settings, "training.output_dir"));
-  remove_leftovers(settings.training.output_dir.resolved);
-  write_run_marker(settings, false, 0, provenance_of(*run, isa));
-  SealedRun sealed(*run, isa, stop_signal(), &say);
-  say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) +
-      " threads; nothing is allocated from here on");
-  const Status status = replay(sealed);
-  const SealedFigures figures = measure_sealed();
-  if (status.code == StatusCode::kStopped) return stopped(static_cast<int>(status.detail[0]), sealed);
-  if (!status.ok()) throw_status(status, sealed);
-  return finish(sealed, figures);
+  const RankPlace place = place_from_environment();
+  if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file);
+  if (place.world_size != settings.distributed.world_size) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
+                "distributed.world_size = " + std::to_string(settings.distributed.world_size) + ", but " +
+                    std::to_string(place.world_size) + " ranks were started",
+                "make them the same");
+  }
+  return run_rank(settings, place);
 }
 
 }  // namespace bascule

@@ -75,6 +75,7 @@ Stream& Loader::stream(std::size_t number) noexcept {
 }
 
 LoaderStatistics Loader::statistics() const noexcept { return workers_->statistics(); }
+std::uint64_t Loader::loaded_samples() const noexcept { return workers_->loaded_samples(); }
 void Loader::close() noexcept { workers_->close(); }
 
 }  // namespace bascule

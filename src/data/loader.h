@@ -137,6 +137,8 @@ class Loader {
   // In the order of LoaderSettings::streams. They live as long as the loader.
   Stream& stream(std::size_t number) noexcept;
   LoaderStatistics statistics() const noexcept;
+  // Of all streams so far; any thread may ask.
+  std::uint64_t loaded_samples() const noexcept;
   // Ends the workers, whatever they are doing, and the engine. Afterwards no stream may be used but for its statistics
   // and replacements.
   void close() noexcept;

@@ -103,6 +103,13 @@ void Workers::await(StreamState& stream, std::int64_t number) noexcept {
   }
 }
 
+std::uint64_t Workers::loaded_samples() const noexcept {
+  std::uint64_t samples = 0;
+  for (const std::unique_ptr<Worker>& worker : workers_)
+    samples += static_cast<std::uint64_t>(worker->loaded_samples());
+  return samples;
+}
+
 LoaderStatistics Workers::statistics() const noexcept {
   LoaderStatistics result;
   for (const std::unique_ptr<Worker>& worker : workers_) {

@@ -42,6 +42,7 @@ class Workers {
   // Returns when the batch is ready: sleeps, or works where there are no threads.
   void await(StreamState& stream, std::int64_t number) noexcept;
   LoaderStatistics statistics() const noexcept;
+  std::uint64_t loaded_samples() const noexcept;
   void close() noexcept;
 
  private:

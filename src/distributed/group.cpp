@@ -204,7 +204,7 @@ void Group::take_cores() {
   sched_setaffinity(0, sizeof part, &part);
 }
 
-void Group::count_progress(std::uint64_t (*progress)(void*), void* context) noexcept {
+void Group::count_progress(std::uint64_t (*progress)(void*), void* context) {
   if (watch_) watch_->count_progress(progress, context);
 }
 
@@ -233,8 +233,8 @@ void Group::set_phase(RankPhase phase) noexcept {
   slot().heart.beat();
 }
 
-void Group::give_up(int exit_code) noexcept {
-  if (place_.local_size > 1) record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code);
+bool Group::give_up(int exit_code) noexcept {
+  return record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code);
 }
 
 bool Group::leave() noexcept {

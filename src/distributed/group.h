@@ -69,9 +69,8 @@ class Group {
   // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
   // ones. Before any thread is started that should keep to them.
   void take_cores();
-  // From now on what `progress(context)` returns counts as a heartbeat when it changes. Called
-  // in the watch's thread.
-  void count_progress(std::uint64_t (*progress)(void* context), void* context) noexcept;
+  // See CountedProgress. Null: no more; returns when the last call has.
+  void count_progress(std::uint64_t (*progress)(void* context), void* context);
 
   // After the seal. False: the run has failed.
   [[nodiscard]] bool barrier() noexcept;
@@ -82,10 +81,12 @@ class Group {
   Heartbeat& heart() noexcept { return slot().heart; }
   // A signal that the launcher was sent, else 0.
   int stop_signal() const noexcept { return control().stop_signal.load(std::memory_order_relaxed); }
+  bool has_failed() const noexcept { return control().has_failed(); }
   ControlPage& control() const noexcept;
 
-  // This rank met an error and will say so itself: ends all others, with this exit code.
-  void give_up(int exit_code) noexcept;
+  // This rank met an error and will say so itself: ends all others, with this exit code. False: the run has failed
+  // already, and this rank's error is of no interest.
+  [[nodiscard]] bool give_up(int exit_code) noexcept;
   // Waits until all are here; from then on a process may go without being missed. False: the run has failed.
   [[nodiscard]] bool leave() noexcept;
 
@@ -102,6 +103,20 @@ class Group {
   SharedMemory page_;
   std::vector<Descriptor> members_;  // leader: connections to local ranks 1, 2, ...; others: one, to the leader
   std::unique_ptr<Watch> watch_;
+};
+
+// While it lives, a change of what progress(context) returns counts as a heartbeat. Called by the watch's thread.
+class CountedProgress {
+ public:
+  CountedProgress(Group& group, std::uint64_t (*progress)(void* context), void* context) : group_(group) {
+    group.count_progress(progress, context);
+  }
+  ~CountedProgress() { group_.count_progress(nullptr, nullptr); }
+  CountedProgress(const CountedProgress&) = delete;
+  CountedProgress& operator=(const CountedProgress&) = delete;
+
+ private:
+  Group& group_;
 };
 
 }  // namespace bascule

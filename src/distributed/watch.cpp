@@ -80,9 +80,10 @@ Watch::~Watch() {
   close(wake_[1]);
 }
 
-void Watch::count_progress(std::uint64_t (*progress)(void*), void* context) noexcept {
+void Watch::count_progress(std::uint64_t (*progress)(void*), void* context) {
+  const std::lock_guard<std::mutex> lock(progress_lock_);
+  progress_ = progress;
   context_ = context;
-  progress_.store(progress, std::memory_order_release);
 }
 
 void Watch::run() noexcept {
@@ -134,10 +135,13 @@ void Watch::look_at_hearts(std::int64_t passed_ms) noexcept {
 // endless loop there is seen.
 void Watch::beat_for_own_work() noexcept {
   RankSlot& slot = page_.slots[local_rank_];
-  const auto progress = progress_.load(std::memory_order_acquire);
-  const std::uint64_t counted = progress != nullptr ? progress(context_) : 0;
-  bool has_worked = counted != last_progress_;
-  last_progress_ = counted;
+  bool has_worked = false;
+  {
+    const std::lock_guard<std::mutex> lock(progress_lock_);
+    const std::uint64_t counted = progress_ != nullptr ? progress_(context_) : 0;
+    has_worked = counted != last_progress_;
+    last_progress_ = counted;
+  }
   const RankPhase phase = static_cast<RankPhase>(slot.phase.load());
   const bool is_outside = phase == RankPhase::kStarting || phase == RankPhase::kSealing ||
                           phase == RankPhase::kWaitingForData || phase == RankPhase::kSaving ||

@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -28,7 +28,7 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  void count_progress(std::uint64_t (*progress)(void*), void* context) noexcept;
+  void count_progress(std::uint64_t (*progress)(void*), void* context);
 
  private:
   struct Silence {
@@ -46,7 +46,8 @@ class Watch {
   const std::int64_t timeout_ms_;
   void (*const on_failure_)(ControlPage&);
   std::vector<Silence> silence_;
-  std::atomic<std::uint64_t (*)(void*)> progress_{nullptr};
+  std::mutex progress_lock_;  // held while it is asked, so that what it asks is not taken away meanwhile
+  std::uint64_t (*progress_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint64_t last_progress_ = 0;
   std::int64_t last_cpu_ms_ = 0;

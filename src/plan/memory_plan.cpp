@@ -20,9 +20,10 @@ std::string line(const std::string& name, std::size_t bytes, std::size_t total) 
 }  // namespace
 
 std::size_t MemoryPlan::lower_bound_bytes() const {
-  std::size_t bound = outside_bytes + index_bytes;
+  std::size_t bound = ranks * (outside_bytes + index_bytes);
   for (const PlannedRange& category : categories) {
-    bound += category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
+    const std::size_t bytes = category.name == "workspace" ? workspace_lower_bound_bytes : category.bytes;
+    bound += category.shared ? bytes : ranks * bytes;
   }
   return bound;
 }
@@ -35,14 +36,17 @@ const PlannedRange& MemoryPlan::operator[](const std::string& name) const {
   return categories.front();
 }
 
-MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes, std::size_t index_bytes) {
+MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes, std::size_t index_bytes,
+                            std::size_t ranks) {
   MemoryPlan plan;
   plan.categories = std::move(categories);
   plan.outside_bytes = outside_bytes;
   plan.index_bytes = index_bytes;
+  plan.ranks = ranks;
   for (PlannedRange& category : plan.categories) {
-    category.offset = plan.arena_bytes;
-    plan.arena_bytes = align_up(plan.arena_bytes + category.bytes, kPage);
+    std::size_t& end = category.shared ? plan.shared_bytes : plan.arena_bytes;
+    category.offset = end;
+    end = align_up(end + category.bytes, kPage);
   }
   return plan;
 }
@@ -50,9 +54,13 @@ MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t ou
 std::string print_memory_plan(const MemoryPlan& plan) {
   const std::size_t total = plan.peak_bytes();
   std::string text = "memory plan\n";
-  for (const PlannedRange& category : plan.categories) text += line(category.name, category.bytes, total);
-  text += line("index of the data", plan.index_bytes, total);
-  text += line("program and libraries", plan.outside_bytes, total);
+  const std::string of_each = plan.ranks > 1 ? " x " + std::to_string(plan.ranks) : "";
+  for (const PlannedRange& category : plan.categories) {
+    text += category.shared ? line(category.name, category.bytes, total)
+                            : line(category.name + of_each, plan.ranks * category.bytes, total);
+  }
+  text += line("index of the data" + of_each, plan.ranks * plan.index_bytes, total);
+  text += line("program and libraries" + of_each, plan.ranks * plan.outside_bytes, total);
   text += line("in all", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);
   if (!plan.largest.empty()) text += "largest buffers of the workspace\n";

@@ -13,26 +13,30 @@ namespace bascule {
 struct PlannedRange {
   std::string name;
   std::size_t bytes = 0;
-  std::size_t offset = 0;  // in the arena; a multiple of a page
+  bool shared = false;     // by the ranks of a node: once for all of them
+  std::size_t offset = 0;  // in the arena, or in the memory that ranks share; a multiple of a page
 };
 
 struct MemoryPlan {
   std::vector<PlannedRange> categories;  // in the order of the arena
-  std::size_t arena_bytes = 0;
-  std::size_t outside_bytes = 0;  // what the process holds beside the arena: program, libraries, primitives (estimated)
+  std::size_t arena_bytes = 0;           // of one rank
+  std::size_t shared_bytes = 0;          // of all ranks of a node together
+  std::size_t ranks = 1;                 // of a node
+  std::size_t outside_bytes = 0;  // what a process holds beside the arena: program, libraries, primitives (estimated)
   std::size_t index_bytes = 0;    // and the data's index, to the byte
   std::size_t workspace_lower_bound_bytes = 0;
   std::vector<LargestBuffer> largest;
 
-  std::size_t peak_bytes() const { return arena_bytes + outside_bytes + index_bytes; }
+  // Of all ranks of a node together.
+  std::size_t peak_bytes() const { return ranks * (arena_bytes + outside_bytes + index_bytes) + shared_bytes; }
   std::size_t lower_bound_bytes() const;  // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.
   const PlannedRange& operator[](const std::string& name) const;
 };
 
-// Lays the categories out one after another, each on a page bound.
+// Lays the categories out one after another, each on a page bound: those of a rank in its arena, shared ones in theirs.
 MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t outside_bytes,
-                            std::size_t index_bytes = 0);
+                            std::size_t index_bytes = 0, std::size_t ranks = 1);
 
 // A table for people: category, MiB, share; then the bound and the largest buffers.
 std::string print_memory_plan(const MemoryPlan& plan);

@@ -18,7 +18,8 @@
 
 namespace bascule {
 
-Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options) : bytes_(std::max(plan.arena_bytes, kPage)) {
+Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options, std::byte* shared)
+    : shared_(shared), bytes_(std::max(plan.arena_bytes, kPage)) {
   const std::string size = std::to_string(bytes_ >> 20) + " MiB";
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena: one anonymous mapping, touched whole before the first step, cut by the offsets of the memory plan.
+// The arena: one anonymous mapping, touched whole before the first step, cut by the offsets of the memory plan. What
+// the ranks of a node share lies in memory of its own, which the caller brings.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,14 @@ struct ArenaOptions {
 
 class Arena {
  public:
-  // Throws Error kMemory where the system refuses. All bytes are zero and resident.
-  Arena(const MemoryPlan& plan, const ArenaOptions& options);
+  // Throws Error kMemory where the system refuses. All bytes are zero and resident. shared: plan.shared_bytes, outlives
+  // this; null where nothing is shared.
+  Arena(const MemoryPlan& plan, const ArenaOptions& options, std::byte* shared = nullptr);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  std::byte* at(const PlannedRange& category) const { return base_ + category.offset; }
+  std::byte* at(const PlannedRange& category) const { return (category.shared ? shared_ : base_) + category.offset; }
   template <typename T>
   T* as(const PlannedRange& category) const {
     return static_cast<T*>(static_cast<void*>(at(category)));
@@ -30,6 +32,7 @@ class Arena {
 
  private:
   std::byte* base_ = nullptr;
+  std::byte* shared_ = nullptr;
   std::size_t bytes_ = 0;
 };
 

@@ -52,7 +52,8 @@ int usable_cores() {
   return CPU_COUNT(&allowed);
 }
 
-Threads::Threads(int count, bool pin) : count_(count), spins_(count <= usable_cores() ? kSpins : 0) {
+Threads::Threads(int count, bool pin, Heartbeat* heart)
+    : count_(count), spins_(count <= usable_cores() ? kSpins : 0), heart_(heart != nullptr ? heart : &unheard_) {
   gemm_use_this_thread_alone();
   workers_.reserve(static_cast<std::size_t>(count - 1));
   for (int t = 1; t < count; ++t) {
@@ -124,6 +125,7 @@ void Threads::walk(int thread) noexcept {
       step.run(step.arguments, replay, task, thread);
     }
     arrive();
+    if (thread == 0) heart_->beat(static_cast<std::int64_t>(i));
     if (measure) {
       const std::uint64_t ended = now_ns();
       times_.nanoseconds[i] += ended - began;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/heartbeat.h"
 #include "src/base/span.h"
 #include "src/graph/replay.h"
 
@@ -27,8 +28,8 @@ struct StepTimes {
 class Threads {
  public:
   // count >= 1. pin: thread t stays on the t-th core that this process may use; the calling thread until the
-  // destructor, which it must call as well.
-  Threads(int count, bool pin);
+  // destructor, which it must call as well. heart: beats after every step, outlives this; null: nobody listens.
+  Threads(int count, bool pin, Heartbeat* heart = nullptr);
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
@@ -50,6 +51,8 @@ class Threads {
   Span<const Step> steps_;
   const Replay* replay_ = nullptr;
   StepTimes times_;
+  Heartbeat unheard_;
+  Heartbeat* heart_;
   bool stop_ = false;
   alignas(64) std::atomic<std::uint32_t> call_{0};   // raised once a replay: workers begin
   alignas(64) std::atomic<std::uint32_t> phase_{0};  // raised once a step: everybody has arrived

@@ -12,7 +12,7 @@ namespace {
 
 // Where each part of the memory begins.
 struct Parts {
-  std::size_t text, image, cross, scores, pictures, shown, labels, order, retrieval, all;
+  std::size_t sums, text, image, cross, scores, pictures, shown, labels, order, retrieval, all;
 };
 
 Parts parts_of(const Evaluation::Shape& shape) {
@@ -27,6 +27,7 @@ Parts parts_of(const Evaluation::Shape& shape) {
     if (needed) at = align_up(at + bytes, kCacheLine);
     return begin;
   };
+  parts.sums = take(true, static_cast<std::size_t>(divide_up(shape.max_rows, shape.batch)) * 3 * sizeof(double));
   parts.text = take(contrastive, embeds);
   parts.image = take(contrastive, embeds);
   parts.cross = take(contrastive, embeds);
@@ -60,11 +61,13 @@ BatchView view_of(const Batch& batch) {
 std::size_t Evaluation::bytes(const Shape& shape) { return parts_of(shape).all; }
 
 Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory,
-                       GemmCache& products)
-    : shape_(shape), tape_(tape), outputs_(outputs) {
+                       GemmCache& products, Group& group)
+    : shape_(shape), tape_(tape), outputs_(outputs), group_(group), agreement_(group) {
+  static_assert(sizeof(BatchSums) == 3 * sizeof(double));
   const Parts parts = parts_of(shape);
   const auto floats = [&](std::size_t at) { return static_cast<float*>(static_cast<void*>(memory + at)); };
   const auto integers = [&](std::size_t at) { return static_cast<std::int32_t*>(static_cast<void*>(memory + at)); };
+  sums_ = static_cast<BatchSums*>(static_cast<void*>(memory + parts.sums));
   text_ = floats(parts.text);
   image_ = floats(parts.image);
   cross_ = floats(parts.cross);
@@ -79,11 +82,9 @@ Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOu
 
 void Evaluation::take(const Batch& batch, const Manifest& manifest) noexcept {
   const std::int64_t samples = batch.counts.samples, first = batch.first_position;
-  const double loss = static_cast<double>(*tape_.at(outputs_.loss));
   const double weight = static_cast<double>(shape_.head == ModelHead::kMaskedLm ? batch.counts.selected_rows : samples);
-  loss_sum_ += loss * weight;
-  counted_ += weight;
-  rows_ = std::max(rows_, first + samples);
+  BatchSums& sums = sums_[first / shape_.batch];
+  sums = {static_cast<double>(*tape_.at(outputs_.loss)) * weight, weight, 0.0};
   if (shape_.head == ModelHead::kContrastive) {
     const std::int64_t from = first * shape_.width, count = samples * shape_.width;
     std::copy_n(tape_.at(outputs_.text_embeds), count, text_ + from);
@@ -97,7 +98,7 @@ void Evaluation::take(const Batch& batch, const Manifest& manifest) noexcept {
   }
   const std::int32_t* hits = tape_.at_int32(outputs_.hits);
   const std::int64_t judged = shape_.head == ModelHead::kMaskedLm ? batch.counts.selected_rows : samples;
-  for (std::int64_t i = 0; i < judged; ++i) hits_ += hits[i];
+  for (std::int64_t i = 0; i < judged; ++i) sums.hits += hits[i];
   if (shape_.head != ModelHead::kImageTextMatching) return;
   const float* logits = tape_.at(outputs_.logits);
   for (std::int64_t s = 0; s < samples; ++s) {
@@ -107,8 +108,13 @@ void Evaluation::take(const Batch& batch, const Manifest& manifest) noexcept {
 }
 
 void Evaluation::finish(Threads& threads, EvaluationRecord* record) noexcept {
-  record->samples = rows_;
-  record->loss = counted_ > 0.0 ? loss_sum_ / counted_ : 0.0;
+  BatchSums all;
+  for (std::int64_t batch = 0; batch < record->steps; ++batch) {
+    all.loss += sums_[batch].loss;
+    all.counted += sums_[batch].counted;
+    all.hits += sums_[batch].hits;
+  }
+  record->loss = all.counted > 0.0 ? all.loss / all.counted : 0.0;
   if (shape_.head == ModelHead::kContrastive) {
     const Recall text = retrieval_->measure(threads, text_, image_, pictures_, rows_);
     const Recall image = retrieval_->measure(threads, image_, text_, pictures_, rows_);
@@ -120,25 +126,23 @@ void Evaluation::finish(Threads& threads, EvaluationRecord* record) noexcept {
     (*record)[Metric::kImageToTextRecall10] = image.at_10;
     return;
   }
-  (*record)[Metric::kAccuracy] = counted_ > 0.0 ? hits_ / counted_ : 0.0;
+  (*record)[Metric::kAccuracy] = all.counted > 0.0 ? all.hits / all.counted : 0.0;
   if (shape_.head == ModelHead::kMaskedLm) (*record)[Metric::kPerplexity] = std::exp(record->loss);
   if (shape_.head == ModelHead::kImageTextMatching)
     (*record)[Metric::kAreaUnderCurve] = area_under_curve(scores_, labels_, order_, rows_);
 }
 
-Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
-                       EvaluationRecord* record, Progress* progress) noexcept {
-  const double began = monotonic_seconds();
+Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+                                   Progress* progress) noexcept {
   const std::int64_t batches = stream.batches_per_epoch();
-  rows_ = 0;
-  loss_sum_ = counted_ = hits_ = 0.0;
-  record->steps = batches;
   stream.start(0, batches);
-  progress->begin(split_name(record->split), 0, batches, began);
   for (std::int64_t i = 0; i < batches; ++i) {
-    if (*stop != 0) return {StatusCode::kStopped, {*stop, 0}};
+    const int signal = *stop != 0 ? *stop : group_.stop_signal();
+    if (signal != 0) return {StatusCode::kStopped, {signal, 0}};
     const Batch* batch = nullptr;
+    group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
+    group_.set_phase(RankPhase::kEvaluating);
     Replay replay;
     replay.batch = view_of(*batch);
     tape_.replay(threads, replay);
@@ -146,7 +150,20 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& thread
     stream.release();
     progress->step({i + 1, -1.0, std::nan(""), 0.0}, monotonic_seconds());
   }
-  finish(threads, record);
+  return ok_status();
+}
+
+Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+                       EvaluationRecord* record, Progress* progress) noexcept {
+  const double began = monotonic_seconds();
+  rows_ = manifest.rows();
+  record->samples = rows_;
+  record->steps = divide_up(rows_, shape_.batch);
+  progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
+  BASCULE_TRY(agreement_.settle(run_own_batches(stream, manifest, threads, stop, progress)));
+  if (group_.is_first()) finish(threads, record);
+  // Until the metrics are made, what they are made of stays as it is.
+  BASCULE_TRY(agreement_.settle(ok_status()));
   record->seconds = monotonic_seconds() - began;
   progress->end(monotonic_seconds());
   return ok_status();

@@ -62,6 +62,9 @@ void add_operations(Report* report, SealedRun& sealed) {
   const std::int64_t count = times.micro_batches;
   if (!run.train_graph || count == 0) return;
   const double replays = static_cast<double>(count);
+  // Measured on this rank; the others do their parts of the same samples.
+  const double all_ranks =
+      static_cast<double>(times.samples) / static_cast<double>(std::max<std::int64_t>(1, times.rows.samples));
   const BatchCounts mean{times.rows.samples / count, times.rows.text_rows / count, times.rows.selected_rows / count};
   std::map<std::string, OperationTime> by_kind;
   double flops = 0.0;
@@ -77,7 +80,7 @@ void add_operations(Report* report, SealedRun& sealed) {
                                node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
     }
   }
-  report->train.total_flos = flops;
+  report->train.total_flos = flops * all_ranks;
   for (auto& [name, kind] : by_kind) {
     kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
     report->operations.push_back(kind);
@@ -87,9 +90,13 @@ void add_operations(Report* report, SealedRun& sealed) {
 }
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
-  for (const PlannedRange& range : run.plan.categories) report->memory.push_back({range.name, range.bytes, ""});
-  report->memory.push_back({"index of the data", run.plan.index_bytes, ""});
-  report->memory.push_back({"program and libraries", run.plan.outside_bytes, "estimated"});
+  const std::size_t ranks = run.plan.ranks;
+  const std::string note = ranks > 1 ? "of " + std::to_string(ranks) + " ranks" : "";
+  for (const PlannedRange& range : run.plan.categories) {
+    report->memory.push_back({range.name, range.shared ? range.bytes : ranks * range.bytes, range.shared ? "" : note});
+  }
+  report->memory.push_back({"index of the data", ranks * run.plan.index_bytes, note});
+  report->memory.push_back({"program and libraries", ranks * run.plan.outside_bytes, "estimated"});
   report->planned_bytes = run.plan.peak_bytes();
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
   report->resident_bytes = figures.resident_bytes;
@@ -101,18 +108,18 @@ ContractResult durability(const TrainingTimes& times) {
           std::to_string(times.checkpoints) + " checkpoints, each synced before it got its name"};
 }
 
-// The samples of the records and those that the tape was given must be the same ones.
+// The samples of the records and those that the ranks' tapes were given must be the same ones.
 ContractResult honest_figures(const TrainingTimes& times) {
   if (times.updates == 0) return {"Honest figures", ContractState::kNotChecked, "nothing was trained"};
-  const bool kept = times.totals.samples == times.rows.samples && times.counted_steps <= times.updates;
+  const bool kept = times.totals.samples == times.samples && times.counted_steps <= times.updates;
   return {"Honest figures", kept ? ContractState::kKept : ContractState::kBroken,
           "throughput counts " + std::to_string(times.counted_samples) + " samples of " +
               std::to_string(times.counted_steps) + " updates; " + std::to_string(times.updates - times.counted_steps) +
               " of warm-up left out"};
 }
 
-void add_contracts(Report* report, const SealedFigures& figures, const TrainingTimes& times) {
-  const double limit = 1.03 * static_cast<double>(report->planned_bytes) + 67108864.0;
+void add_contracts(Report* report, const SealedFigures& figures, const TrainingTimes& times, std::size_t ranks) {
+  const double limit = 1.03 * static_cast<double>(report->planned_bytes) + 67108864.0 * static_cast<double>(ranks);
   ContractResult memory{"Memory", ContractState::kNotChecked, "the kernel does not tell the resident set"};
   if (figures.resident_bytes > 0) {
     memory.state = static_cast<double>(figures.resident_bytes) <= limit ? ContractState::kKept : ContractState::kBroken;
@@ -206,6 +213,7 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
                                   {"isa", isa_name(isa)},
                                   {"threads", std::to_string(run.threads)},
                                   {"media engine", media_engine_query(media_engine_builtin()).name},
+                                  {"ranks", std::to_string(run.place.world_size)},
                                   {"seed", std::to_string(run.settings.training.seed)},
                                   {"settings digest", settings_digest(run.settings)}};
   for (const RecordedSplit& split : run.splits) {
@@ -240,7 +248,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
-  add_contracts(&report, figures, sealed.loop().times());
+  add_contracts(&report, figures, sealed.loop().times(), run.plan.ranks);
   add_loader(&report, sealed);
   report.provenance = provenance_of(run, sealed.isa());
   return report;

@@ -14,7 +14,7 @@ namespace bascule {
 
 // What is measured before the door opens.
 struct SealedFigures {
-  std::uint64_t resident_bytes = 0;
+  std::uint64_t resident_bytes = 0;  // of all ranks
   bool guarded = false;
   std::vector<NamedText> foreign_allocations;  // library -> "n calls, m bytes"
 };

@@ -15,31 +15,60 @@ double TrainingLoop::epoch_now() const noexcept {
   return static_cast<double>(at_.global_step) / static_cast<double>(p_.run.length.updates_per_epoch);
 }
 
+// The batch's part of the micro-batch of all ranks: by samples, or, masked LM, by labelled tokens, which the ranks tell
+// each other; there all ranks learn here that one of them has no batch.
+Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* share) noexcept {
+  const bool by_tokens = p_.run.head == ModelHead::kMaskedLm;
+  if (!by_tokens) BASCULE_TRY(loaded);
+  const BatchSize counts = loaded.ok() ? batch->counts : BatchSize{};
+  const double own = static_cast<double>(by_tokens ? counts.selected_rows : counts.samples);
+  double all = own;
+  if (by_tokens) {
+    BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
+  } else {
+    all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
+  }
+  *share = own < all ? own / all : 1.0;
+  return ok_status();
+}
+
+// Gradients of one micro-batch. Returns the seconds of the backward part. A rank without samples contributes zero.
+double TrainingLoop::replay(const Batch& batch, double weight, bool first) noexcept {
+  const RecordedRun& run = p_.run;
+  const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
+  if (batch.counts.samples == 0) {
+    if (first) std::fill_n(run.session.gradients(), run.session.layout().trained_elements, 0.0f);
+    return 0.0;
+  }
+  Replay replay;
+  replay.batch = view_of(batch);
+  replay.loss_weight = static_cast<float>(weight);
+  replay.add_to_gradients = !first;
+  replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
+  replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
+  const Tape& tape = run.session.tape(*run.train_graph);
+  const double backward_before = tape.seconds(true);
+  tape.replay(p_.threads, replay);
+  loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
+  return tape.seconds(true) - backward_before;
+}
+
 Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* samples) noexcept {
   const RecordedRun& run = p_.run;
-  const TrainingSettings& training = run.settings.training;
   Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
   const double began = monotonic_seconds();
   const Batch* batch = nullptr;
-  BASCULE_TRY(stream.next(&batch));
+  p_.group.set_phase(RankPhase::kWaitingForData, at_.global_step + 1);
+  const Status next = stream.next(&batch);
   const double loaded = monotonic_seconds();
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
-  double backward = 0.0;
+  p_.group.set_phase(RankPhase::kComputing);
+  double share = 1.0, backward = 0.0;
+  BASCULE_TRY(share_of(next, batch, &share));
   if (run.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run.settings.machine.step_seconds);
   } else {
-    Replay replay;
-    replay.batch = view_of(*batch);
-    replay.loss_weight = static_cast<float>(weight);
-    replay.add_to_gradients = !first;
-    replay.dropout_key[0] = static_cast<std::uint32_t>(training.seed) ^
-                            static_cast<std::uint32_t>(static_cast<std::uint64_t>(training.seed) >> 32) * 0x9E3779B9u;
-    replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
-    const Tape& tape = run.session.tape(*run.train_graph);
-    const double backward_before = tape.seconds(true);
-    tape.replay(p_.threads, replay);
-    backward = tape.seconds(true) - backward_before;
-    loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
+    backward = replay(*batch, share * weight, first);
   }
   *samples += batch->counts.samples;
   times_.rows.samples += batch->counts.samples;
@@ -52,42 +81,67 @@ Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* sample
   return ok_status();
 }
 
-// Clipping and AdamW.
-Status TrainingLoop::update() noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
-  const double began = monotonic_seconds();
-  UpdateSettings update;
-  update.learning_rate = rate_;
-  update.beta1 = training.adam_beta1;
-  update.beta2 = training.adam_beta2;
-  update.epsilon = training.adam_epsilon;
-  update.weight_decay = training.weight_decay;
-  update.max_grad_norm = training.max_grad_norm;
-  update.step = at_.global_step + 1;
-  norm_ = p_.run.session.update().run(p_.threads, update);
-  if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
-  interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += monotonic_seconds() - began;
+// The micro-batches of one update's share of the epoch.
+Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
+  const RecordedRun& run = p_.run;
+  const std::int64_t accumulation = run.settings.training.gradient_accumulation_steps;
+  const std::int64_t first = at_.global_step % run.length.updates_per_epoch * accumulation;
+  const std::int64_t micro = std::min(accumulation, run.length.batches_per_epoch - first);
+  loss_ = 0.0;
+  for (std::int64_t i = 0; i < micro; ++i) BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), samples));
   return ok_status();
 }
 
-// One update: the micro-batches of one update's share of the epoch, then what they add up to.
+// The ranks have their gradients: loss and samples of all.
+Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcept {
+  if (!computed.ok() && p_.run.head == ModelHead::kMaskedLm) return computed;  // all ranks know: see share_of
+  const double began = monotonic_seconds();
+  p_.group.set_phase(RankPhase::kReducing);
+  double sums[] = {loss_, static_cast<double>(*samples)};
+  signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
+  BASCULE_TRY(agreement_.settle(computed, {sums, 2}, &signal_));
+  loss_ = sums[0];
+  *samples = static_cast<std::int64_t>(sums[1]);
+  interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
+  return ok_status();
+}
+
+// The gradients' sum, clipping and AdamW.
+Status TrainingLoop::update() noexcept {
+  const TrainingSettings& training = p_.run.settings.training;
+  const double began = monotonic_seconds();
+  p_.group.set_phase(RankPhase::kUpdating);
+  UpdateSettings settings;
+  settings.learning_rate = rate_;
+  settings.beta1 = training.adam_beta1;
+  settings.beta2 = training.adam_beta2;
+  settings.epsilon = training.adam_epsilon;
+  settings.weight_decay = training.weight_decay;
+  settings.max_grad_norm = training.max_grad_norm;
+  settings.step = at_.global_step + 1;
+  Update& update = p_.run.session.update();
+  norm_ = update.run(p_.threads, settings);
+  if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
+  const double reduction = p_.group.size() > 1 ? update.reduction_seconds() : 0.0;
+  interval_.seconds[static_cast<int>(StepPhase::kReduction)] += reduction;
+  interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += monotonic_seconds() - began - reduction;
+  return ok_status();
+}
+
+// One update: gradients of all ranks, then what they add up to.
 Status TrainingLoop::step() noexcept {
-  const RecordedRun& run = p_.run;
-  const TrainingSettings& training = run.settings.training;
-  const std::int64_t of_epoch = at_.global_step % run.length.updates_per_epoch;
-  const std::int64_t first = of_epoch * training.gradient_accumulation_steps;
-  const std::int64_t micro = std::min(training.gradient_accumulation_steps, run.length.batches_per_epoch - first);
-  rate_ = run.schedule.at(at_.global_step);
-  loss_ = 0.0;
+  const TrainingSettings& training = p_.run.settings.training;
+  rate_ = p_.run.schedule.at(at_.global_step);
   std::int64_t samples = 0;
-  for (std::int64_t i = 0; i < micro; ++i) BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), &samples));
-  if (run.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
+  BASCULE_TRY(meet(compute_gradients(&samples), &samples));
+  if (p_.run.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
   ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
   at_.interval_steps += 1;
   at_.interval_samples += samples;
   samples_here_ += samples;
+  times_.samples += samples;
   ++steps_here_;
   ++times_.updates;
   if (steps_here_ > training.throughput_warmup_steps) {
@@ -151,8 +205,22 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   return ok_status();
 }
 
+// By rank 0; the others wait for it.
 Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
+  p_.group.set_phase(RankPhase::kSaving);
+  BASCULE_TRY(agreement_.settle(p_.group.is_first() ? write_checkpoint() : ok_status()));
+  const double seconds = monotonic_seconds() - began;
+  times_.save_seconds += seconds;
+  ++times_.checkpoints;
+  interval_paused_ += seconds;
+  char text[96];
+  std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
+  p_.progress.note(text);
+  return ok_status();
+}
+
+Status TrainingLoop::write_checkpoint() noexcept {
   // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
   if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
   const NamedNumber numbers[] = {{"loss_sum", at_.loss_sum},
@@ -174,28 +242,21 @@ Status TrainingLoop::save() noexcept {
   const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;
   const std::int64_t batches =
       at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
-  moment.samples_seen =
-      done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.settings.training.per_device_train_batch_size;
+  moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.length.cut.global_batch();
   moment.epoch = epoch_now();
   moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
   moment.replacements = Span<const Replacement>(
       static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
   moment.texts = Span<const std::string_view>(texts, 2);
   if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
-  BASCULE_TRY(p_.writer->save(moment));
-  const double seconds = monotonic_seconds() - began;
-  times_.save_seconds += seconds;
-  ++times_.checkpoints;
-  interval_paused_ += seconds;
-  char text[96];
-  std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
-  p_.progress.note(text);
-  return ok_status();
+  const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
+  return p_.writer->save(moment, {beat, &p_.group});
 }
 
 // What was trained is kept, whatever ends the run: parameters only change when a whole update is made.
 Status TrainingLoop::save_and(Status status) noexcept {
   const double now = monotonic_seconds();
+  if (p_.group.has_failed()) return status;
   p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, now);
   const bool worth_saving =
       status.code != StatusCode::kNotFinite && status.code != StatusCode::kDiskFailed && at_.global_step > 0;
@@ -243,11 +304,12 @@ Status TrainingLoop::run() noexcept {
       if (const Status status = evaluate(Split::kValidation); !status.ok()) return save_and(status);
       p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
     }
-    const bool stop = *p_.stop != 0;
+    if (p_.group.size() == 1) signal_ = *p_.stop;
+    const bool stop = signal_ != 0;
     if (last || stop || (training.save_steps > 0 && at_.global_step % training.save_steps == 0)) BASCULE_TRY(save());
     if (stop && !last) {
       p_.progress.end(monotonic_seconds());
-      return {StatusCode::kStopped, {*p_.stop, 0}};
+      return {StatusCode::kStopped, {signal_, 0}};
     }
   }
   const double ended = monotonic_seconds();
@@ -258,7 +320,7 @@ Status TrainingLoop::run() noexcept {
   if (times_.counted_steps == 0) {
     times_.counted_seconds = ended - began - times_.evaluation_seconds - times_.save_seconds;
     times_.counted_steps = steps_here_;
-    times_.counted_samples = times_.rows.samples;
+    times_.counted_samples = times_.samples;
   }
   return ok_status();
 }

@@ -7,10 +7,12 @@
 
 #include "src/checkpoint/resume.h"
 #include "src/data/loader.h"
+#include "src/distributed/group.h"
 #include "src/report/progress.h"
 #include "src/report/step_record.h"
 #include "src/report/tensorboard.h"
 #include "src/runtime/threads.h"
+#include "src/train/agreement.h"
 #include "src/train/evaluate.h"
 #include "src/train/recorded_run.h"
 
@@ -32,7 +34,8 @@ struct TrainingTimes {
   double counted_seconds = 0.0;  // after the warm-up updates, without evaluation and saving
   std::int64_t counted_samples = 0, counted_steps = 0;
   StepTotals totals;
-  BatchCounts rows;  // summed over all micro-batches
+  std::int64_t samples = 0;  // of all ranks
+  BatchCounts rows;          // of this rank, summed over all micro-batches
   std::int64_t micro_batches = 0;
   std::int64_t updates = 0;
   std::int64_t checkpoints = 0;  // saved
@@ -42,10 +45,11 @@ class TrainingLoop {
  public:
   struct Parts {
     RecordedRun& run;
+    Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;  // null: none
-    CheckpointWriter* writer;
+    Evaluation* evaluation;    // null: none
+    CheckpointWriter* writer;  // null in ranks other than 0
     TensorBoardWriter& events;
     Progress& progress;
     RecordLog<StepRecord>& steps;
@@ -53,7 +57,8 @@ class TrainingLoop {
     const volatile int* stop;  // a signal's number when one has come
   };
 
-  TrainingLoop(const Parts& parts, const TrainingPosition& position) : p_(parts), at_(position) {}
+  TrainingLoop(const Parts& parts, const TrainingPosition& position)
+      : p_(parts), at_(position), agreement_(parts.group) {}
 
   // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
   void begin() noexcept;
@@ -72,15 +77,22 @@ class TrainingLoop {
   Split reading() const { return reading_; }
 
  private:
+  Status compute_gradients(std::int64_t* samples) noexcept;
   Status micro_batch(bool first, double weight, std::int64_t* samples) noexcept;
+  Status share_of(const Status& loaded, const Batch* batch, double* share) noexcept;
+  double replay(const Batch& batch, double weight, bool first) noexcept;
+  Status meet(const Status& computed, std::int64_t* samples) noexcept;
   Status update() noexcept;
   Status save() noexcept;
+  Status write_checkpoint() noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
   double epoch_now() const noexcept;
 
   Parts p_;
   TrainingPosition at_;
+  Agreement agreement_;
+  int signal_ = 0;  // that all ranks know of
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;

@@ -47,7 +47,8 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   RecordLog<StepRecord> no_steps;
   RecordLog<EvaluationRecord> no_evaluations;
   const volatile int never = 0;
-  TrainingLoop loop(TrainingLoop::Parts{run, loader, threads, nullptr, nullptr, no_events, progress, no_steps,
+  Group alone(RankPlace{}, GroupOptions{});
+  TrainingLoop loop(TrainingLoop::Parts{run, alone, loader, threads, nullptr, nullptr, no_events, progress, no_steps,
                                         no_evaluations, &never},
                     TrainingPosition{});
   MeasuredSteps steps;

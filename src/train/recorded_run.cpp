@@ -63,6 +63,8 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   stream.batch_per_rank =
       stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
   stream.ring_slots = data.ring_slots;
+  stream.world_size = run->place.world_size;
+  stream.rank = run->place.rank;
   run->loader_settings.streams.push_back(stream);
   run->splits.push_back(std::move(recorded));
 }
@@ -109,9 +111,10 @@ void plan_length(RecordedRun* run) {
   if (train == nullptr) return;
   TrainingLength& length = run->length;
   const StreamSettings& stream = run->loader_settings.streams[train->stream];
-  const std::int64_t rows = train->manifest->rows(), batch = stream.batch_per_rank;
-  length.batches_per_epoch = stream.drop_last ? rows / batch : divide_up(rows, batch);
-  length.samples_per_epoch = stream.drop_last ? length.batches_per_epoch * batch : rows;
+  const BatchCut cut{train->manifest->rows(), stream.world_size, stream.batch_per_rank, stream.drop_last};
+  length.cut = cut;
+  length.batches_per_epoch = cut.batches_per_epoch();
+  length.samples_per_epoch = cut.samples_per_epoch();
   length.updates_per_epoch = divide_up(length.batches_per_epoch, training.gradient_accumulation_steps);
   length.total_updates = training.max_steps > 0
                              ? training.max_steps
@@ -164,6 +167,7 @@ void record_graphs(RecordedRun* run) {
   run->evaluation_graph = run->train_graph ? 1 : 0;
   run->evaluation_outputs = record_bridgetower(run->session.add_graph(bounds), run->config, options);
   run->evaluation_shape.head = run->head;
+  run->evaluation_shape.batch = run->settings.training.per_device_eval_batch_size;
   run->evaluation_shape.width = run->head == ModelHead::kContrastive ? run->config.contrastive_hidden_size : 0;
   const TrainingSettings& training = run->settings.training;
   const std::int64_t every =
@@ -173,14 +177,16 @@ void record_graphs(RecordedRun* run) {
 }
 
 void plan_memory(RecordedRun* run) {
-  std::vector<PlannedRange> ranges = run->session.plan(run->train_graph.has_value(), run->threads);
+  const int local_ranks = run->place.local_size;
+  std::vector<PlannedRange> ranges = run->session.plan(run->train_graph.has_value(), run->threads, local_ranks);
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
-  if (run->evaluation_graph) ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape)});
+  if (run->evaluation_graph)
+    ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
   ranges.push_back(
       {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
   std::size_t index_bytes = 0;
   for (const RecordedSplit& split : run->splits) index_bytes += split.manifest->resident_bytes();
-  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes);
+  run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes, static_cast<std::size_t>(local_ranks));
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
 }
@@ -194,13 +200,13 @@ std::int64_t largest_batch(const Settings& settings) {
 }
 
 // What the run would need with no batch larger than `batch`.
-std::size_t planned_bytes(const Settings& settings, std::int64_t batch) {
+std::size_t planned_bytes(const Settings& settings, const RankPlace& place, std::int64_t batch) {
   Settings smaller = settings;
   for (std::int64_t* size :
        {&smaller.training.per_device_train_batch_size, &smaller.training.per_device_eval_batch_size}) {
     *size = std::min(*size, batch);
   }
-  return record_run(smaller)->plan.peak_bytes();
+  return record_run(smaller, place)->plan.peak_bytes();
 }
 
 }  // namespace
@@ -212,9 +218,17 @@ const RecordedSplit* RecordedRun::find(Split split) const {
   return nullptr;
 }
 
-std::unique_ptr<RecordedRun> record_run(const Settings& settings, const media_engine_driver* engine) {
+RankPlace planned_place(const Settings& settings) {
+  RankPlace place;
+  place.world_size = place.local_size = static_cast<int>(settings.distributed.world_size);
+  return place;
+}
+
+std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
+                                        const media_engine_driver* engine) {
   auto run = std::make_unique<RecordedRun>(settings);
-  run->threads = compute_threads(settings);
+  run->place = place;
+  run->threads = compute_threads(settings, place);
   read_model_files(run.get());
   plan_data(run.get(), engine);
   plan_length(run.get());
@@ -223,8 +237,10 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const media_en
   return run;
 }
 
-int compute_threads(const Settings& settings) {
-  return settings.machine.threads > 0 ? static_cast<int>(settings.machine.threads) : usable_cores();
+// A rank that was started has its part of the cores already; one that is only planned would get it.
+int compute_threads(const Settings& settings, const RankPlace& place) {
+  if (settings.machine.threads > 0) return static_cast<int>(settings.machine.threads);
+  return place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
 }
 
 std::size_t memory_limit(const Settings& settings) {
@@ -242,14 +258,14 @@ void check_fits(const RecordedRun& run, std::size_t limit) {
   const std::string where = where_written(run.settings, "machine.memory_limit_gib");
   const std::string what = "the plan needs " + gib(run.plan.peak_bytes()) + ", " + gib(limit) + " are allowed";
   const std::int64_t now = largest_batch(run.settings);
-  const std::size_t least = planned_bytes(run.settings, 1);
+  const std::size_t least = planned_bytes(run.settings, run.place, 1);
   if (least > limit) throw Error(ErrorKind::kMemory, where, what, "no batch size fits: 1 needs " + gib(least));
   // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
   std::int64_t fitting =
       1 + static_cast<std::int64_t>(static_cast<double>(now - 1) * static_cast<double>(limit - least) /
                                     static_cast<double>(run.plan.peak_bytes() - least));
-  while (fitting > 1 && planned_bytes(run.settings, fitting) > limit) --fitting;
-  while (fitting + 1 < now && planned_bytes(run.settings, fitting + 1) <= limit) ++fitting;
+  while (fitting > 1 && planned_bytes(run.settings, run.place, fitting) > limit) --fitting;
+  while (fitting + 1 < now && planned_bytes(run.settings, run.place, fitting + 1) <= limit) ++fitting;
   std::string change;
   const TrainingSettings& training = run.settings.training;
   if (training.do_train && training.per_device_train_batch_size > fitting)

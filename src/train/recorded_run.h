@@ -12,7 +12,9 @@
 
 #include "src/data/loader.h"
 #include "src/data/manifest.h"
+#include "src/data/sampler.h"
 #include "src/data/tokenizer.h"
+#include "src/distributed/group.h"
 #include "src/models/bridgetower.h"
 #include "src/report/step_record.h"
 #include "src/settings/settings.h"
@@ -31,6 +33,7 @@ struct RecordedSplit {
 
 // How many updates there are, and where an epoch's end falls.
 struct TrainingLength {
+  BatchCut cut;  // of an epoch into batches of all ranks
   std::int64_t batches_per_epoch = 0;
   std::int64_t updates_per_epoch =
       0;  // ceil(batches / accumulation): the last one of an epoch may have fewer micro-batches
@@ -54,6 +57,7 @@ struct RecordedRun {
   TrainingLength length;
   Schedule schedule;
   int threads = 1;
+  RankPlace place;
 
   Session session;
   std::optional<std::size_t> train_graph, evaluation_graph;
@@ -70,14 +74,17 @@ inline constexpr char kLoaderMemory[] = "loader";
 inline constexpr char kEvaluationMemory[] = "evaluation";
 inline constexpr char kRecordMemory[] = "records";
 
-// engine: the media engine that loads; one other than the program's own knows no [media_engine.simulation].
-std::unique_ptr<RecordedRun> record_run(const Settings& settings,
+// As the rank at `place` sees it. engine: the media engine that loads; one other than the program's own knows no
+// [media_engine.simulation].
+std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine = media_engine_builtin());
+// The place of rank 0 of a run on this machine alone, before any rank is started: what a plan is made for.
+RankPlace planned_place(const Settings& settings);
 
 // Throws Error kMemory if the plan does not fit into `limit` bytes, naming the largest batch size that would.
 void check_fits(const RecordedRun& run, std::size_t limit);
-// machine.threads, or every core that this process may use.
-int compute_threads(const Settings& settings);
+// machine.threads, or every core of the rank.
+int compute_threads(const Settings& settings, const RankPlace& place);
 // machine.memory_limit_gib, or what the machine or its control group has.
 std::size_t memory_limit(const Settings& settings);
 

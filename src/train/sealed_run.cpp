@@ -57,24 +57,41 @@ std::vector<SettingValue> data_values(const RecordedRun& run) {
 
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
 
-SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line))
-    : run_(run), isa_(isa) {
-  const Settings& settings = run.settings;
+// All ranks go on from the same checkpoint: rank 0 looks first, and clears away what a killed run left.
+std::optional<ResumePoint> SealedRun::find_resume_point() {
+  const TrainingSettings& training = run_.settings.training;
+  if (!run_.train_graph || training.resume != Resume::kAuto) return std::nullopt;
   std::optional<ResumePoint> point;
-  if (run.train_graph && settings.training.resume == Resume::kAuto) {
-    std::vector<std::string> notes;
-    point = find_newest_checkpoint(settings.training.output_dir.resolved, &notes);
-    if (point) check_same_data(*point, data_values(run));
-  }
+  std::vector<std::string> notes;
+  if (group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
+  meet("looking for a checkpoint");
+  if (!group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
+  if (point) check_same_data(*point, data_values(run_));
+  return point;
+}
+
+void SealedRun::meet(const char* what) {
+  if (!group_.barrier()) throw Error(ErrorKind::kRank, what, "another rank failed");
+}
+
+SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line),
+                     Group& group)
+    : run_(run), isa_(isa), group_(group) {
+  const Settings& settings = run.settings;
+  const std::optional<ResumePoint> point = find_resume_point();
   for (const RecordedSplit& split : run.splits) split.manifest->touch();
-  arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
+  if (run.plan.shared_bytes > 0) shared_ = group.share(run.plan.shared_bytes);
+  arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory},
+                                   shared_.data());
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
   loader_ =
       std::make_unique<Loader>(run.loader_settings, run.loader_plan,
                                Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
-  threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores());
-  run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads);
-  load_weights(point, say);
+  loader_progress_ = std::make_unique<CountedProgress>(
+      group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
+  threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart());
+  run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
+  if (group.is_first()) load_weights(point, say);
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);
   if (run.step_records > 0)
@@ -88,20 +105,23 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.evaluation_graph) {
     evaluation_ = std::make_unique<Evaluation>(run.evaluation_shape, run.session.tape(*run.evaluation_graph),
                                                run.evaluation_outputs, arena_->at(run.plan[kEvaluationMemory]),
-                                               run.session.products());
+                                               run.session.products(), group);
   }
-  make_writers();
-  if (settings.report.tensorboard) {
+  if (group.is_first()) make_writers();
+  if (!group.is_first()) progress_ = Progress::silent();
+  if (settings.report.tensorboard && group.is_first()) {
     const Span<const EvaluationRecord> made = evaluations_.records();
     const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
     if (run.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
-  loop_ = std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, *loader_, *threads_, evaluation_.get(), writer_.get(),
-                                                             events_, progress_, steps_, evaluations_, stop},
-                                         position_);
-  if (point) say("resume: from checkpoint-" + std::to_string(point->global_step));
+  loop_ =
+      std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(),
+                                                         writer_.get(), events_, progress_, steps_, evaluations_, stop},
+                                     position_);
+  meet("loading weights");
+  if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
 }
 
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {

@@ -18,15 +18,17 @@ namespace bascule {
 
 class SealedRun {
  public:
-  // `say` is told one line of facts at a time ("weights: ...").
-  SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line));
+  // By all ranks of the group together; what they share is filled by rank 0. `say` is told one line of facts at a time
+  // ("weights: ..."), by rank 0.
+  SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group);
 
   RecordedRun& run() { return run_; }
   TrainingLoop& loop() { return *loop_; }
+  Group& group() { return group_; }
   Loader& loader() { return *loader_; }
   Threads& threads() { return *threads_; }
   Evaluation* evaluation() { return evaluation_.get(); }
-  CheckpointWriter* writer() { return writer_.get(); }
+  CheckpointWriter* writer() { return writer_.get(); }  // rank 0's; null where nothing is trained
   TensorBoardWriter& events() { return events_; }
   const HfFolderPlan& final_model() const { return *final_model_; }
   const RecordLog<StepRecord>& steps() const { return steps_; }
@@ -34,6 +36,8 @@ class SealedRun {
   Isa isa() const { return isa_; }
 
  private:
+  std::optional<ResumePoint> find_resume_point();
+  void meet(const char* what);
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
@@ -42,9 +46,12 @@ class SealedRun {
 
   RecordedRun& run_;
   Isa isa_;
+  Group& group_;
+  SharedMemory shared_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Threads> threads_;
   std::unique_ptr<Loader> loader_;
+  std::unique_ptr<CountedProgress> loader_progress_;  // goes before what it counts
   std::unique_ptr<Evaluation> evaluation_;
   TensorSource source_;                            // the model folder's weights, for what only passes through
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part

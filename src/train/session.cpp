@@ -2,7 +2,9 @@
 #include "src/train/session.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "src/base/align.h"
 #include "src/base/check.h"
 
 namespace bascule {
@@ -19,6 +21,11 @@ constexpr char kScratch[] = "thread scratch";
 
 std::size_t bytes_of_floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
+// From one rank's range of gradients to the next one's.
+std::size_t gradient_stride(const ParameterLayout& layout) {
+  return align_up(bytes_of_floats(layout.trained_elements), kPage);
+}
+
 }  // namespace
 
 Graph& Session::add_graph(const BatchCounts& bounds) {
@@ -26,8 +33,10 @@ Graph& Session::add_graph(const BatchCounts& bounds) {
   return *graphs_.back();
 }
 
-std::vector<PlannedRange> Session::plan(bool training, int threads) {
+std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ranks) {
   training_ = training;
+  local_ranks_ = local_ranks;
+  const bool shared = local_ranks > 1;
   std::vector<int> order;
   for (const auto& graph : graphs_) {
     if (order.empty()) order = gradient_order(*graph);
@@ -40,12 +49,14 @@ std::vector<PlannedRange> Session::plan(bool training, int threads) {
     thread_scratch_bytes_ = std::max(thread_scratch_bytes_, workspaces_.back().thread_scratch_bytes);
   }
   const std::size_t trained = bytes_of_floats(layout_.trained_elements);
-  std::vector<PlannedRange> ranges = {{kTrained, trained}, {kFixed, bytes_of_floats(layout_.fixed_elements)}};
+  std::vector<PlannedRange> ranges = {{kTrained, trained, shared},
+                                      {kFixed, bytes_of_floats(layout_.fixed_elements), shared}};
   if (training) {
-    ranges.push_back({kGradients, trained});
-    ranges.push_back({kExpAvg, trained});
-    ranges.push_back({kExpAvgSq, trained});
-    ranges.push_back({kPartials, Update::block_count(layout_) * sizeof(double)});
+    const std::size_t of_all = static_cast<std::size_t>(local_ranks) * gradient_stride(layout_);
+    ranges.push_back({kGradients, shared ? of_all : trained, shared});
+    ranges.push_back({kExpAvg, trained, shared});
+    ranges.push_back({kExpAvgSq, trained, shared});
+    ranges.push_back({kPartials, Update::block_count(layout_) * sizeof(double), shared});
   }
   ranges.push_back({kWorkspace, workspace});
   ranges.push_back({kScratch, thread_scratch_bytes_ * static_cast<std::size_t>(threads)});
@@ -64,18 +75,23 @@ std::vector<LargestBuffer> Session::largest(std::size_t count) const {
   return workspaces_.empty() ? std::vector<LargestBuffer>{} : largest_buffers(*graphs_[most], workspaces_[most], count);
 }
 
-void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads) {
+void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads, Group* group) {
   memory_.trained_parameters = arena.as<float>(plan[kTrained]);
   memory_.fixed_parameters = arena.as<float>(plan[kFixed]);
   memory_.workspace = arena.at(plan[kWorkspace]);
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
   if (training_) {
-    memory_.gradients = arena.as<float>(plan[kGradients]);
+    std::vector<float*> gradients;
+    for (int rank = 0; rank < local_ranks_; ++rank) {
+      std::byte* const range = arena.at(plan[kGradients]) + static_cast<std::size_t>(rank) * gradient_stride(layout_);
+      gradients.push_back(static_cast<float*>(static_cast<void*>(range)));
+    }
+    memory_.gradients = gradients[group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0];
     exp_avg_ = arena.as<float>(plan[kExpAvg]);
     exp_avg_sq_ = arena.as<float>(plan[kExpAvgSq]);
-    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, memory_.gradients, exp_avg_, exp_avg_sq_,
-                                       arena.as<double>(plan[kPartials]), kernels);
+    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, std::move(gradients), exp_avg_, exp_avg_sq_,
+                                       arena.as<double>(plan[kPartials]), kernels, group);
   }
   products_ = GemmCache::make(threads);
   for (std::size_t i = 0; i < graphs_.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/distributed/group.h"
 #include "src/graph/graph.h"
 #include "src/plan/memory_plan.h"
 #include "src/runtime/arena.h"
@@ -32,21 +33,24 @@ class Session {
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
 
   // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
-  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads.
-  std::vector<PlannedRange> plan(bool training, int threads);
+  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads. With
+  // several ranks on a node all but the last two are shared, and there is one range of gradients for each.
+  std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1);
   std::size_t workspace_lower_bound_bytes() const;
   std::vector<LargestBuffer> largest(std::size_t count) const;
   const ParameterSet& parameters() const { return parameters_; }
   const ParameterLayout& layout() const { return layout_; }
 
-  // Before the seal: makes the tapes. The arena was made from a plan that holds plan()'s categories.
-  void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads);
+  // Before the seal: makes the tapes. The arena was made from a plan that holds plan()'s categories. group: of as many
+  // local ranks as were planned for; null: of one.
+  void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads,
+            Group* group = nullptr);
 
   const Tape& tape(std::size_t number) const { return *tapes_[number]; }
   ParameterMemory parameter_memory() const {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};
   }
-  float* gradients() const { return memory_.gradients; }
+  float* gradients() const { return memory_.gradients; }  // of this rank
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }
   Update& update() { return *update_; }
@@ -58,6 +62,7 @@ class Session {
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<WorkspacePlan> workspaces_;
   bool training_ = false;
+  int local_ranks_ = 1;
   std::size_t thread_scratch_bytes_ = 0;
   TapeMemory memory_;
   float* exp_avg_ = nullptr;

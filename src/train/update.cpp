@@ -2,6 +2,10 @@
 #include "src/train/update.h"
 
 #include <cmath>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/train/clock.h"
 
 namespace bascule {
 
@@ -18,28 +22,48 @@ std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
 
 std::size_t Update::block_count(const ParameterLayout& layout) { return cut(layout).size(); }
 
-Update::Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg,
-               float* exp_avg_sq, double* partials, const KernelTable& kernels)
+Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
+               float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group)
     : blocks_(cut(layout)),
+      own_(slice_of(static_cast<std::int64_t>(blocks_.size()), group != nullptr ? group->local_rank() : 0,
+                    group != nullptr ? group->local_size() : 1)),
       parameters_(parameters),
-      gradients_(gradients),
+      gradients_(std::move(gradients)),
+      own_gradients_(gradients_[group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0]),
       exp_avg_(exp_avg),
       exp_avg_sq_(exp_avg_sq),
       partials_(partials),
-      kernels_(kernels) {
-  norm_step_ = {norm_block, block_tasks, this, 0};
-  adamw_step_ = {adamw_block, block_tasks, this, 0};
-  parameter_step_ = {parameter_block, block_tasks, this, 0};
+      kernels_(kernels),
+      group_(group) {
+  BASCULE_CHECK(gradients_.size() == static_cast<std::size_t>(group != nullptr ? group->local_size() : 1) &&
+                gradients_.size() <= kMostLocalRanks);
+  norm_step_ = {norm_block, own_tasks, this, 0};
+  adamw_step_ = {adamw_block, own_tasks, this, 0};
+  parameter_step_ = {parameter_block, all_tasks, this, 0};
 }
 
-std::int64_t Update::block_tasks(const void* arguments, const Replay&) {
+std::int64_t Update::own_tasks(const void* arguments, const Replay&) {
+  return static_cast<const Update*>(arguments)->own_.count;
+}
+
+std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
   return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->blocks_.size());
+}
+
+// In rank order, whoever does it. The sum is in the caches when its squares are added up.
+void Update::sum_over_ranks(const Block& block) const noexcept {
+  if (gradients_.size() == 1) return;
+  const float* terms[kMostLocalRanks];
+  for (std::size_t rank = 0; rank < gradients_.size(); ++rank) terms[rank] = gradients_[rank] + block.offset;
+  kernels_.sum_terms({own_gradients_ + block.offset, terms, static_cast<std::int64_t>(gradients_.size()), block.count});
 }
 
 void Update::norm_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const Block& block = u.blocks_[static_cast<std::size_t>(task)];
-  u.kernels_.sum_of_squares({u.partials_ + task, u.gradients_ + block.offset, block.count});
+  const std::int64_t number = u.own_.first + task;
+  const Block& block = u.blocks_[static_cast<std::size_t>(number)];
+  u.sum_over_ranks(block);
+  u.kernels_.sum_of_squares({u.partials_ + number, u.own_gradients_ + block.offset, block.count});
 }
 
 void Update::parameter_block(const void* arguments, const Replay&, std::int64_t task, int) {
@@ -50,7 +74,7 @@ void Update::parameter_block(const void* arguments, const Replay&, std::int64_t 
 
 void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const Block& block = u.blocks_[static_cast<std::size_t>(task)];
+  const Block& block = u.blocks_[static_cast<std::size_t>(u.own_.first + task)];
   const UpdateSettings& s = u.settings_;
   const double correction1 = 1.0 - std::pow(s.beta1, static_cast<double>(s.step));
   const double correction2 = 1.0 - std::pow(s.beta2, static_cast<double>(s.step));
@@ -58,7 +82,7 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   a.parameter = u.parameters_ + block.offset;
   a.exp_avg = u.exp_avg_ + block.offset;
   a.exp_avg_sq = u.exp_avg_sq_ + block.offset;
-  a.gradient = u.gradients_ + block.offset;
+  a.gradient = u.own_gradients_ + block.offset;
   a.count = block.count;
   a.gradient_scale = u.gradient_scale_;
   a.decay = static_cast<float>(1.0 - (block.decayed ? s.learning_rate * s.weight_decay : 0.0));
@@ -71,26 +95,30 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   u.kernels_.adamw(a);
 }
 
-double Update::sum_of_blocks(Threads& threads, const Step& step) noexcept {
-  threads.replay(Span<const Step>(&step, 1), Replay{}, {});
+double Update::sum_of_partials() const noexcept {
   double sum = 0.0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) sum += partials_[i];
   return sum;
 }
 
 bool Update::parameters_are_finite(Threads& threads) noexcept {
-  return std::isfinite(sum_of_blocks(threads, parameter_step_));
+  threads.replay(Span<const Step>(&parameter_step_, 1), Replay{}, {});
+  return std::isfinite(sum_of_partials());
 }
 
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
-  const double norm = std::sqrt(sum_of_blocks(threads, norm_step_));
+  const double began = monotonic_seconds();
+  threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
+  if (!wait_for_ranks()) return std::nan("");
+  const double norm = std::sqrt(sum_of_partials());
+  reduction_seconds_ = monotonic_seconds() - began;
   if (!std::isfinite(norm)) return norm;
   // torch.nn.utils.clip_grad_norm_: min(1, max / (norm + 1e-6))
   const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
   gradient_scale_ = static_cast<float>(clip < 1.0 ? clip : 1.0);
   threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
-  return norm;
+  return wait_for_ranks() ? norm : std::nan("");
 }
 
 }  // namespace bascule

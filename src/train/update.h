@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The update: gradient norm, clipping and AdamW as one tape over the trained range. Blocks have a fixed size and begin
 // at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
+//
+// With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in rank
+// order, into its own range, and updates weights that all of them map. Between the passes the ranks wait for each
+// other.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +13,8 @@
 
 #include "kernels/table.h"
 #include "src/base/span.h"
+#include "src/distributed/group.h"
+#include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
 #include "src/runtime/threads.h"
 
@@ -24,18 +30,22 @@ struct UpdateSettings {
 class Update {
  public:
   static constexpr std::int64_t kBlock = 1 << 16;  // elements
+  static constexpr std::size_t kMostLocalRanks = 512;
 
-  // parameters, gradients, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats. partials: block_count(layout)
-  // doubles.
-  Update(const ParameterLayout& layout, float* parameters, const float* gradients, float* exp_avg, float* exp_avg_sq,
-         double* partials, const KernelTable& kernels);
+  // parameters, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats; partials: block_count(layout) doubles;
+  // all shared by the ranks of a node. gradients: a range of each rank. group: null for a run of one process.
+  Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
+         float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group = nullptr);
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
 
-  // Returns the gradients' L2 norm before clipping. If it is not finite nothing is changed. After the seal.
+  // Returns the L2 norm, before clipping, of the gradients' sum over the ranks. If it is not finite nothing is changed
+  // (NaN too where another rank failed). By all ranks together. After the seal.
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
+  // Of the last run: summing and measuring, until the slowest rank had done its part.
+  double reduction_seconds() const noexcept { return reduction_seconds_; }
 
-  // Whether all trained parameters are finite. After the seal.
+  // Whether all trained parameters are finite; by one rank alone. After the seal.
   bool parameters_are_finite(Threads& threads) noexcept;
 
   static std::size_t block_count(const ParameterLayout& layout);
@@ -46,22 +56,30 @@ class Update {
     bool decayed = false;
   };
   // Steps of the tape; `arguments` is the Update itself.
-  static std::int64_t block_tasks(const void* arguments, const Replay& replay);
+  static std::int64_t own_tasks(const void* arguments, const Replay& replay);
+  static std::int64_t all_tasks(const void* arguments, const Replay& replay);
   static void norm_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void parameter_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static std::vector<Block> cut(const ParameterLayout& layout);
 
+  void sum_over_ranks(const Block& block) const noexcept;
+  double sum_of_partials() const noexcept;
+  bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->barrier(); }
+
   std::vector<Block> blocks_;
-  double sum_of_blocks(Threads& threads, const Step& step) noexcept;
+  BlockRange own_;
 
   Step norm_step_, adamw_step_, parameter_step_;
   float* parameters_;
-  const float* gradients_;
+  std::vector<float*> gradients_;  // by local rank
+  float* own_gradients_;
   float* exp_avg_;
   float* exp_avg_sq_;
   double* partials_;
   const KernelTable& kernels_;
+  Group* group_;
+  double reduction_seconds_ = 0.0;
   UpdateSettings settings_;
   float gradient_scale_ = 1.0f;
 };

@@ -55,7 +55,7 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
       {"training", "gather_negatives = true"},
-      {"distributed", "world_size = 2"},
+      {"distributed", "hostfile = \"machines\""},
       {"distributed", "distribution_strategy = \"ddp\""},
       {"distributed", "wire_type = \"bf16\""},
   };

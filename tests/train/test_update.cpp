@@ -35,7 +35,7 @@ struct Trained {
     partials.assign(Update::block_count(layout), 0.0);
   }
   Update update() {
-    return Update(layout, parameters.data(), gradients.data(), exp_avg.data(), exp_avg_sq.data(), partials.data(),
+    return Update(layout, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
                   kernels_for(best_isa()));
   }
 };

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/distributed/control.h"
+#include "src/distributed/local_socket.h"
+#include "src/distributed/watch.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kLookMs = 100;
+constexpr int kFailedExit = 5;
+constexpr char kGoOn[] = "; the newest checkpoint is whole, run the same command again to go on";
+
+std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
+                                     const std::string& launcher) {
+  std::vector<std::string> line = {"mpirun", "-np", std::to_string(settings.ranks)};
+  const auto add = [&](std::initializer_list<const char*> words) {
+    line.insert(line.end(), words.begin(), words.end());
+  };
+  if (geteuid() == 0) add({"--allow-run-as-root"});
+  // The ranks deal the cores themselves, and share memory themselves: nothing of MPI's in /dev/shm.
+  add({"--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"});
+  add({"--mca", "orte_tmpdir_base", settings.session_folder.c_str()});
+  if (!settings.hostfile.empty()) add({"--hostfile", settings.hostfile.c_str()});
+  add({"-x", ("BASCULE_RUN=" + run).c_str(), "-x", ("BASCULE_LAUNCHER=" + launcher).c_str()});
+  line.insert(line.end(), settings.command.begin(), settings.command.end());
+  return line;
+}
+
+// mpirun as a child whose standard error is the pipe's other end.
+pid_t start(std::vector<std::string> line, int error_end) {
+  std::vector<char*> words;
+  for (std::string& word : line) words.push_back(word.data());
+  words.push_back(nullptr);
+  const pid_t parent = getpid(), child = fork();
+  if (child != 0) return child;
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(127);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(error_end, STDERR_FILENO);
+  execvp(words[0], words.data());
+  std::fprintf(stderr, "bascule: mpirun cannot be started: %s; install openmpi-bin\n", std::strerror(errno));
+  _exit(127);
+}
+
+// Passes on what the ranks say, and keeps what mpirun says itself, which stands between lines of dashes.
+class ErrorStream {
+ public:
+  void take(const char* text, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      line_ += text[i];
+      if (text[i] == '\n') end_line();
+    }
+  }
+  void end() {
+    if (!line_.empty()) end_line();
+  }
+  const std::string& mpirun_words() const { return mpirun_words_; }
+  bool has_passed_on() const { return has_passed_on_; }
+
+ private:
+  void end_line() {
+    const std::string line = std::exchange(line_, "");
+    const bool is_dashes = line.size() > 40 && line.find_first_not_of("-\n") == std::string::npos;
+    if (is_dashes) {
+      is_mpirun_ = !is_mpirun_;
+    } else if (is_mpirun_) {
+      mpirun_words_ += line;
+    } else if (line.rfind("[", 0) == 0 && line.find("] ") != std::string::npos) {
+      mpirun_words_ += line;  // "[host:pid] 1 more process has sent help message ..."
+    } else {
+      has_passed_on_ = true;
+      std::fputs(line.c_str(), stderr);
+    }
+  }
+
+  std::string line_, mpirun_words_;
+  bool is_mpirun_ = false, has_passed_on_ = false;
+};
+
+class Launched {
+ public:
+  Launched(const LaunchSettings& settings, void (*say)(const std::string&)) : settings_(settings), say_(say) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const std::string run = fresh_name();
+    listening_ = listen_at("bascule-launch-" + run);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorKind::kRank, "mpirun", std::strerror(errno));
+    errors_ = Descriptor(ends[0]);
+    Descriptor other_end(ends[1]);
+    process_ = start(mpirun_line(settings, run, "bascule-launch-" + run), other_end.number());
+    if (process_ < 0)
+      throw Error(ErrorKind::kRank, "mpirun", std::string("cannot be started: ") + std::strerror(errno));
+  }
+
+  int see_through() {
+    while (errors_.is_open()) look();
+    int status = 0;
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
+    wait_for_orphans();
+    stream_.end();
+    return judge(status);
+  }
+
+ private:
+  // Ranks that outlive mpirun become children of this process, and are dying: see PR_SET_PDEATHSIG in group.cpp.
+  static void wait_for_orphans() {
+    while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) continue;
+  }
+
+  void look() {
+    pollfd polled[] = {{errors_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}};
+    if (poll(polled, 2, kLookMs) > 0) {
+      if (polled[0].revents != 0) read_errors();
+      if (polled[1].revents != 0) take_page();
+    }
+    pass_stop_on();
+  }
+
+  void read_errors() {
+    char text[4096];
+    const ssize_t count = read(errors_.number(), text, sizeof text);
+    if (count > 0) stream_.take(text, static_cast<std::size_t>(count));
+    if (count == 0) errors_.reset();
+  }
+
+  void take_page() {
+    const Descriptor leader = accept_from(listening_.number(), kLookMs);
+    if (!leader.is_open()) return;
+    Descriptor page = receive_descriptor(leader.number(), 1000);
+    if (!page.is_open()) return;
+    memory_ = SharedMemory(std::move(page));
+    listening_.reset();
+  }
+
+  void pass_stop_on() {
+    const int signal = *settings_.stop;
+    if (signal == 0 || is_stopping_) return;
+    is_stopping_ = true;
+    if (memory_.data() != nullptr) {
+      page()->stop_signal.store(signal);
+    } else {
+      kill(process_, SIGTERM);  // nothing has begun that could be saved
+    }
+  }
+
+  ControlPage* page() const { return static_cast<ControlPage*>(static_cast<void*>(memory_.data())); }
+
+  bool all_are_done() const {
+    for (int rank = 0; rank < page()->local_size; ++rank) {
+      if (static_cast<RankPhase>(page()->slots[rank].phase.load()) != RankPhase::kDone) return false;
+    }
+    return true;
+  }
+
+  // How the run ended, from what the ranks left in their page and how mpirun left.
+  int judge(int status) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (memory_.data() == nullptr) return judge_start(code);
+    if (all_are_done()) return code;
+    const FailureRecord& failure = page()->failure;
+    const SignalledRank signalled = read_signalled_rank(stream_.mpirun_words());
+    if (failure.state.load() == 2 && failure.kind == FailureKind::kGaveUp) return failure.exit_code;
+    if (failure.state.load() == 2) {
+      const bool is_known = failure.kind == FailureKind::kEnded && signalled.rank == failure.rank;
+      tell(failure, is_known ? signalled.how.c_str() : nullptr);
+    } else if (WIFSIGNALED(status)) {
+      tell_of(0, "lost its launcher (mpirun was killed by signal " + std::to_string(WTERMSIG(status)) + ")");
+    } else {
+      tell_of(signalled.rank >= 0 ? signalled.rank : 0, signalled.how);
+    }
+    return kFailedExit;
+  }
+
+  int judge_start(int code) {
+    if (is_stopping_) return 128 + *settings_.stop;
+    if (code == 0 || (stream_.has_passed_on() && code < kFailedExit + 2)) return code;
+    std::string words = stream_.mpirun_words();
+    for (char& c : words) c = c == '\n' ? ' ' : c;
+    say_("starting " + std::to_string(settings_.ranks) + " ranks: mpirun ended with exit code " + std::to_string(code) +
+         (words.empty() ? "" : ": " + words));
+    return kFailedExit;
+  }
+
+  // No rank lived to say which was the first.
+  void tell_of(int rank, const std::string& how) {
+    const int local_rank = rank < page()->local_size ? rank : 0;
+    record_failure(*page(), FailureKind::kEnded, local_rank, kFailedExit);
+    tell(page()->failure, how.empty() ? nullptr : how.c_str());
+  }
+  void tell(const FailureRecord& failure, const char* how) {
+    say_(std::string(failure_text(failure, how).text) + kGoOn);
+  }
+
+  const LaunchSettings& settings_;
+  void (*say_)(const std::string&);
+  Descriptor listening_, errors_;
+  SharedMemory memory_;
+  ErrorStream stream_;
+  pid_t process_ = -1;
+  bool is_stopping_ = false;
+};
+
+void remove_folder_tree(const std::string& folder) {
+  std::error_code ignored;  // what cannot be removed now is tried again at the next start
+  std::filesystem::remove_all(folder, ignored);
+}
+
+}  // namespace
+
+SignalledRank read_signalled_rank(const std::string& text) {
+  SignalledRank found;
+  const std::size_t rank = text.find("process rank "), signal = text.find("exited on signal ");
+  if (rank == std::string::npos || signal == std::string::npos) return found;
+  found.rank = std::atoi(text.c_str() + rank + std::strlen("process rank "));
+  const std::size_t begin = signal + std::strlen("exited on "), end = text.find_first_of(".\n", begin);
+  found.how = "was killed by " + text.substr(begin, end == std::string::npos ? end : end - begin);
+  return found;
+}
+
+int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line)) {
+  remove_folder_tree(settings.session_folder);
+  if (mkdir(settings.session_folder.c_str(), 0700) != 0)
+    throw Error(ErrorKind::kDisk, settings.session_folder, std::string("cannot be made: ") + std::strerror(errno));
+  int code = 0;
+  {
+    Launched launched(settings, say);
+    code = launched.see_through();
+  }
+  remove_folder_tree(settings.session_folder);
+  return code;
+}
+
+}  // namespace bascule

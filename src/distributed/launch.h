@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting the ranks of a run through Open MPI's mpirun, seeing them through, and telling how it ended. mpirun runs in
+// a process group of its own, so that what the terminal sends reaches this process alone; it and the ranks die with it.
+// Its files lie in a folder that is removed at the end, and was removed at the start if an earlier one left it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bascule {
+
+struct LaunchSettings {
+  int ranks = 1;
+  std::vector<std::string> command;  // of every rank
+  std::string session_folder;        // mpirun's own; its parent exists
+  std::string hostfile;              // "": this machine
+  const volatile int* stop =
+      nullptr;  // a signal's number when one has come: the ranks are then asked to save and leave
+};
+
+// Returns the run's exit code. What the ranks print on stderr is passed on; of mpirun's own words only those that
+// explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where mpirun
+// cannot be started.
+int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line));
+
+// What mpirun writes about a process that a signal ended: "mpirun noticed that process rank 1 with PID 0 on node vm
+// exited on signal 9 (Killed)."
+struct SignalledRank {
+  int rank = -1;    // -1: the text is about something else
+  std::string how;  // "was killed by signal 9 (Killed)"
+};
+SignalledRank read_signalled_rank(const std::string& text);
+
+}  // namespace bascule

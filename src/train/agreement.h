@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all ranks of a run settle together at the same place of the loop: how it goes, a few sums, and whether to stop.
+// So they take every branch alike. In a run of one process it settles with itself.
+#pragma once
+
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/distributed/group.h"
+
+namespace bascule {
+
+class Agreement {
+ public:
+  static constexpr std::size_t kMostSums = 3;
+
+  explicit Agreement(Group& group);  // before the seal
+
+  // By all ranks together, after the seal. sums: own parts, and then those of all ranks added in rank order. signal:
+  // this rank's, or null, and then that of the first rank that has one. Returns own where that is not ok; else
+  // kRankFailed where another rank's is not, or kStopped where one was stopped by a signal.
+  Status settle(const Status& own, Span<double> sums = {}, int* signal = nullptr) noexcept;
+
+ private:
+  Group& group_;
+  std::vector<double> all_;
+};
+
+}  // namespace bascule

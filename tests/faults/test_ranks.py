@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of several ranks: the samples and numbers of one process, the same bits again, and ends without leftovers when a process dies.
+
+BASCULE_KILLS sets how often each failure is tried (1); BASCULE_TEST_SEED repeats the instants.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+
+KILLS = int(os.environ.get("BASCULE_KILLS", "1"))
+SEED = int(os.environ.get("BASCULE_TEST_SEED", "20261121"))
+VALIDATION = f'"{EMOJI}/validation.jsonl"'
+
+
+def ranks_settings(folder, ranks, **changes):
+    return settings(folder, distributed__world_size=str(ranks), **changes)
+
+
+def parameters(folder):
+    """All float32 values of a finished run's model.safetensors, by tensor."""
+    data = (pathlib.Path(folder) / "run" / "model.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        if entry["dtype"] == "F32":
+            tensors[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return tensors
+
+
+def largest_relative_error(one, other):
+    """Over the matrices and tables. Some biases have no gradient in exact arithmetic, and AdamW makes steps of its noise."""
+    worst = 0.0
+    for name, values in one.items():
+        if name.endswith("weight") and len(values) >= 4096:
+            difference = sum((a - b) ** 2 for a, b in zip(values, other[name]))
+            worst = max(worst, (difference / sum(a * a for a in values)) ** 0.5)
+    return worst
+
+
+def processes_of(word):
+    """Pids whose command line holds `word`, zombies left out."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and word in (entry / "cmdline").read_bytes().decode(errors="replace"):
+                if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" and int(entry.name) != os.getpid():
+                    found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def ranks_and_launcher(toml):
+    """(rank pids in order of birth, mpirun's pid, pid of `bascule run`)"""
+    pids = sorted(processes_of(str(toml)))
+    names = {pid: pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids}
+    launcher = [pid for pid, name in names.items() if "mpirun" in name or "orterun" in name]
+    own = [pid for pid, name in names.items() if name == "bascule"]
+    return own[1:], launcher[0] if launcher else None, own[0]
+
+
+class RanksTrain(unittest.TestCase):
+    def trained(self, folder, ranks, batch, **changes):
+        pathlib.Path(folder).mkdir()
+        done = run("run", ranks_settings(folder, ranks, training__per_device_train_batch_size=str(batch), **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return folder
+
+    def test_the_numbers_of_one_process_at_the_same_global_batch(self):
+        for head in ("image_text_matching", "masked_lm"):
+            with self.subTest(head=head), tempfile.TemporaryDirectory() as folder:
+                changes = {"model__head": f'"{head}"', "data__validation_file": VALIDATION, "training__learning_rate": "1e-4"}
+                one = self.trained(folder + "/one", 1, 12, **changes)
+                for ranks in (2, 3):
+                    other = self.trained(f"{folder}/{ranks}", ranks, 12 // ranks, **changes)
+                    self.assertLess(largest_relative_error(parameters(one), parameters(other)), 2e-5)
+                    results = [json.loads((pathlib.Path(f) / "run" / "validation_results.json").read_text()) for f in (one, other)]
+                    self.assertAlmostEqual(results[0]["eval_loss"], results[1]["eval_loss"], places=4)
+
+    def test_the_same_bits_again_with_uneven_batches_and_ranks_without_samples(self):
+        rows = (EMOJI / "train.jsonl").read_text().splitlines()[:13]
+        with tempfile.TemporaryDirectory() as folder:
+            rows = [json.dumps({**json.loads(row), "image": str(EMOJI / json.loads(row)["image"])}) for row in rows]
+            pathlib.Path(folder, "rows.jsonl").write_text("\n".join(rows) + "\n")
+            changes = {"data__train_file": f'"{folder}/rows.jsonl"', "model__head": '"image_text_matching"'}
+            first = self.trained(folder + "/first", 4, 3, **changes)  # 12 and 1: three ranks have none of the last
+            second = self.trained(folder + "/second", 4, 3, machine__threads="2", **changes)
+            self.assertEqual(digest(first + "/run/model.safetensors"), digest(second + "/run/model.safetensors"))
+
+    def test_evaluation_alone_gives_the_same_metrics_whatever_the_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results = []
+            for ranks in (1, 2, 3):
+                place = pathlib.Path(folder, str(ranks))
+                place.mkdir()
+                done = run("run", ranks_settings(place, ranks, training__do_train="false", data__validation_file=VALIDATION, data__test_file=f'"{EMOJI}/test.jsonl"'))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                metrics = json.loads((place / "run" / "validation_results.json").read_text())
+                results.append({key: value for key, value in metrics.items() if not any(word in key for word in ("runtime", "second", "memory"))})
+                results[-1]["embeddings"] = digest(place / "run" / "embeddings.safetensors")
+            self.assertEqual(results[0], results[1])
+            self.assertEqual(results[0], results[2])
+
+    def test_goes_on_with_another_world_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            changes = {"model__head": '"image_text_matching"', "model__dropout": '"off"', "training__learning_rate": "1e-4"}
+            half = self.trained(folder + "/half", 2, 4, **{**changes, "training__max_steps": "12"})
+            other = pathlib.Path(folder, "other")
+            shutil.copytree(half, other)
+            for name in ("bascule.json", "checkpoint-12"):
+                path = other / "run" / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            done = run("run", ranks_settings(other, 1, training__per_device_train_batch_size="4", training__gradient_accumulation_steps="2", **changes))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("resume: from checkpoint-9", done.stderr)
+            self.assertLess(largest_relative_error(parameters(half), parameters(other)), 2e-5)
+
+
+class RanksFail(unittest.TestCase):
+    def setUp(self):
+        self.draw = random.Random(SEED)
+
+    def long_run(self, folder):
+        return ranks_settings(folder, 2, training__max_steps="4000", training__save_steps="10", distributed__timeout_seconds="3",
+                              model__head='"image_text_matching"')
+
+    def started(self, folder):
+        toml = self.long_run(folder)
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if "saved checkpoint-10" in line:
+                break
+        time.sleep(self.draw.uniform(0.0, 1.0))
+        return process, toml
+
+    def expect_nothing_left(self, folder, toml):
+        deadline = time.monotonic() + 5
+        while processes_of(str(toml)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(processes_of(str(toml)), [])
+        self.assertNotIn(".launcher", os.listdir(pathlib.Path(folder) / "run"))
+        self.assertEqual([name for name in os.listdir("/dev/shm") if "vader" in name or "bascule" in name], [])
+
+    def test_a_killed_or_silent_rank_ends_the_run_with_one_line_and_code_five(self):
+        for number, word in ((signal.SIGKILL, "was killed by signal 9"), (signal.SIGSEGV, "was killed by signal 11"), (signal.SIGSTOP, "no sign of life")):
+            for rank in (0, 1):
+                for _ in range(KILLS):
+                    with self.subTest(signal=number, rank=rank), tempfile.TemporaryDirectory() as folder:
+                        process, toml = self.started(folder)
+                        os.kill(ranks_and_launcher(toml)[0][rank], number)
+                        error = process.communicate(timeout=30)[1]
+                        self.assertEqual(process.returncode, 5, error)
+                        lines = [line for line in error.splitlines() if line.startswith("bascule: rank ")]
+                        self.assertEqual(len(lines), 1, error)
+                        self.assertIn(f"rank {rank} (process", lines[0])
+                        self.assertIn(word, lines[0])
+                        self.assertRegex(lines[0], "of update [0-9]+")
+                        self.expect_nothing_left(folder, toml)
+
+    def test_a_killed_launcher_takes_its_ranks_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process, toml = self.started(folder)
+            os.kill(ranks_and_launcher(toml)[1], signal.SIGKILL)
+            error = process.communicate(timeout=30)[1]
+            self.assertEqual(process.returncode, 5, error)
+            self.assertIn("mpirun was killed by signal 9", error)
+            self.expect_nothing_left(folder, toml)
+
+    def test_a_killed_run_takes_launcher_and_ranks_with_it_and_goes_on_later(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process, toml = self.started(folder)
+            process.kill()
+            process.communicate(timeout=30)
+            deadline = time.monotonic() + 10
+            while processes_of(str(toml)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(processes_of(str(toml)), [])
+            text = toml.read_text().replace("max_steps = 4000", "max_steps = 4000\nthroughput_warmup_steps = 2")
+            toml.write_text(text)
+            again = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            lines = []
+            for line in again.stderr:
+                lines.append(line)
+                if "step" in line and "/4000" in line:
+                    again.send_signal(signal.SIGINT)
+                    break
+            rest = again.communicate(timeout=60)[1]
+            self.assertEqual(again.returncode, 130, rest)
+            self.assertTrue(any("resume: from checkpoint-" in line for line in lines), lines)
+            self.assertIn("stopped by SIGINT", rest)
+            self.expect_nothing_left(folder, toml)
+
+    def test_an_error_of_all_ranks_is_said_once_with_its_own_code(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("run", ranks_settings(folder, 3, data__train_file='"nowhere.jsonl"'))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len([line for line in done.stderr.splitlines() if "nowhere.jsonl" in line]), 1, done.stderr)
+            done = run("run", ranks_settings(folder, 2, machine__memory_limit_gib="0.01"))
+            self.assertEqual(done.returncode, 4, done.stderr)
+
+    def test_a_bad_picture_of_one_rank_is_named_and_ends_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "cut.jpg").write_bytes(b"\xff\xd8\xff")
+            good = json.loads((EMOJI / "train.jsonl").read_text().splitlines()[0])
+            good["image"] = str(EMOJI / good["image"])
+            rows = [good] * 31 + [{"image": f"{folder}/cut.jpg", "caption": "x"}]
+            pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+            done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"'))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
