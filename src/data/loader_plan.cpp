@@ -47,6 +47,10 @@ std::int64_t jobs_per_worker(const LoaderSettings& settings) {
   return works_in_poll ? 1 : divide_up(settings.queue_depth, worker_count(settings));
 }
 
+std::size_t largest_picture_bytes(const Manifest& manifest) {
+  return manifest.is_measured() ? manifest.largest_picture_bytes() : PictureFolder(manifest).largest_file_bytes();
+}
+
 StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& stream) {
   check_ring(settings, stream);
   const TextSettings text = text_settings(settings);
@@ -81,7 +85,7 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.streams.push_back(plan_stream(settings, stream));
     const StreamPlan& planned = plan.streams.back();
     plan.longest_caption = std::max(plan.longest_caption, planned.longest_caption);
-    plan.largest_file_bytes = std::max(plan.largest_file_bytes, PictureFolder(*stream.manifest).largest_file_bytes());
+    plan.largest_file_bytes = std::max(plan.largest_file_bytes, largest_picture_bytes(*stream.manifest));
     plan.slots_bytes += static_cast<std::size_t>(planned.slots) * planned.slot_bytes;
     plan.replacement_bytes +=
         align_up(static_cast<std::size_t>(settings.max_replacements) * sizeof(ReplacedSample), kCacheLine);

@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import resource
 import signal
 import subprocess
 import tarfile
@@ -123,6 +124,26 @@ class Shards(unittest.TestCase):
             done = run(command, toml)
             self.assertEqual(done.returncode, 3)
             self.assertRegex(done.stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*cut short")
+
+    def test_with_a_damaged_picture_stop_at_its_member_or_skip_it(self):
+        rows = samples(12)
+        damaged = self.folder / "damaged.jpg"
+        damaged.write_bytes(rows[7][0].read_bytes()[:300])
+        shards = write_shards(self.folder, rows[:7] + [(damaged, "cut short")] + rows[8:], 2)
+        toml = settings(self.folder, data__train_file=f'"{shards}"')
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"shard-001\.tar: 000001\.jpg: .*; mend it, take the row out, or use data\.on_bad_sample")
+        (self.folder / "skipped").mkdir()
+        done = run("run", settings(self.folder / "skipped", data__train_file=f'"{shards}"', data__on_bad_sample='"skip"'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_more_than_the_system_opens_are_refused_in_one_line(self):
+        shards = write_shards(self.folder, samples(60), 60)
+        toml = settings(self.folder, data__train_file=f'"{shards}"')
+        done = run("run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the system allows no more open files, and there are 60 shards; raise the limit")
 
     def test_are_found_beside_the_settings_file(self):
         for written in ("shard-{000..002}.tar", "shard-000.tar,shard-{001,002}.tar"):
