@@ -33,13 +33,13 @@ class Device(unittest.TestCase):
     def test_changes_no_bit_under_faults_and_when_it_goes(self):
         _, expected, results = self.finished("host", HOST_PROGRAM)
         self.assertFalse([key for key in results if key.startswith("media_engine")])
-        for name, faults, workers in (("sound", [], 1), ("paced", ["duplicated_completion:0.1"], 2),
-                                      ("faulty", ["short_dma:0.1", "surprise_reset:0.05", "corrupted_completion:0.1",
-                                                  "stalled_unit@9"], 2),
-                                      ("alone", ["lost_doorbell:0.2", "decode_error:0.2"], 0)):
+        for name, faults, timeout_ms, workers in (
+                ("sound", [], 60000, 1), ("twice", ["duplicated_completion:0.1"], 60000, 2),
+                ("faulty", ["short_dma:0.1", "surprise_reset:0.05", "corrupted_completion:0.1", "stalled_unit@9"], 200, 2),
+                ("alone", ["lost_doorbell:0.2", "decode_error:0.2"], 60000, 0)):
             with self.subTest(name):
                 done, digest_of_run, results = self.finished(name, DEVICE_PROGRAM, **{
-                    SIMULATION + "faults": json.dumps(faults), SIMULATION + "timeout_ms": "200",
+                    SIMULATION + "faults": json.dumps(faults), SIMULATION + "timeout_ms": str(timeout_ms),
                     SIMULATION + "pictures_per_second": "500", "data__dataloader_num_workers": str(workers)})
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(digest_of_run, expected)
