@@ -32,7 +32,7 @@ const PlannedRange& MemoryPlan::operator[](const std::string& name) const {
   for (const PlannedRange& category : categories) {
     if (category.name == name) return category;
   }
-  BASCULE_CHECK(!"a category of the plan");
+  BASCULE_CHECK(false);  // no such category
   return categories.front();
 }
 
