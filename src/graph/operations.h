@@ -92,8 +92,11 @@ Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 // gradients are scaled by Replay::loss_weight.
 
 // Embeddings (B, E), logit_scale (1, 1): the mean of three one-sided cross entropies, text-image, text-cross,
-// image-cross.
-Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale);
+// image-cross. samples_of_all > 0: over the samples of all ranks, at most so many, which Replay::peers gathers. Every
+// rank then has the loss of all, and the part of its gradient that flows through its own samples: their sum over the
+// ranks is the gradient.
+Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale,
+                        std::int64_t samples_of_all = 0);
 
 // logits against BatchView::labels. `hits` (int32): whether the largest logit is the label's; kept.
 struct ClassLoss {

@@ -26,12 +26,25 @@ struct BatchView {
   const std::int32_t* labels = nullptr;         // matching: (B) 0 or 1; masked LM: (M) token ids, negative: not counted
 };
 
+// The batches of the other ranks, for a loss over the samples of all.
+struct Peers {
+  static constexpr int kOperands = 3;
+
+  std::int64_t first = 0, samples = 0;  // the number of this rank's first sample among those of all ranks; all of them
+  // Gathers rows (count, width) of every rank into out (samples, width), in rank order, for three operands at once. By
+  // all ranks together; waits for them. A rank without samples calls it with count 0, and nulls.
+  void (*gather)(void* context, float* const* out, const float* const* rows, std::int64_t count,
+                 std::int64_t width) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 // One replay of a tape.
 struct Replay {
   BatchView batch;
   float loss_weight = 1.0f;  // what this micro-batch's mean loss counts in the step's loss; gradients are scaled by it
   bool add_to_gradients = false;          // second and later micro-batches of a step
   std::uint32_t dropout_key[2] = {0, 0};  // from seed and step
+  Peers peers;                            // read by a loss that was recorded over all ranks
   std::byte* thread_scratch = nullptr;    // thread t has the bytes from t * thread_scratch_bytes
   std::size_t thread_scratch_bytes = 0;
 

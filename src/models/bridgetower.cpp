@@ -85,7 +85,8 @@ Tensor record_pooler(Recorder& r, const Body& body, bool first_rows_only, std::i
   return concatenate(r.graph, r.prefix + "pooler_output", text, pool("image", body.image, {false, rows}));
 }
 
-void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, BridgeTowerOutputs* out) {
+void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, std::int64_t samples_of_all,
+                        BridgeTowerOutputs* out) {
   r.graph.set_scope("contrastive_head");
   const std::int64_t width = r.config.contrastive_hidden_size;
   const Tensor text = first_rows(r.graph, "text_class_row", body.text_tower, {true, 0});
@@ -95,7 +96,7 @@ void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, Bridge
   out->cross_embeds =
       normalize(r.graph, "cross_embeds", dense(r, "itc_cross_modal_head.fc", out->pooler_output, width));
   const Tensor scale = r.scalar("logit_scale", static_cast<float>(r.config.logit_scale_init_value), true);
-  out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale);
+  out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale, samples_of_all);
 }
 
 void record_masked_lm(Recorder& r, const Body& body, bool tied, BridgeTowerOutputs* out) {
@@ -142,7 +143,7 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
   if (options.head != ModelHead::kMaskedLm) out.pooler_output = record_pooler(r, body, out.first_rows_only, rows);
   switch (options.head) {
     case ModelHead::kBase: break;
-    case ModelHead::kContrastive: record_contrastive(r, body, rows, &out); break;
+    case ModelHead::kContrastive: record_contrastive(r, body, rows, options.samples_of_all, &out); break;
     case ModelHead::kImageTextMatching: {
       graph.set_scope("matching_head");
       out.logits = dense(r, "itm_score.fc", out.pooler_output, 2);

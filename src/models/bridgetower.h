@@ -16,7 +16,8 @@ struct BridgeTowerOptions {
   Freeze freeze;
   bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
-  bool keep_logits = false;  // masked LM: they can be read after a replay; else their gradient takes their place
+  bool keep_logits = false;         // masked LM: they can be read after a replay; else their gradient takes their place
+  std::int64_t samples_of_all = 0;  // contrastive: negatives from all ranks, whose batches have at most so many
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 

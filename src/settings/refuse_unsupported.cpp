@@ -18,8 +18,6 @@ void refuse_unsupported(const Settings& settings) {
        "set precision = \"float32\""},
       {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
        "recomputation of activations", "set gradient_checkpointing = \"off\""},
-      {training.gather_negatives, "training.gather_negatives", "negatives from other ranks",
-       "set gather_negatives = false"},
       {settings.distributed.hostfile.is_given(), "distributed.hostfile", "ranks on several machines",
        "remove it: all ranks then run on this machine"},
       {settings.distributed.distribution_strategy != Strategy::kFastDdp, "distributed.distribution_strategy",

@@ -16,40 +16,45 @@ double TrainingLoop::epoch_now() const noexcept {
 }
 
 // The batch's part of the micro-batch of all ranks: by samples, or, masked LM, by labelled tokens, which the ranks tell
-// each other; there all ranks learn here that one of them has no batch.
+// each other. Where ranks meet before their gradients are whole, all learn here that one of them has no batch.
 Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* share) noexcept {
   const bool by_tokens = p_.run.head == ModelHead::kMaskedLm;
-  if (!by_tokens) BASCULE_TRY(loaded);
+  if (!meets_early()) BASCULE_TRY(loaded);
   const BatchSize counts = loaded.ok() ? batch->counts : BatchSize{};
   const double own = static_cast<double>(by_tokens ? counts.selected_rows : counts.samples);
   double all = own;
-  if (by_tokens) {
-    BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
-  } else {
-    all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
-  }
+  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
+  if (!by_tokens) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
   *share = own < all ? own / all : 1.0;
   return ok_status();
 }
 
-// Gradients of one micro-batch. Returns the seconds of the backward part. A rank without samples contributes zero.
-double TrainingLoop::replay(const Batch& batch, double weight, bool first) noexcept {
+// Gradients of one micro-batch, of which the batch is a share. Returns the seconds of the backward part. A rank without
+// samples contributes zero.
+double TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
   const RecordedRun& run = p_.run;
   const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
+  Replay replay;
+  if (p_.gathered != nullptr) {
+    const BatchCut& cut = run.length.cut;
+    const SampleRange all = cut.batch(batch.index);
+    replay.peers = p_.gathered->peers(cut.share(all, p_.group.rank()).begin - all.begin, all.count);
+  }
   if (batch.counts.samples == 0) {
+    if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
     if (first) std::fill_n(run.session.gradients(), run.session.layout().trained_elements, 0.0f);
     return 0.0;
   }
-  Replay replay;
   replay.batch = view_of(batch);
-  replay.loss_weight = static_cast<float>(weight);
+  // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
+  replay.loss_weight = static_cast<float>(p_.gathered != nullptr ? weight : weight * share);
   replay.add_to_gradients = !first;
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
   const Tape& tape = run.session.tape(*run.train_graph);
   const double backward_before = tape.seconds(true);
   tape.replay(p_.threads, replay);
-  loss_ += weight * static_cast<double>(*tape.at(run.train_outputs.loss));
+  loss_ += weight * share * static_cast<double>(*tape.at(run.train_outputs.loss));
   return tape.seconds(true) - backward_before;
 }
 
@@ -68,7 +73,7 @@ Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* sample
   if (run.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run.settings.machine.step_seconds);
   } else {
-    backward = replay(*batch, share * weight, first);
+    backward = replay(*batch, weight, share, first);
   }
   *samples += batch->counts.samples;
   times_.rows.samples += batch->counts.samples;
@@ -94,7 +99,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
 
 // The ranks have their gradients: loss and samples of all.
 Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcept {
-  if (!computed.ok() && p_.run.head == ModelHead::kMaskedLm) return computed;  // all ranks know: see share_of
+  if (!computed.ok() && meets_early()) return computed;  // all ranks know: see share_of
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kReducing);
   double sums[] = {loss_, static_cast<double>(*samples)};

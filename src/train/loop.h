@@ -49,6 +49,7 @@ class TrainingLoop {
     Loader& loader;
     Threads& threads;
     Evaluation* evaluation;    // null: none
+    GatheredRows* gathered;    // null: the loss is made over each rank's own samples
     CheckpointWriter* writer;  // null in ranks other than 0
     TensorBoardWriter& events;
     Progress& progress;
@@ -80,7 +81,8 @@ class TrainingLoop {
   Status compute_gradients(std::int64_t* samples) noexcept;
   Status micro_batch(bool first, double weight, std::int64_t* samples) noexcept;
   Status share_of(const Status& loaded, const Batch* batch, double* share) noexcept;
-  double replay(const Batch& batch, double weight, bool first) noexcept;
+  bool meets_early() const noexcept { return p_.run.head == ModelHead::kMaskedLm || p_.gathered != nullptr; }
+  double replay(const Batch& batch, double weight, double share, bool first) noexcept;
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
   Status update() noexcept;
   Status save() noexcept;

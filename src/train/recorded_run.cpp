@@ -148,12 +148,14 @@ void record_graphs(RecordedRun* run) {
   options.tie_word_embeddings = decoder_is_tied(*run);
   if (const RecordedSplit* train = run->find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
+    options.samples_of_all = run->gathered_samples();
     run->train_graph = 0;
     Graph& graph = run->session.add_graph(bounds_of(run->loader_plan.streams[train->stream]));
     run->train_outputs = record_bridgetower(graph, run->config, options);
     derive_backward(graph);
   }
   options.dropout = false;
+  options.samples_of_all = 0;
   BatchCounts bounds;
   for (const RecordedSplit& split : run->splits) {
     if (split.split == Split::kTrain) continue;
@@ -182,6 +184,9 @@ void plan_memory(RecordedRun* run) {
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
+  if (run->gathered_samples() > 0)
+    ranges.push_back(
+        {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->config.contrastive_hidden_size), true});
   ranges.push_back(
       {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
   std::size_t index_bytes = 0;
@@ -222,6 +227,11 @@ RankPlace planned_place(const Settings& settings) {
   RankPlace place;
   place.world_size = place.local_size = static_cast<int>(settings.distributed.world_size);
   return place;
+}
+
+std::int64_t RecordedRun::gathered_samples() const {
+  const bool gathers = settings.training.gather_negatives && place.world_size > 1 && find(Split::kTrain) != nullptr;
+  return gathers ? std::min(length.cut.global_batch(), length.cut.rows) : 0;
 }
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,

@@ -19,6 +19,7 @@
 #include "src/report/step_record.h"
 #include "src/settings/settings.h"
 #include "src/train/evaluate.h"
+#include "src/train/gathered_rows.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
 
@@ -67,11 +68,14 @@ struct RecordedRun {
   MemoryPlan plan;
 
   const RecordedSplit* find(Split split) const;
+  // Most samples of all ranks that the training loss is made over; 0: each rank's own.
+  std::int64_t gathered_samples() const;
 };
 
 // Names of the arena's categories beside those of the session.
 inline constexpr char kLoaderMemory[] = "loader";
 inline constexpr char kEvaluationMemory[] = "evaluation";
+inline constexpr char kGatheredMemory[] = "gathered embeddings";
 inline constexpr char kRecordMemory[] = "records";
 
 // As the rank at `place` sees it. engine: the media engine that loads; one other than the program's own knows no

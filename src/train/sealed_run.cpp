@@ -116,10 +116,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
-  loop_ =
-      std::make_unique<TrainingLoop>(TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(),
-                                                         writer_.get(), events_, progress_, steps_, evaluations_, stop},
-                                     position_);
+  if (run.gathered_samples() > 0)
+    gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]));
+  loop_ = std::make_unique<TrainingLoop>(
+      TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), writer_.get(), events_,
+                          progress_, steps_, evaluations_, stop},
+      position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
 }

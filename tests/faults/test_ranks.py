@@ -80,9 +80,9 @@ class RanksTrain(unittest.TestCase):
         return folder
 
     def test_the_numbers_of_one_process_at_the_same_global_batch(self):
-        for head in ("image_text_matching", "masked_lm"):
+        for head in ("image_text_matching", "masked_lm", "contrastive"):
             with self.subTest(head=head), tempfile.TemporaryDirectory() as folder:
-                changes = {"model__head": f'"{head}"', "data__validation_file": VALIDATION, "training__learning_rate": "1e-4"}
+                changes = {"model__head": f'"{head}"', "training__gather_negatives": str(head == "contrastive").lower(), "data__validation_file": VALIDATION, "training__learning_rate": "1e-4"}
                 one = self.trained(folder + "/one", 1, 12, **changes)
                 for ranks in (2, 3):
                     other = self.trained(f"{folder}/{ranks}", ranks, 12 // ranks, **changes)
@@ -95,10 +95,11 @@ class RanksTrain(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             rows = [json.dumps({**json.loads(row), "image": str(EMOJI / json.loads(row)["image"])}) for row in rows]
             pathlib.Path(folder, "rows.jsonl").write_text("\n".join(rows) + "\n")
-            changes = {"data__train_file": f'"{folder}/rows.jsonl"', "model__head": '"image_text_matching"'}
-            first = self.trained(folder + "/first", 4, 3, **changes)  # 12 and 1: three ranks have none of the last
-            second = self.trained(folder + "/second", 4, 3, machine__threads="2", **changes)
-            self.assertEqual(digest(first + "/run/model.safetensors"), digest(second + "/run/model.safetensors"))
+            for head in ("image_text_matching", "contrastive"):
+                changes = {"data__train_file": f'"{folder}/rows.jsonl"', "model__head": f'"{head}"', "training__gather_negatives": str(head == "contrastive").lower()}
+                first = self.trained(f"{folder}/{head}", 4, 3, **changes)  # 12 and 1: three ranks have none of the last
+                second = self.trained(f"{folder}/{head}_again", 4, 3, machine__threads="2", **changes)
+                self.assertEqual(digest(first + "/run/model.safetensors"), digest(second + "/run/model.safetensors"))
 
     def test_evaluation_alone_gives_the_same_metrics_whatever_the_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -218,9 +219,11 @@ class RanksFail(unittest.TestCase):
             good["image"] = str(EMOJI / good["image"])
             rows = [good] * 31 + [{"image": f"{folder}/cut.jpg", "caption": "x"}]
             pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-            done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"'))
-            self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
+            for changes in ({}, {"training__gather_negatives": "true"}, {"model__head": '"masked_lm"'}):
+                shutil.rmtree(pathlib.Path(folder) / "run", ignore_errors=True)
+                done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
-      {"training", "gather_negatives = true"},
       {"distributed", "hostfile = \"machines\""},
       {"distributed", "distribution_strategy = \"ddp\""},
       {"distributed", "wire_type = \"bf16\""},
