@@ -96,6 +96,7 @@ Json column_json(const BenchColumn& column) {
           {"loader_samples_per_second", column.could_deliver},
           {"ring_occupancy", column.ring_occupancy},
           {"planned_bytes", column.planned_bytes},
+          {"trained_parameters", column.trained_parameters},
           {"resident_bytes", column.resident_bytes},
           {"operations", operations}};
 }
@@ -118,6 +119,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   column.could_deliver = steps.loader.deliverable_samples_per_second;
   column.ring_occupancy = steps.stream.mean_occupancy;
   column.planned_bytes = run.plan.peak_bytes();
+  column.trained_parameters = run.session.layout().trained_elements;
   column.resident_bytes = steps.resident_bytes;
   const Settings& settings = run.settings;
   double step = static_cast<double>(settings.training.gradient_accumulation_steps);
@@ -127,7 +129,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
     column.operations = operations_of(steps, limits);
     double batch = 0.0;
     for (const BenchOperation& operation : column.operations) batch += operation.limit_seconds;
-    step = step * batch + kUpdateBytesPerParameter * static_cast<double>(run.session.layout().trained_elements) * 1e-9 /
+    step = step * batch + kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
                               limits.gigabytes_per_second;
   }
   column.ceiling = static_cast<double>(*std::max_element(steps.samples.begin(), steps.samples.end())) / step;

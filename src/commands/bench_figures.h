@@ -29,6 +29,7 @@ struct BenchColumn {
   double could_deliver = 0.0;                    // samples/s of the loader
   double ring_occupancy = 0.0;
   std::size_t planned_bytes = 0, resident_bytes = 0;
+  std::int64_t trained_parameters = 0;
   std::vector<BenchOperation> operations;  // the most expensive first; empty where machine.step_seconds waits instead
 };
 
