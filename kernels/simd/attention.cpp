@@ -51,14 +51,6 @@ inline void unpack_row(float* out, const float* x, std::int64_t count, float fac
                  __attribute__((always_inline)) { store(out + c, lanes, load(x + c) * set(factor)); });
 }
 
-inline float dot(const float* a, const float* b, std::int64_t count) {
-  f32x16 sum = set(0.0f);
-  for_lanes(
-      count, [&](auto lanes, std::int64_t c)
-                 __attribute__((always_inline)) { sum = fma(load(a + c, lanes), load(b + c, lanes), sum); });
-  return horizontal_sum(sum);
-}
-
 // scores[k] = dropped e^(scores[k] - top), without the factors of softmax and dropout, which are returned.
 template <bool kDrops>
 float softmax_row(float* scores, const AttentionForward& a, std::int64_t query) {

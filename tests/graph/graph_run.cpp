@@ -138,7 +138,7 @@ std::pair<float*, std::int64_t> GraphRun::memory_of(const std::string& name, boo
     if (graph_[inputs_[i]].name == name)
       return {input_values_[i].data(), static_cast<std::int64_t>(input_values_[i].size())};
   }
-  BASCULE_CHECK(!"a parameter or an input of that name");
+  BASCULE_CHECK(false);  // a parameter or an input of that name
   return {};
 }
 
