@@ -12,11 +12,12 @@ namespace bascule {
 
 struct alignas(kCacheLine) Heartbeat {
   std::atomic<std::uint64_t> beats{0};     // grows with every piece of work done
-  std::atomic<std::int64_t> operation{0};  // of the tape under way: its place
+  std::atomic<std::int64_t> operation{0};  // origin + the operations done of the tape under way
+  std::int64_t origin = 0;                 // by the thread that beats, between tapes
 
-  // By one thread at a time.
-  void beat(std::int64_t at_operation) noexcept {
-    operation.store(at_operation, std::memory_order_relaxed);
+  // By one thread at a time. What was written before is seen by whoever reads the operation.
+  void beat(std::int64_t operations_done) noexcept {
+    operation.store(origin + operations_done, std::memory_order_release);
     beat();
   }
   void beat() noexcept { beats.fetch_add(1, std::memory_order_relaxed); }

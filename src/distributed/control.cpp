@@ -92,7 +92,7 @@ bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exi
   failure.exit_code = exit_code;
   failure.phase = static_cast<RankPhase>(slot.phase.load());
   failure.step = slot.step.load();
-  failure.operation = slot.heart.operation.load();
+  failure.operation = slot.heart.operation.load() % (kTapeStride / 2);
   failure.state.store(2, std::memory_order_release);
   wake_all(page.barrier_phase);
   return true;

@@ -28,6 +28,9 @@ enum class RankPhase : std::uint32_t {
 };
 const char* phase_words(RankPhase phase) noexcept;
 
+// Operations are counted from the update's number times this: further than any tape is long. Both only grow.
+constexpr std::int64_t kTapeStride = std::int64_t{1} << 24;
+
 constexpr std::size_t kExchanged = 6;  // numbers of a rank in one exchange
 
 struct alignas(kCacheLine) RankSlot {

@@ -52,6 +52,21 @@ double Tape::seconds(bool backward) const noexcept {
   return static_cast<double>(sum) * 1e-9;
 }
 
+std::vector<std::int64_t> Tape::steps_until_final() const {
+  std::vector<std::int64_t> final_steps;
+  const std::vector<Step>& steps = launch_->steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const TensorUse& use : graph_.nodes()[static_cast<std::size_t>(steps[i].node)].operation->uses()) {
+      const TensorInfo& info = graph_[use.tensor];
+      if (use.access == Access::kRead || info.storage != Storage::kGradient) continue;
+      const std::size_t parameter = static_cast<std::size_t>(info.parameter);
+      if (final_steps.size() <= parameter) final_steps.resize(parameter + 1, 0);
+      final_steps[parameter] = static_cast<std::int64_t>(i) + 1;
+    }
+  }
+  return final_steps;
+}
+
 std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {

@@ -44,6 +44,8 @@ class Tape {
   const std::int32_t* at_int32(Tensor tensor) const { return launch_->at<std::int32_t>(tensor); }
   // Seconds spent in the graph's forward or backward steps, over all replays so far. After the seal.
   double seconds(bool backward) const noexcept;
+  // By parameter: so many steps into the tape its gradient is final; 0 for one that has none. Before the seal.
+  std::vector<std::int64_t> steps_until_final() const;
   std::size_t step_count() const { return launch_->steps().size(); }
   // Sums over all replays so far; costs for a batch of `counts`. Allocates: after the door has opened.
   std::vector<NodeTime> node_times(const BatchCounts& counts) const;

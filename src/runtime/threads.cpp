@@ -125,7 +125,7 @@ void Threads::walk(int thread) noexcept {
       step.run(step.arguments, replay, task, thread);
     }
     arrive();
-    if (thread == 0) heart_->beat(static_cast<std::int64_t>(i));
+    if (thread == 0) heart_->beat(static_cast<std::int64_t>(i) + 1);
     if (measure) {
       const std::uint64_t ended = now_ns();
       times_.nanoseconds[i] += ended - began;

@@ -20,8 +20,8 @@ void refuse_unsupported(const Settings& settings) {
        "recomputation of activations", "set gradient_checkpointing = \"off\""},
       {settings.distributed.hostfile.is_given(), "distributed.hostfile", "ranks on several machines",
        "remove it: all ranks then run on this machine"},
-      {settings.distributed.distribution_strategy != Strategy::kFastDdp, "distributed.distribution_strategy",
-       "a strategy other than \"fast_ddp\"", "set distribution_strategy = \"fast_ddp\""},
+      {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1,
+       "distributed.sharded_stage", "stages 2 and 3", "set sharded_stage = 1"},
       {settings.distributed.wire_type != WireType::kFloat32, "distributed.wire_type", "wire_type = \"bf16\"",
        "set wire_type = \"float32\""},
   };

@@ -32,7 +32,7 @@ Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* 
 // Gradients of one micro-batch, of which the batch is a share. Returns the seconds of the backward part. A rank without
 // samples contributes zero.
 double TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
-  const RecordedRun& run = p_.run;
+  RecordedRun& run = p_.run;
   const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
   Replay replay;
   if (p_.gathered != nullptr) {
@@ -43,6 +43,7 @@ double TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   if (batch.counts.samples == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
     if (first) std::fill_n(run.session.gradients(), run.session.layout().trained_elements, 0.0f);
+    p_.group.heart().beat(static_cast<std::int64_t>(run.session.tape(*run.train_graph).step_count()));
     return 0.0;
   }
   replay.batch = view_of(batch);
@@ -93,7 +94,14 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   const std::int64_t first = at_.global_step % run.length.updates_per_epoch * accumulation;
   const std::int64_t micro = std::min(accumulation, run.length.batches_per_epoch - first);
   loss_ = 0.0;
-  for (std::int64_t i = 0; i < micro; ++i) BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), samples));
+  for (std::int64_t i = 0; i < micro; ++i) {
+    if (i + 1 == micro) {
+      p_.group.heart().origin = tape_origin(at_.global_step + 1);
+      p_.run.session.update().begin(at_.global_step + 1);
+    }
+    BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), samples));
+  }
+  p_.group.heart().origin += kTapeStride / 2;  // what follows is not taken for the tape of gradients
   return ok_status();
 }
 

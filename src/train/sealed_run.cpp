@@ -91,6 +91,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
       group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
+  const DistributedSettings& distributed = settings.distributed;
+  if (run.train_graph && group.local_size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
+    run.session.overlap_reduction(*run.train_graph, static_cast<std::size_t>(distributed.bucket_mib) << 20);
   if (group.is_first()) load_weights(point, say);
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);

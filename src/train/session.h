@@ -46,6 +46,10 @@ class Session {
   void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads,
             Group* group = nullptr);
 
+  // Before the seal, after seal(): gradients are summed over the ranks in buckets of so many bytes while the backward
+  // part of tape `number` runs.
+  void overlap_reduction(std::size_t number, std::size_t bucket_bytes);
+
   const Tape& tape(std::size_t number) const { return *tapes_[number]; }
   ParameterMemory parameter_memory() const {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,8 +26,6 @@ std::size_t Update::block_count(const ParameterLayout& layout) { return cut(layo
 Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
                float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group)
     : blocks_(cut(layout)),
-      own_(slice_of(static_cast<std::int64_t>(blocks_.size()), group != nullptr ? group->local_rank() : 0,
-                    group != nullptr ? group->local_size() : 1)),
       parameters_(parameters),
       gradients_(std::move(gradients)),
       own_gradients_(gradients_[group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0]),
@@ -37,13 +36,53 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
       group_(group) {
   BASCULE_CHECK(gradients_.size() == static_cast<std::size_t>(group != nullptr ? group->local_size() : 1) &&
                 gradients_.size() <= kMostLocalRanks);
+  take_slices(static_cast<std::int64_t>(blocks_.size()));
   norm_step_ = {norm_block, own_tasks, this, 0};
   adamw_step_ = {adamw_block, own_tasks, this, 0};
   parameter_step_ = {parameter_block, all_tasks, this, 0};
 }
 
+// This rank's slice of every bucket of so many blocks.
+void Update::take_slices(std::int64_t blocks_of_bucket) {
+  const std::int64_t blocks = static_cast<std::int64_t>(blocks_.size());
+  const int rank = group_ != nullptr ? group_->local_rank() : 0, ranks = group_ != nullptr ? group_->local_size() : 1;
+  own_.clear();
+  own_of_bucket_ = {0};
+  for (std::int64_t first = 0; first < blocks; first += blocks_of_bucket) {
+    const BlockRange slice = slice_of(std::min(blocks_of_bucket, blocks - first), rank, ranks);
+    for (std::int64_t i = 0; i < slice.count; ++i) own_.push_back(static_cast<std::int32_t>(first + slice.first + i));
+    own_of_bucket_.push_back(static_cast<std::int64_t>(own_.size()));
+  }
+}
+
+std::vector<std::int64_t> Update::bucket_ends(std::int64_t blocks_of_bucket) const {
+  std::vector<std::int64_t> ends;
+  const std::int64_t blocks = static_cast<std::int64_t>(blocks_.size());
+  for (std::int64_t first = 0; first < blocks; first += blocks_of_bucket) {
+    const Block& last = blocks_[static_cast<std::size_t>(std::min(first + blocks_of_bucket, blocks) - 1)];
+    ends.push_back(last.offset + last.count);
+  }
+  return ends;
+}
+
+void Update::overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks) {
+  take_slices(blocks_of_bucket);
+  BASCULE_CHECK(group_ != nullptr && marks.size() + 1 == own_of_bucket_.size());
+  reducer_ = std::make_unique<BucketReducer>(*group_, marks, &sum_bucket, this);
+}
+
+void Update::begin(std::int64_t number) noexcept {
+  if (reducer_) reducer_->begin(number);
+}
+
+void Update::sum_bucket(void* self, std::size_t bucket) noexcept {
+  const Update& u = *static_cast<const Update*>(self);
+  for (std::int64_t i = u.own_of_bucket_[bucket]; i < u.own_of_bucket_[bucket + 1]; ++i)
+    u.sum_over_ranks(u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(i)])]);
+}
+
 std::int64_t Update::own_tasks(const void* arguments, const Replay&) {
-  return static_cast<const Update*>(arguments)->own_.count;
+  return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->own_.size());
 }
 
 std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
@@ -60,9 +99,9 @@ void Update::sum_over_ranks(const Block& block) const noexcept {
 
 void Update::norm_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const std::int64_t number = u.own_.first + task;
+  const std::int64_t number = u.own_[static_cast<std::size_t>(task)];
   const Block& block = u.blocks_[static_cast<std::size_t>(number)];
-  u.sum_over_ranks(block);
+  if (task >= u.summed_) u.sum_over_ranks(block);
   u.kernels_.sum_of_squares({u.partials_ + number, u.own_gradients_ + block.offset, block.count});
 }
 
@@ -74,7 +113,7 @@ void Update::parameter_block(const void* arguments, const Replay&, std::int64_t 
 
 void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const Block& block = u.blocks_[static_cast<std::size_t>(u.own_.first + task)];
+  const Block& block = u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(task)])];
   const UpdateSettings& s = u.settings_;
   const double correction1 = 1.0 - std::pow(s.beta1, static_cast<double>(s.step));
   const double correction2 = 1.0 - std::pow(s.beta2, static_cast<double>(s.step));
@@ -109,6 +148,7 @@ bool Update::parameters_are_finite(Threads& threads) noexcept {
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
   const double began = monotonic_seconds();
+  if (reducer_) summed_ = own_of_bucket_[reducer_->finish()];
   threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
   if (!wait_for_ranks()) return std::nan("");
   const double norm = std::sqrt(sum_of_partials());

@@ -5,14 +5,17 @@
 // With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in rank
 // order, into its own range, and updates weights that all of them map. Between the passes the ranks wait for each
 // other.
+// With buckets a slice is a part of each bucket, and much of the sum is made while backward runs: the same bits.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/table.h"
 #include "src/base/span.h"
+#include "src/distributed/bucket_reducer.h"
 #include "src/distributed/group.h"
 #include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
@@ -39,6 +42,13 @@ class Update {
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
 
+  // Before the seal: sums bucket by bucket from now on. final_steps: by element of bucket_ends(), see BucketReducer.
+  void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
+  // Where each bucket of so many blocks ends, in elements of the range.
+  std::vector<std::int64_t> bucket_ends(std::int64_t blocks_of_bucket) const;
+  // After the seal: the last micro-batch of update `number`, from 1, begins.
+  void begin(std::int64_t number) noexcept;
+
   // Returns the L2 norm, before clipping, of the gradients' sum over the ranks. If it is not finite nothing is changed
   // (NaN too where another rank failed). By all ranks together. After the seal.
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
@@ -61,14 +71,18 @@ class Update {
   static void norm_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void parameter_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+  void take_slices(std::int64_t blocks_of_bucket);
   static std::vector<Block> cut(const ParameterLayout& layout);
 
+  static void sum_bucket(void* self, std::size_t bucket) noexcept;
   void sum_over_ranks(const Block& block) const noexcept;
   double sum_of_partials() const noexcept;
   bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->barrier(); }
 
   std::vector<Block> blocks_;
-  BlockRange own_;
+  std::vector<std::int32_t> own_;            // blocks of this rank, ascending
+  std::vector<std::int64_t> own_of_bucket_;  // bucket b has those from [b] to [b + 1] of own_
+  std::int64_t summed_ = 0;                  // of own_: these are sums already
 
   Step norm_step_, adamw_step_, parameter_step_;
   float* parameters_;
@@ -82,6 +96,7 @@ class Update {
   double reduction_seconds_ = 0.0;
   UpdateSettings settings_;
   float gradient_scale_ = 1.0f;
+  std::unique_ptr<BucketReducer> reducer_;  // goes before what it works on
 };
 
 }  // namespace bascule

@@ -101,6 +101,18 @@ class RanksTrain(unittest.TestCase):
                 second = self.trained(f"{folder}/{head}_again", 4, 3, machine__threads="2", **changes)
                 self.assertEqual(digest(first + "/run/model.safetensors"), digest(second + "/run/model.safetensors"))
 
+    def test_every_strategy_and_bucket_size_gives_the_same_bits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ranks in (2, 3):
+                changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
+                digests = {}
+                for name, distributed in {"fast": {}, "sharded": {"distribution_strategy": '"sharded"'}, **{
+                        f"ddp{mib}": {"distribution_strategy": '"ddp"', "bucket_mib": str(mib)} for mib in (1, 4, 25)}}.items():
+                    keys = {f"distributed__{key}": value for key, value in distributed.items()}
+                    done = self.trained(f"{folder}/{ranks}{name}", ranks, 5, **changes, **keys)
+                    digests[name] = digest(done + "/run/model.safetensors")
+                self.assertEqual(len(set(digests.values())), 1, digests)
+
     def test_evaluation_alone_gives_the_same_metrics_whatever_the_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
             results = []

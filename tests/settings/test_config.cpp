@@ -55,7 +55,7 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
       {"distributed", "hostfile = \"machines\""},
-      {"distributed", "distribution_strategy = \"ddp\""},
+      {"distributed", "distribution_strategy = \"sharded\"\nsharded_stage = 2"},
       {"distributed", "wire_type = \"bf16\""},
   };
   for (const auto& [table, line] : cases) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/distributed/bucket_reducer.h"
+
+#include <time.h>
+
+#include <utility>
+
+namespace bascule {
+namespace {
+
+// How often it looks whether a bucket is final: much less than a bucket takes, and next to no time of its core.
+constexpr long kLookNs = 100'000;
+
+void sleep_a_little() noexcept {
+  const timespec pause{0, kLookNs};
+  nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+BucketReducer::BucketReducer(Group& group, std::vector<std::int64_t> marks,
+                             void (*sum)(void* context, std::size_t bucket) noexcept, void* context)
+    : group_(group), marks_(std::move(marks)), sum_(sum), context_(context), thread_([this] { work(); }) {}
+
+BucketReducer::~BucketReducer() {
+  shall_rest_.store(true);
+  update_.store(-1);
+  thread_.join();
+}
+
+void BucketReducer::begin(std::int64_t update) noexcept {
+  shall_rest_.store(false);
+  update_.store(update);
+}
+
+std::size_t BucketReducer::finish() noexcept {
+  shall_rest_.store(true);
+  while (rested_.load() != update_.load()) sleep_a_little();
+  return done_;
+}
+
+void BucketReducer::work() noexcept {
+  for (;;) {
+    const std::int64_t update = update_.load();
+    if (update < 0) return;
+    if (update == rested_.load()) {
+      sleep_a_little();
+      continue;
+    }
+    sum_buckets(tape_origin(update));
+    rested_.store(update);
+  }
+}
+
+void BucketReducer::sum_buckets(std::int64_t origin) noexcept {
+  for (done_ = 0; done_ < marks_.size(); ++done_) {
+    while (!is_final(origin + marks_[done_])) {
+      if (shall_rest_.load()) return;
+      sleep_a_little();
+    }
+    sum_(context_, done_);
+  }
+}
+
+bool BucketReducer::is_final(std::int64_t operation) const noexcept {
+  const ControlPage& page = group_.control();
+  for (int rank = 0; rank < page.local_size; ++rank) {
+    if (page.slots[rank].heart.operation.load(std::memory_order_acquire) < operation) return false;
+  }
+  return true;
+}
+
+}  // namespace bascule

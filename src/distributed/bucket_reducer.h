@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reduction of `ddp`: gradients are summed bucket by bucket while backward still runs. A thread of each rank waits
+// until a bucket's gradients are final on all ranks of the node, which their heartbeats tell, and sums this rank's part
+// of it; then the next one, in the order in which backward finishes them. What it has not begun when backward is over
+// is left to the compute threads.
+//
+//   BucketReducer reducer(group, marks, &sum_bucket, this);   // before the seal
+//   heart.origin = tape_origin(update);                       // before the last micro-batch
+//   reducer.begin(update);  ...  const std::size_t done = reducer.finish();
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "src/distributed/group.h"
+
+namespace bascule {
+
+// Heartbeats count operations from here in the last micro-batch of an update: further than in any before.
+constexpr std::int64_t tape_origin(std::int64_t update) noexcept { return update * kTapeStride; }
+
+class BucketReducer {
+ public:
+  // marks: of each bucket, in order, the operations of the tape after which its gradients are final; they do not fall.
+  // sum(context, bucket): called by the reducer's thread.
+  BucketReducer(Group& group, std::vector<std::int64_t> marks, void (*sum)(void* context, std::size_t bucket) noexcept,
+                void* context);
+  ~BucketReducer();
+  BucketReducer(const BucketReducer&) = delete;
+  BucketReducer& operator=(const BucketReducer&) = delete;
+
+  // After the seal. The last micro-batch of an update begins.
+  void begin(std::int64_t update) noexcept;
+  // Returns when the thread is at rest: so many buckets, the first ones, are summed.
+  std::size_t finish() noexcept;
+
+ private:
+  void work() noexcept;
+  void sum_buckets(std::int64_t origin) noexcept;
+  bool is_final(std::int64_t operation) const noexcept;
+
+  Group& group_;
+  const std::vector<std::int64_t> marks_;
+  void (*const sum_)(void*, std::size_t) noexcept;
+  void* const context_;
+  std::atomic<std::int64_t> update_{0};  // that it works for; minus one: leave
+  std::atomic<bool> shall_rest_{true};   // begin no further bucket
+  std::atomic<std::int64_t> rested_{0};  // the update that it is done with
+  std::size_t done_ = 0;                 // buckets; the thread's until it rests
+  std::thread thread_;
+};
+
+}  // namespace bascule
