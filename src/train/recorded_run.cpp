@@ -239,6 +239,11 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   auto run = std::make_unique<RecordedRun>(settings);
   run->place = place;
   run->threads = compute_threads(settings, place);
+  if (settings.distributed.distribution_strategy == Strategy::kSharded && place.local_size > 1) {
+    run->notes.push_back(
+        "plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and update each "
+        "slice once; stage 1 is fast_ddp here");
+  }
   read_model_files(run.get());
   plan_data(run.get(), engine);
   plan_length(run.get());

@@ -216,6 +216,29 @@ class RanksFail(unittest.TestCase):
             self.assertIn("stopped by SIGINT", rest)
             self.expect_nothing_left(folder, toml)
 
+    def test_all_ranks_killed_at_a_random_instant_and_started_again_end_with_the_same_bits(self):
+        changes = {"training__max_steps": "40", "training__save_steps": "4", "data__test_file": f'"{EMOJI}/test.jsonl"',
+                   "distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": "1"}
+        files = ("model.safetensors", "embeddings.safetensors")
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            self.assertEqual(run("run", ranks_settings(folder, 2, **changes)).returncode, 0)
+            seconds = time.monotonic() - began
+            whole = [digest(pathlib.Path(folder) / "run" / name) for name in files]
+        for _ in range(KILLS):
+            with self.subTest(seed=SEED), tempfile.TemporaryDirectory() as folder:
+                toml = ranks_settings(folder, 2, **changes)
+                process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(self.draw.uniform(0.0, seconds))
+                for pid in processes_of(str(toml)):
+                    if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "bascule" and pid != process.pid:
+                        os.kill(pid, signal.SIGKILL)
+                self.assertIn(process.wait(timeout=30), (0, 5))
+                done = run("run", toml)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(whole, [digest(pathlib.Path(folder) / "run" / name) for name in files])
+                self.expect_nothing_left(folder, toml)
+
     def test_an_error_of_all_ranks_is_said_once_with_its_own_code(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run("run", ranks_settings(folder, 3, data__train_file='"nowhere.jsonl"'))
