@@ -118,14 +118,12 @@ void check_same_data(const ResumePoint& point, const std::vector<SettingValue>& 
   for (const SettingValue& data : now) {
     const auto then = std::find_if(point.data.begin(), point.data.end(),
                                    [&](const SettingValue& other) { return other.key == data.key; });
-    const std::string problem = then == point.data.end() ? "there is no digest of it in " + point.folder
-                                : then->value != data.value
-                                    ? "its rows or the sizes of its pictures are not those that " + point.folder +
-                                          " was trained with (digest " + data.value + ", was " + then->value + ")"
-                                    : "";
-    if (!problem.empty()) {
-      throw Error{ErrorKind::kData, data.key, problem, "put the data back, or choose another output_dir"};
-    }
+    if (then == point.data.end() || then->value == data.value)
+      continue;  // a split that was not read before is no conflict
+    throw Error{ErrorKind::kData, data.key,
+                "its file or the sizes of its pictures are not those that " + point.folder +
+                    " was trained with (digest " + data.value + ", was " + then->value + ")",
+                "put the data back, or choose another output_dir"};
   }
 }
 

@@ -21,22 +21,45 @@ Settings only_steps(Settings settings, const BenchArguments& arguments, std::int
   settings.training.do_train = true;
   settings.training.do_eval = settings.training.do_predict = false;
   settings.training.max_steps = arguments.warmup + arguments.steps;
+  settings.distributed.world_size = 1;
   settings.data.dataloader_num_workers = workers;
   return settings;
 }
 
-BenchColumn measure(const Settings& settings, const BenchArguments& arguments, const media_engine_driver* engine,
-                    std::int64_t workers, Isa isa, const MachineLimits& limits) {
-  const Settings own = only_steps(settings, arguments, workers);
-  const std::unique_ptr<RecordedRun> run = record_run(own, RankPlace{}, engine);
-  check_fits(*run, memory_limit(own));
+struct Column {
+  Settings settings;
+  const media_engine_driver* engine;
+};
+
+BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
+  const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+  const std::int64_t workers = column.settings.data.dataloader_num_workers;
   std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
-               static_cast<long long>(workers), media_engine_query(engine).name);
+               static_cast<long long>(workers), media_engine_query(column.engine).name);
   const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
-  BenchColumn column = figures_of(steps, *run, limits);
-  column.workers = workers;
-  return column;
+  BenchColumn figures = figures_of(steps, *run, limits);
+  figures.workers = workers;
+  return figures;
+}
+
+// Throws Error for what cannot be measured, before anything is.
+std::vector<Column> columns_of(const Settings& settings, const BenchArguments& arguments) {
+  std::vector<Column> columns;
+  for (const std::int64_t count : arguments.workers) {
+    if (count < 0 || count > 1024) {
+      throw Error(ErrorKind::kSettings, "--workers", std::to_string(count) + " workers",
+                  "write numbers from 0 to 1024");
+    }
+    columns.push_back({only_steps(settings, arguments, count), media_engine_host()});
+  }
+  if (columns.empty() || media_engine_builtin() != media_engine_host()) {
+    columns.push_back({only_steps(settings, arguments, settings.data.dataloader_num_workers), media_engine_builtin()});
+  }
+  for (const Column& column : columns) {
+    check_fits(*record_run(column.settings, RankPlace{}, column.engine), memory_limit(column.settings));
+  }
+  return columns;
 }
 
 }  // namespace
@@ -50,6 +73,11 @@ int bench_command(const BenchArguments& arguments) {
                 "set do_train = true");
   }
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  const std::vector<Column> columns = columns_of(settings, arguments);
+  if (settings.distributed.world_size > 1) {
+    std::fprintf(stderr, "bascule: bench: one rank of %lld is measured, alone\n",
+                 static_cast<long long>(settings.distributed.world_size));
+  }
   Bench bench;
   bench.settings_file = arguments.settings_file;
   bench.isa = isa_name(isa);
@@ -58,16 +86,7 @@ int bench_command(const BenchArguments& arguments) {
     Threads threads(bench.threads, bench.threads == usable_cores());
     bench.limits = measure_limits(threads);
   }
-  for (const std::int64_t count : arguments.workers) {
-    if (count < 0 || count > 1024)
-      throw Error(ErrorKind::kSettings, "--workers", std::to_string(count) + " workers",
-                  "write numbers from 0 to 1024");
-    bench.columns.push_back(measure(settings, arguments, media_engine_host(), count, isa, bench.limits));
-  }
-  const media_engine_driver* const own = media_engine_builtin();
-  if (arguments.workers.empty() || own != media_engine_host()) {
-    bench.columns.push_back(measure(settings, arguments, own, settings.data.dataloader_num_workers, isa, bench.limits));
-  }
+  for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);
   return 0;
 }

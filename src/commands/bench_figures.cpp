@@ -162,7 +162,12 @@ std::string bench_text(const Bench& bench) {
   add_row(&text, "memory resident", bench,
           [](const BenchColumn& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
   text += "  columns: media engine, loader workers\n";
-  if (!bench.columns.back().operations.empty()) add_operations(&text, bench.columns.back());
+  if (!bench.columns.back().operations.empty()) {
+    add_operations(&text, bench.columns.back());
+    text +=
+        "  limit and ceiling: arithmetic as fast as matrix products, or memory as fast as a copy that no cache holds;\n"
+        "  what stays in the caches can be faster\n";
+  }
   return text;
 }
 

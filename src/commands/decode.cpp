@@ -2,9 +2,11 @@
 #include "src/commands/decode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
@@ -30,12 +32,18 @@ void check(const DecodeArguments& arguments) {
   }
   if (arguments.mean.size() != 3) refuse("--mean", "needs three numbers", "give those of R, G and B: a,b,c");
   if (arguments.std.size() != 3) refuse("--std", "needs three numbers", "give those of R, G and B: a,b,c");
+  for (const double mean : arguments.mean) {
+    if (!std::isfinite(mean)) refuse("--mean", std::to_string(mean) + " is no number to subtract", "");
+  }
   for (const double std : arguments.std) {
-    if (!(std > 0.0)) refuse("--std", std::to_string(std) + " is not positive", "");
+    if (!(std > 0.0) || !std::isfinite(std)) refuse("--std", std::to_string(std) + " is not positive", "");
   }
   std::map<std::string, std::string> names;
   for (const std::string& file : arguments.files) {
     const std::string name = std::filesystem::path(file).filename().string();
+    std::error_code ignored;
+    if (std::filesystem::equivalent(file, arguments.output, ignored))
+      refuse("--output", arguments.output + " is one of the pictures", "name another file");
     const auto [other, is_new] = names.emplace(name, file);
     if (!is_new) refuse("files", other->second + " and " + file + " have the same base name", "decode them apart");
   }

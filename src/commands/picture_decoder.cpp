@@ -2,26 +2,56 @@
 #include "src/commands/picture_decoder.h"
 
 #include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
 #include "src/checkpoint/tensor_source.h"
+#include "src/data/tar_reader.h"
 #include "src/train/preprocessor.h"
 
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 29;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 29;
+constexpr char kInShard[] = ".tar/";
 constexpr std::uint64_t kWaitNs = 1'000'000'000;
+
+TarMember find_member_of(const std::string& shard, const std::string& name) {
+  TarReader tar(shard);
+  TarMember member;
+  while (tar.next(&member)) {
+    if (member.name == name) return member;
+  }
+  throw Error(ErrorKind::kData, shard, "has no member " + name);
+}
 
 }  // namespace
 
+std::string shard_of_picture(const std::string& path) {
+  const std::size_t end = path.find(kInShard);
+  std::error_code ignored;
+  if (end == std::string::npos || std::filesystem::is_regular_file(path, ignored)) return "";
+  const std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
+  return std::filesystem::is_regular_file(shard, ignored) ? shard : "";
+}
+
 std::vector<std::uint8_t> read_picture_file(const std::string& path) {
-  const InputFile file(path);
-  if (file.size() > kMaxFileBytes) throw Error(ErrorKind::kData, path, "is larger than 512 MiB");
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(file.size()));
-  file.read(bytes.data(), 0, bytes.size());
+  const std::string shard = shard_of_picture(path);
+  std::uint64_t offset = 0, size = 0;
+  if (!shard.empty()) {
+    const TarMember member = find_member_of(shard, path.substr(shard.size() + 1));
+    offset = member.offset;
+    size = member.bytes;
+  }
+  const InputFile file(shard.empty() ? path : shard);
+  if (shard.empty()) size = static_cast<std::uint64_t>(file.size());
+  if (size > kMaxFileBytes) throw Error(ErrorKind::kData, path, "is larger than 512 MiB");
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+  file.read(bytes.data(), static_cast<std::int64_t>(offset), bytes.size());
   return bytes;
 }
 
@@ -77,7 +107,7 @@ std::string PictureDecoder::decode(const std::string& path, float* pixels, Size*
     if (size != nullptr) *size = {completion.width, completion.height};
   }
   if (status == MEDIA_ENGINE_OK) return "";
-  const std::string reason = media_engine_status_text(status);
+  std::string reason = media_engine_status_text(status);
   if (media_engine_is_bad_picture(status) == 0)
     throw Error(ErrorKind::kData, path, "the media engine failed: " + reason);
   return reason;

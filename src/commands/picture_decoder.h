@@ -13,7 +13,10 @@
 
 namespace bascule {
 
-// Throws Error kData.
+// "data/shard-003.tar" of "data/shard-003.tar/000017.jpg", the name of a picture in a shard; "" for others.
+std::string shard_of_picture(const std::string& path);
+
+// A file, or a picture in a shard. Throws Error kData.
 std::vector<std::uint8_t> read_picture_file(const std::string& path);
 
 // [media_engine]'s defaults, with the engine that this program was built with.

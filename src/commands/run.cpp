@@ -179,7 +179,14 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " +
       std::to_string(run.session.parameters().size()) + " parameters, " + std::to_string(run.length.total_updates) +
       " updates");
-  remove_leftovers(run.settings.training.output_dir.resolved);
+  const std::string& folder = run.settings.training.output_dir.resolved;
+  // Before anything is written: a run that is refused leaves the folder as it was.
+  std::vector<std::string> notes;
+  const std::optional<ResumePoint> point = run.train_graph && run.settings.training.resume == Resume::kAuto
+                                               ? find_newest_checkpoint(folder, &notes)
+                                               : std::nullopt;
+  if (point) check_same_data(*point, data_values(run));
+  remove_leftovers(folder);
   write_run_marker(run.settings, false, 0, provenance_of(run, isa));
 }
 

@@ -35,10 +35,14 @@ bool is_file(const std::string& path) {
 
 // The picture that is asked for; "" if a text is.
 std::string query_picture(const SearchArguments& arguments) {
-  if (arguments.query.empty() == arguments.picture.empty())
+  if (arguments.query.empty() && arguments.picture.empty())
+    refuse("search", "there is nothing to search for", "give a text, or a picture");
+  if (!arguments.query.empty() && !arguments.picture.empty())
     refuse("search", "one question at a time", "give a text, or a picture, and not both");
   if (arguments.top == 0) refuse("--top", "0 answers", "ask for 1 or more");
-  const bool from_query = has_picture_name(arguments.query) && is_file(arguments.query);
+  const bool from_query = has_picture_name(arguments.query);
+  if (from_query && !is_file(arguments.query) && shard_of_picture(arguments.query).empty())
+    throw Error(ErrorKind::kData, arguments.query, "there is no such picture");
   std::string picture = from_query ? arguments.query : arguments.picture;
   if (!picture.empty() && !arguments.images.empty()) {
     refuse("--images", "a picture is answered with captions, and pictures of a folder have none",

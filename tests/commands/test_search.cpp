@@ -161,7 +161,8 @@ TEST_F(Search, FoldersOfNothingToSearchAreRefused) {
 }
 
 TEST_F(Search, ArgumentsThatDoNotGoTogetherAreRefused) {
-  expect_refused(arguments(""), ErrorKind::kSettings, "one question");
+  expect_refused(arguments(""), ErrorKind::kSettings, "nothing to search for");
+  expect_refused(arguments("nowhere/cat.jpg"), ErrorKind::kData, "no such picture");
   SearchArguments both = arguments("a ghost");
   both.picture = run().paths()[0];
   expect_refused(both, ErrorKind::kSettings, "one question");

@@ -69,9 +69,10 @@ class Bench(unittest.TestCase):
         self.assertIn("no batch size fits", none.stderr)
 
     def test_arguments(self):
-        for workers in ("1,", "a", "-1", "2000"):
+        for workers in ("1,", "a", "-1", "2000", "0,2000"):
             done = run("bench", settings(self.folder), f"--workers={workers}")
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
+            self.assertNotIn("steps with", done.stderr)  # refused before anything was measured
 
 
 if __name__ == "__main__":

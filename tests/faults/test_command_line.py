@@ -31,10 +31,17 @@ class CommandLine(unittest.TestCase):
         done = run("decode", "--output", output, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.25,1", PICTURE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout)["ok"])
-        for wrong in ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2"):
+        for wrong in ("0.5", "a,b,c", "1,2,3,4", "1,2,", ",1,2", "inf,0,0"):
             done = run("decode", "--output", output, "--mean", wrong, PICTURE)
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
             self.assertIn("--mean", done.stderr)
+
+    def test_decode_does_not_write_over_a_picture(self):
+        copy = self.folder / "copy.jpg"
+        copy.write_bytes(PICTURE.read_bytes())
+        done = run("decode", "--output", copy, copy)
+        self.assertEqual(done.returncode, SETTINGS, done.stderr)
+        self.assertEqual(copy.read_bytes(), PICTURE.read_bytes())
 
     def test_decode_does_not_wait_for_a_pipe_without_a_writer(self):
         pipe = self.folder / "pipe.jpg"

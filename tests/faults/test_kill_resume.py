@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, digest, run, settings
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 
@@ -70,6 +70,20 @@ class KilledRuns(unittest.TestCase):
                 again = run("run", toml)
                 self.assertEqual(again.returncode, 0)
                 self.assertIn("finished already", again.stderr)
+
+    def test_a_split_that_was_not_read_before_may_be_added(self):
+        with tempfile.TemporaryDirectory() as folder:
+            validation = f'"{EMOJI}/validation.jsonl"'
+            process = start(settings(folder, training__max_steps="40", data__validation_file=validation, training__do_eval="false"))
+            for line in process.stderr:
+                if "step" in line and "/40" in line:
+                    process.send_signal(signal.SIGTERM)
+                    break
+            process.communicate()
+            self.assertEqual(process.returncode, 143)
+            done = run("run", settings(folder, training__max_steps="40", data__validation_file=validation))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue((pathlib.Path(folder) / "run" / "validation_results.json").exists())
 
 
 if __name__ == "__main__":

@@ -99,14 +99,16 @@ class Shards(unittest.TestCase):
                 self.stop_early(toml)
                 saved = sorted(p.name for p in folder.glob("checkpoint-*"))
                 self.assertTrue(saved)
+                marker = (folder / "bascule.json").read_bytes()
                 change()
                 done = run("run", toml)
                 self.assertEqual(done.returncode, 3, done.stderr)
                 error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
                 self.assertEqual(len(error), 1, done.stderr)
-                self.assertRegex(error[0], r"^bascule: data\.train_file: its rows or the sizes of its pictures are not those that .*"
+                self.assertRegex(error[0], r"^bascule: data\.train_file: its file or the sizes of its pictures are not those that .*"
                                            r"checkpoint-\d+ was trained with \(digest \w+, was \w+\); put the data back, or choose another output_dir$")
                 self.assertEqual(sorted(p.name for p in folder.glob("checkpoint-*")), saved)
+                self.assertEqual((folder / "bascule.json").read_bytes(), marker)  # a refused run changes nothing
 
     def edit_manifest(self):
         path = self.folder / "train.jsonl"

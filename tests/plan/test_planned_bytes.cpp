@@ -32,6 +32,7 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo.toml", {117400128, 9027584}},
     {"demo_masked_lm.toml", {129573376, 9027584}},
     {"demo_matching.toml", {115949568, 9027584}},
+    {"demo_pace.toml", {186933824, 4104192}},
     {"smoke.toml", {15127744, 9027584}},
 };
 
