@@ -148,7 +148,7 @@ void Group::meet(const GroupOptions& options) {
 
 // The descriptors travel over the connections that the watch listens to: it sees them readable, so the hand-over
 // happens over connections of its own.
-SharedMemory Group::share(std::size_t bytes) {
+SharedMemory Group::share(std::size_t bytes, bool huge_pages) {
   if (place_.local_size == 1) {
     SharedMemory memory(bytes);
     memory.populate(0, memory.bytes());
@@ -171,6 +171,7 @@ SharedMemory Group::share(std::size_t bytes) {
     if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not hand it over", "");
     memory = SharedMemory(std::move(file));
   }
+  if (huge_pages) memory.advise_huge_pages();
   const std::size_t part = align_up(memory.bytes() / static_cast<std::size_t>(place_.local_size), kPage);
   const std::size_t begin = std::min(part * static_cast<std::size_t>(place_.local_rank), memory.bytes());
   memory.populate(begin, std::min(part, memory.bytes() - begin));

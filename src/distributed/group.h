@@ -65,7 +65,8 @@ class Group {
 
   // Before the seal, by all ranks of the node in the same order: the same memory in each, of which every rank has
   // filled its equal part.
-  SharedMemory share(std::size_t bytes);
+  // huge_pages: see SharedMemory.
+  SharedMemory share(std::size_t bytes, bool huge_pages = false);
   // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
   // ones. Before any thread is started that should keep to them.
   void take_cores();

@@ -79,6 +79,15 @@ void SharedMemory::map() {
   data_ = static_cast<std::byte*>(memory);
 }
 
+void SharedMemory::advise_huge_pages() const noexcept { madvise(data_, bytes_, MADV_HUGEPAGE); }
+
+void SharedMemory::lock() const {
+  if (mlock(data_, bytes_) == 0) return;
+  throw Error(ErrorKind::kMemory, "machine.lock_memory",
+              "cannot lock " + std::to_string(bytes_ >> 20) + " MiB: " + std::strerror(errno),
+              "raise the limit (ulimit -l)");
+}
+
 SharedMemory::~SharedMemory() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }

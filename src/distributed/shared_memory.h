@@ -33,6 +33,10 @@ class SharedMemory {
   SharedMemory() = default;
   // A new anonymous file of so many bytes, mapped.
   explicit SharedMemory(std::size_t bytes);
+  // Before any page is touched: asks for large ones, where the system has them for shared memory.
+  void advise_huge_pages() const noexcept;
+  // Keeps all of it from being swapped out. Throws kMemory where the system refuses.
+  void lock() const;
   // Maps a file that another process made.
   explicit SharedMemory(Descriptor file);
   ~SharedMemory();

@@ -79,7 +79,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const Settings& settings = run.settings;
   const std::optional<ResumePoint> point = find_resume_point();
   for (const RecordedSplit& split : run.splits) split.manifest->touch();
-  if (run.plan.shared_bytes > 0) shared_ = group.share(run.plan.shared_bytes);
+  if (run.plan.shared_bytes > 0) {
+    shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
+    if (settings.machine.lock_memory) shared_.lock();
+  }
   arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory},
                                    shared_.data());
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
