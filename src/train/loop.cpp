@@ -222,6 +222,10 @@ Status TrainingLoop::evaluate(Split split) noexcept {
 Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kSaving);
+  if (p_.replaced != nullptr) {
+    p_.replaced->put(p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements());
+    BASCULE_TRY(agreement_.settle(ok_status()));
+  }
   BASCULE_TRY(agreement_.settle(p_.group.is_first() ? write_checkpoint() : ok_status()));
   const double seconds = monotonic_seconds() - began;
   times_.save_seconds += seconds;
@@ -248,7 +252,9 @@ Status TrainingLoop::write_checkpoint() noexcept {
     return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
   };
   const std::string_view texts[] = {bytes(p_.steps.records()), bytes(p_.evaluations.records())};
-  const Span<const ReplacedSample> replaced = p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements();
+  const Span<const ReplacedSample> replaced = p_.replaced != nullptr
+                                                  ? p_.replaced->merge()
+                                                  : p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements();
   static_assert(sizeof(ReplacedSample) == sizeof(Replacement));
   CheckpointMoment moment;
   moment.global_step = at_.global_step;

@@ -15,6 +15,7 @@
 #include "src/train/agreement.h"
 #include "src/train/evaluate.h"
 #include "src/train/recorded_run.h"
+#include "src/train/replaced_samples.h"
 
 namespace bascule {
 
@@ -48,9 +49,10 @@ class TrainingLoop {
     Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;    // null: none
-    GatheredRows* gathered;    // null: the loss is made over each rank's own samples
-    CheckpointWriter* writer;  // null in ranks other than 0
+    Evaluation* evaluation;     // null: none
+    GatheredRows* gathered;     // null: the loss is made over each rank's own samples
+    ReplacedSamples* replaced;  // null in a run of one process
+    CheckpointWriter* writer;   // null in ranks other than 0
     TensorBoardWriter& events;
     Progress& progress;
     RecordLog<StepRecord>& steps;

@@ -10,6 +10,7 @@
 #include "src/graph/backward.h"
 #include "src/train/media_options.h"
 #include "src/train/preprocessor.h"
+#include "src/train/replaced_samples.h"
 
 namespace bascule {
 namespace {
@@ -184,6 +185,10 @@ void plan_memory(RecordedRun* run) {
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
+  if (run->train_graph && local_ranks > 1) {
+    ranges.push_back(
+        {kReplacedMemory, ReplacedSamples::bytes(local_ranks, run->loader_settings.max_replacements), true});
+  }
   if (run->gathered_samples() > 0)
     ranges.push_back(
         {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->config.contrastive_hidden_size), true});

@@ -121,11 +121,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
+  if (run.train_graph && group.local_size() > 1) {
+    replaced_ = std::make_unique<ReplacedSamples>(group, run.loader_settings.max_replacements,
+                                                  arena_->at(run.plan[kReplacedMemory]));
+  }
   if (run.gathered_samples() > 0)
     gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]));
   loop_ = std::make_unique<TrainingLoop>(
-      TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), writer_.get(), events_,
-                          progress_, steps_, evaluations_, stop},
+      TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
+                          writer_.get(), events_, progress_, steps_, evaluations_, stop},
       position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
@@ -190,6 +194,7 @@ void SealedRun::resume_records(const ResumePoint& point) {
   position_.interval_samples = static_cast<std::int64_t>(point.number("interval_samples"));
   restore_log(&steps_, point, kStepRecords, "step_records");
   if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
+  if (!group_.is_first()) return;  // whose list goes on with those of all ranks
   std::vector<ReplacedSample> replaced;
   for (const Replacement& r : point.replacements) replaced.push_back({r.epoch, r.position, r.row});
   loader_->stream(run_.find(Split::kTrain)->stream).restore_replacements(Span<const ReplacedSample>(replaced));

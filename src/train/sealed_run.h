@@ -54,6 +54,7 @@ class SealedRun {
   std::unique_ptr<CountedProgress> loader_progress_;  // goes before what it counts
   std::unique_ptr<Evaluation> evaluation_;
   std::unique_ptr<GatheredRows> gathered_;
+  std::unique_ptr<ReplacedSamples> replaced_;
   TensorSource source_;                            // the model folder's weights, for what only passes through
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none

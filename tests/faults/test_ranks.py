@@ -127,6 +127,21 @@ class RanksTrain(unittest.TestCase):
             self.assertEqual(results[0], results[1])
             self.assertEqual(results[0], results[2])
 
+    def test_a_checkpoint_lists_what_all_ranks_replaced_in_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "cut.jpg").write_bytes(b"\xff\xd8\xff")
+            rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:24]]
+            for number, row in enumerate(rows):
+                row["image"] = f"{folder}/cut.jpg" if number % 5 == 0 else str(EMOJI / row["image"])
+            pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+            listed = []
+            for ranks in (1, 2, 3):
+                done = self.trained(f"{folder}/{ranks}", ranks, 12 // ranks, data__train_file=f'"{folder}/rows.jsonl"', data__on_bad_sample='"skip"')
+                listed.append(json.loads(pathlib.Path(done, "run", "checkpoint-12", "bascule_state.json").read_text())["replacements"])
+            self.assertGreaterEqual(len(listed[0]), 24)
+            self.assertEqual(listed[0], listed[1])
+            self.assertEqual(listed[0], listed[2])
+
     def test_goes_on_with_another_world_size(self):
         with tempfile.TemporaryDirectory() as folder:
             changes = {"model__head": '"image_text_matching"', "model__dropout": '"off"', "training__learning_rate": "1e-4"}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The samples that all ranks replaced, for a checkpoint: each rank puts its own list into memory that they share, and
+// rank 0 makes one of them, in order of epoch and position.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/data/replacements.h"
+#include "src/distributed/group.h"
+
+namespace bascule {
+
+class ReplacedSamples {
+ public:
+  static std::size_t bytes(int ranks, std::int64_t most);
+
+  // memory: bytes(group.size(), most), shared by the ranks of the group; most: of a list. Before the seal.
+  ReplacedSamples(Group& group, std::int64_t most, std::byte* memory);
+
+  // After the seal, as below: this rank's list, in order.
+  void put(Span<const ReplacedSample> own) noexcept;
+  // Once all have put theirs: the first ones of all lists, at most `most`.
+  Span<const ReplacedSample> merge() noexcept;
+
+ private:
+  struct List {
+    std::int64_t count;
+    ReplacedSample samples[1];  // `most` of them
+  };
+  List& list(int rank) const noexcept;
+
+  Group& group_;
+  std::size_t most_;
+  std::byte* memory_;
+  std::vector<std::size_t> taken_;  // by rank, while merging
+  std::vector<ReplacedSample> merged_;
+};
+
+}  // namespace bascule
