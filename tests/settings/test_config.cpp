@@ -54,6 +54,7 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
+      {"distributed", "world_size = 513"},
       {"distributed", "hostfile = \"machines\""},
       {"distributed", "distribution_strategy = \"sharded\"\nsharded_stage = 2"},
       {"distributed", "wire_type = \"bf16\""},
