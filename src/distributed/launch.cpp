@@ -49,6 +49,7 @@ std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::
 // mpirun as a child whose standard error is the pipe's other end.
 pid_t start(std::vector<std::string> line, int error_end) {
   std::vector<char*> words;
+  words.reserve(line.size() + 1);
   for (std::string& word : line) words.push_back(word.data());
   words.push_back(nullptr);
   const pid_t parent = getpid(), child = fork();
@@ -86,10 +87,8 @@ class ErrorStream {
     const bool is_dashes = line.size() > 40 && line.find_first_not_of("-\n") == std::string::npos;
     if (is_dashes) {
       is_mpirun_ = !is_mpirun_;
-    } else if (is_mpirun_) {
-      mpirun_words_ += line;
-    } else if (line.rfind("[", 0) == 0 && line.find("] ") != std::string::npos) {
-      mpirun_words_ += line;  // "[host:pid] 1 more process has sent help message ..."
+    } else if (is_mpirun_ || (line[0] == '[' && line.find("] ") != std::string::npos)) {
+      mpirun_words_ += line;  // also "[host:pid] 1 more process has sent help message ..."
     } else {
       has_passed_on_ = true;
       std::fputs(line.c_str(), stderr);
