@@ -225,6 +225,9 @@ typedef enum media_engine_fault {
   MEDIA_ENGINE_FAULTS                       /* how many there are */
 } media_engine_fault;
 
+/* The most faults that the options of a simulated device may name. */
+enum { MEDIA_ENGINE_FAULT_RULES = 32 };
+
 /* "lost_completion"; static; NULL for other numbers. */
 const char* media_engine_fault_name(uint32_t fault);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "firmware_shims/hpu_sim/board.h"
+#include "firmware_shims/media_engine.h"
 
 namespace bascule::hpu_sim {
 
@@ -35,7 +36,7 @@ struct FaultRule {
   std::uint64_t at;    // the one picture, from 1
 };
 
-constexpr int kMostRules = 32;
+constexpr int kMostRules = MEDIA_ENGINE_FAULT_RULES;
 
 struct Options {
   double rate = 0.0;        // pictures a second of one unit; 0: no bound

@@ -38,6 +38,12 @@ std::string media_options(const Settings& settings, const media_engine_driver* e
                 "[media_engine.simulation] is given, but this program was built with the media engine \"" + name + "\"",
                 "remove the table, or build with -Dmedia_engine=hpu_sim"};
   }
+  if (simulation.faults.size() > MEDIA_ENGINE_FAULT_RULES) {
+    const std::string key = std::string(kTable) + ".faults";
+    throw Error{ErrorKind::kSettings, where_written(settings, key),
+                key + ": " + std::to_string(simulation.faults.size()) + " faults",
+                "there is room for " + std::to_string(MEDIA_ENGINE_FAULT_RULES)};
+  }
   std::string options;
   add(&options, settings, engine, "pictures_per_second", number_word("rate", simulation.pictures_per_second));
   add(&options, settings, engine, "latency_ms", number_word("latency_ms", simulation.latency_ms));

@@ -45,5 +45,19 @@ TEST(MediaOptions, AFaultThatIsNoneIsNamedWithItsPlace) {
   }
 }
 
+TEST(MediaOptions, MoreFaultsThanThereIsRoomForAreRefusedWithTheirPlace) {
+  std::string faults = "\"short_dma@1\"";
+  for (int i = 1; i < 32; ++i) faults += ", \"short_dma@1\"";
+  EXPECT_NO_THROW(media_options(with_simulation("faults = [" + faults + "]"), media_engine_hpu_sim()));
+  try {
+    media_options(with_simulation("faults = [" + faults + ", \"short_dma@1\"]"), media_engine_hpu_sim());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kSettings);
+    EXPECT_EQ(error.where().find("test.toml:"), 0U) << error.what();
+    EXPECT_NE(std::string(error.what()).find("room for 32"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace bascule
