@@ -78,7 +78,6 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
         settings.tokenizer->encode_into(Span<const char>(caption.data(), caption.size()), ids, &count, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest caption.
-      manifest.touch();
       throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};
     }
     const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + count);
@@ -94,17 +93,29 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
   return lengths;
 }
 
+// What another run has kept, if it holds for this model: of a token that the model lacks, tokenising names the row.
+std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
+  const std::uint64_t key = key_of(manifest, settings);
+  const std::optional<Lengths> kept = read_record(record_path(cache, key), key, settings);
+  return kept && kept->greatest_id < settings.vocabulary_size ? kept : std::nullopt;
+}
+
 }  // namespace
 
+bool has_longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  return kept_lengths(manifest, settings, cache).has_value();
+}
+
 std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
-  if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return measure(manifest, settings).longest;
-  const std::uint64_t key = key_of(manifest, settings);
-  const std::string path = record_path(cache, key);
-  const std::optional<Lengths> kept = read_record(path, key, settings);
-  // Of a token that the model lacks, tokenising names the row.
-  if (kept && kept->greatest_id < settings.vocabulary_size) return kept->longest;
+  const std::optional<Lengths> kept = kept_lengths(manifest, settings, cache);
+  if (kept) return kept->longest;
+  if (!manifest.is_whole()) throw damaged_index(manifest);
   const Lengths lengths = measure(manifest, settings);
-  write_record(cache, path, key, lengths);
+  if (!cache.folder.empty() && manifest.rows() >= cache.smallest_rows) {
+    const std::uint64_t key = key_of(manifest, settings);
+    write_record(cache, record_path(cache, key), key, lengths);
+  }
   return lengths.longest;
 }
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "src/data/loader.h"
+#include "src/data/regular_file.h"
 #include "src/data/worker.h"
 
 namespace bascule {
@@ -19,9 +20,9 @@ std::string reason_of(const Status& status) {
     if (reason == EFBIG)
       return "the file is larger than any was when the data was read; touch the manifest to have it read again";
     if (reason == ENODATA) return "the shard has become shorter since it was read";
+    if (reason == kNotAFile) return "is not a file any more";
     return std::generic_category().message(static_cast<int>(reason));
   }
-  if (status.code == StatusCode::kDeviceFailed) return "media engine: " + media_text(reason);
   if ((reason & kGaveUp) == 0) {
     return media_text(reason) + "; mend it, take the row out, or use data.on_bad_sample = \"skip\"";
   }
@@ -34,12 +35,17 @@ std::string reason_of(const Status& status) {
 std::string describe(const Status& status, const Manifest& manifest) {
   switch (status.code) {
     case StatusCode::kBadSample:
-    case StatusCode::kReadFailed:
-    case StatusCode::kDeviceFailed: {
+    case StatusCode::kReadFailed: {
       const std::int64_t row = status.detail[0];
       const std::string picture(manifest.row(row).image_path);
       return manifest.where(row) + ": " + picture + ": " + reason_of(status);
     }
+    case StatusCode::kLongCaption:
+      return manifest.where(status.detail[0]) + ": the caption has more than the " + std::to_string(status.detail[1]) +
+             " tokens of the longest: what was kept of this data is wrong; remove the .lengths files of bascule's "
+             "cache folder and run the same command again";
+    // Which picture the device had just then says nothing about the picture.
+    case StatusCode::kDeviceFailed: return "media engine: " + media_text(status.detail[1]);
     case StatusCode::kEndOfEpoch: return "no more batches";
     default: return "not a status of the loader";
   }

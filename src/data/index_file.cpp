@@ -12,11 +12,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "src/base/align.h"
+#include "src/base/error.h"
+#include "src/data/digest.h"
+#include "src/data/regular_file.h"
 
 namespace bascule {
 namespace {
@@ -104,6 +107,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return file_; }
+  int release() { return std::exchange(file_, -1); }
 
  private:
   int file_;
@@ -133,10 +137,6 @@ int put_sections(const ManifestTables& tables, const Put& put) {
   return 0;
 }
 
-struct FreeHash {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
-
 Header header_of(const IndexSource& source, const ManifestTables& tables, const ManifestFigures& figures,
                  std::size_t shards) {
   Header header;
@@ -152,13 +152,12 @@ Header header_of(const IndexSource& source, const ManifestTables& tables, const 
     place += align_up(sections[i].size(), kCacheLine);
   }
   header.file_bytes = place;
-  const std::unique_ptr<XXH3_state_t, FreeHash> hash(XXH3_createState());
-  XXH3_64bits_reset(hash.get());
+  Digest digest;
   put_sections(tables, [&](const void* data, std::size_t bytes) {
-    if (bytes > 0) XXH3_64bits_update(hash.get(), data, bytes);
+    digest.add(data, bytes);
     return 0;
   });
-  header.tables_digest = XXH3_64bits_digest(hash.get());
+  header.tables_digest = digest.value();
   header.header_digest = digest_of(header);
   return header;
 }
@@ -176,9 +175,46 @@ Header read_header(const IndexMapping& mapping) {
   return header;
 }
 
+// Whether an index is of that source and sound as far as its header tells; then its tables, and what is true of them.
+bool take_tables(const IndexMapping& index, std::size_t shards, ManifestTables* tables, ManifestFigures* figures) {
+  const Header header = read_header(index);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat ||
+      header.header_digest != digest_of(header) || !(header.source == index.source()) ||
+      header.file_bytes != index.bytes() || header.shards != shards) {
+    return false;
+  }
+  *figures = header.figures;
+  return take_sections(index, header.sections, tables) && counts_fit(*tables, *figures, shards > 0);
+}
+
+// 0 or errno; ENODATA: the file is shorter.
+int read_all(int file, void* data, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ::ssize_t got = ::pread(file, static_cast<char*>(data) + done, bytes - done, static_cast<::off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : ENODATA;
+    done += static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
 }  // namespace
 
-IndexMapping::~IndexMapping() { ::munmap(data_, bytes_); }
+IndexMapping::~IndexMapping() {
+  ::munmap(data_, bytes_);
+  if (file_ >= 0) ::close(file_);
+}
+
+std::unique_ptr<IndexMapping> IndexMapping::read() const {
+  void* const data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    throw Error{ErrorKind::kMemory, path_, "no memory for an index of " + std::to_string(bytes_) + " bytes"};
+  }
+  auto own = std::make_unique<IndexMapping>(path_, source_, -1, data, bytes_);
+  if (read_all(file_, data, bytes_) != 0) return nullptr;
+  (void)::mprotect(data, bytes_, PROT_READ);
+  return own;
+}
 
 bool IndexMapping::is_whole() const {
   const Header header = read_header(*this);
@@ -187,31 +223,35 @@ bool IndexMapping::is_whole() const {
 
 std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSource& source, const std::string& file,
                                         const std::string& folder, const std::vector<std::string>& shards) {
-  const Descriptor index(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor index(open_regular_file(AT_FDCWD, path.c_str()));
   struct stat facts = {};
-  if (index.get() < 0 || ::fstat(index.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+  if (index.get() < 0 || ::fstat(index.get(), &facts) != 0) return std::nullopt;
   const std::size_t bytes = static_cast<std::size_t>(facts.st_size);
   if (bytes < kTablesBegin) return std::nullopt;
   void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, index.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
-  auto mapping = std::make_unique<IndexMapping>(path, data, bytes);
-  const Header header = read_header(*mapping);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat ||
-      header.header_digest != digest_of(header) || !(header.source == source) || header.file_bytes != bytes ||
-      header.shards != shards.size()) {
-    return std::nullopt;
-  }
+  auto mapping = std::make_unique<IndexMapping>(path, source, index.release(), data, bytes);
   Manifest manifest;
-  if (!take_sections(*mapping, header.sections, &manifest.tables_) ||
-      !counts_fit(manifest.tables_, header.figures, !shards.empty())) {
-    return std::nullopt;
-  }
+  if (!take_tables(*mapping, shards.size(), &manifest.tables_, &manifest.figures_)) return std::nullopt;
   manifest.file_ = file;
   manifest.folder_ = folder;
   manifest.shards_ = shards;
-  manifest.figures_ = header.figures;
   manifest.mapping_ = std::move(mapping);
   return manifest;
+}
+
+// What was planned by the figures that were read at first holds only if they are still there.
+bool IndexFile::own(Manifest* manifest) {
+  std::unique_ptr<IndexMapping> own = manifest->mapping_->read();
+  ManifestTables tables;
+  ManifestFigures figures;
+  if (!own || !take_tables(*own, manifest->shards_.size(), &tables, &figures) || !own->is_whole() ||
+      std::memcmp(&figures, &manifest->figures_, sizeof figures) != 0) {
+    return false;
+  }
+  manifest->tables_ = tables;
+  manifest->mapping_ = std::move(own);
+  return true;
 }
 
 // One name for all processes, and a lock on it: what a killed process left is taken over.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,27 +13,6 @@
 #include "src/data/manifest.h"
 
 namespace bascule {
-
-// A file mapped for reading, for as long as this lives.
-class IndexMapping {
- public:
-  // Takes the mapping over.
-  IndexMapping(std::string path, void* data, std::size_t bytes) : path_(std::move(path)), data_(data), bytes_(bytes) {}
-  ~IndexMapping();
-  IndexMapping(const IndexMapping&) = delete;
-  IndexMapping& operator=(const IndexMapping&) = delete;
-
-  const std::string& path() const { return path_; }
-  const unsigned char* data() const { return static_cast<const unsigned char*>(data_); }
-  std::size_t bytes() const { return bytes_; }
-  // Reads all of it: whether the tables are those that were written.
-  bool is_whole() const;
-
- private:
-  std::string path_;
-  void* data_;
-  std::size_t bytes_;
-};
 
 // What an index was made from: a change of any of it makes the index void.
 struct IndexSource {
@@ -43,12 +23,44 @@ struct IndexSource {
   }
 };
 
+// An index as it is used: mapped from its file, which others may change at any time, or read into memory of this
+// process.
+class IndexMapping {
+ public:
+  // Takes the mapping and the open file over; file < 0: the mapping is memory of this process.
+  IndexMapping(std::string path, const IndexSource& source, int file, void* data, std::size_t bytes)
+      : path_(std::move(path)), source_(source), file_(file), data_(data), bytes_(bytes) {}
+  ~IndexMapping();
+  IndexMapping(const IndexMapping&) = delete;
+  IndexMapping& operator=(const IndexMapping&) = delete;
+
+  const std::string& path() const { return path_; }
+  const IndexSource& source() const { return source_; }
+  bool is_own() const { return file_ < 0; }
+  const unsigned char* data() const { return static_cast<const unsigned char*>(data_); }
+  std::size_t bytes() const { return bytes_; }
+  // Reads all of it: whether the tables are those that were written.
+  bool is_whole() const;
+  // The file read into memory of this process; null where it no longer has that many bytes or cannot be read. Throws
+  // Error (kMemory).
+  std::unique_ptr<IndexMapping> read() const;
+
+ private:
+  std::string path_;
+  IndexSource source_;
+  int file_;
+  void* data_;
+  std::size_t bytes_;
+};
+
 class IndexFile {
  public:
   // The manifest of that file, or nothing where there is none, it is of another source or version, or damaged.
   // shards: as the manifest is to have them.
   static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const std::string& file,
                                       const std::string& folder, const std::vector<std::string>& shards);
+  // What Manifest::own() says, of a mapped manifest; the file stays.
+  static bool own(Manifest* manifest);
   // Whole or not at all, and by one process at a time. Returns an empty text, or why it is not there. A measured
   // manifest.
   static std::string write(const std::string& path, const IndexSource& source, const Manifest& manifest);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/data/line_reader.h"
 
-#include <sys/stat.h>
-#include <xxhash.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/data/regular_file.h"
 
 namespace bascule {
 namespace {
@@ -15,21 +16,21 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-Error cannot_read(const std::string& path, int reason) {
-  return Error{ErrorKind::kData, path, std::string("cannot be read: ") + std::strerror(reason)};
+Error cannot_read(const std::string& path, int reason) { return Error{ErrorKind::kData, path, file_problem(reason)}; }
+
+std::FILE* open_file(const std::string& path) {
+  const int file = open_regular_file(AT_FDCWD, path.c_str());
+  if (file < 0) throw cannot_read(path, -file);
+  std::FILE* const opened = ::fdopen(file, "rb");
+  if (opened != nullptr) return opened;
+  const int reason = errno;
+  ::close(file);
+  throw cannot_read(path, reason);
 }
 
 }  // namespace
 
-void LineReader::FreeHash::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
-
-LineReader::LineReader(const std::string& path)
-    : path_(path), file_(std::fopen(path.c_str(), "rb")), hash_(XXH3_createState()), buffer_(kBufferBytes) {
-  if (!file_) throw cannot_read(path, errno);
-  struct stat facts = {};
-  if (::fstat(::fileno(file_.get()), &facts) == 0 && S_ISDIR(facts.st_mode)) throw cannot_read(path, EISDIR);
-  XXH3_64bits_reset(hash_.get());
-}
+LineReader::LineReader(const std::string& path) : path_(path), file_(open_file(path)), buffer_(kBufferBytes) {}
 
 bool LineReader::fill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -38,7 +39,7 @@ bool LineReader::fill() {
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
   const std::size_t count = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, file_.get());
   if (count == 0 && std::ferror(file_.get()) != 0) throw cannot_read(path_, errno);
-  XXH3_64bits_update(hash_.get(), buffer_.data() + end_, count);
+  digest_.add(buffer_.data() + end_, count);
   end_ += count;
   return count > 0;
 }
@@ -66,7 +67,5 @@ bool LineReader::next(std::string_view* line) {
     line->remove_prefix(kByteOrderMark.size());
   return true;
 }
-
-std::uint64_t LineReader::digest() const { return XXH3_64bits_digest(hash_.get()); }
 
 }  // namespace bascule

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-struct XXH3_state_s;
+#include "src/data/digest.h"
 
 namespace bascule {
 
 class LineReader {
  public:
-  // Throws Error (kData) if the file cannot be opened.
+  // Throws Error (kData) if the file cannot be opened, or is none: a folder, a pipe.
   explicit LineReader(const std::string& path);
 
   // The next line without its '\n'; a byte order mark at the front of the file is left out. False after the last line.
@@ -25,21 +25,18 @@ class LineReader {
   // The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }
   // XXH3 of the bytes read so far; of the whole file once next() has returned false.
-  std::uint64_t digest() const;
+  std::uint64_t digest() const { return digest_.value(); }
 
  private:
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  struct FreeHash {
-    void operator()(XXH3_state_s* state) const;
   };
   // Reads on behind the unread bytes; false at the end of the file.
   bool fill();
 
   std::string path_;
   std::unique_ptr<std::FILE, CloseFile> file_;
-  std::unique_ptr<XXH3_state_s, FreeHash> hash_;
+  Digest digest_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // unread bytes of the buffer
   std::size_t end_ = 0;

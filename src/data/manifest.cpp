@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/data/digest.h"
 #include "src/data/index_file.h"
 #include "src/data/manifest_builder.h"
 #include "src/data/manifest_readers.h"
@@ -22,10 +22,6 @@
 
 namespace bascule {
 namespace {
-
-struct FreeHash {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
 
 // A folder with metadata.jsonl names its column of pictures "file_name" by Hugging Face's rule; the default name of
 // other manifests cannot be meant there.
@@ -48,15 +44,20 @@ Error missing_column(const std::string& where, const std::string& column, const 
   return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "name it with data." + setting};
 }
 
+Error damaged_index(const Manifest& manifest) {
+  return Error{ErrorKind::kData, manifest.file(), "the index that was kept of it is damaged",
+               "run the same command again: it will be made anew"};
+}
+
 Manifest::Manifest() = default;
 Manifest::~Manifest() = default;
 Manifest::Manifest(Manifest&& other) noexcept = default;
 Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 
-Manifest Manifest::load(const std::string& path, const ManifestColumns& columns) {
+Manifest Manifest::load(const std::string& path, const ManifestColumns& columns, const std::string& start) {
   namespace fs = std::filesystem;
   if (names_shards(path)) {
-    ManifestBuilder builder(path, "", expand_shards(path));
+    ManifestBuilder builder(path, "", expand_shards(path, start));
     return builder.finish(read_shards(columns, &builder));
   }
   std::error_code ignored;
@@ -153,9 +154,8 @@ void Manifest::measure_pictures() {
 }
 
 std::uint64_t Manifest::digest_of_sizes() const {
-  const std::unique_ptr<XXH3_state_t, FreeHash> hash(XXH3_createState());
-  XXH3_64bits_reset(hash.get());
-  XXH3_64bits_update(hash.get(), &figures_.digest, sizeof(figures_.digest));
+  Digest digest;
+  digest.add_number(figures_.digest);
   std::string file;
   for (std::int64_t id = 0; id < pictures(); ++id) {
     const std::size_t i = static_cast<std::size_t>(id);
@@ -169,9 +169,9 @@ std::uint64_t Manifest::digest_of_sizes() const {
       struct stat facts = {};
       size = ::stat(file.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : ~std::uint64_t{0};
     }
-    XXH3_64bits_update(hash.get(), &size, sizeof(size));
+    digest.add_number(size);
   }
-  return XXH3_64bits_digest(hash.get());
+  return digest.value();
 }
 
 std::uint64_t Manifest::data_digest() const { return is_measured() ? figures_.data_digest : digest_of_sizes(); }
@@ -183,11 +183,12 @@ std::size_t Manifest::resident_bytes() const noexcept {
          tables_.picture_bytes.size_bytes() + tables_.captions.size_bytes() + tables_.names.size_bytes();
 }
 
-void Manifest::touch() const {
-  if (!mapping_ || mapping_->is_whole()) return;
+bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }
+
+bool Manifest::own() {
+  if (!mapping_ || mapping_->is_own() || IndexFile::own(this)) return true;
   ::unlink(mapping_->path().c_str());
-  throw Error{ErrorKind::kData, mapping_->path(), "the index of " + file_ + " was damaged and has been removed",
-              "run the same command again: it will be made anew"};
+  return false;
 }
 
 }  // namespace bascule

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/data/manifest_tables.h"
 
 namespace bascule {
@@ -49,7 +50,8 @@ class Manifest {
   // Throws Error (kData) naming file and line, or shard and member: no file, no rows, a column missing, a value that is
   // no string, no UTF-8 or no label, malformed JSON or CSV, a shard that is cut short or damaged, a member without its
   // partner, two of the same name.
-  static Manifest load(const std::string& path, const ManifestColumns& columns);
+  // start: the folder that the names of shards are relative to; empty: where the process is.
+  static Manifest load(const std::string& path, const ManifestColumns& columns, const std::string& start = "");
   ~Manifest();
   Manifest(Manifest&& other) noexcept;
   Manifest& operator=(Manifest&& other) noexcept;
@@ -91,11 +93,14 @@ class Manifest {
   std::uint64_t data_digest() const;
   // XXH3 of all captions.
   std::uint64_t captions_digest() const noexcept { return figures_.captions_digest; }
-  // Memory that the index takes, mapped or not.
+  // Memory that the index takes, or will take once it is this process's own.
   std::size_t resident_bytes() const noexcept;
-  // Where the index is mapped from a cache file, reads all of it and throws Error (kData) if it is not what was
-  // written; the file is removed then. Otherwise nothing. Before the seal: no page of it is missing afterwards.
-  void touch() const;
+  // Where the index is mapped from a cache file, reads all of it: whether it is what was written. Before the seal.
+  bool is_whole() const;
+  // Where the index is mapped from a cache file, reads it into memory of this process and checks all of it: from then
+  // on nothing that happens to the file matters. False: it is not what was written, the file has been removed, and this
+  // manifest is of no use. Before the seal. Throws Error (kMemory).
+  bool own();
 
  private:
   friend class ManifestBuilder;
@@ -113,5 +118,8 @@ class Manifest {
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;
 };
+
+// The Error for a manifest whose index is not what was written: own() has removed the file.
+Error damaged_index(const Manifest& manifest);
 
 }  // namespace bascule

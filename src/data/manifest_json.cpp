@@ -30,9 +30,7 @@ int label_column(const Json& row, const std::string& column, const std::string& 
   if (column.empty()) return -1;
   const Json* value = find_member(row, column, where);
   if (value == nullptr) throw missing_column(where, column, "label_column");
-  if (value->is_boolean()) return value->get<bool>() ? 1 : 0;
-  if (value->is_number_integer() && (*value == 0 || *value == 1)) return value->get<int>();
-  throw Error{ErrorKind::kData, where, "label \"" + column + "\" is " + json_text(*value), "use 0 or 1"};
+  return label_of_value(*value, column, where);
 }
 
 class RowReader {
@@ -160,6 +158,12 @@ class ArrayCutter {
 };
 
 }  // namespace
+
+int label_of_value(const Json& value, const std::string& column, const std::string& where) {
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_number_integer() && (value == 0 || value == 1)) return value.get<int>();
+  throw Error{ErrorKind::kData, where, "label \"" + column + "\" is " + json_text(value), "use 0 or 1"};
+}
 
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder) {
   LineReader lines(file);

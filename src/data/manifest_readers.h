@@ -9,6 +9,7 @@
 #include "src/base/error.h"
 #include "src/data/manifest.h"
 #include "src/data/manifest_builder.h"
+#include "src/json/json.h"
 
 namespace bascule {
 
@@ -25,6 +26,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
 // of all members and of the contents of those that are text.
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
 
+// A label in JSON: 0, 1, false or true. Throws Error at `where` for anything else.
+int label_of_value(const Json& value, const std::string& column, const std::string& where);
 // The Error for a row or header that lacks a column. setting: its key, such as "image_column".
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
 

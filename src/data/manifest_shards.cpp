@@ -3,20 +3,16 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <string_view>
 #include <unordered_map>
 
+#include "src/data/digest.h"
 #include "src/data/manifest_readers.h"
 #include "src/data/tar_reader.h"
 #include "src/json/json.h"
 
 namespace bascule {
 namespace {
-
-struct FreeHash {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -62,9 +58,9 @@ struct Sample {
 
 class ShardReader {
  public:
-  ShardReader(const ManifestColumns& columns, ManifestBuilder* builder, XXH3_state_t* hash)
+  ShardReader(const ManifestColumns& columns, ManifestBuilder* builder, Digest* digest)
       : builder_(builder),
-        hash_(hash),
+        digest_(digest),
         image_(columns.image == ManifestColumns().image ? "" : lower(columns.image)),
         caption_(columns.caption),
         label_(columns.label) {}
@@ -74,15 +70,15 @@ class ShardReader {
     shard_ = &builder_->shards()[number];
     keys_.clear();
     TarReader tar(*shard_);
-    add_to_hash(tar.bytes());
+    digest_->add_number(tar.bytes());
     TarMember member;
     std::string_view key;
     std::string ending;
     while (tar.next(&member)) {
-      add_to_hash(member.name.size());
-      XXH3_64bits_update(hash_, member.name.data(), member.name.size());
-      add_to_hash(member.offset);
-      add_to_hash(member.bytes);
+      digest_->add_number(member.name.size());
+      digest_->add(member.name.data(), member.name.size());
+      digest_->add_number(member.offset);
+      digest_->add_number(member.bytes);
       if (!take_apart(member.name, &key, &ending)) continue;
       if (key != sample_.key || !sample_.is_any) begin_sample(key);
       take(tar, member, ending);
@@ -94,8 +90,6 @@ class ShardReader {
   Error refuse(const std::string& member, const std::string& what, const std::string& what_to_do = "") const {
     return Error{ErrorKind::kData, *shard_ + ": " + member, what, what_to_do};
   }
-
-  void add_to_hash(std::uint64_t number) { XXH3_64bits_update(hash_, &number, sizeof(number)); }
 
   void begin_sample(std::string_view key) {
     end_sample();
@@ -137,7 +131,7 @@ class ShardReader {
     text->is_there = true;
     text->member = member.name;
     text->contents = tar.contents(member);
-    XXH3_64bits_update(hash_, text->contents.data(), text->contents.size());
+    digest_->add(text->contents.data(), text->contents.size());
   }
 
   void end_sample() {
@@ -205,9 +199,7 @@ class ShardReader {
   int label_of(const Json& json) const {
     if (sample_.label.is_there) return label_of_text(sample_.label);
     if (const Json* const value = find_value(json, label_)) {
-      if (value->is_boolean()) return value->get<bool>() ? 1 : 0;
-      if (value->is_number_integer() && (*value == 0 || *value == 1)) return value->get<int>();
-      throw refuse(sample_.json.member, "label \"" + label_ + "\" is " + json_text(*value), "use 0 or 1");
+      return label_of_value(*value, label_, *shard_ + ": " + sample_.json.member);
     }
     if (sample_.label_cls.is_there) return label_of_text(sample_.label_cls);
     throw refuse(sample_.picture,
@@ -223,7 +215,7 @@ class ShardReader {
   }
 
   ManifestBuilder* builder_;
-  XXH3_state_t* hash_;
+  Digest* digest_;
   std::string image_;  // empty: jpg or jpeg
   std::string caption_;
   std::string label_;
@@ -236,11 +228,10 @@ class ShardReader {
 }  // namespace
 
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder) {
-  const std::unique_ptr<XXH3_state_t, FreeHash> hash(XXH3_createState());
-  XXH3_64bits_reset(hash.get());
-  ShardReader reader(columns, builder, hash.get());
+  Digest digest;
+  ShardReader reader(columns, builder, &digest);
   for (std::size_t i = 0; i < builder->shards().size(); ++i) reader.read(static_cast<std::uint32_t>(i));
-  return XXH3_64bits_digest(hash.get());
+  return digest.value();
 }
 
 }  // namespace bascule

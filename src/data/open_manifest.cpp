@@ -27,8 +27,8 @@ struct Source {
   std::vector<std::string> shards;  // empty: `file` is the one file
 };
 
-Source source_of(const std::string& path) {
-  if (names_shards(path)) return {path, "", expand_shards(path)};
+Source source_of(const std::string& path, const std::string& start) {
+  if (names_shards(path)) return {path, "", expand_shards(path, start)};
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return {path + "/metadata.jsonl", path, {}};
   const std::string folder = fs::path(path).parent_path().string();
@@ -38,11 +38,13 @@ Source source_of(const std::string& path) {
 // Two texts differ in length or contents, so no two lists of them look alike.
 void add_text(std::string* key, const std::string& text) { *key += std::to_string(text.size()) + ":" + text; }
 
-std::uint64_t name_digest(const std::string& path, const ManifestColumns& columns) {
-  std::error_code failed;
-  const fs::path absolute = fs::absolute(path, failed);
+std::uint64_t name_digest(const std::string& path, const Source& source, const ManifestColumns& columns) {
   std::string key;
-  add_text(&key, failed ? path : absolute.lexically_normal().string());
+  for (const std::string& name : source.shards.empty() ? std::vector<std::string>{path} : source.shards) {
+    std::error_code failed;
+    const fs::path absolute = fs::absolute(name, failed);
+    add_text(&key, failed ? name : absolute.lexically_normal().string());
+  }
   add_text(&key, columns.image);
   add_text(&key, columns.caption);
   add_text(&key, columns.label);
@@ -92,17 +94,18 @@ IndexCache user_index_cache() {
   return cache;
 }
 
-OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache) {
-  const Source source = source_of(path);
+OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache,
+                             const std::string& start) {
+  const Source source = source_of(path, start);
   const std::optional<std::uint64_t> state = state_digest(source);
-  const IndexSource identity{name_digest(path, columns), state.value_or(0)};
+  const IndexSource identity{name_digest(path, source, columns), state.value_or(0)};
   const std::string index = cache.folder + index_name(identity.name_digest);
   const bool may_keep = !cache.folder.empty() && state.has_value();
   if (may_keep) {
     std::optional<Manifest> kept = IndexFile::open(index, identity, source.file, source.folder, source.shards);
     if (kept) return {std::move(*kept), ""};
   }
-  OpenedManifest opened{Manifest::load(path, columns), ""};
+  OpenedManifest opened{Manifest::load(path, columns, start), ""};
   opened.manifest.measure_pictures();
   if (opened.manifest.rows() < cache.smallest_rows) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";

@@ -9,8 +9,12 @@
 //   then it is made anew. Sizes of pictures are those of that moment: after exchanging pictures, touch the manifest.
 // - It is written beside, synced and renamed, by one process at a time: whoever finds another at work goes on without.
 // - What is opened is checked in time that does not depend on its size: checksum of the header, length of the file,
-//   bounds and counts of the tables. Every access stays within the tables whatever they hold. Manifest::touch() checks
-//   the rest. A file that fails is made anew.
+//   bounds and counts of the tables. A file that fails is made anew. Every access stays within the tables whatever they
+//   hold.
+// - Until then the file is mapped, and whoever may write to it can change what is read, or end the process by cutting
+//   it short. Manifest::own() reads it into memory of the process and checks all of it: called before the seal, and
+//   before anything that is derived from the captions is kept (longest_caption() insists), it makes sure that what a
+//   run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +38,8 @@ struct OpenedManifest {
 };
 
 // Before the seal. Throws Error as Manifest::load() and measure_pictures() do; that an index cannot be kept is told in
-// the note.
-OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache);
+// the note. start: as in Manifest::load().
+OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache,
+                             const std::string& start = "");
 
 }  // namespace bascule

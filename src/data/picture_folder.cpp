@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/data/regular_file.h"
 
 namespace bascule {
 namespace {
@@ -48,13 +49,12 @@ void close_all(const std::vector<int>& files) {
 }  // namespace
 
 PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
-  const auto add = [&](const std::string& path, int flags) {
-    const int file = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
-    const int reason = errno;
+  const auto add = [&](const std::string& path, int file) {
     if (file >= 0) {
       open_.push_back(file);
       return;
     }
+    const int reason = -file;
     close_all(open_);
     if (reason == EMFILE || reason == ENFILE) {
       throw Error{
@@ -62,12 +62,15 @@ PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
           "the system allows no more open files, and there are " + std::to_string(manifest.shards().size()) + " shards",
           "raise the limit (ulimit -n), or make fewer and larger shards"};
     }
-    throw Error{ErrorKind::kData, path, std::generic_category().message(reason)};
+    throw Error{ErrorKind::kData, path, file_problem(reason)};
   };
   open_.reserve(std::max<std::size_t>(1, manifest.shards().size()));
-  if (manifest.shards().empty()) add(manifest.folder(), O_DIRECTORY);
+  if (manifest.shards().empty()) {
+    const int folder = ::open(manifest.folder().c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    add(manifest.folder(), folder < 0 ? -errno : folder);
+  }
   allow_open_files(manifest.shards().size());
-  for (const std::string& shard : manifest.shards()) add(shard, 0);
+  for (const std::string& shard : manifest.shards()) add(shard, open_regular_file(AT_FDCWD, shard.c_str()));
 }
 
 PictureFolder::~PictureFolder() { close_all(open_); }
@@ -95,8 +98,8 @@ std::size_t PictureFolder::largest_file_bytes() const {
 int PictureFolder::read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
   const std::int64_t id = manifest_.image_id(row);
   if (!manifest_.shards().empty()) return read_from_shard(manifest_.place(id), memory, bytes);
-  const int file = ::openat(open_[0], manifest_.image_path(id).data(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (file < 0) return errno;
+  const int file = open_regular_file(open_[0], manifest_.image_path(id).data());
+  if (file < 0) return -file;
   const int failure = read_all(file, memory, bytes);
   ::close(file);
   return failure;

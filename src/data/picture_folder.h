@@ -24,7 +24,7 @@ class PictureFolder {
   // Error (kData) naming the first row whose picture is missing or is no file.
   std::size_t largest_file_bytes() const;
   // A row's picture into `memory`, which must be at least one byte larger than the picture. 0 and *bytes, or errno;
-  // EFBIG: the picture fills the memory; ENODATA: its shard became shorter. Allocates nothing.
+  // EFBIG: the picture fills the memory; ENODATA: its shard became shorter; kNotAFile. Allocates nothing.
   int read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
 
  private:

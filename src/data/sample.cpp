@@ -54,9 +54,9 @@ void mask_sample(Slot* slot, const TextSettings& settings, Span<std::int32_t> id
   }
 }
 
-// Appends sample b's caption to the batch.
-void write_caption(Slot* slot, std::int64_t b, const Manifest& manifest, const TextSettings& settings,
-                   std::uint64_t sample, TextScratch& scratch) noexcept {
+// Appends sample b's caption to the batch. kLongCaption: it has more tokens than any was to have.
+Status write_caption(Slot* slot, std::int64_t b, const Manifest& manifest, const TextSettings& settings,
+                     std::uint64_t sample, TextScratch& scratch) noexcept {
   const std::int64_t row = slot->samples[b].row;
   const MatchingSample text = caption_for(manifest, settings, slot->place.epoch, row);
   slot->rows[b] = row;
@@ -64,14 +64,16 @@ void write_caption(Slot* slot, std::int64_t b, const Manifest& manifest, const T
   if (settings.head == Head::kImageTextMatching) slot->labels[b] = text.label;
 
   const std::int64_t first_row = slot->batch.counts.text_rows;
-  const std::int64_t space =
-      std::min(slot->bounds.text_rows - first_row, static_cast<std::int64_t>(scratch.labels.size()));
+  const std::int64_t longest = slot->bounds.text_rows / slot->bounds.samples;
+  // Room for one token more than planned, so that none is cut away unseen.
+  const std::int64_t space = std::min(settings.max_seq_length, longest + 1);
   std::int64_t count = 0;
   const Span<std::int32_t> free_ids(slot->token_ids + first_row, static_cast<std::size_t>(space));
   // longest_caption() has seen this caption pass.
   BASCULE_CHECK(settings.tokenizer
                     ->encode_into(text_of(manifest.row(text.caption_row).caption), free_ids, &count, scratch.tokenizer)
                     .ok());
+  if (count > longest) return Status{StatusCode::kLongCaption, {text.caption_row, longest}};
   const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
   if (settings.head == Head::kMaskedLm) {
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
@@ -82,6 +84,7 @@ void write_caption(Slot* slot, std::int64_t b, const Manifest& manifest, const T
   }
   slot->batch.counts.text_rows += count;
   slot->text_offsets[b + 1] = static_cast<std::int32_t>(slot->batch.counts.text_rows);
+  return ok_status();
 }
 
 void write_image_keys(Slot* slot, std::int64_t b, std::uint64_t sample) noexcept {
@@ -141,7 +144,8 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
     slot->sample_keys[b] = row_key(sample, 0);
     write_image_keys(slot, b, sample);
-    write_caption(slot, b, manifest, settings, sample, scratch);
+    slot->status = write_caption(slot, b, manifest, settings, sample, scratch);
+    if (!slot->status.ok()) return;
   }
 }
 

@@ -29,7 +29,7 @@ class Cutter {
 std::size_t cut_slot(Slot* slot, const SlotBounds& bounds, std::byte* memory) {
   Cutter cutter(memory);
   cutter.cut(&slot->pixels, bounds.samples * bounds.pixels_per_sample);
-  cutter.cut(&slot->token_ids, bounds.text_rows);
+  cutter.cut(&slot->token_ids, bounds.text_rows + 1);  // where a caption that is longer than planned shows
   cutter.cut(&slot->position_ids, bounds.text_rows);
   cutter.cut(&slot->text_offsets, bounds.samples + 1);
   cutter.cut(&slot->text_row_keys, bounds.text_rows);

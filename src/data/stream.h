@@ -40,8 +40,8 @@ class Stream {
   // Gives batches first .. end - 1 from now on; what was under way is dropped. Requires that no batch is lent.
   void start(std::int64_t first, std::int64_t end) noexcept;
   // Waits for the next batch and lends it. Requires that the one before was released. kEndOfEpoch: all were given.
-  // kBadSample (detail: row, reason), kReadFailed (row, errno), kDeviceFailed (row, media_engine_status): of the first
-  // sample, in order of position, that failed; again at every further call.
+  // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongCaption (row, tokens), kDeviceFailed (row,
+  // media_engine_status): of the first sample, in order of position, that failed; again at every further call.
   Status next(const Batch** batch) noexcept;
   // Gives the lent batch back; its memory will be filled anew.
   void release() noexcept;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "src/data/regular_file.h"
+
 namespace bascule {
 namespace {
 
@@ -80,13 +82,12 @@ std::uint64_t blocks_of(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBl
 
 }  // namespace
 
-TarReader::TarReader(const std::string& path) : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+TarReader::TarReader(const std::string& path) : path_(path), file_(open_regular_file(AT_FDCWD, path.c_str())) {
   struct stat facts = {};
-  const int reason = file_ < 0 || ::fstat(file_, &facts) != 0 ? errno : S_ISREG(facts.st_mode) ? 0 : EINVAL;
+  const int reason = file_ < 0 ? -file_ : ::fstat(file_, &facts) != 0 ? errno : 0;
   if (reason != 0) {
     if (file_ >= 0) ::close(file_);
-    throw Error{ErrorKind::kData, path,
-                reason == EINVAL ? "is not a file" : std::string("cannot be read: ") + std::strerror(reason)};
+    throw Error{ErrorKind::kData, path, file_problem(reason)};
   }
   bytes_ = static_cast<std::uint64_t>(facts.st_size);
 }

@@ -147,30 +147,11 @@ std::string resolved_path(const Written& w, const std::string& written) {
   return path;
 }
 
-// Shards may be a list: each path between commas that are in no braces is resolved for itself.
-std::string resolved_shards(const Written& w, const std::string& written) {
-  std::string resolved;
-  int depth = 0;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= written.size(); ++i) {
-    const char c = i < written.size() ? written[i] : ',';
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (i < written.size() && (c != ',' || depth != 0)) continue;
-    resolved += (begin == 0 ? "" : ",") + resolved_path(w, written.substr(begin, i - begin));
-    begin = i + 1;
-  }
-  return resolved;
-}
-
 void read_value(Settings& out, const PathKey& key, const Written& w) {
-  constexpr std::string_view kShard = ".tar";
   PathSetting& path = key.member.at(out);
   path.written = text_of(w, w.node);
-  path.resolved.clear();
-  if (path.written.empty()) return;
-  const bool are_shards = path.written.size() > kShard.size() &&
-                          path.written.compare(path.written.size() - kShard.size(), kShard.size(), kShard) == 0;
-  path.resolved = are_shards ? resolved_shards(w, path.written) : resolved_path(w, path.written);
+  path.start = w.reading.directory.string();
+  path.resolved = path.written.empty() ? "" : resolved_path(w, path.written);
 }
 
 void read_value(Settings& out, const WordsKey& key, const Written& w) {

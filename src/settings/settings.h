@@ -22,7 +22,8 @@ namespace bascule {
 // folder.
 struct PathSetting {
   std::string written;   // "" when not given
-  std::string resolved;  // "" when not given
+  std::string resolved;  // "" when not given; of a pattern of shards, which is many paths, of no use
+  std::string start;     // the folder that `written` is relative to; "" when not given
 
   bool is_given() const { return !written.empty(); }
 };

@@ -6,7 +6,10 @@
 
 #include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/data/caption_lengths.h"
+#include "src/data/loader_parts.h"
 #include "src/data/media.h"
+#include "src/data/shard_names.h"
 #include "src/graph/backward.h"
 #include "src/train/media_options.h"
 #include "src/train/preprocessor.h"
@@ -52,8 +55,18 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   const DataSettings& data = settings.data;
   RecordedSplit recorded;
   recorded.split = split;
-  OpenedManifest opened = open_manifest(file.resolved, {data.image_column, data.caption_column, data.label_column},
-                                        run->loader_settings.cache);
+  const LoaderSettings& loader = run->loader_settings;
+  const bool is_shards = names_shards(file.written);
+  const auto open = [&] {
+    return open_manifest(is_shards ? file.written : file.resolved,
+                         {data.image_column, data.caption_column, data.label_column}, loader.cache, file.start);
+  };
+  OpenedManifest opened = open();
+  // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
+  if (!has_longest_caption(opened.manifest, text_settings(loader), loader.cache) && !opened.manifest.own()) {
+    run->notes.push_back("index: that of " + file.written + " was damaged: it is made anew");
+    opened = open();
+  }
   if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
   recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
   recorded.stream = run->loader_settings.streams.size();

@@ -78,7 +78,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
   const std::optional<ResumePoint> point = find_resume_point();
-  for (const RecordedSplit& split : run.splits) split.manifest->touch();
+  for (const RecordedSplit& split : run.splits) {
+    if (!split.manifest->own()) throw damaged_index(*split.manifest);
+  }
   if (run.plan.shared_bytes > 0) {
     shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
     if (settings.machine.lock_memory) shared_.lock();

@@ -54,7 +54,7 @@ LoaderSettings emoji_settings(const Manifest& manifest) {
   return settings;
 }
 
-LoaderRun::LoaderRun(const LoaderSettings& settings) : plan_(plan_loader(settings)) {
+LoaderRun::LoaderRun(const LoaderSettings& settings, const LoaderPlan& plan) : plan_(plan) {
   const std::size_t bytes = align_up(plan_.total_bytes(), kCacheLine);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes)));
   loader_ = std::make_unique<Loader>(settings, plan_, Span<std::byte>(memory_.get(), bytes));

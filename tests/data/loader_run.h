@@ -22,7 +22,8 @@ LoaderSettings emoji_settings(const Manifest& manifest);
 
 class LoaderRun {
  public:
-  explicit LoaderRun(const LoaderSettings& settings);
+  explicit LoaderRun(const LoaderSettings& settings) : LoaderRun(settings, plan_loader(settings)) {}
+  LoaderRun(const LoaderSettings& settings, const LoaderPlan& plan);
 
   const LoaderPlan& plan() const { return plan_; }
   Loader& loader() { return *loader_; }

@@ -72,8 +72,8 @@ TEST(LargeManifest, CostsWhatIsStated) {
   for (int i = 0; i < 3; ++i) {
     open_seconds = std::min(open_seconds, seconds_of([&] { open_manifest(path, ManifestColumns(), cache); }));
   }
-  const Manifest manifest = open_manifest(path, ManifestColumns(), cache).manifest;
-  const double touch_seconds = seconds_of([&] { manifest.touch(); });
+  Manifest manifest = open_manifest(path, ManifestColumns(), cache).manifest;
+  const double own_seconds = seconds_of([&] { EXPECT_TRUE(manifest.own()); });
   std::size_t caption_bytes = 0;
   for (std::int64_t row = 0; row < rows; ++row) caption_bytes += manifest.row(row).caption.size();
   const double row_bytes =
@@ -94,11 +94,11 @@ TEST(LargeManifest, CostsWhatIsStated) {
       "through in %.0f ms; %.1f bytes a row beside captions; captions tokenised in %.1f s, again in %.2f ms; "
       "1000 samples from the middle of an epoch in %.2f ms (%zu)\n",
       static_cast<long long>(rows), static_cast<double>(rows) / load_seconds, first_seconds, 1e3 * open_seconds,
-      1e3 * touch_seconds, row_bytes, lengths_seconds, 1e3 * kept_lengths_seconds, 1e3 * seek_seconds, seen);
+      1e3 * own_seconds, row_bytes, lengths_seconds, 1e3 * kept_lengths_seconds, 1e3 * seek_seconds, seen);
   EXPECT_GE(static_cast<double>(rows) / load_seconds, 300e3);
   EXPECT_LT(open_seconds, 0.05);
   EXPECT_LE(row_bytes, 64.0);
-  EXPECT_LT(touch_seconds + seek_seconds, 1.0);
+  EXPECT_LT(own_seconds + seek_seconds, 1.0);
 }
 
 }  // namespace

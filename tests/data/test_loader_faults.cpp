@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad pictures, files that go or grow, a device that goes.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -236,6 +237,33 @@ TEST(LoaderFaults, AFileThatGoesDuringTheRunStopsItEvenWhereBadSamplesAreSkipped
   EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: No such file"), std::string::npos);
 }
 
+TEST(LoaderFaults, APictureThatBecomesAPipeIsNamedAndNotWaitedFor) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  const LoaderSettings settings = emoji_settings(manifest);
+  LoaderRun run(settings);
+  std::filesystem::remove(pictures.file(4));
+  ASSERT_EQ(::mkfifo(pictures.file(4).c_str(), 0600), 0);
+  const End end = run_to_end(run.stream(), 0, 100);
+  EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
+  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: is not a file"), std::string::npos);
+}
+
+TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
+  const Pictures pictures({});
+  const Manifest manifest = pictures.manifest();
+  const LoaderSettings settings = emoji_settings(manifest);
+  LoaderPlan plan = plan_loader(settings);
+  StreamPlan& stream = plan.streams[0];
+  plan.longest_caption = --stream.longest_caption;
+  stream.max_text_rows = stream.max_samples * stream.longest_caption;
+  LoaderRun run(settings, plan);
+  const End end = run_to_end(run.stream(), 0, 100);
+  EXPECT_EQ(end.status.code, StatusCode::kLongCaption);
+  EXPECT_EQ(end.status.detail[1], stream.longest_caption);
+  EXPECT_NE(describe(end.status, manifest).find("the caption has more than"), std::string::npos);
+}
+
 TEST(LoaderFaults, AFileThatGrowsDuringTheRunIsNamedAndOverflowsNothing) {
   const Pictures pictures({});
   const Manifest manifest = pictures.manifest();
@@ -272,7 +300,8 @@ TEST(LoaderFaults, ADeviceThatGoesEndsTheStreamAndTheLoaderStillCloses) {
       const End end = run_to_end(run.stream(), 0, 1000);
       EXPECT_EQ(end.status.code, StatusCode::kDeviceFailed) << workers << " " << jobs;
       EXPECT_EQ(end.status.detail[1], MEDIA_ENGINE_DEVICE_GONE);
-      EXPECT_NE(describe(end.status, manifest).find("media engine: the device does not answer"), std::string::npos);
+      EXPECT_EQ(describe(end.status, manifest).find("media engine: the device does not answer"), 0u);
+      EXPECT_EQ(describe(end.status, manifest).find(".jpg"), std::string::npos) << "no picture is at fault";
     }
   }
 }

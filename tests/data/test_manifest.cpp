@@ -2,6 +2,7 @@
 #include "src/data/manifest.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <string>
@@ -185,6 +186,21 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
 }
 
 // Any bytes give rows or an Error, never anything else.
+TEST(Manifest, APipeIsRefusedAndNotWaitedFor) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"/rows.jsonl", "/rows.json", "/rows.csv", "/rows.tar"}) {
+    const std::string path = folder.path() + name;
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    try {
+      Manifest::load(path, ManifestColumns());
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(error.what(), path + ": is not a file");
+    }
+  }
+}
+
 TEST(Manifest, TakesMutatedFilesWithoutHarm) {
   const TemporaryFolder folder;
   Seeded random;

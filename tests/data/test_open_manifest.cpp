@@ -73,7 +73,7 @@ TEST_F(KeptIndexes, AreTheManifestAgain) {
   const OpenedManifest again = open_manifest(path, columns, cache);
   EXPECT_EQ(again.note, "");
   const Manifest &a = read.manifest, &b = again.manifest;
-  b.touch();
+  EXPECT_TRUE(b.is_whole());
   EXPECT_EQ(rows_of(a), rows_of(b));
   EXPECT_EQ(rows_of(b), rows_of(Manifest::load(path, columns)));
   EXPECT_EQ(a.digest(), b.digest());
@@ -204,7 +204,7 @@ TEST_F(KeptIndexes, AreMadeAnewWhereTheyAreCutOrTheirHeaderIsDamaged) {
   }
 }
 
-TEST_F(KeptIndexes, WithDamagedTablesAreFoundByTouchingAndStayWithinBounds) {
+TEST_F(KeptIndexes, WithDamagedTablesAreFoundByReadingThemAndStayWithinBounds) {
   data.write("a.jpg", "123");
   const std::string path = data.write("rows.jsonl", line("one") + line("two") + line("three"));
   open_manifest(path, columns, cache);
@@ -215,15 +215,73 @@ TEST_F(KeptIndexes, WithDamagedTablesAreFoundByTouchingAndStayWithinBounds) {
     damaged[at] = static_cast<char>(damaged[at] ^ 0x80);
     fs::remove(index);
     std::ofstream(index, std::ios::binary) << damaged;
-    const OpenedManifest opened = open_manifest(path, columns, cache);
+    OpenedManifest opened = open_manifest(path, columns, cache);
     if (!opened.note.empty()) continue;
     ++mapped;
     rows_of(opened.manifest);
-    EXPECT_THROW(opened.manifest.touch(), Error) << at;
+    EXPECT_FALSE(opened.manifest.is_whole()) << at;
+    EXPECT_FALSE(opened.manifest.own()) << at;
     EXPECT_FALSE(fs::exists(index));
     EXPECT_FALSE(is_from_index(path));
   }
   EXPECT_GT(mapped, 100);
+}
+
+TEST_F(KeptIndexes, ThatAreOwnedDoNotCareWhatBecomesOfTheFile) {
+  data.write("a.jpg", "123");
+  const std::string path = data.write("rows.jsonl", line("one") + line("two"));
+  const std::vector<std::string> rows = rows_of(open_manifest(path, columns, cache).manifest);
+  const std::string index = files()[0], whole = read_file(index);
+  OpenedManifest overwritten = open_manifest(path, columns, cache);
+  ASSERT_TRUE(overwritten.manifest.own());
+  const std::size_t planned = overwritten.manifest.resident_bytes();
+  {
+    std::fstream file(index, std::ios::binary | std::ios::in | std::ios::out);
+    file << std::string(whole.size(), '\xff');
+  }
+  EXPECT_EQ(rows_of(overwritten.manifest), rows);
+  EXPECT_TRUE(overwritten.manifest.is_whole());
+  EXPECT_EQ(overwritten.manifest.resident_bytes(), planned);
+  std::ofstream(index, std::ios::binary) << whole;
+  OpenedManifest cut = open_manifest(path, columns, cache);
+  OpenedManifest cut_before = open_manifest(path, columns, cache);
+  ASSERT_EQ(cut.note, "");
+  ASSERT_TRUE(cut.manifest.own());
+  fs::resize_file(index, 100);
+  EXPECT_EQ(rows_of(cut.manifest), rows);  // mapped, this would be SIGBUS
+  EXPECT_FALSE(cut_before.manifest.own());
+}
+
+TEST_F(KeptIndexes, ThatArePipesAreMadeAnewWithoutWaiting) {
+  data.write("a.jpg", "123");
+  const std::string path = data.write("rows.jsonl", line("one"));
+  open_manifest(path, columns, cache);
+  const std::string index = files()[0];
+  fs::remove(index);
+  ASSERT_EQ(::mkfifo(index.c_str(), 0600), 0);
+  EXPECT_NE(open_manifest(path, columns, cache).note.find("is kept in"), std::string::npos);
+  EXPECT_TRUE(is_from_index(path));
+}
+
+TEST_F(KeptIndexes, ThatAreDamagedGiveNoLengthsToKeep) {
+  data.write("a.jpg", "123");
+  const std::string path = data.write("rows.jsonl", line("one two three") + line("two"));
+  open_manifest(path, columns, cache);
+  const std::string index = files()[0];
+  std::string damaged = read_file(index);
+  damaged.replace(damaged.find("one two three"), 13, "o;!?,.:;!?+-*");
+  std::ofstream(index, std::ios::binary) << damaged;
+  TextSettings text;
+  text.tokenizer = &test::emoji_tokenizer();
+  text.vocabulary_size = text.tokenizer->vocabulary_size();
+  OpenedManifest opened = open_manifest(path, columns, cache);
+  ASSERT_EQ(opened.note, "");
+  EXPECT_THROW(longest_caption(opened.manifest, text, cache), Error);
+  EXPECT_FALSE(has_longest_caption(opened.manifest, text, cache));
+  EXPECT_FALSE(opened.manifest.own());
+  opened = open_manifest(path, columns, cache);
+  EXPECT_EQ(longest_caption(opened.manifest, text, cache), longest_caption(Manifest::load(path, columns), text));
+  EXPECT_TRUE(has_longest_caption(opened.manifest, text, cache));
 }
 
 TEST_F(KeptIndexes, LieInTheUsersCacheFolder) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// XXH3 of what comes in parts. Before the seal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+struct XXH3_state_s;
+
+namespace bascule {
+
+class Digest {
+ public:
+  Digest();
+
+  void add(const void* data, std::size_t bytes);
+  void add_number(std::uint64_t number) { add(&number, sizeof number); }
+  // Of all that was added so far.
+  std::uint64_t value() const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+}  // namespace bascule
