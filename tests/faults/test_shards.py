@@ -2,6 +2,7 @@
 """Tar shards: the samples of a JSON-lines manifest as shards give the same bits, stopped or not; damage and exchanged data are named."""
 import io
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -146,6 +147,21 @@ class Shards(unittest.TestCase):
         done = run("run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the system allows no more open files, and there are 60 shards; raise the limit")
+
+    def test_lie_in_folders_of_any_name(self):
+        for name in ("a,b", "br{1..2}", "br{x"):
+            folder = self.folder / name
+            folder.mkdir()
+            write_shards(folder, samples(16), 2)
+            done = run("plan", settings(folder, data__train_file='"shard-{000..001}.tar"'))
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_that_are_pipes_are_refused_and_not_waited_for(self):
+        for name in ("pipe.tar", "pipe.jsonl"):
+            os.mkfifo(self.folder / name)
+            done = run("plan", settings(self.folder, data__train_file=f'"{name}"'))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{name}: is not a file", done.stderr)
 
     def test_are_found_beside_the_settings_file(self):
         for written in ("shard-{000..002}.tar", "shard-000.tar,shard-{001,002}.tar"):
