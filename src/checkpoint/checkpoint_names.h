@@ -12,7 +12,7 @@ namespace bascule {
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr const char* kTrainingStateFile = "training_state.safetensors";
 constexpr const char* kStateFile = "bascule_state.json";
-constexpr std::int64_t kStateFormat = 1;
+constexpr std::int64_t kStateFormat = 2;
 
 // The step N of a name "checkpoint-N"; nothing for any other name. noexcept, allocates nothing.
 inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexcept {

@@ -13,8 +13,8 @@
 namespace bascule {
 namespace {
 
-// Upper bounds of one element of bascule_state.json in characters: three 64-bit integers; a short name and a double.
-constexpr std::int64_t kReplacementChars = 72;
+// Upper bounds of one element of bascule_state.json in characters: five 64-bit integers; a short name and a double.
+constexpr std::int64_t kReplacementChars = 120;
 constexpr std::int64_t kNumberChars = 128;
 constexpr std::int64_t kSpareChars = 1024;
 
@@ -129,7 +129,8 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
   for (const NamedNumber& number : moment.numbers) out.key(number.name).number(number.value);
   out.end_object().key("replacements").begin_array();
   for (const Replacement& one : moment.replacements) {
-    out.begin_array().integer(one.epoch).integer(one.position).integer(one.row).end_array();
+    out.begin_array().integer(one.epoch).integer(one.position).integer(one.row);
+    out.integer(one.bad_row).integer(one.reason).end_array();
   }
   out.end_array();
   out.raw(fixed_state_);

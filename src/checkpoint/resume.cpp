@@ -33,8 +33,8 @@ std::vector<Replacement> read_replacements(const Json& state, const std::string&
   std::vector<Replacement> replacements;
   for (const Json& one : get_array(state, "replacements", where)) {
     const std::vector<std::int64_t> numbers = get_ints(Json{{"replacement", one}}, "replacement", where);
-    if (numbers.size() != 3) throw Error{ErrorKind::kData, where, "a replacement is " + json_text(one), ""};
-    replacements.push_back({numbers[0], numbers[1], numbers[2]});
+    if (numbers.size() != 5) throw Error{ErrorKind::kData, where, "a replacement is " + json_text(one), ""};
+    replacements.push_back({numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]});
   }
   return replacements;
 }

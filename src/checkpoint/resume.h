@@ -27,11 +27,13 @@ struct SettingValue {
   std::string value;
 };
 
-// The sample at `position` of epoch `epoch` is bad; `row` was taken in its place.
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
 struct Replacement {
   std::int64_t epoch = 0;
   std::int64_t position = 0;
   std::int64_t row = 0;
+  std::int64_t bad_row = 0;
+  std::int64_t reason = 0;  // the loader's
 };
 
 // A figure that the run carries on (sum of losses, tokens seen, ...). Doubles come back bit for bit.

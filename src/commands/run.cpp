@@ -25,6 +25,7 @@
 #include "src/report/readable.h"
 #include "src/report/summary.h"
 #include "src/runtime/guard.h"
+#include "src/train/bad_samples.h"
 #include "src/train/finish.h"
 #include "src/train/media_options.h"
 #include "src/train/retrieval_examples.h"
@@ -157,11 +158,12 @@ Status replay(SealedRun& sealed) {
   return sealed.loop().evaluate(Split::kTest);
 }
 
-void finish(SealedRun& sealed, const SealedFigures& figures) {
+void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
   const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
   Report report = make_report(sealed, figures);
+  add_bad_samples(&report, skipped);
   const RecordedSplit* split = run.find(shown);
   if (split != nullptr && run.head == ModelHead::kContrastive) {
     write_embeddings(sealed, shown);
@@ -169,6 +171,8 @@ void finish(SealedRun& sealed, const SealedFigures& figures) {
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, true, report.global_step, report.provenance);
+  const std::string bad_samples = bad_samples_note(report);
+  if (!bad_samples.empty()) say(bad_samples);
   std::fputs(summary_text(report).c_str(), stdout);
   say("run: finished; see " + settings.training.output_dir.written + (settings.report.html ? "/report.html" : ""));
 }
@@ -206,7 +210,8 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group) {
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
                             : 128 + static_cast<int>(status.detail[0]);
   if (!status.ok()) throw_status(status, sealed);
-  if (group.is_first()) finish(sealed, figures);
+  const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
+  if (group.is_first()) finish(sealed, figures, skipped);
   return 0;
 }
 

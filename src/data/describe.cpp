@@ -32,6 +32,8 @@ std::string reason_of(const Status& status) {
 
 }  // namespace
 
+std::string bad_picture_text(const ReplacedSample& replaced) { return media_text(replaced.reason); }
+
 std::string describe(const Status& status, const Manifest& manifest) {
   switch (status.code) {
     case StatusCode::kBadSample:

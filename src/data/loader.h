@@ -151,5 +151,7 @@ class Loader {
 
 // One line for a status that a stream gave: "train.jsonl:17: images/x.jpg: the picture is truncated". Allocates.
 std::string describe(const Status& status, const Manifest& manifest);
+// What is wrong with the picture that was replaced: "the JPEG file is cut short". Allocates.
+std::string bad_picture_text(const ReplacedSample& replaced);
 
 }  // namespace bascule

@@ -6,11 +6,13 @@
 
 namespace bascule {
 
-// The sample at `position` of epoch `epoch` is bad; `row` was taken in its place.
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
 struct ReplacedSample {
   std::int64_t epoch = 0;
   std::int64_t position = 0;
   std::int64_t row = 0;
+  std::int64_t bad_row = 0;
+  std::int64_t reason = 0;  // media_engine_status
 };
 
 }  // namespace bascule

@@ -26,7 +26,8 @@ struct SlotBounds {
 struct SampleRecord {
   Status status;
   std::int64_t row = 0;       // whose picture is in the batch
-  std::int64_t bad_rows = 0;  // rows that were tried before it and found bad
+  std::int64_t bad_rows = 0;  // rows that were tried before it and found bad, the sample's own first
+  std::int64_t reason = 0;    // media_engine_status of the sample's own
 };
 
 struct Slot {

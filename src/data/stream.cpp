@@ -72,15 +72,26 @@ void Stream::list_replacements(std::int64_t number) noexcept {
   for (std::int64_t b = 0; b < slot.place.count; ++b) {
     const SampleRecord& sample = slot.samples[b];
     if (sample.bad_rows == 0) continue;
-    statistics_.bad_samples += sample.bad_rows;
+    const std::int64_t position = slot.place.first_position + b;
+    const std::int64_t bad_row = state_.order.row(slot.order, position % state_.order.rows());
+    if (is_listed(slot.place.epoch, position)) continue;
+    ++statistics_.bad_samples;
     if (listed_count_ == listed_.size()) continue;
-    listed_[listed_count_++] = ReplacedSample{slot.place.epoch, slot.place.first_position + b, sample.row};
+    listed_[listed_count_++] = ReplacedSample{slot.place.epoch, position, sample.row, bad_row, sample.reason};
   }
+}
+
+// Evaluations give the same samples again and again.
+bool Stream::is_listed(std::int64_t epoch, std::int64_t position) const noexcept {
+  const Span<const ReplacedSample> listed = replacements();
+  return std::any_of(listed.begin(), listed.end(),
+                     [&](const ReplacedSample& one) { return one.epoch == epoch && one.position == position; });
 }
 
 Span<const ReplacedSample> Stream::replacements() const noexcept { return listed_.first(listed_count_); }
 
-void Stream::restore_replacements(Span<const ReplacedSample> replaced) {
+void Stream::restore_replacements(Span<const ReplacedSample> replaced, std::int64_t bad_samples) {
+  statistics_.bad_samples = bad_samples;
   listed_count_ = std::min(replaced.size(), listed_.size());
   std::copy(replaced.begin(), replaced.begin() + listed_count_, listed_.begin());
 }

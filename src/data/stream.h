@@ -17,7 +17,7 @@ namespace bascule {
 struct StreamStatistics {
   std::int64_t batches = 0;        // that next() gave
   std::int64_t samples = 0;        // in them
-  std::int64_t bad_samples = 0;    // rows found bad in them; with skip each has been replaced
+  std::int64_t bad_samples = 0;    // of them that were replaced, those of earlier processes of this run among them
   double step_wait_seconds = 0.0;  // next() had to wait, or with workers = 0 to load
   double mean_occupancy = 0.0;     // ready slots when next() is called, of LoaderPlan's `slots`
 };
@@ -46,17 +46,18 @@ class Stream {
   // Gives the lent batch back; its memory will be filled anew.
   void release() noexcept;
 
-  // Samples that were replaced in the batches that next() gave, in order of (epoch, position). At most
-  // max_replacements.
+  // Samples that were replaced in the batches that next() gave, each once, in order of the first time. At most
+  // max_replacements; what is beyond them is counted in StreamStatistics::bad_samples, and again each time it is given.
   Span<const ReplacedSample> replacements() const noexcept;
-  // What an earlier process of this run replaced; before the first start().
-  void restore_replacements(Span<const ReplacedSample> replaced);
+  // What earlier processes of this run replaced, and how many that were in all; before the first start().
+  void restore_replacements(Span<const ReplacedSample> replaced, std::int64_t bad_samples);
   StreamStatistics statistics() const noexcept;
 
  private:
   void open_next() noexcept;
   void wait_for_batch() noexcept;
   void list_replacements(std::int64_t number) noexcept;
+  bool is_listed(std::int64_t epoch, std::int64_t position) const noexcept;
 
   StreamState& state_;
   Workers& workers_;

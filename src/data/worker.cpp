@@ -150,7 +150,7 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
 // The good sample at the nearest later position of the epoch, cyclic, takes the place of a bad one.
 void Worker::replace_bad_row(Job& job, std::int64_t reason) noexcept {
   const std::int64_t bad_row = job.row;
-  ++job.bad_rows;
+  if (job.bad_rows++ == 0) job.reason = reason;
   const bool is_skipping = crew_.on_bad_sample == OnBadSample::kSkip;
   if (is_skipping && job.bad_rows < std::min(kMostBadRows, job.stream->order.rows())) return read_picture(job);
   finish(job, Status{StatusCode::kBadSample, {bad_row, is_skipping ? reason | kGaveUp : reason}});
@@ -171,7 +171,7 @@ void Worker::finish(Job& job, const Status& status) noexcept {
   StreamState& stream = *job.stream;
   const SampleClaim claim = job.claim;
   Slot& slot = stream.slot(claim.number);
-  slot.samples[claim.sample] = SampleRecord{status, job.row, job.bad_rows};
+  slot.samples[claim.sample] = SampleRecord{status, job.row, job.bad_rows, job.reason};
   job.state.store(JobState::kFree);
   loaded_samples_.fetch_add(1);
   if (stream.ring.finish_sample(claim.number)) {

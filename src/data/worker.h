@@ -34,6 +34,7 @@ struct Job {
   SampleClaim claim;
   std::int64_t row = 0;       // being tried
   std::int64_t bad_rows = 0;  // tried before it
+  std::int64_t reason = 0;    // why the first of them is bad
   Job* next_pending = nullptr;
 };
 

@@ -115,6 +115,16 @@ struct LoaderSummary {
   std::int64_t bad_samples = 0;  // replaced by others
 };
 
+// A sample that was skipped, as people find it.
+struct BadSample {
+  std::string split;
+  std::int64_t epoch = 0;
+  std::string row;          // "train.jsonl:17"
+  std::string picture;      // as written
+  std::string reason;       // what is wrong with it
+  std::string replaced_by;  // the row whose sample was taken instead
+};
+
 struct Report {
   // Who and what.
   std::string title;  // e.g. base name of the output folder
@@ -125,6 +135,10 @@ struct Report {
   std::string head;          // contrastive | image_text_matching | masked_lm
   std::string dataset;       // train_file as written
   std::string finished_at;   // "2026-11-21 14:03 UTC"; may be empty
+
+  // Skipped samples, and how many there were in all: the list has an end.
+  std::vector<BadSample> bad_samples;
+  std::int64_t bad_sample_count = 0;
 
   // How far.
   std::int64_t global_step = 0;

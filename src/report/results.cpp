@@ -143,6 +143,16 @@ std::string all_results_json(const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record != nullptr) json.update(split_results(report, *record));
   }
+  json["bad_samples"] = Json::array();
+  for (const BadSample& bad : report.bad_samples) {
+    json["bad_samples"].push_back({{"epoch", bad.epoch},
+                                   {"picture", bad.picture},
+                                   {"reason", bad.reason},
+                                   {"replaced_by", bad.replaced_by},
+                                   {"row", bad.row},
+                                   {"split", bad.split}});
+  }
+  json["bad_samples_count"] = report.bad_sample_count;
   add_device(json, report.device);
   return file_text(json, 4);
 }

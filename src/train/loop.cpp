@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -223,7 +224,7 @@ Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kSaving);
   if (p_.replaced != nullptr) {
-    p_.replaced->put(p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements());
+    p_.replaced->put(p_.loader.stream(p_.run.find(Split::kTrain)->stream));
     BASCULE_TRY(agreement_.settle(ok_status()));
   }
   BASCULE_TRY(agreement_.settle(p_.group.is_first() ? write_checkpoint() : ok_status()));
@@ -240,7 +241,14 @@ Status TrainingLoop::save() noexcept {
 Status TrainingLoop::write_checkpoint() noexcept {
   // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
   if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
-  const NamedNumber numbers[] = {{"loss_sum", at_.loss_sum},
+  const Stream& stream = p_.loader.stream(p_.run.find(Split::kTrain)->stream);
+  const Span<const ReplacedSample> replaced = p_.replaced != nullptr ? p_.replaced->merge() : stream.replacements();
+  const std::int64_t bad_samples =
+      p_.replaced != nullptr ? p_.replaced->bad_samples() : stream.statistics().bad_samples;
+  static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
+                offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
+  const NamedNumber numbers[] = {{"bad_samples", static_cast<double>(bad_samples)},
+                                 {"loss_sum", at_.loss_sum},
                                  {"interval_loss", at_.interval_loss},
                                  {"interval_steps", static_cast<double>(at_.interval_steps)},
                                  {"interval_samples", static_cast<double>(at_.interval_samples)},
@@ -252,10 +260,6 @@ Status TrainingLoop::write_checkpoint() noexcept {
     return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
   };
   const std::string_view texts[] = {bytes(p_.steps.records()), bytes(p_.evaluations.records())};
-  const Span<const ReplacedSample> replaced = p_.replaced != nullptr
-                                                  ? p_.replaced->merge()
-                                                  : p_.loader.stream(p_.run.find(Split::kTrain)->stream).replacements();
-  static_assert(sizeof(ReplacedSample) == sizeof(Replacement));
   CheckpointMoment moment;
   moment.global_step = at_.global_step;
   const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;

@@ -198,7 +198,7 @@ void plan_memory(RecordedRun* run) {
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
-  if (run->train_graph && local_ranks > 1) {
+  if (local_ranks > 1) {
     ranges.push_back(
         {kReplacedMemory, ReplacedSamples::bytes(local_ranks, run->loader_settings.max_replacements), true});
   }
@@ -306,6 +306,12 @@ void check_fits(const RecordedRun& run, std::size_t limit) {
   if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
     change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
   throw Error(ErrorKind::kMemory, where, what, change + " = " + std::to_string(fitting) + " would fit");
+}
+
+void own_indexes(RecordedRun& run) {
+  for (const RecordedSplit& split : run.splits) {
+    if (!split.manifest->own()) throw damaged_index(*split.manifest);
+  }
 }
 
 }  // namespace bascule

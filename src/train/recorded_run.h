@@ -93,4 +93,7 @@ int compute_threads(const Settings& settings, const RankPlace& place);
 // machine.memory_limit_gib, or what the machine or its control group has.
 std::size_t memory_limit(const Settings& settings);
 
+// At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
+void own_indexes(RecordedRun& run);
+
 }  // namespace bascule

@@ -9,7 +9,7 @@ namespace bascule {
 namespace {
 
 std::size_t list_bytes(std::size_t most) {
-  return align_up(sizeof(std::int64_t) + most * sizeof(ReplacedSample), kCacheLine);
+  return align_up(2 * sizeof(std::int64_t) + most * sizeof(ReplacedSample), kCacheLine);
 }
 
 bool comes_before(const ReplacedSample& a, const ReplacedSample& b) noexcept {
@@ -33,11 +33,19 @@ ReplacedSamples::List& ReplacedSamples::list(int rank) const noexcept {
   return *static_cast<List*>(static_cast<void*>(memory_ + static_cast<std::size_t>(rank) * list_bytes(most_)));
 }
 
-void ReplacedSamples::put(Span<const ReplacedSample> own) noexcept {
+void ReplacedSamples::put(const Stream& stream) noexcept {
+  const Span<const ReplacedSample> own = stream.replacements();
   List& mine = list(group_.rank());
   const std::size_t count = std::min(own.size(), most_);
+  mine.bad_samples = stream.statistics().bad_samples;
   mine.count = static_cast<std::int64_t>(count);
   std::copy_n(own.begin(), count, mine.samples);
+}
+
+std::int64_t ReplacedSamples::bad_samples() const noexcept {
+  std::int64_t sum = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) sum += list(rank).bad_samples;
+  return sum;
 }
 
 Span<const ReplacedSample> ReplacedSamples::merge() noexcept {

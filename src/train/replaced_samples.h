@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/span.h"
-#include "src/data/replacements.h"
+#include "src/data/stream.h"
 #include "src/distributed/group.h"
 
 namespace bascule {
@@ -20,13 +20,16 @@ class ReplacedSamples {
   // memory: bytes(group.size(), most), shared by the ranks of the group; most: of a list. Before the seal.
   ReplacedSamples(Group& group, std::int64_t most, std::byte* memory);
 
-  // After the seal, as below: this rank's list, in order.
-  void put(Span<const ReplacedSample> own) noexcept;
+  // After the seal, as below: what this rank replaced in a stream, in order, and how many that were.
+  void put(const Stream& stream) noexcept;
   // Once all have put theirs: the first ones of all lists, at most `most`.
   Span<const ReplacedSample> merge() noexcept;
+  // Then too: how many all ranks replaced, also those for which a list had no room.
+  std::int64_t bad_samples() const noexcept;
 
  private:
   struct List {
+    std::int64_t bad_samples;
     std::int64_t count;
     ReplacedSample samples[1];  // `most` of them
   };

@@ -78,9 +78,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
   const std::optional<ResumePoint> point = find_resume_point();
-  for (const RecordedSplit& split : run.splits) {
-    if (!split.manifest->own()) throw damaged_index(*split.manifest);
-  }
+  own_indexes(run);
   if (run.plan.shared_bytes > 0) {
     shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
     if (settings.machine.lock_memory) shared_.lock();
@@ -123,7 +121,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
-  if (run.train_graph && group.local_size() > 1) {
+  if (group.local_size() > 1) {
     replaced_ = std::make_unique<ReplacedSamples>(group, run.loader_settings.max_replacements,
                                                   arena_->at(run.plan[kReplacedMemory]));
   }
@@ -197,9 +195,19 @@ void SealedRun::resume_records(const ResumePoint& point) {
   restore_log(&steps_, point, kStepRecords, "step_records");
   if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
+  const RecordedSplit* const train = run_.find(Split::kTrain);
+  const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
   std::vector<ReplacedSample> replaced;
-  for (const Replacement& r : point.replacements) replaced.push_back({r.epoch, r.position, r.row});
-  loader_->stream(run_.find(Split::kTrain)->stream).restore_replacements(Span<const ReplacedSample>(replaced));
+  for (const Replacement& r : point.replacements) {
+    if (!is_row(r.row) || !is_row(r.bad_row)) {
+      throw Error(ErrorKind::kData, point.folder, "names a row that " + train->manifest->file() + " does not have",
+                  "remove the checkpoint");
+    }
+    replaced.push_back({r.epoch, r.position, r.row, r.bad_row, r.reason});
+  }
+  loader_->stream(train->stream)
+      .restore_replacements(Span<const ReplacedSample>(replaced),
+                            static_cast<std::int64_t>(point.number("bad_samples")));
 }
 
 HfFolderContents SealedRun::folder_contents() const {

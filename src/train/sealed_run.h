@@ -28,7 +28,8 @@ class SealedRun {
   Loader& loader() { return *loader_; }
   Threads& threads() { return *threads_; }
   Evaluation* evaluation() { return evaluation_.get(); }
-  CheckpointWriter* writer() { return writer_.get(); }  // rank 0's; null where nothing is trained
+  ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
+  CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
   TensorBoardWriter& events() { return events_; }
   const HfFolderPlan& final_model() const { return *final_model_; }
   const RecordLog<StepRecord>& steps() const { return steps_; }

@@ -60,7 +60,7 @@ class Resume : public testing::Test {
   std::vector<float> weights_ = std::vector<float>(kCount, 1.5f);
   std::vector<float> moments_ = std::vector<float>(kCount, 0.25f);
   NamedNumber numbers_[2] = {{"loss_sum", 0.1 + 0.2}, {"lost", std::numeric_limits<double>::infinity()}};
-  Replacement replacement_{1, 17, 23};
+  Replacement replacement_{1, 17, 23, 22, 5};
   std::string_view text_ = "{\"log_history\": []}\n";
   Names notes_;
 };
@@ -80,6 +80,8 @@ TEST_F(Resume, AMomentComesBackBitForBit) {
   ASSERT_EQ(point->replacements.size(), 1u);
   EXPECT_EQ(point->replacements[0].position, 17);
   EXPECT_EQ(point->replacements[0].row, 23);
+  EXPECT_EQ(point->replacements[0].bad_row, 22);
+  EXPECT_EQ(point->replacements[0].reason, 5);
   EXPECT_EQ(test::read_file(folder(40) + "/trainer_state.json"), text_);
   const TensorSource state = open_training_state(*point);
   EXPECT_EQ(test::read_all(state, *state.find("exp_avg_sq.w")), moments_);
@@ -221,7 +223,7 @@ TEST_F(Resume, MoreReplacementsThanPlannedAreRefused) {
   CheckpointContents small = contents();
   small.max_replacements = 10;
   CheckpointWriter writer(small);
-  const std::vector<Replacement> many(1000, Replacement{1000000, 1000000, 1000000});
+  const std::vector<Replacement> many(1000, Replacement{1000000, 1000000, 1000000, 1000000, 1000000});
   CheckpointMoment moment;
   moment.texts = Span<const std::string_view>(&text_, 1);
   moment.replacements = many;

@@ -118,7 +118,10 @@ Skipped skip_by_hand(std::uint64_t seed, std::int64_t epoch, const std::set<std:
     std::int64_t taken = position;
     while (bad.count(order.row(taken % kRows)) != 0) ++taken;
     result.rows.push_back(order.row(taken % kRows));
-    if (taken != position) result.replaced.push_back({epoch, position, result.rows.back()});
+    if (taken != position) {
+      result.replaced.push_back(
+          {epoch, position, result.rows.back(), order.row(position), MEDIA_ENGINE_PICTURE_TRUNCATED});
+    }
   }
   return result;
 }
@@ -129,6 +132,8 @@ void expect_equal(Span<const ReplacedSample> got, const std::vector<ReplacedSamp
     EXPECT_EQ(got[i].epoch, expected[i].epoch);
     EXPECT_EQ(got[i].position, expected[i].position);
     EXPECT_EQ(got[i].row, expected[i].row);
+    EXPECT_EQ(got[i].bad_row, expected[i].bad_row);
+    EXPECT_EQ(got[i].reason, expected[i].reason);
   }
 }
 
@@ -160,6 +165,7 @@ TEST(LoaderFaults, SkippingTakesTheNextGoodSampleAndListsItWhateverTheWorkers) {
     }
     EXPECT_EQ(got, rows);
     expect_equal(run.stream().replacements(), replaced);
+    EXPECT_EQ(run.stream().statistics().bad_samples, static_cast<std::int64_t>(replaced.size()));
   }
 }
 
@@ -173,9 +179,29 @@ TEST(LoaderFaults, ReplacementsOfAnEarlierProcessAreKept) {
   const Span<const ReplacedSample> all = whole.stream().replacements();
   ASSERT_EQ(all.size(), 2u);
   LoaderRun resumed(settings);
-  resumed.stream().restore_replacements(all.first(1));
+  resumed.stream().restore_replacements(all.first(1), 1);
   run_to_end(resumed.stream(), 6, 12);
   expect_equal(resumed.stream().replacements(), std::vector<ReplacedSample>(all.begin(), all.end()));
+  EXPECT_EQ(resumed.stream().statistics().bad_samples, 2);
+}
+
+TEST(LoaderFaults, ASampleThatIsGivenAgainIsListedOnceAndWhatTheListHasNoRoomForIsCounted) {
+  const Pictures pictures({7, 9});
+  const Manifest manifest = pictures.manifest();
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.on_bad_sample = OnBadSample::kSkip;
+  settings.streams[0].shuffled = false;
+  LoaderRun run(settings);
+  for (int evaluation = 0; evaluation < 3; ++evaluation) run_to_end(run.stream(), 0, 6);
+  expect_equal(run.stream().replacements(),
+               {{0, 7, 8, 7, MEDIA_ENGINE_PICTURE_TRUNCATED}, {0, 9, 10, 9, MEDIA_ENGINE_PICTURE_TRUNCATED}});
+  EXPECT_EQ(run.stream().statistics().bad_samples, 2);
+  EXPECT_EQ(bad_picture_text(run.stream().replacements()[0]), "the JPEG file is cut short");
+  settings.max_replacements = 1;
+  LoaderRun full(settings);
+  run_to_end(full.stream(), 0, 6);
+  EXPECT_EQ(full.stream().replacements().size(), 1u);
+  EXPECT_EQ(full.stream().statistics().bad_samples, 2);
 }
 
 TEST(LoaderFaults, SkippingGivesUpWhenEverySampleIsBad) {

@@ -134,13 +134,18 @@ class RanksTrain(unittest.TestCase):
             for number, row in enumerate(rows):
                 row["image"] = f"{folder}/cut.jpg" if number % 5 == 0 else str(EMOJI / row["image"])
             pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-            listed = []
+            listed, results = [], []
             for ranks in (1, 2, 3):
                 done = self.trained(f"{folder}/{ranks}", ranks, 12 // ranks, data__train_file=f'"{folder}/rows.jsonl"', data__on_bad_sample='"skip"')
                 listed.append(json.loads(pathlib.Path(done, "run", "checkpoint-12", "bascule_state.json").read_text())["replacements"])
+                all_results = json.loads(pathlib.Path(done, "run", "all_results.json").read_text())
+                results.append([all_results[key] for key in ("bad_samples", "bad_samples_count", "loader_bad_samples")])
             self.assertGreaterEqual(len(listed[0]), 24)
             self.assertEqual(listed[0], listed[1])
             self.assertEqual(listed[0], listed[2])
+            self.assertEqual(results[0], results[1])
+            self.assertEqual(results[0], results[2])
+            self.assertEqual(results[0][1], len(listed[0]))
 
     def test_goes_on_with_another_world_size(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -49,6 +49,21 @@ TEST(Results, BothSplitsUseTheEvalPrefixAndTestWinsInTheUnion) {
   EXPECT_EQ(all["train_loss"], 1.2345);
 }
 
+TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
+  Report report = test::sample_report();
+  EXPECT_EQ(parsed(all_results_json(report))["bad_samples_count"], 0);
+  report.bad_samples = {{"test", 0, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", "rows.jsonl:9"}};
+  report.bad_sample_count = 3;
+  const Json all = parsed(all_results_json(report));
+  EXPECT_EQ(all["bad_samples_count"], 3);
+  ASSERT_EQ(all["bad_samples"].size(), 1u);
+  EXPECT_EQ(all["bad_samples"][0]["row"], "rows.jsonl:8");
+  EXPECT_EQ(all["bad_samples"][0]["picture"], "p/7.jpg");
+  EXPECT_EQ(all["bad_samples"][0]["reason"], "the JPEG file is cut short");
+  EXPECT_EQ(all["bad_samples"][0]["replaced_by"], "rows.jsonl:9");
+  EXPECT_EQ(all["bad_samples"][0]["split"], "test");
+}
+
 TEST(Results, WhatADeviceDidStandsInTheUnionAndInTheSummary) {
   Report report = test::sample_report();
   EXPECT_EQ(all_results_json(report).find("media_engine"), std::string::npos) << "there is no device";

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/bad_samples.h"
+
+#include <utility>
+
+#include "src/train/sealed_run.h"
+
+namespace bascule {
+namespace {
+
+// Of a page; all_results.json has all that are listed.
+constexpr std::size_t kMostShown = 100;
+
+std::string left_out(const Report& report) {
+  const std::int64_t listed = static_cast<std::int64_t>(report.bad_samples.size());
+  if (report.bad_sample_count <= listed) return "";
+  return "the list is full: " + std::to_string(listed) + " of " + std::to_string(report.bad_sample_count) +
+         " are named";
+}
+
+FactTable table_of(const Report& report) {
+  FactTable table{"Skipped samples", "Their pictures are bad; the next good sample was taken in place of each.", {}};
+  table.rows.push_back({"in all", std::to_string(report.bad_sample_count)});
+  for (const BadSample& bad : report.bad_samples) {
+    if (table.rows.size() > kMostShown) {
+      table.rows.push_back({"...", "all_results.json has more"});
+      break;
+    }
+    table.rows.push_back({bad.row, bad.picture + ": " + bad.reason + "; in " + bad.split + ", epoch " +
+                                       std::to_string(bad.epoch) + ", replaced by " + bad.replaced_by});
+  }
+  const std::string more = left_out(report);
+  if (!more.empty()) table.rows.push_back({"...", more});
+  return table;
+}
+
+}  // namespace
+
+std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group) {
+  std::vector<SkippedSamples> all;
+  for (const RecordedSplit& split : sealed.run().splits) {
+    const Stream& stream = sealed.loader().stream(split.stream);
+    ReplacedSamples* const shared = sealed.replaced();
+    if (shared != nullptr) shared->put(stream);
+    // The memory is that of the next split too. Where a rank has failed, the watch over ranks says so.
+    const bool are_there = shared != nullptr && group.barrier();
+    const Span<const ReplacedSample> listed = are_there && group.is_first() ? shared->merge() : stream.replacements();
+    all.push_back(
+        {&split, {listed.begin(), listed.end()}, are_there ? shared->bad_samples() : stream.statistics().bad_samples});
+    if (are_there && !group.barrier()) break;
+  }
+  return all;
+}
+
+void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped) {
+  for (const SkippedSamples& of_split : skipped) {
+    const RecordedSplit& split = *of_split.split;
+    const Manifest& manifest = *split.manifest;
+    report->bad_sample_count += of_split.count;
+    if (split.split == Split::kTrain) report->loader.bad_samples = of_split.count;
+    for (const ReplacedSample& one : of_split.listed) {
+      report->bad_samples.push_back({split_name(split.split), one.epoch, manifest.where(one.bad_row),
+                                     std::string(manifest.row(one.bad_row).image_path), bad_picture_text(one),
+                                     manifest.where(one.row)});
+    }
+  }
+  if (report->bad_sample_count > 0) report->facts.push_back(table_of(*report));
+}
+
+std::string bad_samples_note(const Report& report) {
+  if (report.bad_sample_count == 0) return "";
+  const std::string more = left_out(report);
+  std::string note = "bad samples: " + std::to_string(report.bad_sample_count) + " skipped, see all_results.json";
+  if (!more.empty()) note += " (" + more + ")";
+  if (!report.bad_samples.empty()) {
+    const BadSample& first = report.bad_samples[0];
+    note += "; the first: " + first.row + ": " + first.picture + ": " + first.reason;
+  }
+  return note;
+}
+
+}  // namespace bascule

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples that were skipped because their picture is bad: none goes unsaid. After the last step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/data/replacements.h"
+#include "src/report/report.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+
+class Group;
+class SealedRun;
+
+// What all ranks skipped in one split.
+struct SkippedSamples {
+  const RecordedSplit* split = nullptr;
+  std::vector<ReplacedSample> listed;
+  std::int64_t count = 0;  // may be more: the list has an end
+};
+
+// All ranks call it together; rank 0 gets the answer.
+std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group);
+// Lists them in the report and in a table of it.
+void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped);
+// One line for standard error; empty where nothing was skipped.
+std::string bad_samples_note(const Report& report);
+
+}  // namespace bascule

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""on_bad_sample = "skip": every sample that was skipped is counted and named, in every split and over a stop of the run."""
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+
+
+class BadSamples(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        (self.folder / "p").mkdir()
+        pictures = sorted((EMOJI / "images").glob("*.jpg"))[:24]
+        for number, picture in enumerate(pictures):
+            shutil.copy(picture, self.folder / f"p/{number}.jpg")
+        with open(self.folder / "p/7.jpg", "r+b") as file:
+            file.truncate(300)
+        (self.folder / "rows.jsonl").write_text("".join(
+            json.dumps({"image": f"p/{number}.jpg", "caption": f"number {number}"}) + "\n" for number in range(24)))
+
+    def settings(self, name, **changes):
+        (self.folder / name).mkdir()
+        return settings(self.folder / name, **{"data__train_file": f'"{self.folder}/rows.jsonl"', "data__on_bad_sample": '"skip"',
+                                               "training__max_steps": "6", **changes})
+
+    def results(self, name):
+        return json.loads((self.folder / name / "run/all_results.json").read_text())
+
+    def test_are_named_in_every_split(self):
+        done = run("run", self.settings("all", data__test_file=f'"{self.folder}/rows.jsonl"'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        results = self.results("all")
+        self.assertEqual(results["bad_samples_count"], 3)  # two epochs of training, and the test
+        self.assertEqual(results["loader_bad_samples"], 2)
+        self.assertEqual([bad["split"] for bad in results["bad_samples"]], ["train", "train", "test"])
+        for bad in results["bad_samples"]:
+            self.assertEqual(bad["row"], f"{self.folder}/rows.jsonl:8")
+            self.assertEqual(bad["picture"], "p/7.jpg")
+            self.assertEqual(bad["reason"], "the JPEG file is cut short")
+        self.assertEqual(results["bad_samples"][2]["replaced_by"], f"{self.folder}/rows.jsonl:9")
+        notes = [line for line in done.stderr.splitlines() if "bad samples: 3 skipped" in line]
+        self.assertEqual(len(notes), 1, done.stderr)
+        self.assertIn("rows.jsonl:8: p/7.jpg: the JPEG file is cut short", notes[0])
+        page = (self.folder / "all/run/report.html").read_text()
+        self.assertIn("Skipped samples", page)
+        self.assertIn("rows.jsonl:8", page)
+
+    def test_are_counted_also_where_the_run_was_stopped(self):
+        changes = {"training__max_steps": "90", "training__save_steps": "0"}
+        done = run("run", self.settings("whole", **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        toml = self.settings("stopped", **changes)
+        steps = 0
+        with subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if " step " in line:
+                    steps += 1
+                    if steps == 10:
+                        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.returncode, 143)
+        self.assertEqual(run("run", toml).returncode, 0)
+        for key in ("bad_samples", "bad_samples_count", "loader_bad_samples"):
+            self.assertEqual(self.results("stopped")[key], self.results("whole")[key], key)
+        self.assertEqual(self.results("whole")["bad_samples_count"], 30)
+        self.assertEqual(digest(self.folder / "stopped/run/model.safetensors"), digest(self.folder / "whole/run/model.safetensors"))
+
+
+if __name__ == "__main__":
+    unittest.main()
