@@ -35,6 +35,7 @@ Status run_steps(TrainingLoop& loop, std::int64_t warmup, double* seconds, std::
 
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
   const Settings& settings = run.settings;
+  own_indexes(run);
   Arena arena(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
   Loader loader(run.loader_settings, run.loader_plan,
                 Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
