@@ -18,7 +18,11 @@ FILES = ("model.safetensors", "embeddings.safetensors")
 
 
 def start(toml):
-    return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    def hear_hang_ups():  # a test under nohup would hand on that they are ignored, which the program keeps to
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    return subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=hear_hang_ups)
 
 
 def long_run(folder):
