@@ -106,6 +106,9 @@ void Progress::record(const StepRecord& record) noexcept {
   line.add("  grad norm %s", readable_number(record.grad_norm).c_str());
   line.add("  lr %s", readable_number(record.learning_rate).c_str());
   line.add("  %s samples/s", readable_number(record.samples_per_second).c_str());
+  const double waited = record.seconds[static_cast<int>(StepPhase::kWaitForData)];
+  line.add("  waited for data %s",
+           readable_percent(record.wall_seconds > 0.0 ? waited / record.wall_seconds : 0.0).c_str());
   const std::int64_t left = total_ - record.global_step;
   if (record.steps > 0 && left > 0) {
     const double seconds = record.wall_seconds / static_cast<double>(record.steps) * static_cast<double>(left);

@@ -186,6 +186,8 @@ void add_loader(Report* report, SealedRun& sealed) {
   const LoaderStatistics statistics = sealed.loader().statistics();
   std::snprintf(text, sizeof text, "%.1f samples/s", statistics.deliverable_samples_per_second);
   table.rows.push_back({"could deliver", text});
+  std::snprintf(text, sizeof text, "%.3f s, summed over them", statistics.worker_wait_seconds);
+  table.rows.push_back({"workers waited for the step", text});
   for (const RecordedSplit& split : sealed.run().splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
     std::snprintf(text, sizeof text, "%lld samples, step waited %.3f s, %.2f slots ready, %lld bad",

@@ -46,6 +46,7 @@ StepRecord tenth_step() {
   record.grad_norm = 1.5;
   record.learning_rate = 1e-5;
   record.wall_seconds = 20.0;
+  record.seconds[static_cast<int>(StepPhase::kWaitForData)] = 0.5;
   record.samples_per_second = 34.54;
   return record;
 }
@@ -59,7 +60,7 @@ TEST(Progress, ALogGetsOnePlainLineARecordAndNoBar) {
   progress.end(20.0);
   EXPECT_EQ(pipe.text(),
             "bascule: train: step  10/100  epoch 0.50  loss 0.4213  grad norm 1.5000  lr 1.000e-05  34.54 samples/s"
-            "  left 3 min 00 s\n");
+            "  waited for data 2.5 %  left 3 min 00 s\n");
 }
 
 TEST(Progress, TheBarIsRedrawnAtMostFiveTimesASecond) {
