@@ -178,9 +178,13 @@ class Launched {
   int judge(int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (memory_.data() == nullptr) return judge_start(code);
-    if (all_are_done()) return code;
     const FailureRecord& failure = page()->failure;
     const SignalledRank signalled = read_signalled_rank(stream_.mpirun_words());
+    if (all_are_done()) {
+      // A rank that was killed on its way out had nothing left to do.
+      const bool was_killed = signalled.rank >= 0 || code == 128 + SIGKILL;
+      return !was_killed ? code : is_stopping_ ? 128 + *settings_.stop : 0;
+    }
     if (failure.state.load() == 2 && failure.kind == FailureKind::kGaveUp) return failure.exit_code;
     if (failure.state.load() == 2) {
       const bool is_known = failure.kind == FailureKind::kEnded && signalled.rank == failure.rank;
