@@ -80,7 +80,8 @@ struct alignas(kPage) ControlPage {
 };
 
 // Returns when all `local_size` processes have called it, true, or, false, as soon as a failure is recorded. What was
-// written before is seen by all after. spins: polls before it sleeps; 0 where ranks share cores.
+// written before is seen by all after. spins: polls before it gives way to others, and then sleeps; 0
+// where ranks share cores.
 bool barrier(ControlPage& page, int local_rank, int spins) noexcept;
 
 // Records the failure of a rank of this node with what its slot says, if it is the first; then wakes all that wait.
