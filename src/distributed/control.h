@@ -71,8 +71,14 @@ struct alignas(kPage) ControlPage {
   alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher was asked to stop: save and leave
   RankSlot slots[1];                                          // local_size of them
 
-  static std::size_t bytes(int local_size) noexcept {
-    return align_up(sizeof(ControlPage) + static_cast<std::size_t>(local_size) * sizeof(RankSlot), kPage);
+  // world_size: of a run on several nodes; behind the slots lie then the numbers of all its ranks, twice as in a slot.
+  static std::size_t bytes(int local_size, int world_size = 0) noexcept {
+    const std::size_t numbers = 2 * kExchanged * static_cast<std::size_t>(world_size) * sizeof(double);
+    return align_up(sizeof(ControlPage) + static_cast<std::size_t>(local_size) * sizeof(RankSlot) + numbers, kPage);
+  }
+  double* numbers_of_all(std::uint32_t turn, int world_size) noexcept {
+    double* const first = static_cast<double*>(static_cast<void*>(slots + local_size));
+    return first + turn * kExchanged * static_cast<std::size_t>(world_size);
   }
   bool has_failed() const noexcept { return failure.state.load(std::memory_order_acquire) != 0; }
   // The rank waits for others: its silence is no sign of trouble.

@@ -19,6 +19,7 @@
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/distributed/local_socket.h"
+#include "src/distributed/nodes.h"
 #include "src/distributed/watch.h"
 
 namespace bascule {
@@ -69,12 +70,16 @@ RankPlace place_from_environment() {
   if (!sound)
     throw Error(ErrorKind::kSettings, "the launcher's environment", "names no sensible rank of a run",
                 "start the program with `bascule run FILE`, mpirun or srun");
+  if (place.world_size % place.local_size != 0 || place.rank % place.local_size != place.local_rank)
+    refuse_uneven_nodes();
+  place.node = place.rank / place.local_size;
+  place.nodes = place.world_size / place.local_size;
   return place;
 }
 
 Group::Group(const RankPlace& place, const GroupOptions& options)
     : place_(place), timeout_ms_(static_cast<int>(std::min<std::int64_t>(options.timeout_seconds, 86400) * 1000)) {
-  if (place_.local_size == 1) {
+  if (place_.is_alone()) {
     page_ = SharedMemory(ControlPage::bytes(1));
     control().local_size = 1;
     control().first_rank = place_.rank;
@@ -88,6 +93,7 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
     go_to_leader(options);
   }
   meet(options);
+  if (place_.nodes > 1) nodes_ = std::make_unique<Nodes>(place_, control(), spins_);
 }
 
 Group::~Group() = default;
@@ -96,13 +102,13 @@ ControlPage& Group::control() const noexcept { return *static_cast<ControlPage*>
 
 // The leader of a node makes the page and hands it to whoever comes and says which rank it is.
 void Group::wait_for_members(const GroupOptions&) {
-  page_ = SharedMemory(ControlPage::bytes(place_.local_size));
+  page_ = SharedMemory(ControlPage::bytes(place_.local_size, place_.nodes > 1 ? place_.world_size : 0));
   control().local_size = place_.local_size;
   control().first_rank = place_.rank;
   control().has_launcher = place_.launcher.empty() ? 0 : 1;
   members_.resize(static_cast<std::size_t>(place_.local_size - 1));
   const Descriptor listening = listen_at(meeting_point(place_));
-  if (!place_.launcher.empty()) {
+  if (!place_.launcher.empty() && place_.node == 0) {
     const Descriptor launcher = connect_to(place_.launcher, timeout_ms_);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
       refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not there", "");
@@ -175,23 +181,25 @@ SharedMemory Group::share(std::size_t bytes, bool huge_pages) {
   const std::size_t part = align_up(memory.bytes() / static_cast<std::size_t>(place_.local_size), kPage);
   const std::size_t begin = std::min(part * static_cast<std::size_t>(place_.local_rank), memory.bytes());
   memory.populate(begin, std::min(part, memory.bytes() - begin));
-  if (!barrier()) refuse("shared memory", "another rank failed meanwhile", "");
+  if (!local_barrier()) refuse("shared memory", "another rank failed meanwhile", "");
   memory.populate(0, memory.bytes());
   return memory;
 }
 
 void Group::take_cores() {
   cpu_set_t allowed;
-  if (place_.local_size == 1 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&allowed);
+  if (place_.local_size == 1) return;
+  sched_getaffinity(0, sizeof allowed, &allowed);
   const int cores = CPU_COUNT(&allowed);
   // A launcher that has bound the ranks has dealt the cores already.
   std::uint64_t hash = 1469598103934665603u;
   for (int core = 0; core < CPU_SETSIZE; ++core) hash = (hash ^ (CPU_ISSET(core, &allowed) ? 1u : 0u)) * 1099511628211u;
   const double mine[] = {static_cast<double>(hash >> 12)};
-  std::vector<double> all(static_cast<std::size_t>(place_.local_size));
-  BASCULE_CHECK(place_.is_on_one_node());
+  std::vector<double> all(static_cast<std::size_t>(place_.world_size));
   if (!exchange({mine, 1}, Span<double>(all))) return;
-  if (std::any_of(all.begin(), all.end(), [&](double one) { return one != mine[0]; })) return;
+  const auto first = all.begin() + place_.node * place_.local_size;
+  if (std::any_of(first, first + place_.local_size, [&](double one) { return one != mine[0]; })) return;
   const auto first_of = [&](int rank) { return cores * rank / place_.local_size; };
   const int begin = first_of(place_.local_rank), end = std::max(begin + 1, first_of(place_.local_rank + 1));
   cpu_set_t part;
@@ -209,19 +217,53 @@ void Group::count_progress(std::uint64_t (*progress)(void*), void* context) {
   if (watch_) watch_->count_progress(progress, context);
 }
 
-bool Group::barrier() noexcept { return bascule::barrier(control(), place_.local_rank, spins_); }
+bool Group::local_barrier() noexcept { return bascule::barrier(control(), place_.local_rank, spins_); }
+
+// What the leaders do between nodes happens between two barriers of the node: what its ranks wrote is there, and what
+// came from others is seen by all.
+template <typename Body>
+bool Group::between_nodes(const Body& body) noexcept {
+  if (!local_barrier()) return false;
+  if (place_.nodes == 1) return true;
+  if (is_leader() && !body()) return false;
+  return local_barrier();
+}
+
+bool Group::barrier() noexcept {
+  return between_nodes([&] { return nodes_->barrier(); });
+}
 
 // Two rows in turn: whoever writes the next exchange's has passed this one's barrier, but others may still read.
 bool Group::exchange(Span<const double> mine, Span<double> all) noexcept {
   BASCULE_CHECK(mine.size() <= kExchanged && all.size() == mine.size() * static_cast<std::size_t>(place_.world_size));
   const std::uint32_t turn = exchanges_++ & 1u;
+  const std::size_t of_node = mine.size() * static_cast<std::size_t>(place_.local_size);
+  double* const table = control().numbers_of_all(turn, place_.world_size);
+  double* const own = table + static_cast<std::size_t>(place_.node) * of_node;
   std::copy(mine.begin(), mine.end(), slot().numbers[turn]);
-  if (!barrier()) return false;
-  for (int rank = 0; rank < place_.world_size; ++rank) {
-    const double* const numbers = control().slots[rank].numbers[turn];
-    std::copy(numbers, numbers + mine.size(), all.begin() + static_cast<std::size_t>(rank) * mine.size());
+  const auto take_local = [&](double* to) {
+    for (int rank = 0; rank < place_.local_size; ++rank, to += mine.size())
+      std::copy_n(control().slots[rank].numbers[turn], mine.size(), to);
+  };
+  const bool passed = between_nodes([&] {
+    take_local(own);
+    return nodes_->gather_in_place(table, of_node * sizeof(double));
+  });
+  if (!passed) return false;
+  if (place_.nodes == 1) {
+    take_local(all.begin());
+  } else {
+    std::copy_n(table, all.size(), all.begin());
   }
   return true;
+}
+
+bool Group::combine(Span<std::byte> memory) noexcept {
+  return between_nodes([&] { return nodes_->combine(memory); });
+}
+
+bool Group::gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept {
+  return between_nodes([&] { return nodes_->gather_parts(memory, begin, end); });
 }
 
 void Group::set_phase(RankPhase phase, std::int64_t step) noexcept {
@@ -242,6 +284,7 @@ bool Group::leave() noexcept {
   if (!barrier()) return false;
   set_phase(RankPhase::kDone);
   watch_.reset();
+  if (nodes_) nodes_->finish(static_cast<unsigned>(timeout_ms_ / 1000));
   return true;
 }
 

@@ -28,6 +28,7 @@ namespace bascule {
 struct RankPlace {
   int rank = 0, world_size = 1;
   int local_rank = 0, local_size = 1;  // among those of this machine
+  int node = 0, nodes = 1;             // machines; each has equally many ranks, numbered one after another
   std::string run;                     // a name that all processes of the run have in common, and no other run
   std::string launcher;                // address of the socket of `bascule run`, if that started us; else ""
 
@@ -36,8 +37,9 @@ struct RankPlace {
 };
 
 // From the variables of Open MPI or Slurm; alone where there are none. Throws kSettings where they contradict
-// themselves.
+// themselves, or spread the ranks unevenly.
 RankPlace place_from_environment();
+[[noreturn]] void refuse_uneven_nodes();
 
 struct GroupOptions {
   std::int64_t timeout_seconds = 60;
@@ -46,6 +48,7 @@ struct GroupOptions {
   void (*on_failure)(ControlPage& page) = nullptr;
 };
 
+class Nodes;
 class Watch;
 
 class Group {
@@ -60,7 +63,11 @@ class Group {
   int size() const { return place_.world_size; }
   int local_rank() const { return place_.local_rank; }
   int local_size() const { return place_.local_size; }
+  int node() const { return place_.node; }
+  int nodes() const { return place_.nodes; }
   bool is_first() const { return place_.rank == 0; }
+  bool is_leader() const { return place_.local_rank == 0; }  // the first of its node
+  Nodes* lane() const { return nodes_.get(); }               // null where there is one node
   const RankPlace& place() const { return place_; }
 
   // Before the seal, by all ranks of the node in the same order: the same memory in each, of which every rank has
@@ -75,8 +82,15 @@ class Group {
 
   // After the seal. False: the run has failed.
   [[nodiscard]] bool barrier() noexcept;
+  [[nodiscard]] bool local_barrier() noexcept;  // of the ranks of this node
   // all: size() rows of mine.size() (at most kExchanged) numbers, in rank order.
   [[nodiscard]] bool exchange(Span<const double> mine, Span<double> all) noexcept;
+  // By all ranks together, of memory that the ranks of a node share. Every byte was written on at most one node and is
+  // zero on the others: whole on node 0.
+  [[nodiscard]] bool combine(Span<std::byte> memory) noexcept;
+  // This node wrote [begin, end) of the memory, the nodes' parts lie one after another from its first byte: whole on
+  // all nodes. All ranks of a node say the same.
+  [[nodiscard]] bool gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept;
   void set_phase(RankPhase phase, std::int64_t step) noexcept;
   void set_phase(RankPhase phase) noexcept;
   Heartbeat& heart() noexcept { return slot().heart; }
@@ -96,6 +110,8 @@ class Group {
   void meet(const GroupOptions& options);
   void wait_for_members(const GroupOptions& options);
   void go_to_leader(const GroupOptions& options);
+  template <typename Body>
+  bool between_nodes(const Body& body) noexcept;
 
   RankPlace place_;
   int timeout_ms_ = 60000;
@@ -104,6 +120,7 @@ class Group {
   SharedMemory page_;
   std::vector<Descriptor> members_;  // leader: connections to local ranks 1, 2, ...; others: one, to the leader
   std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Nodes> nodes_;
 };
 
 // While it lives, a change of what progress(context) returns counts as a heartbeat. Called by the watch's thread.

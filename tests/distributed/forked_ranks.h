@@ -30,7 +30,7 @@ class ForkedRanks {
       if (child == 0) {
         int code = 99;
         try {
-          code = body(RankPlace{rank, count, rank, count, run, ""});
+          code = body(RankPlace{rank, count, rank, count, 0, 1, run, ""});
         } catch (const std::exception& error) {
           std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
         }
