@@ -46,9 +46,12 @@ struct AddParts {
   bool accumulate;
 };
 
-// out[i] = (terms[0][i] + terms[1][i]) + terms[2][i] + ..., in the order of the terms. Sums one span over the ranks of
-// a run: the same bits whoever does it, and in whatever spans. Shapes: terms (term_count) pointers to (count);
-// term_count >= 1. Aliasing: out may be any one of the terms.
+// out[i] = sum(0, term_count), where sum(b, e) of one term is terms[b][i], and of n = e - b terms sum(b, b + p) +
+// sum(b + p, e), p the largest power of two below n. Sums one span over the ranks of a run: the same bits whoever does
+// it, in whatever spans, and also where groups of a power of two of ranks are summed first, and then their sums.
+// Shapes: terms (term_count) pointers to (count); 1 <= term_count < 2^kSumTermsLevels. Aliasing: out may be any one of
+// the terms.
+inline constexpr int kSumTermsLevels = 16;
 struct SumTerms {
   float* out;
   const float* const* terms;

@@ -36,16 +36,21 @@ void add_parts(T* out, const T* parts, const AddParts& a) {
   }
 }
 
-// The two weights are numbers of the model (scaled_factor, beta), so they are of type T as well.
+// Element i of terms [begin, end).
 template <typename T>
-void sum_terms(T* out, const T* const* terms, const SumTerms& a) {
-  for (std::int64_t i = 0; i < a.count; ++i) {
-    T sum = terms[0][i];
-    for (std::int64_t t = 1; t < a.term_count; ++t) sum += terms[t][i];
-    out[i] = sum;
-  }
+T sum_of_terms(const T* const* terms, std::int64_t begin, std::int64_t end, std::int64_t i) {
+  if (end - begin == 1) return terms[begin][i];
+  std::int64_t left = 1;
+  while (2 * left < end - begin) left *= 2;
+  return sum_of_terms(terms, begin, begin + left, i) + sum_of_terms(terms, begin + left, end, i);
 }
 
+template <typename T>
+void sum_terms(T* out, const T* const* terms, const SumTerms& a) {
+  for (std::int64_t i = 0; i < a.count; ++i) out[i] = sum_of_terms(terms, 0, a.term_count, i);
+}
+
+// The two weights are numbers of the model (scaled_factor, beta), so they are of type T as well.
 template <typename T>
 void blend_forward(T* out, const T* a, const T* c, T weight_a, T weight_c, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] * weight_a + c[i] * weight_c;

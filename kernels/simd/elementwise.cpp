@@ -36,31 +36,75 @@ void add_parts(const AddParts& a) {
   add_rows_in_order(a.out, a.parts, a.count, a.cols, a.stride);
 }
 
-// Four cache lines at a time: so many loads of one term are under way at once. All terms of an element are read before
-// it is written, so that `out` may be one of them.
-void sum_terms(const SumTerms& a) {
+namespace {
+
+// Four cache lines of a span: so many loads of one term are under way at once.
+struct Lines {
+  f32x16 a, b, c, d;
+};
+
+inline __attribute__((always_inline)) Lines operator+(const Lines& x, const Lines& y) {
+  return {x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d};
+}
+
+// The tree over a few terms written out; term(t) reads one.
+template <std::int64_t kFirst, std::int64_t kCount, typename Term>
+inline __attribute__((always_inline)) auto tree(const Term& term) {
+  if constexpr (kCount == 1) {
+    return term(kFirst);
+  } else {
+    static_assert(kCount <= 4);
+    constexpr std::int64_t kLeft = kCount > 2 ? 2 : 1;
+    return tree<kFirst, kLeft>(term) + tree<kFirst + kLeft, kCount - kLeft>(term);
+  }
+}
+
+// The tree over any number of terms, walked as one counts in binary: whole[level] is the sum of 2^level of them.
+template <typename Term>
+inline __attribute__((always_inline)) auto tree(std::int64_t count, const Term& term) {
+  decltype(term(0)) whole[kSumTermsLevels];
+  auto sum = term(0);
+  for (std::int64_t t = 0;; sum = term(++t)) {
+    int level = 0;
+    for (; (t >> level & 1) != 0; ++level) sum = whole[level] + sum;
+    if (t + 1 == count) {
+      for (++level; count >> level != 0; ++level) sum = (count >> level & 1) != 0 ? whole[level] + sum : sum;
+      return sum;
+    }
+    whole[level] = sum;
+  }
+}
+
+// All terms of an element are read before it is written, so that `out` may be one of them.
+template <typename Tree>
+inline __attribute__((always_inline)) void sum_terms_by(const SumTerms& a, const Tree& tree_of) {
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= a.count; i += 4 * kLanes) {
-    const float* term = a.terms[0] + i;
-    f32x16 s0 = load(term), s1 = load(term + kLanes), s2 = load(term + 2 * kLanes), s3 = load(term + 3 * kLanes);
-    for (std::int64_t t = 1; t < a.term_count; ++t) {
-      term = a.terms[t] + i;
-      s0 = s0 + load(term);
-      s1 = s1 + load(term + kLanes);
-      s2 = s2 + load(term + 2 * kLanes);
-      s3 = s3 + load(term + 3 * kLanes);
-    }
-    store(a.out + i, s0);
-    store(a.out + i + kLanes, s1);
-    store(a.out + i + 2 * kLanes, s2);
-    store(a.out + i + 3 * kLanes, s3);
+    const Lines sum = tree_of([&](std::int64_t t) __attribute__((always_inline)) {
+      const float* const x = a.terms[t] + i;
+      return Lines{load(x), load(x + kLanes), load(x + 2 * kLanes), load(x + 3 * kLanes)};
+    });
+    store(a.out + i, sum.a);
+    store(a.out + i + kLanes, sum.b);
+    store(a.out + i + 2 * kLanes, sum.c);
+    store(a.out + i + 3 * kLanes, sum.d);
   }
   for_lanes(
       a.count - i, [&](auto lanes, std::int64_t rest) __attribute__((always_inline)) {
-        f32x16 sum = load(a.terms[0] + i + rest, lanes);
-        for (std::int64_t t = 1; t < a.term_count; ++t) sum = sum + load(a.terms[t] + i + rest, lanes);
-        store(a.out + i + rest, lanes, sum);
+        store(a.out + i + rest, lanes, tree_of([&](std::int64_t t) { return load(a.terms[t] + i + rest, lanes); }));
       });
+}
+
+}  // namespace
+
+void sum_terms(const SumTerms& a) {
+  switch (a.term_count) {
+    case 1: return sum_terms_by(a, [](const auto& term) { return tree<0, 1>(term); });
+    case 2: return sum_terms_by(a, [](const auto& term) { return tree<0, 2>(term); });
+    case 3: return sum_terms_by(a, [](const auto& term) { return tree<0, 3>(term); });
+    case 4: return sum_terms_by(a, [](const auto& term) { return tree<0, 4>(term); });
+    default: return sum_terms_by(a, [&](const auto& term) { return tree(a.term_count, term); });
+  }
 }
 
 void blend_forward(const BlendForward& a) {

@@ -89,7 +89,7 @@ std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
   return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->blocks_.size());
 }
 
-// In rank order, whoever does it. The sum is in the caches when its squares are added up.
+// In a fixed tree over the ranks, whoever does it. The sum is in the caches when its squares are added up.
 void Update::sum_over_ranks(const Block& block) const noexcept {
   if (gradients_.size() == 1) return;
   const float* terms[kMostLocalRanks];

@@ -2,10 +2,10 @@
 // The update: gradient norm, clipping and AdamW as one tape over the trained range. Blocks have a fixed size and begin
 // at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
 //
-// With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in rank
-// order, into its own range, and updates weights that all of them map. Between the passes the ranks wait for each
-// other.
-// With buckets a slice is a part of each bucket, and much of the sum is made while backward runs: the same bits.
+// With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in a
+// fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks
+// wait for each other. With buckets a slice is a part of each bucket, and much of the sum is made while backward runs:
+// the same bits.
 #pragma once
 
 #include <cstddef>

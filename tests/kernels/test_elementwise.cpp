@@ -77,13 +77,13 @@ TEST(Elementwise, SumsDownColumnsAreInOrder) {
   }
 }
 
-// Terms are added in order, so the reference in float gives the very bits, also where the sum replaces a term.
-TEST(Elementwise, SumsOfTermsAreInOrderAlsoInPlace) {
+// The reference in float adds by the same tree, so it gives the very bits, also where the sum replaces a term.
+TEST(Elementwise, SumsOfTermsAreAFixedTreeAlsoInPlace) {
   Seeded random;
   std::vector<std::int64_t> counts = lengths();
   counts.insert(counts.end(), {63, 64, 65, 129});
   for (const std::int64_t count : counts) {
-    for (const std::int64_t term_count : {1, 2, 3, 4, 9}) {
+    for (const std::int64_t term_count : {1, 2, 3, 4, 5, 7, 9}) {
       std::vector<std::vector<float>> values;
       std::vector<const float*> pointers;
       for (std::int64_t t = 0; t < term_count; ++t) values.push_back(normal(random, count));
@@ -106,6 +106,31 @@ TEST(Elementwise, SumsOfTermsAreInOrderAlsoInPlace) {
         });
         EXPECT_EQ(first_different_bit(out, truth), -1) << count << " of " << term_count << " over " << replaced;
       }
+    }
+  }
+}
+
+// What lets machines with a power of two of ranks each add up their own first.
+TEST(Elementwise, ASumOfSumsOfPowersOfTwoOfTermsIsTheSumOfAll) {
+  Seeded random;
+  const std::int64_t count = 200;
+  const auto sum_of = [&](const std::vector<std::vector<float>>& terms) {
+    std::vector<const float*> places;
+    for (const auto& one : terms) places.push_back(one.data());
+    std::vector<float> sum(static_cast<std::size_t>(count));
+    kernels_for(best_isa()).sum_terms({sum.data(), places.data(), static_cast<std::int64_t>(terms.size()), count});
+    return sum;
+  };
+  for (const std::int64_t each : {1, 2, 4, 8}) {
+    for (const std::int64_t groups : {2, 3, 5, 8}) {
+      std::vector<std::vector<float>> all, sums;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        std::vector<std::vector<float>> group;
+        for (std::int64_t t = 0; t < each; ++t) group.push_back(normal(random, count));
+        all.insert(all.end(), group.begin(), group.end());
+        sums.push_back(sum_of(group));
+      }
+      EXPECT_EQ(first_different_bit(sum_of(sums), sum_of(all)), -1) << groups << " of " << each;
     }
   }
 }
