@@ -20,9 +20,17 @@
 namespace bascule {
 namespace {
 
+constexpr std::int64_t kPartBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kBehindBytes = 8 * kPartBytes;  // enough for the disk never to wait for us
 constexpr int kMaxTreeDepth = 16;  // folders of ours are two deep; a chain of foreign ones must not exhaust the stack
 
 Status disk_failed() noexcept { return Status{StatusCode::kDiskFailed, {errno, 0}}; }
+
+// Where a file system cannot, the sync at the end does all of it.
+Status write_back(int descriptor, std::int64_t offset, std::int64_t bytes, unsigned flags) noexcept {
+  if (::sync_file_range(descriptor, offset, bytes, flags) == 0) return ok_status();
+  return errno == EIO || errno == ENOSPC || errno == EDQUOT ? disk_failed() : ok_status();
+}
 
 PathBuffer join(const char* folder, std::string_view name, std::string_view prefix = "",
                 std::string_view suffix = "") noexcept {
@@ -128,7 +136,34 @@ Status OutputFile::create(const char* path) noexcept {
   return descriptor_ >= 0 ? ok_status() : disk_failed();
 }
 
-Status OutputFile::sync_and_close() noexcept {
+Status OutputFile::write(const void* data, std::size_t bytes, WriteProgress progress) noexcept {
+  const auto* from = static_cast<const unsigned char*>(data);
+  while (bytes > 0) {
+    const ssize_t part = ::write(descriptor_, from, std::min(bytes, static_cast<std::size_t>(kPartBytes)));
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) return disk_failed();
+    from += part;
+    bytes -= static_cast<std::size_t>(part);
+    written_ += part;
+    if (progress.tell != nullptr) progress.tell(progress.context, part);
+    for (; begun_ + kPartBytes <= written_; begun_ += kPartBytes)
+      BASCULE_TRY(write_back(descriptor_, begun_, kPartBytes, SYNC_FILE_RANGE_WRITE));
+    BASCULE_TRY(settle(written_ - kBehindBytes, progress));
+  }
+  return ok_status();
+}
+
+Status OutputFile::settle(std::int64_t until, WriteProgress progress) noexcept {
+  constexpr unsigned kToTheEnd = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  for (; settled_ + kPartBytes <= until; settled_ += kPartBytes) {
+    BASCULE_TRY(write_back(descriptor_, settled_, kPartBytes, kToTheEnd));
+    if (progress.tell != nullptr) progress.tell(progress.context, 0);
+  }
+  return ok_status();
+}
+
+Status OutputFile::sync_and_close(WriteProgress progress) noexcept {
+  BASCULE_TRY(settle(written_, progress));
   if (::fsync(descriptor_) != 0) return disk_failed();
   const int descriptor = descriptor_;
   descriptor_ = -1;
@@ -147,22 +182,10 @@ Status sync_folder(const char* path) noexcept {
   return status;
 }
 
-Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept {
-  const auto* from = static_cast<const unsigned char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor, from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return disk_failed();
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return ok_status();
-}
-
 Status write_synced(const char* path, std::string_view content) noexcept {
   OutputFile file;
   BASCULE_TRY(file.create(path));
-  BASCULE_TRY(write_all(file.descriptor(), content.data(), content.size()));
+  BASCULE_TRY(file.write(content.data(), content.size()));
   return file.sync_and_close();
 }
 

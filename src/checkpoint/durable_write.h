@@ -37,6 +37,13 @@ class PathBuffer {
   bool too_long_ = false;
 };
 
+// Told about every MiB at most that was written or has reached the disk, then with 0 bytes: for heartbeats. May be
+// null.
+struct WriteProgress {
+  void (*tell)(void* context, std::int64_t bytes) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 // A file being written. Closed without syncing if it goes out of scope before sync_and_close().
 class OutputFile {
  public:
@@ -46,18 +53,21 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   Status create(const char* path) noexcept;  // empties an existing file
-  int descriptor() const noexcept { return descriptor_; }
-  Status sync_and_close() noexcept;
+  // Appends, whatever signals come. The disk is set to work at once, and a few MiB behind it is waited for: so a file
+  // of gigabytes neither fills the memory with what is still to be written nor ends in one long silent sync.
+  Status write(const void* data, std::size_t bytes, WriteProgress progress = {}) noexcept;
+  Status sync_and_close(WriteProgress progress = {}) noexcept;
 
  private:
+  Status settle(std::int64_t until, WriteProgress progress) noexcept;
+
   int descriptor_ = -1;
+  std::int64_t written_ = 0, begun_ = 0, settled_ = 0;  // bytes; the disk works on, and has finished, so many
 };
 
 // All: kDiskFailed with errno in detail[0] on failure.
 Status make_folder(const char* path) noexcept;  // one level; it may exist
 Status sync_folder(const char* path) noexcept;
-// All bytes to a descriptor, whatever signals come.
-Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept;
 // A file at its final name, not atomically: for files within a folder that is published as a whole. Synced.
 Status write_synced(const char* path, std::string_view content) noexcept;
 // A file with this content, atomically: beside, sync, rename, sync the folder.

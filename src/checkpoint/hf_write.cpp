@@ -57,7 +57,7 @@ Status copy_file(const InputFile& from, const char* path) noexcept {
   for (std::int64_t done = 0; done < from.size();) {
     const auto part = std::min<std::int64_t>(from.size() - done, sizeof block);
     BASCULE_TRY(from.try_read(block, done, static_cast<std::size_t>(part)));
-    BASCULE_TRY(write_all(to.descriptor(), block, static_cast<std::size_t>(part)));
+    BASCULE_TRY(to.write(block, static_cast<std::size_t>(part)));
     done += part;
   }
   return to.sync_and_close();

@@ -9,6 +9,7 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
+#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/tensor_source.h"
 
 namespace bascule {
@@ -40,12 +41,6 @@ struct TensorToWrite {
   const StoredTensor* stored = nullptr;  // this one (same shape); dtype above must be kFloat32
 };
 
-// Told about every MiB written, at most: for heartbeats. May be null.
-struct WriteProgress {
-  void (*tell)(void* context, std::int64_t bytes) noexcept = nullptr;
-  void* context = nullptr;
-};
-
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors
 // are in the reference's order: by element type, wide before narrow, so that every one is aligned; then by name.
 class SafetensorsWritePlan {
@@ -61,7 +56,7 @@ class SafetensorsWritePlan {
   Status write(const char* path, WriteProgress progress = {}) const noexcept;
 
  private:
-  Status write_tensor(int descriptor, const TensorToWrite& tensor, WriteProgress progress) const noexcept;
+  Status write_tensor(OutputFile& file, const TensorToWrite& tensor, WriteProgress progress) const noexcept;
 
   std::vector<TensorToWrite> tensors_;
   std::string header_;  // length and JSON, padded to 8 bytes

@@ -18,7 +18,7 @@
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;  // progress is told after each
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;  // of a tensor that is copied
 
 const char* dtype_name(DType type) {
   switch (type) {
@@ -69,17 +69,6 @@ std::string header_with_length(const std::vector<TensorToWrite>& tensors,
   return header + json;
 }
 
-Status write_chunks(int descriptor, const void* data, std::int64_t bytes, WriteProgress progress) noexcept {
-  const auto* from = static_cast<const unsigned char*>(data);
-  for (std::int64_t done = 0; done < bytes;) {
-    const std::int64_t part = std::min(bytes - done, kChunkBytes);
-    BASCULE_TRY(write_all(descriptor, from + done, static_cast<std::size_t>(part)));
-    if (progress.tell != nullptr) progress.tell(progress.context, part);
-    done += part;
-  }
-  return ok_status();
-}
-
 }  // namespace
 
 SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
@@ -104,17 +93,17 @@ SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
   }
 }
 
-Status SafetensorsWritePlan::write_tensor(int descriptor, const TensorToWrite& tensor,
+Status SafetensorsWritePlan::write_tensor(OutputFile& file, const TensorToWrite& tensor,
                                           WriteProgress progress) const noexcept {
   if (tensor.data != nullptr || tensor.source == nullptr) {
-    return write_chunks(descriptor, tensor.data, tensor_bytes(tensor), progress);
+    return file.write(tensor.data, static_cast<std::size_t>(tensor_bytes(tensor)), progress);
   }
   const auto block = static_cast<std::int64_t>(copy_buffer_.size());
   const std::int64_t count = element_count(tensor.shape);
   for (std::int64_t first = 0; first < count; first += block) {
     const std::int64_t part = std::min(block, count - first);
     BASCULE_TRY(tensor.source->try_read_float32(copy_buffer_.data(), *tensor.stored, first, part));
-    BASCULE_TRY(write_chunks(descriptor, copy_buffer_.data(), part * std::int64_t{sizeof(float)}, progress));
+    BASCULE_TRY(file.write(copy_buffer_.data(), static_cast<std::size_t>(part) * sizeof(float), progress));
   }
   return ok_status();
 }
@@ -122,9 +111,9 @@ Status SafetensorsWritePlan::write_tensor(int descriptor, const TensorToWrite& t
 Status SafetensorsWritePlan::write(const char* path, WriteProgress progress) const noexcept {
   OutputFile file;
   BASCULE_TRY(file.create(path));
-  BASCULE_TRY(write_all(file.descriptor(), header_.data(), header_.size()));
-  for (const TensorToWrite& tensor : tensors_) BASCULE_TRY(write_tensor(file.descriptor(), tensor, progress));
-  return file.sync_and_close();
+  BASCULE_TRY(file.write(header_.data(), header_.size()));
+  for (const TensorToWrite& tensor : tensors_) BASCULE_TRY(write_tensor(file, tensor, progress));
+  return file.sync_and_close(progress);
 }
 
 }  // namespace bascule

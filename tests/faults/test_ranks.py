@@ -203,6 +203,19 @@ class RanksFail(unittest.TestCase):
                         self.assertRegex(lines[0], "of update [0-9]+")
                         self.expect_nothing_left(folder, toml)
 
+    def test_a_disk_slower_than_the_timeout_and_a_step_longer_than_it_are_no_failures(self):
+        # A checkpoint is 25 MiB: 4 s of this disk, after all of it was written to memory at once. A step takes two.
+        slow = {"LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_disk.so"), "SLOW_DISK_KIB_PER_SECOND": "6144"}
+        cases = {"disk": ({"training__max_steps": "1"}, slow),
+                 "step": ({"training__max_steps": "1", "training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {})}
+        for name, (changes, environment) in cases.items():
+            for _ in range(KILLS if name == "disk" else 1):
+                with self.subTest(case=name), tempfile.TemporaryDirectory() as folder:
+                    began = time.monotonic()
+                    done = run("run", ranks_settings(folder, 2, distributed__timeout_seconds="1", **changes), env={**os.environ, **environment})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertGreater(time.monotonic() - began, 2.0)
+
     def test_a_killed_launcher_takes_its_ranks_with_it(self):
         with tempfile.TemporaryDirectory() as folder:
             process, toml = self.started(folder)
