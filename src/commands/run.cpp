@@ -141,8 +141,10 @@ SealedFigures measure_sealed(Group& group) {
   const double own = static_cast<double>(resident_bytes());
   open_memory();
   std::vector<double> of_ranks(static_cast<std::size_t>(group.size()));
-  if (group.exchange({&own, 1}, Span<double>(of_ranks)))
-    figures.resident_bytes = static_cast<std::uint64_t>(std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0));
+  if (group.exchange({&own, 1}, Span<double>(of_ranks))) {  // of this machine's, as the plan is
+    const auto first = of_ranks.begin() + group.node() * group.local_size();
+    figures.resident_bytes = static_cast<std::uint64_t>(std::accumulate(first, first + group.local_size(), 0.0));
+  }
   for (std::size_t i = 0; i < count; ++i) {
     figures.foreign_allocations.push_back(
         {foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
@@ -243,9 +245,11 @@ int run_rank(const Settings& settings, const RankPlace& place) {
 // `bascule run` of several ranks: starts them, and does nothing else but see them through.
 int run_launcher(const Settings& settings, const std::string& settings_file) {
   if (is_finished(settings)) return 0;
+  const RankPlace place = planned_place(settings);
   catch_stop_signals();
   const FolderLock lock(settings);
   LaunchSettings launch;
+  launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);
   launch.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", settings_file};
   launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;

@@ -14,7 +14,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -28,6 +31,8 @@ namespace {
 
 constexpr int kLookMs = 100;
 constexpr int kFailedExit = 5;
+// What a rank on another machine would not find in its environment.
+constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kGoOn[] = "; the newest checkpoint is whole, run the same command again to go on";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
@@ -40,7 +45,13 @@ std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::
   // The ranks deal the cores themselves, and share memory themselves: nothing of MPI's in /dev/shm.
   add({"--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"});
   add({"--mca", "orte_tmpdir_base", settings.session_folder.c_str()});
-  if (!settings.hostfile.empty()) add({"--hostfile", settings.hostfile.c_str()});
+  if (!settings.hostfile.empty()) {
+    const std::string mapping = "ppr:" + std::to_string(settings.ranks / settings.machines) + ":node:OVERSUBSCRIBE";
+    add({"--hostfile", settings.hostfile.c_str(), "--map-by", mapping.c_str()});
+    for (const char* name : kOfThisMachine) {
+      if (std::getenv(name) != nullptr) add({"-x", name});
+    }
+  }
   add({"-x", ("BASCULE_RUN=" + run).c_str(), "-x", ("BASCULE_LAUNCHER=" + launcher).c_str()});
   line.insert(line.end(), settings.command.begin(), settings.command.end());
   return line;
@@ -241,6 +252,18 @@ SignalledRank read_signalled_rank(const std::string& text) {
   const std::size_t begin = signal + std::strlen("exited on "), end = text.find_first_of(".\n", begin);
   found.how = "was killed by " + text.substr(begin, end == std::string::npos ? end : end - begin);
   return found;
+}
+
+int machines_in(const std::string& hostfile, const std::string& where) {
+  std::ifstream file(hostfile);
+  if (!file) throw Error(ErrorKind::kSettings, where, hostfile + " cannot be read: " + std::strerror(errno));
+  std::set<std::string> machines;
+  for (std::string line; std::getline(file, line);) {
+    std::string name;
+    if (std::istringstream(line.substr(0, line.find('#'))) >> name) machines.insert(name);
+  }
+  if (machines.empty()) throw Error(ErrorKind::kSettings, where, hostfile + " names no machine");
+  return static_cast<int>(machines.size());
 }
 
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line)) {

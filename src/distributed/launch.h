@@ -13,7 +13,8 @@ struct LaunchSettings {
   int ranks = 1;
   std::vector<std::string> command;  // of every rank
   std::string session_folder;        // mpirun's own; its parent exists
-  std::string hostfile;              // "": this machine
+  std::string hostfile;              // "": this machine; else it is the first one there
+  int machines = 1;                  // that the hostfile names; each is given equally many ranks
   const volatile int* stop =
       nullptr;  // a signal's number when one has come: the ranks are then asked to save and leave
 };
@@ -22,6 +23,10 @@ struct LaunchSettings {
 // explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where mpirun
 // cannot be started.
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line));
+
+// How many machines a hostfile of mpirun names. Throws Error kSettings, about `where`, if it cannot be read or names
+// none.
+int machines_in(const std::string& hostfile, const std::string& where);
 
 // What mpirun writes about a process that a signal ended: "mpirun noticed that process rank 1 with PID 0 on node vm
 // exited on signal 9 (Killed)."

@@ -19,8 +19,6 @@ void refuse_unsupported(const Settings& settings) {
       {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
        "recomputation of activations", "set gradient_checkpointing = \"off\""},
       {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "start fewer"},
-      {settings.distributed.hostfile.is_given(), "distributed.hostfile", "ranks on several machines",
-       "remove it: all ranks then run on this machine"},
       {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1,
        "distributed.sharded_stage", "stages 2 and 3", "set sharded_stage = 1"},
       {settings.distributed.wire_type != WireType::kFloat32, "distributed.wire_type", "wire_type = \"bf16\"",

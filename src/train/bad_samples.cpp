@@ -41,9 +41,8 @@ std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group) {
   for (const RecordedSplit& split : sealed.run().splits) {
     const Stream& stream = sealed.loader().stream(split.stream);
     ReplacedSamples* const shared = sealed.replaced();
-    if (shared != nullptr) shared->put(stream);
     // The memory is that of the next split too. Where a rank has failed, the watch over ranks says so.
-    const bool are_there = shared != nullptr && group.barrier();
+    const bool are_there = shared != nullptr && shared->gather(stream);
     const Span<const ReplacedSample> listed = are_there && group.is_first() ? shared->merge() : stream.replacements();
     all.push_back(
         {&split, {listed.begin(), listed.end()}, are_there ? shared->bad_samples() : stream.statistics().bad_samples});

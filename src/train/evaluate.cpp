@@ -65,6 +65,7 @@ Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOu
     : shape_(shape), tape_(tape), outputs_(outputs), group_(group), agreement_(group) {
   static_assert(sizeof(BatchSums) == 3 * sizeof(double));
   const Parts parts = parts_of(shape);
+  kept_ = {memory, parts.order};
   const auto floats = [&](std::size_t at) { return static_cast<float*>(static_cast<void*>(memory + at)); };
   const auto integers = [&](std::size_t at) { return static_cast<std::int32_t*>(static_cast<void*>(memory + at)); };
   sums_ = static_cast<BatchSums*>(static_cast<void*>(memory + parts.sums));
@@ -153,6 +154,13 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
   return ok_status();
 }
 
+// Nodes put their parts together where each has left the others' places zero.
+Status Evaluation::clear() noexcept {
+  if (group_.nodes() == 1) return ok_status();
+  if (group_.is_leader()) std::fill(kept_.begin(), kept_.end(), std::byte{0});
+  return group_.local_barrier() ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
+}
+
 Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
                        EvaluationRecord* record, Progress* progress) noexcept {
   const double began = monotonic_seconds();
@@ -160,7 +168,9 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& thread
   record->samples = rows_;
   record->steps = divide_up(rows_, shape_.batch);
   progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
+  BASCULE_TRY(clear());
   BASCULE_TRY(agreement_.settle(run_own_batches(stream, manifest, threads, stop, progress)));
+  if (!group_.combine(kept_)) return {StatusCode::kRankFailed, {-1, 0}};
   if (group_.is_first()) finish(threads, record);
   // Until the metrics are made, what they are made of stays as it is.
   BASCULE_TRY(agreement_.settle(ok_status()));

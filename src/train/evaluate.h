@@ -3,8 +3,8 @@
 // whole split. Matching: accuracy and area under the curve. Masked LM: accuracy and perplexity. What it computed per
 // row stays for prediction.
 //
-// Ranks share the memory: each evaluates whole batches and puts what it computes in its place, and rank 0 makes the
-// metrics of it, with the same bits as a run of one process.
+// The ranks of a node share the memory: each evaluates whole batches and puts what it computes in its place; then the
+// nodes' parts are put together, and rank 0 makes the metrics of it, with the same bits as a run of one process.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class Evaluation {
     std::int64_t width = 0;     // of the embeddings; 0 for other heads
   };
 
-  // memory: bytes(shape), 64-byte aligned, shared by the ranks of the group. Before the seal.
+  // memory: bytes(shape), 64-byte aligned, shared by the ranks of a node. Before the seal.
   Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory,
              GemmCache& products, Group& group);
   static std::size_t bytes(const Shape& shape);
@@ -58,6 +58,7 @@ class Evaluation {
   };
   Status run_own_batches(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
                          Progress* progress) noexcept;
+  Status clear() noexcept;
   void take(const Batch& batch, const Manifest& manifest) noexcept;
   void finish(Threads& threads, EvaluationRecord* record) noexcept;
 
@@ -65,6 +66,7 @@ class Evaluation {
   const Tape& tape_;
   BridgeTowerOutputs outputs_;
   Group& group_;
+  Span<std::byte> kept_;       // all that batches leave behind
   BatchSums* sums_ = nullptr;  // by batch of the split
   float *text_ = nullptr, *image_ = nullptr, *cross_ = nullptr, *scores_ = nullptr;
   std::int32_t *pictures_ = nullptr, *shown_ = nullptr, *labels_ = nullptr, *order_ = nullptr;

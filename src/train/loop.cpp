@@ -36,11 +36,7 @@ double TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   RecordedRun& run = p_.run;
   const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
   Replay replay;
-  if (p_.gathered != nullptr) {
-    const BatchCut& cut = run.length.cut;
-    const SampleRange all = cut.batch(batch.index);
-    replay.peers = p_.gathered->peers(cut.share(all, p_.group.rank()).begin - all.begin, all.count);
-  }
+  if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run.length.cut, batch.index);
   if (batch.counts.samples == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
     if (first) std::fill_n(run.session.gradients(), run.session.layout().trained_elements, 0.0f);
@@ -224,8 +220,8 @@ Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kSaving);
   if (p_.replaced != nullptr) {
-    p_.replaced->put(p_.loader.stream(p_.run.find(Split::kTrain)->stream));
-    BASCULE_TRY(agreement_.settle(ok_status()));
+    if (!p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
+      return {StatusCode::kRankFailed, {-1, 0}};
   }
   BASCULE_TRY(agreement_.settle(p_.group.is_first() ? write_checkpoint() : ok_status()));
   const double seconds = monotonic_seconds() - began;

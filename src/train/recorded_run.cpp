@@ -10,6 +10,7 @@
 #include "src/data/loader_parts.h"
 #include "src/data/media.h"
 #include "src/data/shard_names.h"
+#include "src/distributed/launch.h"
 #include "src/graph/backward.h"
 #include "src/train/media_options.h"
 #include "src/train/preprocessor.h"
@@ -198,9 +199,9 @@ void plan_memory(RecordedRun* run) {
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
-  if (local_ranks > 1) {
+  if (!run->place.is_alone()) {
     ranges.push_back(
-        {kReplacedMemory, ReplacedSamples::bytes(local_ranks, run->loader_settings.max_replacements), true});
+        {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->loader_settings.max_replacements), true});
   }
   if (run->gathered_samples() > 0)
     ranges.push_back(
@@ -243,7 +244,18 @@ const RecordedSplit* RecordedRun::find(Split split) const {
 
 RankPlace planned_place(const Settings& settings) {
   RankPlace place;
-  place.world_size = place.local_size = static_cast<int>(settings.distributed.world_size);
+  const DistributedSettings& distributed = settings.distributed;
+  place.world_size = place.local_size = static_cast<int>(distributed.world_size);
+  if (!distributed.hostfile.is_given()) return place;
+  const std::string where = where_written(settings, "distributed.hostfile");
+  place.nodes = machines_in(distributed.hostfile.resolved, where);
+  if (place.world_size % place.nodes != 0) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
+                "distributed.world_size = " + std::to_string(place.world_size) +
+                    " ranks cannot be spread evenly over " + std::to_string(place.nodes) + " machines",
+                "make it a multiple of the machines in " + distributed.hostfile.written);
+  }
+  place.local_size = place.world_size / place.nodes;
   return place;
 }
 
@@ -261,6 +273,10 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back(
         "plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and update each "
         "slice once; stage 1 is fast_ddp here");
+  }
+  if (place.nodes > 1) {
+    run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +
+                         std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
   read_model_files(run.get());
   plan_data(run.get(), engine);

@@ -83,7 +83,8 @@ inline constexpr char kRecordMemory[] = "records";
 // [media_engine.simulation].
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine = media_engine_builtin());
-// The place of rank 0 of a run on this machine alone, before any rank is started: what a plan is made for.
+// The place of rank 0 before any rank is started: what a plan is made for. Throws kSettings where the ranks cannot be
+// spread over the machines of distributed.hostfile.
 RankPlace planned_place(const Settings& settings);
 
 // Throws Error kMemory if the plan does not fit into `limit` bytes, naming the largest batch size that would.

@@ -33,13 +33,16 @@ ReplacedSamples::List& ReplacedSamples::list(int rank) const noexcept {
   return *static_cast<List*>(static_cast<void*>(memory_ + static_cast<std::size_t>(rank) * list_bytes(most_)));
 }
 
-void ReplacedSamples::put(const Stream& stream) noexcept {
+bool ReplacedSamples::gather(const Stream& stream) noexcept {
   const Span<const ReplacedSample> own = stream.replacements();
   List& mine = list(group_.rank());
   const std::size_t count = std::min(own.size(), most_);
   mine.bad_samples = stream.statistics().bad_samples;
   mine.count = static_cast<std::int64_t>(count);
   std::copy_n(own.begin(), count, mine.samples);
+  const std::size_t of_node = bytes(group_.local_size(), static_cast<std::int64_t>(most_));
+  const std::size_t begin = static_cast<std::size_t>(group_.node()) * of_node;
+  return group_.gather_parts({memory_, bytes(group_.size(), static_cast<std::int64_t>(most_))}, begin, begin + of_node);
 }
 
 std::int64_t ReplacedSamples::bad_samples() const noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The samples that all ranks replaced, for a checkpoint: each rank puts its own list into memory that they share, and
-// rank 0 makes one of them, in order of epoch and position.
+// The samples that all ranks replaced, for a checkpoint: each rank puts its own list into memory that the ranks of a
+// node share, the nodes exchange theirs, and rank 0 makes one of them, in order of epoch and position.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,13 @@ class ReplacedSamples {
  public:
   static std::size_t bytes(int ranks, std::int64_t most);
 
-  // memory: bytes(group.size(), most), shared by the ranks of the group; most: of a list. Before the seal.
+  // memory: bytes(group.size(), most), shared by the ranks of a node; most: of a list. Before the seal.
   ReplacedSamples(Group& group, std::int64_t most, std::byte* memory);
 
-  // After the seal, as below: what this rank replaced in a stream, in order, and how many that were.
-  void put(const Stream& stream) noexcept;
-  // Once all have put theirs: the first ones of all lists, at most `most`.
+  // After the seal, as below, by all ranks together: what this rank replaced in a stream, in order, and how many that
+  // were, beside those of all others. False: the run has failed.
+  [[nodiscard]] bool gather(const Stream& stream) noexcept;
+  // Then: the first ones of all lists, at most `most`.
   Span<const ReplacedSample> merge() noexcept;
   // Then too: how many all ranks replaced, also those for which a list had no room.
   std::int64_t bad_samples() const noexcept;

@@ -66,7 +66,31 @@ std::optional<ResumePoint> SealedRun::find_resume_point() {
   if (group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
   meet("looking for a checkpoint");
   if (!group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
+  if (group_.nodes() > 1) check_same_files(point ? static_cast<double>(point->global_step) : -1.0);
   return point;
+}
+
+// The machines of a run see the same data, and go on from the same checkpoint.
+void SealedRun::check_same_files(double checkpoint) {
+  std::uint64_t data = 0;
+  for (const RecordedSplit& split : run_.splits) data = data * 31 + split.manifest->data_digest();
+  const double mine[] = {checkpoint, static_cast<double>(data >> 32), static_cast<double>(data & 0xffffffffu)};
+  std::vector<double> all(3 * static_cast<std::size_t>(group_.size()));
+  if (!group_.exchange({mine, 3}, Span<double>(all)))
+    throw Error(ErrorKind::kRank, "looking for a checkpoint", "another rank failed");
+  const auto is_same = [&](int rank, std::size_t what) {
+    return all[3 * static_cast<std::size_t>(rank) + what] == all[what];
+  };
+  for (int rank = group_.local_size(); rank < group_.size(); rank += group_.local_size()) {
+    const bool same_point = is_same(rank, 0), same_data = is_same(rank, 1) && is_same(rank, 2);
+    if (same_point && same_data) continue;
+    if (!group_.is_first()) meet("comparing files");  // rank 0 says it, which ends this one
+    throw Error(ErrorKind::kSettings,
+                where_written(run_.settings, same_data ? "training.output_dir" : "data.train_file"),
+                std::string("the machine of rank ") + std::to_string(rank) + " sees other " +
+                    (same_data ? "checkpoints" : "data") + " there than that of rank 0",
+                "name files of a file system that all machines see at the same path");
+  }
 }
 
 void SealedRun::meet(const char* what) {
@@ -96,7 +120,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const DistributedSettings& distributed = settings.distributed;
   if (run.train_graph && group.local_size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
     run.session.overlap_reduction(*run.train_graph, static_cast<std::size_t>(distributed.bucket_mib) << 20);
-  if (group.is_first()) load_weights(point, say);
+  load_weights_of_nodes(point, say);
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);
   if (run.step_records > 0)
@@ -121,18 +145,27 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     events_ = TensorBoardWriter::open(events_folder(settings),
                                       {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   }
-  if (group.local_size() > 1) {
+  if (group.size() > 1) {
     replaced_ = std::make_unique<ReplacedSamples>(group, run.loader_settings.max_replacements,
                                                   arena_->at(run.plan[kReplacedMemory]));
   }
   if (run.gathered_samples() > 0)
-    gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]));
+    gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
+                                               run.config.contrastive_hidden_size);
   loop_ = std::make_unique<TrainingLoop>(
       TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
                           writer_.get(), events_, progress_, steps_, evaluations_, stop},
       position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
+}
+
+// By the first rank of every node: rank 0 before all others, so that what is wrong with the files is said once.
+void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
+  if (group_.is_first()) load_weights(point, say);
+  if (group_.nodes() == 1) return;
+  meet("loading weights");
+  if (group_.is_leader() && !group_.is_first()) load_weights(point, [](const std::string&) {});
 }
 
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {

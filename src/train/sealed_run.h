@@ -18,7 +18,8 @@ namespace bascule {
 
 class SealedRun {
  public:
-  // By all ranks of the group together; what they share is filled by rank 0. `say` is told one line of facts at a time
+  // By all ranks of the group together; what those of a node share is filled by its first. `say` is told one line of
+  // facts at a time
   // ("weights: ..."), by rank 0.
   SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group);
 
@@ -38,7 +39,9 @@ class SealedRun {
 
  private:
   std::optional<ResumePoint> find_resume_point();
+  void check_same_files(double checkpoint);
   void meet(const char* what);
+  void load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);

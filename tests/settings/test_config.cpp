@@ -55,7 +55,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
       {"distributed", "world_size = 513"},
-      {"distributed", "hostfile = \"machines\""},
       {"distributed", "distribution_strategy = \"sharded\"\nsharded_stage = 2"},
       {"distributed", "wire_type = \"bf16\""},
   };
