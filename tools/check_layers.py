@@ -41,7 +41,7 @@ OURS = [
     # The device knows nothing of its driver.
     ("firmware_shims/hpu_sim/device", [*MEDIA, *RESIZE, "firmware_shims/codec/", "firmware_shims/hpu_sim/registers.h",
                                        "firmware_shims/hpu_sim/board.h", "firmware_shims/hpu_sim/faults.h"]),
-    ("firmware_shims/hpu_sim/faults", ["firmware_shims/hpu_sim/board.h"]),
+    ("firmware_shims/hpu_sim/faults", [*MEDIA, "firmware_shims/hpu_sim/board.h"]),
     ("src/base/", []),
     ("src/json/", BASE),
     ("src/settings/", BASE),
