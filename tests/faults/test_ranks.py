@@ -72,6 +72,10 @@ def ranks_and_launcher(toml):
     return own[1:], launcher[0] if launcher else None, own[0]
 
 
+def preloaded(name):
+    return str(PROGRAM.parent / "tests" / f"lib{name}.so")
+
+
 class RanksTrain(unittest.TestCase):
     def trained(self, folder, ranks, batch, **changes):
         pathlib.Path(folder).mkdir()
@@ -205,7 +209,7 @@ class RanksFail(unittest.TestCase):
 
     def test_a_disk_slower_than_the_timeout_and_a_step_longer_than_it_are_no_failures(self):
         # A checkpoint is 25 MiB: 4 s of this disk, after all of it was written to memory at once. A step takes two.
-        slow = {"LD_PRELOAD": str(PROGRAM.parent / "tests" / "libslow_disk.so"), "SLOW_DISK_KIB_PER_SECOND": "6144"}
+        slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "6144"}
         cases = {"disk": ({"training__max_steps": "1"}, slow),
                  "step": ({"training__max_steps": "1", "training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {})}
         for name, (changes, environment) in cases.items():
@@ -215,6 +219,16 @@ class RanksFail(unittest.TestCase):
                     done = run("run", ranks_settings(folder, 2, distributed__timeout_seconds="1", **changes), env={**os.environ, **environment})
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertGreater(time.monotonic() - began, 2.0)
+
+    def test_a_rank_killed_on_its_way_out_of_a_finished_run_is_no_failure(self):
+        for rank in ("0", "1"):
+            for _ in range(KILLS):
+                with self.subTest(rank=rank), tempfile.TemporaryDirectory() as folder:
+                    toml = ranks_settings(folder, 2, training__max_steps="2")
+                    done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("killed_at_exit"), "KILLED_RANK": rank})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn("run: finished", done.stderr)
+                    self.expect_nothing_left(folder, toml)
 
     def test_a_killed_launcher_takes_its_ranks_with_it(self):
         with tempfile.TemporaryDirectory() as folder:
