@@ -18,6 +18,7 @@
 #include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/distributed/cores.h"
 #include "src/distributed/local_socket.h"
 #include "src/distributed/nodes.h"
 #include "src/distributed/watch.h"
@@ -191,7 +192,6 @@ void Group::take_cores() {
   CPU_ZERO(&allowed);
   if (place_.local_size == 1) return;
   sched_getaffinity(0, sizeof allowed, &allowed);
-  const int cores = CPU_COUNT(&allowed);
   // A launcher that has bound the ranks has dealt the cores already.
   std::uint64_t hash = 1469598103934665603u;
   for (int core = 0; core < CPU_SETSIZE; ++core) hash = (hash ^ (CPU_ISSET(core, &allowed) ? 1u : 0u)) * 1099511628211u;
@@ -200,16 +200,8 @@ void Group::take_cores() {
   if (!exchange({mine, 1}, Span<double>(all))) return;
   const auto first = all.begin() + place_.node * place_.local_size;
   if (std::any_of(first, first + place_.local_size, [&](double one) { return one != mine[0]; })) return;
-  const auto first_of = [&](int rank) { return cores * rank / place_.local_size; };
-  const int begin = first_of(place_.local_rank), end = std::max(begin + 1, first_of(place_.local_rank + 1));
-  cpu_set_t part;
-  CPU_ZERO(&part);
-  int at = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed)) continue;
-    if (at >= begin && at < end) CPU_SET(core, &part);
-    ++at;
-  }
+  const cpu_set_t part =
+      part_of_processors(processors_by_neighbourhood(), allowed, place_.local_rank, place_.local_size);
   sched_setaffinity(0, sizeof part, &part);
 }
 
