@@ -9,6 +9,7 @@
 #include "kernels/activation.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
+#include "kernels/bf16.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -51,6 +52,8 @@ struct KernelTable {
   void (*contrastive_forward)(const ContrastiveForward&);
   void (*weighted_row_sum)(const WeightedRowSum&);
   void (*adamw)(const AdamW&);
+  void (*to_bf16)(const ToBf16&);
+  void (*from_bf16)(const FromBf16&);
 };
 
 // The table of an ISA that isa_supported().

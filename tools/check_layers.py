@@ -23,6 +23,7 @@ BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
 ACTIVATIONS = ["kernels/activation.h"]  # the enum of activation kinds, which config.json names
+SUMS = ["kernels/bf16.h", "kernels/elementwise.h"]  # argument structs: what is done to numbers that come from other nodes
 
 # First match wins: a place (folder or start of a path) and what it may include of ours, itself not counted.
 OURS = [
@@ -50,7 +51,7 @@ OURS = [
     ("src/plan/", [*BASE, "src/graph/"]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     ("src/data/", [*JSON, *SETTINGS, *MEDIA]),
-    ("src/distributed/", BASE),
+    ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, "src/graph/"]),
     ("src/report/", JSON),
     ("src/train/", BELOW_TRAIN),

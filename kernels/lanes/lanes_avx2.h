@@ -126,6 +126,26 @@ inline f32x16 scale_by_power_of_two(f32x16 x, f32x16 n) {
   return x * from_bits(shift_left<23>(half + bias)) * from_bits(shift_left<23>(whole - half + bias));
 }
 
+// As kernels/bf16.h says: the upper halves in the lower ones.
+inline __m256i rounded_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i upper = _mm256_srli_epi32(bits, 16);
+  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+  const __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), quiet, is_nan);
+}
+inline void store_bf16(std::uint16_t* p, f32x16 x) {
+  const __m256i quarters = _mm256_packus_epi32(rounded_to_bf16(x.low), rounded_to_bf16(x.high));
+  _mm256_storeu_si256(static_cast<__m256i*>(static_cast<void*>(p)), _mm256_permute4x64_epi64(quarters, 0xd8));
+}
+inline f32x16 load_bf16(const std::uint16_t* p) {
+  const __m128i* const halves = static_cast<const __m128i*>(static_cast<const void*>(p));
+  const auto widened = [](__m128i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); };
+  return {widened(_mm_loadu_si128(halves)), widened(_mm_loadu_si128(halves + 1))};
+}
+
 // Eight 64-bit products of the even lanes, low word in the even, high word in the odd lane.
 inline u32x16 multiply_even(u32x16 a, u32x16 b) {
   return {_mm256_mul_epu32(a.low, b.low), _mm256_mul_epu32(a.high, b.high)};

@@ -37,5 +37,7 @@ void cross_entropy_backward(const CrossEntropyBackward& a);
 void contrastive_forward(const ContrastiveForward& a);
 void weighted_row_sum(const WeightedRowSum& a);
 void adamw(const AdamW& a);
+void to_bf16(const ToBf16& a);
+void from_bf16(const FromBf16& a);
 
 }  // namespace bascule::BASCULE_ISA

@@ -47,6 +47,8 @@ const KernelTable kTable = {
     contrastive_forward,
     weighted_row_sum,
     adamw,
+    to_bf16,
+    from_bf16,
 };
 
 }  // namespace bascule::BASCULE_ISA
