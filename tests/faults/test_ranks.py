@@ -117,6 +117,29 @@ class RanksTrain(unittest.TestCase):
                     digests[name] = digest(done + "/run/model.safetensors")
                 self.assertEqual(len(set(digests.values())), 1, digests)
 
+    def test_ranks_that_a_launcher_has_started_join(self):
+        with tempfile.TemporaryDirectory() as folder:
+            changes = {"training__max_steps": "3"}
+            own = self.trained(folder + "/own", 2, 4, **changes)
+            for name in ("mpirun", "slurm"):
+                place = pathlib.Path(folder, name)
+                place.mkdir()
+                command = [str(PROGRAM), "run", str(ranks_settings(place, 2, training__per_device_train_batch_size="4", **changes))]
+                if name == "mpirun":
+                    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+                    ends = [subprocess.run(["mpirun", *root, "--oversubscribe", "-np", "2", *command], capture_output=True, text=True, timeout=120)]
+                else:  # what srun puts into the environment of its tasks
+                    slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1"}
+                    tasks = [subprocess.Popen(command, env={**os.environ, **slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+                             for rank in (0, 1)]
+                    ends = [subprocess.CompletedProcess([], task.wait(120), "", task.stderr.read()) for task in tasks]
+                    for task in tasks:
+                        task.stderr.close()
+                for end in ends:
+                    self.assertEqual(end.returncode, 0, end.stderr)
+                self.assertEqual("".join(end.stderr for end in ends).count("run: finished"), 1)
+                self.assertEqual(digest(place / "run" / "model.safetensors"), digest(own + "/run/model.safetensors"))
+
     def test_evaluation_alone_gives_the_same_metrics_whatever_the_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
             results = []
