@@ -16,12 +16,14 @@ def edited(text, changes):
     return text
 
 
-def run_edited(program, settings, command, changes, *options):
-    """Standard output of a command on the edited settings, which lie beside the original for the time: its paths are relative to it."""
+def run_edited(program, settings, command, changes, *options, machines=None):
+    """Standard output of a command on the edited settings, which lie beside the original for the time: its paths are relative to it.
+    machines: a TwoNodes, on whose first it runs."""
     with tempfile.NamedTemporaryFile("w", dir=settings.resolve().parent, prefix=".edited_", suffix=".toml") as file:
         file.write(edited(settings.read_text(), changes))
         file.flush()
-        done = subprocess.run([program, command, file.name, *options], capture_output=True, text=True, check=False)
+        words = [str(program.resolve()), command, file.name, *options]
+        done = subprocess.run(machines.command(0, words) if machines else words, env=machines.environment() if machines else None, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{sys.argv[0]}: {done.stderr}")
     return done.stdout
