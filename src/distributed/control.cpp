@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstring>
 
 namespace bascule {
 namespace {
@@ -89,21 +90,34 @@ bool barrier(ControlPage& page, int local_rank, int spins) noexcept {
   return passed;
 }
 
-bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept {
+FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept {
+  const RankSlot& slot = page.slots[local_rank];
+  FailureFacts facts{};
+  facts.rank = page.first_rank + local_rank;
+  facts.pid = slot.pid.load();
+  facts.exit_code = 5;
+  facts.phase = static_cast<RankPhase>(slot.phase.load());
+  facts.step = slot.step.load();
+  facts.operation = slot.heart.operation.load() % (kTapeStride / 2);
+  std::memcpy(facts.host, page.host, sizeof facts.host);
+  return facts;
+}
+
+bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept {
   FailureRecord& failure = page.failure;
   std::uint32_t none = 0;
   if (!failure.state.compare_exchange_strong(none, 1)) return false;
-  const RankSlot& slot = page.slots[local_rank];
-  failure.kind = kind;
-  failure.rank = page.first_rank + local_rank;
-  failure.pid = slot.pid.load();
-  failure.exit_code = exit_code;
-  failure.phase = static_cast<RankPhase>(slot.phase.load());
-  failure.step = slot.step.load();
-  failure.operation = slot.heart.operation.load() % (kTapeStride / 2);
+  static_cast<FailureFacts&>(failure) = facts;
   failure.state.store(2, std::memory_order_release);
   wake_all(page.barrier_phase);
   return true;
+}
+
+bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept {
+  FailureFacts facts = facts_of(page, local_rank);
+  facts.kind = kind;
+  facts.exit_code = exit_code;
+  return record_failure(page, facts);
 }
 
 }  // namespace bascule

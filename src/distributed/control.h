@@ -49,14 +49,19 @@ enum class FailureKind : std::int32_t {
   kGaveUp,  // it met an error, and says itself which
 };
 
-struct FailureRecord {
-  std::atomic<std::uint32_t> state;  // 0: none; 1: being written; 2: here
+// Whom it befell, and what it was doing. Goes from node to node as it is.
+struct FailureFacts {
   FailureKind kind;
   std::int32_t rank;  // of the run
   std::int32_t pid;
   std::int32_t exit_code;
   RankPhase phase;
   std::int64_t step, operation;
+  char host[64];  // "": there is one node
+};
+
+struct FailureRecord : FailureFacts {
+  std::atomic<std::uint32_t> state;    // 0: none; 1: being written; 2: here
   std::atomic<std::uint32_t> is_told;  // somebody has printed the line
 };
 
@@ -64,10 +69,14 @@ struct alignas(kPage) ControlPage {
   std::int32_t local_size;
   std::int32_t first_rank;    // rank of the node's first process
   std::int32_t has_launcher;  // `bascule run` started the ranks, and will tell what befell them
+  std::int32_t node, nodes;
+  std::int32_t parent;  // process that started the ranks of this node
+  char host[64];        // where there are several nodes
   alignas(kCacheLine) std::atomic<std::uint32_t> barrier_phase;
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> sleepers;
   alignas(kCacheLine) FailureRecord failure;
+  std::atomic<std::uint32_t> is_cut_off;  // the failure is the silence of another node, which may think the same of us
   alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher was asked to stop: save and leave
   RankSlot slots[1];                                          // local_size of them
 
@@ -90,8 +99,11 @@ struct alignas(kPage) ControlPage {
 // where ranks share cores.
 bool barrier(ControlPage& page, int local_rank, int spins) noexcept;
 
-// Records the failure of a rank of this node with what its slot says, if it is the first; then wakes all that wait.
-// True: it was the first.
+// What a rank of this node is doing.
+FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept;
+// Records a failure, if it is the first; then wakes all that wait. True: it was the first.
+bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept;
+// That of a rank of this node, with what its slot says.
 bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept;
 
 }  // namespace bascule

@@ -20,6 +20,7 @@
 #include "src/base/error.h"
 #include "src/distributed/cores.h"
 #include "src/distributed/local_socket.h"
+#include "src/distributed/node_links.h"
 #include "src/distributed/nodes.h"
 #include "src/distributed/watch.h"
 
@@ -94,7 +95,11 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
     go_to_leader(options);
   }
   meet(options);
-  if (place_.nodes > 1) nodes_ = std::make_unique<Nodes>(place_, control(), spins_);
+  if (place_.nodes == 1) return;
+  nodes_ = std::make_unique<Nodes>(place_, control(), spins_);
+  if (!is_leader()) return;
+  links_ = std::make_unique<NodeLinks>(control(), *nodes_, timeout_ms_);
+  watch_->watch_nodes(links_.get());
 }
 
 Group::~Group() = default;
@@ -107,12 +112,17 @@ void Group::wait_for_members(const GroupOptions&) {
   control().local_size = place_.local_size;
   control().first_rank = place_.rank;
   control().has_launcher = place_.launcher.empty() ? 0 : 1;
+  control().node = place_.node;
+  control().nodes = place_.nodes;
+  control().parent = getppid();
+  if (place_.nodes > 1) gethostname(control().host, sizeof control().host - 1);
   members_.resize(static_cast<std::size_t>(place_.local_size - 1));
   const Descriptor listening = listen_at(meeting_point(place_));
   if (!place_.launcher.empty() && place_.node == 0) {
     const Descriptor launcher = connect_to(place_.launcher, timeout_ms_);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
-      refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not there", "");
+      refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not on this machine",
+             "start it on the first machine of distributed.hostfile");
   }
   for (int come = 1; come < place_.local_size; ++come) {
     Descriptor member = accept_from(listening.number(), timeout_ms_);
@@ -269,13 +279,16 @@ void Group::set_phase(RankPhase phase) noexcept {
 }
 
 bool Group::give_up(int exit_code) noexcept {
-  return record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code);
+  if (!record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code)) return false;
+  if (links_) watch_->wait_until_told();
+  return true;
 }
 
 bool Group::leave() noexcept {
   if (!barrier()) return false;
   set_phase(RankPhase::kDone);
   watch_.reset();
+  if (links_) links_->end();
   if (nodes_) nodes_->finish(static_cast<unsigned>(timeout_ms_ / 1000));
   return true;
 }

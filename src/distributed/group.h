@@ -48,6 +48,7 @@ struct GroupOptions {
   void (*on_failure)(ControlPage& page) = nullptr;
 };
 
+class NodeLinks;
 class Nodes;
 class Watch;
 
@@ -119,8 +120,9 @@ class Group {
   std::uint32_t exchanges_ = 0;
   SharedMemory page_;
   std::vector<Descriptor> members_;  // leader: connections to local ranks 1, 2, ...; others: one, to the leader
-  std::unique_ptr<Watch> watch_;
   std::unique_ptr<Nodes> nodes_;
+  std::unique_ptr<NodeLinks> links_;  // of the leader
+  std::unique_ptr<Watch> watch_;      // goes before what it watches
 };
 
 // While it lives, a change of what progress(context) returns counts as a heartbeat. Called by the watch's thread.

@@ -24,6 +24,7 @@
 #include "src/base/error.h"
 #include "src/distributed/control.h"
 #include "src/distributed/local_socket.h"
+#include "src/distributed/tcp_socket.h"
 #include "src/distributed/watch.h"
 
 namespace bascule {
@@ -31,6 +32,7 @@ namespace {
 
 constexpr int kLookMs = 100;
 constexpr int kFailedExit = 5;
+constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has failed; it needs one or two seconds
 // What a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kGoOn[] = "; the newest checkpoint is whole, run the same command again to go on";
@@ -90,6 +92,8 @@ class ErrorStream {
     if (!line_.empty()) end_line();
   }
   const std::string& mpirun_words() const { return mpirun_words_; }
+  // What a rank of another machine said of a failure, "machine1: rank 0 ...".
+  const std::string& hearsay() const { return hearsay_; }
   bool has_passed_on() const { return has_passed_on_; }
 
  private:
@@ -98,6 +102,8 @@ class ErrorStream {
     const bool is_dashes = line.size() > 40 && line.find_first_not_of("-\n") == std::string::npos;
     if (is_dashes) {
       is_mpirun_ = !is_mpirun_;
+    } else if (line.compare(0, sizeof kSeenFrom - 1, kSeenFrom) == 0) {
+      hearsay_ = line.substr(sizeof kSeenFrom - 1, line.size() - sizeof kSeenFrom);
     } else if (is_mpirun_ || (line[0] == '[' && line.find("] ") != std::string::npos)) {
       mpirun_words_ += line;  // also "[host:pid] 1 more process has sent help message ..."
     } else {
@@ -106,7 +112,7 @@ class ErrorStream {
     }
   }
 
-  std::string line_, mpirun_words_;
+  std::string line_, mpirun_words_, hearsay_;
   bool is_mpirun_ = false, has_passed_on_ = false;
 };
 
@@ -147,6 +153,14 @@ class Launched {
       if (polled[1].revents != 0) take_page();
     }
     pass_stop_on();
+    if (memory_.data() != nullptr && page()->has_failed()) end_mpirun_soon();
+  }
+
+  // It ends by itself when the ranks do; unless a machine is out of reach, for which it waits very long.
+  void end_mpirun_soon() {
+    const std::int64_t now_ms = monotonic_ms();
+    if (failed_ms_ == 0) failed_ms_ = now_ms;
+    if (now_ms - failed_ms_ > kEndMs) kill(-process_, SIGKILL);
   }
 
   void read_errors() {
@@ -202,6 +216,8 @@ class Launched {
       tell(failure, is_known ? signalled.how.c_str() : nullptr);
     } else if (WIFSIGNALED(status)) {
       tell_of(0, "lost its launcher (mpirun was killed by signal " + std::to_string(WTERMSIG(status)) + ")");
+    } else if (signalled.rank < 0 && !stream_.hearsay().empty()) {
+      say_("seen from " + stream_.hearsay());
     } else {
       tell_of(signalled.rank >= 0 ? signalled.rank : 0, signalled.how);
     }
@@ -220,8 +236,8 @@ class Launched {
 
   // No rank lived to say which was the first.
   void tell_of(int rank, const std::string& how) {
-    const int local_rank = rank < page()->local_size ? rank : 0;
-    record_failure(*page(), FailureKind::kEnded, local_rank, kFailedExit);
+    if (rank >= page()->local_size) return say_("rank " + std::to_string(rank) + " " + how + kGoOn);
+    record_failure(*page(), FailureKind::kEnded, rank, kFailedExit);
     tell(page()->failure, how.empty() ? nullptr : how.c_str());
   }
   void tell(const FailureRecord& failure, const char* how) {
@@ -235,6 +251,7 @@ class Launched {
   ErrorStream stream_;
   pid_t process_ = -1;
   bool is_stopping_ = false;
+  std::int64_t failed_ms_ = 0;  // when the page first had a failure
 };
 
 void remove_folder_tree(const std::string& folder) {

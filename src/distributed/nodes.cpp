@@ -90,6 +90,11 @@ bool Nodes::wait(MPI_Request* request) const noexcept {
   }
 }
 
+bool Nodes::tell_all(void* data, std::size_t bytes) const noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  return succeed(MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, 0, leaders_, &request)) && wait(&request);
+}
+
 bool Nodes::gather_in_place(void* all, std::size_t bytes) const noexcept {
   MPI_Request request = MPI_REQUEST_NULL;
   const int count = static_cast<int>(bytes);

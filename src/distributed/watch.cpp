@@ -44,16 +44,29 @@ std::int64_t disk_bytes() noexcept {
   return bytes;
 }
 
-void end_process(ControlPage& page) noexcept {
+// The line is told once: on node 0, or where that has nobody left on the next one. A launcher reads the page of node 0,
+// and is told only what may not have got there.
+bool is_ours_to_tell(ControlPage& page) noexcept {
   FailureRecord& failure = page.failure;
-  const bool is_mine_to_tell = page.has_launcher == 0 && failure.kind != FailureKind::kGaveUp;
-  if (is_mine_to_tell && failure.is_told.exchange(1) == 0) {
-    char line[400];
-    const int length = std::snprintf(
-        line, sizeof line, "bascule: %s; the newest checkpoint is whole, run the same command again to go on\n",
-        failure_text(failure, nullptr).text);
+  if (failure.kind == FailureKind::kGaveUp || failure.is_told.exchange(1) != 0) return false;
+  if (page.has_launcher != 0) return page.node != 0;
+  return page.node == 0 || (page.node == 1 && page.local_size == 1 && failure.rank == 0);
+}
+
+void end_process(ControlPage& page) noexcept {
+  const FailureRecord& failure = page.failure;
+  if (is_ours_to_tell(page)) {
+    const bool is_hearsay = page.has_launcher != 0;
+    char line[600];
+    const int length = std::snprintf(line, sizeof line,
+                                     "%s%s%s%s; the newest checkpoint is whole, run the same command again to go on\n",
+                                     is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
+                                     is_hearsay ? ": " : "", failure_text(failure, nullptr).text);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
+  // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
+  if (page.is_cut_off.load() != 0 && page.has_launcher != 0 && page.node != 0 && getppid() == page.parent)
+    kill(page.parent, SIGKILL);
   _exit(failure.exit_code);
 }
 
@@ -86,6 +99,11 @@ void Watch::count_progress(std::uint64_t (*progress)(void*), void* context) {
   context_ = context;
 }
 
+void Watch::wait_until_told() const noexcept {
+  const timespec pause{0, 5'000'000};
+  for (int i = 0; i < 400 && !is_told_.load(); ++i) nanosleep(&pause, nullptr);
+}
+
 void Watch::run() noexcept {
   std::int64_t looked_ms = milliseconds(CLOCK_MONOTONIC);
   while (!stop_.load()) {
@@ -93,9 +111,13 @@ void Watch::run() noexcept {
     const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
     beat_for_own_work();
     look_at_hearts(std::min(now_ms - looked_ms, kLongestLookMs));
+    NodeLinks* const links = links_.load();
+    if (links != nullptr && !is_told_.load()) links->look(std::min(now_ms - looked_ms, kLongestLookMs));
     looked_ms = now_ms;
     const FailureRecord& failure = page_.failure;
     if (failure.state.load(std::memory_order_acquire) != 2 || stop_.load()) continue;
+    if (links != nullptr && !is_told_.load()) links->tell();
+    is_told_.store(true);
     const bool is_own = failure.rank == page_.first_rank + local_rank_ && failure.kind == FailureKind::kGaveUp;
     if (!is_own) on_failure_(page_);
   }
@@ -118,16 +140,17 @@ void Watch::look_at_connections(int timeout_ms) noexcept {
 }
 
 void Watch::look_at_hearts(std::int64_t passed_ms) noexcept {
+  const bool is_alone = page_.local_size == 1;
   for (int other = 0; other < page_.local_size; ++other) {
     const RankSlot& slot = page_.slots[other];
     Silence& silence = silence_[static_cast<std::size_t>(other)];
     const std::uint64_t beats = slot.heart.beats.load(std::memory_order_relaxed);
-    const bool is_fine = other == local_rank_ || beats != silence.beats || page_.is_waiting(other) ||
+    const bool is_fine = (other == local_rank_ && !is_alone) || beats != silence.beats || page_.is_waiting(other) ||
                          static_cast<RankPhase>(slot.phase.load()) == RankPhase::kDone;
     silence.beats = beats;
     silence.ms = is_fine ? 0 : silence.ms + passed_ms;
     if (silence.ms < timeout_ms_ || !record_failure(page_, FailureKind::kStuck, other, 5)) continue;
-    if (slot.pid.load() > 0) kill(slot.pid.load(), SIGKILL);  // it may be stopped and deaf to all else
+    if (slot.pid.load() > 0 && !is_alone) kill(slot.pid.load(), SIGKILL);  // it may be stopped and deaf to all else
   }
 }
 
@@ -156,7 +179,7 @@ void Watch::beat_for_own_work() noexcept {
   if (has_worked) slot.heart.beat();
 }
 
-FailureText failure_text(const FailureRecord& failure, const char* how) noexcept {
+FailureText failure_text(const FailureFacts& failure, const char* how) noexcept {
   FailureText line{};
   const char* const what = how != nullptr                        ? how
                            : failure.kind == FailureKind::kEnded ? "ended without a word, as if killed,"
@@ -167,8 +190,10 @@ FailureText failure_text(const FailureRecord& failure, const char* how) noexcept
   char operation[48] = "";
   if (failure.phase == RankPhase::kComputing)
     std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));
-  std::snprintf(line.text, sizeof line.text, "rank %d (process %d) %s %s%s%s", static_cast<int>(failure.rank),
-                static_cast<int>(failure.pid), what, phase_words(failure.phase), step, operation);
+  char host[sizeof failure.host + 8] = "";
+  if (failure.host[0] != '\0') std::snprintf(host, sizeof host, " on %s", failure.host);
+  std::snprintf(line.text, sizeof line.text, "rank %d (process %d%s) %s %s%s%s", static_cast<int>(failure.rank),
+                static_cast<int>(failure.pid), host, what, phase_words(failure.phase), step, operation);
   return line;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The watch over the ranks of a node: a thread in each that sees when another one dies (their connection breaks) or
 // falls silent (no heartbeat, and not waiting for others), records it, and ends its own process when a failure is
-// recorded. It also counts a heartbeat for its own process while that reads, writes or computes outside the tapes.
+// recorded. It also counts a heartbeat for its own process while that reads, writes or computes outside the tapes. A
+// rank that is alone on its node watches its own heart, and the first rank of a node the other nodes.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "src/distributed/control.h"
+#include "src/distributed/node_links.h"
 
 namespace bascule {
 
@@ -27,6 +29,11 @@ class Watch {
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
+
+  // The first rank of a node watches the other nodes too; `links` outlives this.
+  void watch_nodes(NodeLinks* links) { links_.store(links); }
+  // After the seal: a failure is recorded, and the other nodes shall hear of it before this process ends.
+  void wait_until_told() const noexcept;
 
   void count_progress(std::uint64_t (*progress)(void*), void* context);
 
@@ -52,16 +59,21 @@ class Watch {
   std::uint64_t last_progress_ = 0;
   std::int64_t last_cpu_ms_ = 0;
   std::int64_t last_io_bytes_ = 0;
+  std::atomic<NodeLinks*> links_{nullptr};
+  std::atomic<bool> is_told_{false};  // to other nodes
   std::atomic<bool> stop_{false};
   int wake_[2] = {-1, -1};  // a pipe: written to end the thread
   std::thread thread_;
 };
 
+// What a rank says to the launcher of another node's failure begins so: it may have seen what nobody there has.
+inline constexpr char kSeenFrom[] = "bascule: seen from ";
+
 // "rank 1 (process 77) ...": what happened, in words. Into a fixed buffer; no allocation. `how`: what the launcher
 // knows of its end ("was killed by signal 9"), or null.
 struct FailureText {
-  char text[320];
+  char text[400];
 };
-FailureText failure_text(const FailureRecord& failure, const char* how) noexcept;
+FailureText failure_text(const FailureFacts& failure, const char* how) noexcept;
 
 }  // namespace bascule

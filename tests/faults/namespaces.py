@@ -7,6 +7,7 @@ its own, joined by one wire. What is neither under /tmp nor /dev/shm is common t
 
 It needs root (or the capabilities of it) and `ip`; is_permitted() tells.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+COUNTER = itertools.count()
 BUILD = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve()
 
 # Arguments: the host name, then folders that stay visible below the new /tmp.
@@ -56,9 +58,10 @@ class TwoNodes:
     def __init__(self, folder, slots=1, rate=None):
         """rate: of the wire, as tc knows it ("1gbit"); None: as fast as it goes."""
         self.folder = pathlib.Path(folder)
-        self.names = [f"machine{number}-{os.getpid()}" for number in (0, 1)]
+        own = f"{os.getpid()}x{next(COUNTER)}"
+        self.names = [f"machine{number}-{own}" for number in (0, 1)]
         self.addresses = ["10.77.0.1", "10.77.0.2"]
-        self.wires = [f"bsc{number}-{os.getpid()}" for number in (0, 1)]
+        self.wires = [f"b{number}-{own}" for number in (0, 1)]
         self.hostfile = self.folder / "hosts"
         self.agent = self.folder / "agent"
         self.slots, self.rate, self.machines = slots, rate, []

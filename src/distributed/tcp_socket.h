@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP between the machines of a run: where one listens, in a form that fits a message, and connections to it. Before
+// the seal; a closed descriptor, or false, stands for what did not happen in time.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/distributed/shared_memory.h"
+
+namespace bascule {
+
+// All addresses of a machine that others may reach it at, with the port, and a number that only this run knows.
+struct MeetingPoint {
+  static constexpr int kMost = 16;
+  std::uint64_t token[2];
+  std::int32_t addresses;
+  std::int32_t unused;
+  sockaddr_storage address[kMost];
+};
+
+class TcpListener {
+ public:
+  TcpListener();  // throws Error kRank
+  MeetingPoint point() const;
+  Descriptor accept(int timeout_ms) const;
+
+ private:
+  Descriptor socket_;
+  std::uint16_t port_ = 0;  // in the order of the network
+  std::uint64_t token_[2] = {0, 0};
+};
+
+Descriptor connect_to_address(const MeetingPoint& point, int number, int timeout_ms);
+bool send_all(int socket, const void* data, std::size_t bytes) noexcept;
+bool receive_all(int socket, void* data, std::size_t bytes, int timeout_ms) noexcept;
+std::int64_t monotonic_ms() noexcept;
+
+}  // namespace bascule

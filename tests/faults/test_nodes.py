@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of ranks on two machines, simulated by namespaces: the bits of one machine, and ends without leftovers whatever breaks.
+
+Skipped where namespaces are not permitted. BASCULE_KILLS and BASCULE_TEST_SEED as in test_ranks.py.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from namespaces import TwoNodes, is_permitted
+from test_ranks import KILLS, SEED, VALIDATION, processes_of
+
+COMMON = "/var/tmp"  # what both machines see
+FILES = ("model.safetensors", "embeddings.safetensors")
+
+
+def on_nodes(folder, nodes, ranks, **changes):
+    pathlib.Path(folder).mkdir(exist_ok=True)
+    return settings(folder, distributed__world_size=str(ranks), distributed__hostfile=f'"{nodes.hostfile}"', **changes)
+
+
+def ranks_of(toml):
+    """Pids of the ranks by number."""
+    found = {}
+    for pid in processes_of(str(toml)):
+        try:
+            comm = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+            rank = re.search(rb"\0OMPI_COMM_WORLD_RANK=(\d+)\0", pathlib.Path(f"/proc/{pid}/environ").read_bytes())
+        except OSError:
+            continue
+        if comm == "bascule" and rank:
+            found[int(rank[1])] = pid
+    return found
+
+
+def launcher_of(toml):
+    return next(pid for pid in processes_of(str(toml)) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() in ("mpirun", "orterun"))
+
+
+class Nodes(unittest.TestCase):
+    slots = 1
+
+    @classmethod
+    def setUpClass(cls):
+        if not is_permitted():
+            raise unittest.SkipTest("namespaces are not permitted here")
+        cls.common = tempfile.TemporaryDirectory(dir=COMMON)
+        cls.addClassCleanup(cls.common.cleanup)
+
+    def setUp(self):
+        self.draw = random.Random(SEED)
+
+    def machines(self, **options):
+        nodes = TwoNodes(self.common.name, **options)
+        nodes.__enter__()
+        self.addCleanup(nodes.__exit__)
+        return nodes
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory(dir=self.common.name)
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def trained(self, nodes, ranks, batch=None, **changes):
+        """A finished run on the two machines; on this one where nodes is None."""
+        folder = self.folder()
+        if batch is not None:
+            changes["training__per_device_train_batch_size"] = str(batch)
+        if nodes is None:
+            done = run("run", settings(folder, distributed__world_size=str(ranks), **changes))
+        else:
+            toml = on_nodes(folder, nodes, ranks, **changes)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=300)
+            self.expect_nothing_left(nodes, folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return pathlib.Path(folder, "run")
+
+    def expect_nothing_left(self, nodes, folder, seconds=5):
+        deadline = time.monotonic() + seconds
+        while (left := processes_of(folder)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(left, [], [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left])
+        self.assertNotIn(".launcher", os.listdir(pathlib.Path(folder) / "run"))
+        for number in (0, 1):
+            self.assertEqual(nodes.files(number), [])
+
+
+def metrics(folder, split):
+    results = json.loads((folder / f"{split}_results.json").read_text())
+    return {key: value for key, value in results.items() if not any(word in key for word in ("runtime", "second", "memory"))}
+
+
+class NodesTrain(Nodes):
+    def test_evaluation_gives_the_metrics_and_embeddings_of_one_process(self):
+        for head in ("contrastive", "image_text_matching", "masked_lm"):
+            changes = {"model__head": f'"{head}"', "training__do_train": "false", "data__validation_file": VALIDATION,
+                       "data__test_file": f'"{EMOJI}/test.jsonl"'}
+            one = self.trained(None, 1, **changes)
+            for slots in (1, 2):
+                with self.subTest(head=head, slots=slots):
+                    two = self.trained(self.machines(slots=slots), 2 * slots, **changes)
+                    self.assertEqual(metrics(one, "validation"), metrics(two, "validation"))
+                    if head == "contrastive":
+                        self.assertEqual(digest(one / FILES[1]), digest(two / FILES[1]))
+
+
+class NodesFail(Nodes):
+    timeout = 3
+
+    def started(self, nodes, ranks):
+        folder = self.folder()
+        toml = on_nodes(folder, nodes, ranks, training__max_steps="100000", training__save_steps="10", distributed__timeout_seconds=str(self.timeout),
+                        training__save_total_limit="2", model__head='"image_text_matching"')
+        process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "saved checkpoint-10" in line:
+                break
+        else:
+            self.fail("".join(said))
+        time.sleep(self.draw.uniform(0.0, 1.0))
+        return process, folder, toml
+
+    def ended(self, process, within):
+        began = time.monotonic()
+        error = process.communicate(timeout=within)[1]
+        self.assertLess(time.monotonic() - began, within)
+        return error
+
+    def expect_one_line(self, error, *words):
+        lines = [line for line in error.splitlines() if line.startswith("bascule: ") and " rank " in f" {line[9:]}"]
+        lines = [line for line in lines if "seal:" not in line]
+        self.assertEqual(len(lines), 1, error)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_a_killed_or_silent_rank_of_either_machine_ends_the_run_with_one_line_and_code_five(self):
+        for slots in (1, 2):
+            nodes = self.machines(slots=slots)
+            for number, word in ((signal.SIGKILL, "was killed by signal 9"), (signal.SIGSTOP, "no sign of life")):
+                for rank in range(2 * slots):
+                    for _ in range(KILLS):
+                        with self.subTest(signal=number, rank=rank, slots=slots):
+                            process, folder, toml = self.started(nodes, 2 * slots)
+                            os.kill(ranks_of(toml)[rank], number)
+                            error = self.ended(process, self.timeout + 6)
+                            self.assertEqual(process.returncode, 5, error)
+                            self.expect_one_line(error, f"rank {rank} (process", word, f" on {nodes.names[rank // slots]}", "of update")
+                            self.expect_nothing_left(nodes, folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
