@@ -18,9 +18,8 @@ void sleep_a_little() noexcept {
 
 }  // namespace
 
-BucketReducer::BucketReducer(Group& group, std::vector<std::int64_t> marks,
-                             void (*sum)(void* context, std::size_t bucket) noexcept, void* context)
-    : group_(group), marks_(std::move(marks)), sum_(sum), context_(context), thread_([this] { work(); }) {}
+BucketReducer::BucketReducer(Group& group, std::vector<std::int64_t> marks, const Work& work)
+    : group_(group), marks_(std::move(marks)), work_(work), thread_([this] { serve(); }) {}
 
 BucketReducer::~BucketReducer() {
   shall_rest_.store(true);
@@ -39,7 +38,7 @@ std::size_t BucketReducer::finish() noexcept {
   return done_;
 }
 
-void BucketReducer::work() noexcept {
+void BucketReducer::serve() noexcept {
   for (;;) {
     const std::int64_t update = update_.load();
     if (update < 0) return;
@@ -56,10 +55,15 @@ void BucketReducer::sum_buckets(std::int64_t origin) noexcept {
   for (done_ = 0; done_ < marks_.size(); ++done_) {
     while (!is_final(origin + marks_[done_])) {
       if (shall_rest_.load()) return;
-      sleep_a_little();
+      move_or_sleep();
     }
-    sum_(context_, done_);
+    work_.sum(work_.context, done_);
   }
+  while (work_.move != nullptr && !shall_rest_.load()) move_or_sleep();
+}
+
+void BucketReducer::move_or_sleep() noexcept {
+  if (work_.move == nullptr || !work_.move(work_.context, done_)) sleep_a_little();
 }
 
 bool BucketReducer::is_final(std::int64_t operation) const noexcept {

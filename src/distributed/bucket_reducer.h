@@ -2,9 +2,10 @@
 // The reduction of `ddp`: gradients are summed bucket by bucket while backward still runs. A thread of each rank waits
 // until a bucket's gradients are final on all ranks of the node, which their heartbeats tell, and sums this rank's part
 // of it; then the next one, in the order in which backward finishes them. What it has not begun when backward is over
-// is left to the compute threads.
+// is left to the compute threads. Between nodes the thread also moves what is summed on the node, whenever it has
+// nothing to sum.
 //
-//   BucketReducer reducer(group, marks, &sum_bucket, this);   // before the seal
+//   BucketReducer reducer(group, marks, {&sum_bucket, nullptr, this});   // before the seal
 //   heart.origin = tape_origin(update);                       // before the last micro-batch
 //   reducer.begin(update);  ...  const std::size_t done = reducer.finish();
 #pragma once
@@ -24,10 +25,16 @@ constexpr std::int64_t tape_origin(std::int64_t update) noexcept { return update
 
 class BucketReducer {
  public:
+  // Called by the reducer's thread.
+  struct Work {
+    void (*sum)(void* context, std::size_t bucket) noexcept;
+    // Goes on with the first `summed` buckets between nodes; whether there was anything to do. Null: one node.
+    bool (*move)(void* context, std::size_t summed) noexcept;
+    void* context;
+  };
+
   // marks: of each bucket, in order, the operations of the tape after which its gradients are final; they do not fall.
-  // sum(context, bucket): called by the reducer's thread.
-  BucketReducer(Group& group, std::vector<std::int64_t> marks, void (*sum)(void* context, std::size_t bucket) noexcept,
-                void* context);
+  BucketReducer(Group& group, std::vector<std::int64_t> marks, const Work& work);
   ~BucketReducer();
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
@@ -38,14 +45,14 @@ class BucketReducer {
   std::size_t finish() noexcept;
 
  private:
-  void work() noexcept;
+  void serve() noexcept;
   void sum_buckets(std::int64_t origin) noexcept;
+  void move_or_sleep() noexcept;
   bool is_final(std::int64_t operation) const noexcept;
 
   Group& group_;
   const std::vector<std::int64_t> marks_;
-  void (*const sum_)(void*, std::size_t) noexcept;
-  void* const context_;
+  const Work work_;
   std::atomic<std::int64_t> update_{0};  // that it works for; minus one: leave
   std::atomic<bool> shall_rest_{true};   // begin no further bucket
   std::atomic<std::int64_t> rested_{0};  // the update that it is done with

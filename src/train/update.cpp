@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/update.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/distributed/nodes.h"
 #include "src/train/clock.h"
 
 namespace bascule {
+namespace {
+
+// While the network has nothing new: so many looks, and then a sleep.
+constexpr int kLooks = 50;
+constexpr long kSleepNs = 50'000;
+
+}  // namespace
 
 std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
   std::vector<Block> blocks;
@@ -37,22 +47,49 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
   BASCULE_CHECK(gradients_.size() == static_cast<std::size_t>(group != nullptr ? group->local_size() : 1) &&
                 gradients_.size() <= kMostLocalRanks);
   take_slices(static_cast<std::int64_t>(blocks_.size()));
+  sum_step_ = {sum_block, unsummed_tasks, this, 0};
   norm_step_ = {norm_block, own_tasks, this, 0};
   adamw_step_ = {adamw_block, own_tasks, this, 0};
   parameter_step_ = {parameter_block, all_tasks, this, 0};
 }
 
-// This rank's slice of every bucket of so many blocks.
+// This rank's slice of every bucket of so many blocks. Between nodes the owners of its blocks take turns.
 void Update::take_slices(std::int64_t blocks_of_bucket) {
   const std::int64_t blocks = static_cast<std::int64_t>(blocks_.size());
   const int rank = group_ != nullptr ? group_->local_rank() : 0, ranks = group_ != nullptr ? group_->local_size() : 1;
+  const int nodes = group_ != nullptr ? group_->nodes() : 1;
   own_.clear();
+  owners_.clear();
   own_of_bucket_ = {0};
   for (std::int64_t first = 0; first < blocks; first += blocks_of_bucket) {
     const BlockRange slice = slice_of(std::min(blocks_of_bucket, blocks - first), rank, ranks);
-    for (std::int64_t i = 0; i < slice.count; ++i) own_.push_back(static_cast<std::int32_t>(first + slice.first + i));
+    for (std::int64_t i = 0; i < slice.count; ++i) {
+      const OwnedBlock next = block_in_turn(slice.count, i, first / blocks_of_bucket, nodes);
+      own_.push_back(static_cast<std::int32_t>(first + slice.first + next.block));
+      owners_.push_back(next.owner);
+    }
     own_of_bucket_.push_back(static_cast<std::int64_t>(own_.size()));
   }
+  if (!lane_memory_.empty()) make_lane();
+}
+
+void Update::make_lane() {
+  std::vector<LaneBlock> blocks;
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    const Block& block = blocks_[static_cast<std::size_t>(own_[i])];
+    blocks.push_back({own_gradients_ + block.offset, static_cast<std::int32_t>(block.count), owners_[i]});
+  }
+  lane_ = std::make_unique<LaneReduction>(group_->lane()->lane(), std::move(blocks),
+                                          LaneKernels{kernels_.sum_terms, kernels_.to_bf16, kernels_.from_bf16},
+                                          lane_memory_, LaneOptions{LaneWork::kReduceAndSpread, is_bf16_, 0.0});
+}
+
+void Update::connect(Span<std::byte> memory, bool is_bf16) {
+  static_assert(kBlock <= LaneReduction::kMostElements);
+  BASCULE_CHECK(group_ != nullptr && group_->nodes() > 1 && !reducer_);
+  lane_memory_ = memory;
+  is_bf16_ = is_bf16;
+  make_lane();
 }
 
 std::vector<std::int64_t> Update::bucket_ends(std::int64_t blocks_of_bucket) const {
@@ -68,10 +105,12 @@ std::vector<std::int64_t> Update::bucket_ends(std::int64_t blocks_of_bucket) con
 void Update::overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks) {
   take_slices(blocks_of_bucket);
   BASCULE_CHECK(group_ != nullptr && marks.size() + 1 == own_of_bucket_.size());
-  reducer_ = std::make_unique<BucketReducer>(*group_, marks, &sum_bucket, this);
+  reducer_ = std::make_unique<BucketReducer>(*group_, marks,
+                                             BucketReducer::Work{&sum_bucket, lane_ ? &move_buckets : nullptr, this});
 }
 
 void Update::begin(std::int64_t number) noexcept {
+  if (lane_) lane_->begin();
   if (reducer_) reducer_->begin(number);
 }
 
@@ -81,8 +120,17 @@ void Update::sum_bucket(void* self, std::size_t bucket) noexcept {
     u.sum_over_ranks(u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(i)])]);
 }
 
+bool Update::move_buckets(void* self, std::size_t summed) noexcept {
+  Update& u = *static_cast<Update*>(self);
+  return u.lane_->advance(static_cast<std::size_t>(u.own_of_bucket_[summed]));
+}
+
 std::int64_t Update::own_tasks(const void* arguments, const Replay&) {
   return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->own_.size());
+}
+
+std::int64_t Update::unsummed_tasks(const void* arguments, const Replay& replay) {
+  return own_tasks(arguments, replay) - static_cast<const Update*>(arguments)->summed_;
 }
 
 std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
@@ -95,6 +143,11 @@ void Update::sum_over_ranks(const Block& block) const noexcept {
   const float* terms[kMostLocalRanks];
   for (std::size_t rank = 0; rank < gradients_.size(); ++rank) terms[rank] = gradients_[rank] + block.offset;
   kernels_.sum_terms({own_gradients_ + block.offset, terms, static_cast<std::int64_t>(gradients_.size()), block.count});
+}
+
+void Update::sum_block(const void* arguments, const Replay&, std::int64_t task, int) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  u.sum_over_ranks(u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(u.summed_ + task)])]);
 }
 
 void Update::norm_block(const void* arguments, const Replay&, std::int64_t task, int) {
@@ -145,10 +198,28 @@ bool Update::parameters_are_finite(Threads& threads) noexcept {
   return std::isfinite(sum_of_partials());
 }
 
+// What is not summed on this node yet, and then what is not summed with the other nodes. False: the run has failed.
+bool Update::sum_over_nodes(Threads& threads) noexcept {
+  threads.replay(Span<const Step>(&sum_step_, 1), Replay{}, {});
+  summed_ = static_cast<std::int64_t>(own_.size());
+  const double began = monotonic_seconds();
+  for (int looks = 0; !lane_->is_done(); ++looks) {
+    if (group_->has_failed()) return false;
+    if (!lane_->has_failed() && lane_->advance(own_.size())) looks = 0;
+    if (looks < kLooks) continue;
+    group_->heart().beat();
+    const timespec pause{0, kSleepNs};
+    nanosleep(&pause, nullptr);
+  }
+  wire_seconds_ = monotonic_seconds() - began;
+  return true;
+}
+
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
   const double began = monotonic_seconds();
-  if (reducer_) summed_ = own_of_bucket_[reducer_->finish()];
+  summed_ = reducer_ ? own_of_bucket_[reducer_->finish()] : 0;
+  if (lane_ && !sum_over_nodes(threads)) return std::nan("");
   threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
   if (!wait_for_ranks()) return std::nan("");
   const double norm = std::sqrt(sum_of_partials());

@@ -6,6 +6,9 @@
 // fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks
 // wait for each other. With buckets a slice is a part of each bucket, and much of the sum is made while backward runs:
 // the same bits.
+//
+// With several nodes each rank then sums its slice with the ranks that have the same slice on the other nodes, and
+// every node updates its own weights: the same sums, and so the same weights on all.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +20,7 @@
 #include "src/base/span.h"
 #include "src/distributed/bucket_reducer.h"
 #include "src/distributed/group.h"
+#include "src/distributed/lane_reduction.h"
 #include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
 #include "src/runtime/threads.h"
@@ -42,6 +46,11 @@ class Update {
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
 
+  // Before the seal, of a group with several nodes: how sums travel. memory: lane_memory_bytes(), of this rank.
+  static std::size_t lane_memory_bytes(int nodes, bool is_bf16) {
+    return LaneReduction::memory_bytes(nodes, {LaneWork::kReduceAndSpread, is_bf16, 0.0});
+  }
+  void connect(Span<std::byte> memory, bool is_bf16);
   // Before the seal: sums bucket by bucket from now on. final_steps: by element of bucket_ends(), see BucketReducer.
   void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
   // Where each bucket of so many blocks ends, in elements of the range.
@@ -54,6 +63,10 @@ class Update {
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
   // Of the last run: summing and measuring, until the slowest rank had done its part.
   double reduction_seconds() const noexcept { return reduction_seconds_; }
+  // Of these, waiting for other nodes.
+  double wire_seconds() const noexcept { return wire_seconds_; }
+  // Between nodes; null where there is one.
+  const LaneReduction* lane() const noexcept { return lane_.get(); }
 
   // Whether all trained parameters are finite; by one rank alone. After the seal.
   bool parameters_are_finite(Threads& threads) noexcept;
@@ -67,24 +80,30 @@ class Update {
   };
   // Steps of the tape; `arguments` is the Update itself.
   static std::int64_t own_tasks(const void* arguments, const Replay& replay);
+  static std::int64_t unsummed_tasks(const void* arguments, const Replay& replay);
   static std::int64_t all_tasks(const void* arguments, const Replay& replay);
+  static void sum_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void norm_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void parameter_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   void take_slices(std::int64_t blocks_of_bucket);
+  void make_lane();
   static std::vector<Block> cut(const ParameterLayout& layout);
 
   static void sum_bucket(void* self, std::size_t bucket) noexcept;
+  static bool move_buckets(void* self, std::size_t summed) noexcept;
+  bool sum_over_nodes(Threads& threads) noexcept;
   void sum_over_ranks(const Block& block) const noexcept;
   double sum_of_partials() const noexcept;
-  bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->barrier(); }
+  bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->local_barrier(); }
 
   std::vector<Block> blocks_;
-  std::vector<std::int32_t> own_;            // blocks of this rank, ascending
+  std::vector<std::int32_t> own_;            // blocks of this rank, in the order of summing
+  std::vector<std::int32_t> owners_;         // of own_: nodes
   std::vector<std::int64_t> own_of_bucket_;  // bucket b has those from [b] to [b + 1] of own_
   std::int64_t summed_ = 0;                  // of own_: these are sums already
 
-  Step norm_step_, adamw_step_, parameter_step_;
+  Step sum_step_, norm_step_, adamw_step_, parameter_step_;
   float* parameters_;
   std::vector<float*> gradients_;  // by local rank
   float* own_gradients_;
@@ -93,9 +112,12 @@ class Update {
   double* partials_;
   const KernelTable& kernels_;
   Group* group_;
-  double reduction_seconds_ = 0.0;
+  double reduction_seconds_ = 0.0, wire_seconds_ = 0.0;
   UpdateSettings settings_;
   float gradient_scale_ = 1.0f;
+  Span<std::byte> lane_memory_;
+  bool is_bf16_ = false;  // between nodes
+  std::unique_ptr<LaneReduction> lane_;
   std::unique_ptr<BucketReducer> reducer_;  // goes before what it works on
 };
 

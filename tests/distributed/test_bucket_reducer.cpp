@@ -27,7 +27,7 @@ TEST(BucketReducer, SumsABucketAsSoonAsItIsFinalOnEveryRankAndNoSooner) {
   const Ends ends = run_ranks(2, [](const RankPlace& place) {
     Group group(place, {30, nullptr});
     Summed summed;
-    BucketReducer reducer(group, {10, 20, 20, 30}, &Summed::note, &summed);
+    BucketReducer reducer(group, {10, 20, 20, 30}, {&Summed::note, nullptr, &summed});
     for (std::int64_t update = 1; update <= 3; ++update) {
       summed.buckets.store(0);
       group.heart().origin = tape_origin(update);
