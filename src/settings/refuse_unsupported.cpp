@@ -21,8 +21,6 @@ void refuse_unsupported(const Settings& settings) {
       {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "start fewer"},
       {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1,
        "distributed.sharded_stage", "stages 2 and 3", "set sharded_stage = 1"},
-      {settings.distributed.wire_type != WireType::kFloat32, "distributed.wire_type", "wire_type = \"bf16\"",
-       "set wire_type = \"float32\""},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

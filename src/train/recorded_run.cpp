@@ -206,6 +206,10 @@ void plan_memory(RecordedRun* run) {
   if (run->gathered_samples() > 0)
     ranges.push_back(
         {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->config.contrastive_hidden_size), true});
+  if (run->train_graph && run->place.nodes > 1) {
+    const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
+    ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});
+  }
   ranges.push_back(
       {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
   std::size_t index_bytes = 0;
@@ -273,6 +277,12 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back(
         "plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and update each "
         "slice once; stage 1 is fast_ddp here");
+  }
+  if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
+    run->notes.push_back("plan: wire_type is of what travels between machines: on one it changes nothing");
+  if (place.nodes > 1 && settings.distributed.distribution_strategy == Strategy::kSharded) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.distribution_strategy"),
+                "distribution_strategy = \"sharded\" is for the ranks of one machine", "set \"ddp\" or \"fast_ddp\"");
   }
   if (place.nodes > 1) {
     run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +

@@ -76,7 +76,8 @@ struct RecordedRun {
 inline constexpr char kLoaderMemory[] = "loader";
 inline constexpr char kEvaluationMemory[] = "evaluation";
 inline constexpr char kGatheredMemory[] = "gathered embeddings";
-inline constexpr char kReplacedMemory[] = "replaced samples";  // where there are several ranks
+inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
+inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
 inline constexpr char kRecordMemory[] = "records";
 
 // As the rank at `place` sees it. engine: the media engine that loads; one other than the program's own knows no

@@ -118,7 +118,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
   const DistributedSettings& distributed = settings.distributed;
-  if (run.train_graph && group.local_size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
+  if (run.train_graph && group.nodes() > 1) {
+    const PlannedRange& lane = run.plan[kLaneMemory];
+    run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
+                                 distributed.wire_type == WireType::kBf16);
+  }
+  if (run.train_graph && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
     run.session.overlap_reduction(*run.train_graph, static_cast<std::size_t>(distributed.bucket_mib) << 20);
   load_weights_of_nodes(point, say);
 

@@ -56,7 +56,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"training", "gradient_checkpointing = \"fit\""},
       {"distributed", "world_size = 513"},
       {"distributed", "distribution_strategy = \"sharded\"\nsharded_stage = 2"},
-      {"distributed", "wire_type = \"bf16\""},
   };
   for (const auto& [table, line] : cases) {
     const Settings settings = settings_of(least_with(table, line));
