@@ -38,8 +38,7 @@ void send_at_once(int socket) noexcept {
 
 // The address of an interface with the listener's port; false where other machines have no use for it.
 bool take_address(const ifaddrs& interface, std::uint16_t port, sockaddr_storage* out) {
-  const bool is_usable = interface.ifa_addr != nullptr && (interface.ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
-  if (!is_usable) return false;
+  if (interface.ifa_addr == nullptr || (interface.ifa_flags & IFF_UP) == 0) return false;
   if (interface.ifa_addr->sa_family == AF_INET) {
     sockaddr_in address{};
     std::memcpy(&address, interface.ifa_addr, sizeof address);
@@ -87,8 +86,12 @@ MeetingPoint TcpListener::point() const {
   point.token[1] = token_[1];
   ifaddrs* interfaces = nullptr;
   if (getifaddrs(&interfaces) != 0) refuse("the machine's addresses cannot be read");
-  for (const ifaddrs* at = interfaces; at != nullptr && point.addresses < MeetingPoint::kMost; at = at->ifa_next) {
-    if (take_address(*at, port_, &point.address[point.addresses])) ++point.addresses;
+  // Its own last: they serve where all "machines" are this one.
+  for (const unsigned is_own : {0u, unsigned{IFF_LOOPBACK}}) {
+    for (const ifaddrs* at = interfaces; at != nullptr && point.addresses < MeetingPoint::kMost; at = at->ifa_next) {
+      const bool is_wanted = (at->ifa_flags & IFF_LOOPBACK) == is_own;
+      if (is_wanted && take_address(*at, port_, &point.address[point.addresses])) ++point.addresses;
+    }
   }
   freeifaddrs(interfaces);
   return point;

@@ -8,11 +8,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/distributed/launch.h"
 #include "src/distributed/watch.h"
 #include "tests/distributed/forked_ranks.h"
 
@@ -186,6 +190,9 @@ TEST(Failure, IsToldInOneLineThatSaysWhoWhereAndWhy) {
   failure.phase = RankPhase::kSaving;
   EXPECT_STREQ(failure_text(failure, nullptr).text,
                "rank 3 (process 77) ended without a word, as if killed, saving a checkpoint of update 12");
+  std::strcpy(failure.host, "machine1");
+  EXPECT_STREQ(failure_text(failure, nullptr).text,
+               "rank 3 (process 77 on machine1) ended without a word, as if killed, saving a checkpoint of update 12");
 }
 
 TEST(RankPlace, ComesFromTheLaunchersVariables) {
@@ -200,12 +207,27 @@ TEST(RankPlace, ComesFromTheLaunchersVariables) {
   EXPECT_EQ(place.world_size, 4);
   EXPECT_EQ(place.local_rank, 1);
   EXPECT_FALSE(place.is_on_one_node());
+  EXPECT_EQ(place.node, 1);
+  EXPECT_EQ(place.nodes, 2);
   EXPECT_EQ(place.run, "17");
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);  // not numbered one node after another
+  EXPECT_THROW(place_from_environment(), Error);
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
   setenv("OMPI_COMM_WORLD_RANK", "4", 1);
   EXPECT_THROW(place_from_environment(), Error);
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
                            "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE"})
     unsetenv(name);
+}
+
+TEST(Hostfile, NamesEachMachineOnceWhateverItsSlots) {
+  const std::string file = ::testing::TempDir() + "hosts";
+  std::ofstream(file) << "# two machines\n\n  one slots=2\ntwo # the other\none slots=1\n";
+  EXPECT_EQ(machines_in(file, "distributed.hostfile"), 2);
+  std::ofstream(file) << "# none\n";
+  EXPECT_THROW(machines_in(file, "distributed.hostfile"), Error);
+  std::remove(file.c_str());
+  EXPECT_THROW(machines_in(file, "distributed.hostfile"), Error);
 }
 
 }  // namespace

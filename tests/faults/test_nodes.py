@@ -84,11 +84,14 @@ class Nodes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return pathlib.Path(folder, "run")
 
-    def expect_nothing_left(self, nodes, folder, seconds=5):
+    def expect_no_process(self, folder, seconds):
         deadline = time.monotonic() + seconds
         while (left := processes_of(folder)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.assertEqual(left, [], [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left])
+        self.assertEqual([pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left], [])
+
+    def expect_nothing_left(self, nodes, folder):
+        self.expect_no_process(folder, 5)
         self.assertNotIn(".launcher", os.listdir(pathlib.Path(folder) / "run"))
         for number in (0, 1):
             self.assertEqual(nodes.files(number), [])
@@ -157,6 +160,76 @@ class NodesFail(Nodes):
                             self.assertEqual(process.returncode, 5, error)
                             self.expect_one_line(error, f"rank {rank} (process", word, f" on {nodes.names[rank // slots]}", "of update")
                             self.expect_nothing_left(nodes, folder)
+
+    def test_a_killed_launcher_takes_the_ranks_of_both_machines_with_it(self):
+        nodes = self.machines(slots=2)
+        process, folder, toml = self.started(nodes, 4)
+        os.kill(launcher_of(toml), signal.SIGKILL)
+        error = self.ended(process, self.timeout + 6)
+        self.assertEqual(process.returncode, 5, error)
+        self.assertEqual(len([line for line in error.splitlines() if "whole, run the same command" in line]), 1, error)
+        self.expect_nothing_left(nodes, folder)
+
+    def test_a_killed_run_takes_launcher_and_ranks_with_it(self):
+        nodes = self.machines(slots=2)
+        process, folder, toml = self.started(nodes, 4)
+        process.kill()
+        process.communicate(timeout=30)
+        self.expect_no_process(folder, self.timeout + 6)
+
+    def test_a_cut_wire_ends_both_machines_and_nothing_waits_for_it(self):
+        for slots in (1, 2):
+            with self.subTest(slots=slots):
+                nodes = self.machines(slots=slots)
+                process, folder, toml = self.started(nodes, 2 * slots)
+                nodes.set_wire("down")
+                error = self.ended(process, self.timeout + 10)
+                self.assertEqual(process.returncode, 5, error)
+                self.expect_one_line(error, f"rank {slots} (process", "no sign of life", f" on {nodes.names[1]}")
+                self.expect_nothing_left(nodes, folder)
+
+    def test_a_wire_that_comes_back_in_time_is_no_failure(self):
+        nodes = self.machines()
+        process, folder, toml = self.started(nodes, 2)
+        nodes.set_wire("down")
+        time.sleep(self.timeout / 3)
+        nodes.set_wire("up")
+        time.sleep(self.timeout)
+        process.send_signal(signal.SIGTERM)
+        error = self.ended(process, 30)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, error)
+        self.expect_nothing_left(nodes, folder)
+
+    def test_an_error_of_all_ranks_is_said_once_with_its_own_code(self):
+        nodes = self.machines()
+        for code, changes in ((3, {"data__train_file": '"nowhere.jsonl"'}), (4, {"machine__memory_limit_gib": "0.01"})):
+            folder = self.folder()
+            toml = on_nodes(folder, nodes, 2, **changes)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(len([line for line in done.stderr.splitlines() if line.startswith("bascule: ") and "plan:" not in line]), 1, done.stderr)
+
+    def test_a_bad_picture_of_a_rank_on_the_other_machine_is_named_and_ends_all(self):
+        folder = self.folder()
+        pathlib.Path(folder, "cut.jpg").write_bytes(b"\xff\xd8\xff")
+        good = json.loads((EMOJI / "train.jsonl").read_text().splitlines()[0])
+        good["image"] = str(EMOJI / good["image"])
+        rows = [good] * 31 + [{"image": f"{folder}/cut.jpg", "caption": "x"}]
+        pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        nodes = self.machines()
+        for changes in ({}, {"training__gather_negatives": "true"}, {"model__head": '"masked_lm"'}):
+            shutil.rmtree(pathlib.Path(folder) / "run", ignore_errors=True)
+            toml = on_nodes(folder, nodes, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes)
+            done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
+            self.expect_nothing_left(nodes, folder)
+
+    def test_ranks_that_cannot_be_spread_evenly_are_refused(self):
+        nodes = self.machines()
+        done = subprocess.run([str(PROGRAM), "plan", str(on_nodes(self.folder(), nodes, 3))], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("distributed.world_size = 3 ranks cannot be spread evenly over 2 machines", done.stderr)
 
 
 if __name__ == "__main__":
