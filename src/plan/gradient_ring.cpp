@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/gradient_ring.h"
+
+#include <algorithm>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/plan/place.h"
+
+namespace bascule {
+namespace {
+
+struct Writes {
+  int first = -1, last = -1;  // nodes; negative: none
+};
+
+std::vector<Writes> writes_of_gradients(const Graph& graph) {
+  std::vector<Writes> writes(static_cast<std::size_t>(graph.parameters().size()));
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    for (const TensorUse& use : graph.nodes()[n].operation->uses()) {
+      const TensorInfo& info = graph[use.tensor];
+      if (use.access == Access::kRead || info.storage != Storage::kGradient) continue;
+      Writes& w = writes[static_cast<std::size_t>(info.parameter)];
+      if (w.first < 0) w.first = static_cast<int>(n);
+      w.last = static_cast<int>(n);
+    }
+  }
+  return writes;
+}
+
+std::size_t bytes_of(const GradientRingPlan::Piece& piece) {
+  return static_cast<std::size_t>(piece.elements) * sizeof(float);
+}
+
+std::vector<GradientRingPlan::Piece> pieces_in_order(const Graph& graph, const ParameterLayout& layout,
+                                                     const std::vector<Writes>& writes) {
+  std::vector<GradientRingPlan::Piece> pieces;
+  for (int p = 0; p < graph.parameters().size(); ++p) {
+    const std::size_t index = static_cast<std::size_t>(p);
+    if (writes[index].first < 0) continue;
+    BASCULE_CHECK(layout.places[index].trained);
+    pieces.push_back({p, layout.places[index].offset, graph.parameters()[p].elements(), 0});
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return pieces;
+}
+
+std::vector<GradientRingPlan::Bucket> cut(const std::vector<GradientRingPlan::Piece>& pieces,
+                                          const std::vector<Writes>& writes, std::size_t bucket_bytes) {
+  std::vector<GradientRingPlan::Bucket> buckets;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const int end_node = writes[static_cast<std::size_t>(pieces[i].parameter)].last + 1;
+    const bool is_later = buckets.empty() || end_node > buckets.back().end_node;
+    if (is_later && (buckets.empty() || bytes + bytes_of(pieces[i]) > bucket_bytes)) {
+      buckets.push_back({});
+      bytes = 0;
+    }
+    bytes += bytes_of(pieces[i]);
+    buckets.back().pieces_end = static_cast<std::int64_t>(i) + 1;
+    buckets.back().end_node = std::max(buckets.back().end_node, end_node);
+  }
+  return buckets;
+}
+
+// Node n writes at time 2n + 1; what is final when the nodes below n have run is summed at time 2n.
+std::vector<BufferRequest> lifetimes(const GradientRingPlan& plan, const std::vector<Writes>& writes, int nodes) {
+  std::vector<BufferRequest> requests;
+  for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+    const int released = b + 1 < plan.buckets.size() ? plan.buckets[b + 1].end_node : nodes;
+    while (static_cast<std::int64_t>(requests.size()) < plan.buckets[b].pieces_end) {
+      const GradientRingPlan::Piece& piece = plan.pieces[requests.size()];
+      const int first = writes[static_cast<std::size_t>(piece.parameter)].first;
+      requests.push_back({align_up(bytes_of(piece), kCacheLine), 2 * first + 1, 2 * released});
+    }
+  }
+  return requests;
+}
+
+}  // namespace
+
+GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes) {
+  const std::vector<Writes> writes = writes_of_gradients(graph);
+  GradientRingPlan plan;
+  plan.pieces = pieces_in_order(graph, layout, writes);
+  plan.buckets = cut(plan.pieces, writes, bucket_bytes);
+  const std::vector<BufferRequest> requests = lifetimes(plan, writes, static_cast<int>(graph.nodes().size()));
+  const Placement placement = place_buffers(requests);
+  BASCULE_CHECK(!first_overlap(requests, placement).has_value());
+  plan.bytes = placement.peak_bytes;
+  plan.lower_bound_bytes = lower_bound_bytes(requests);
+  plan.ring_offset.assign(static_cast<std::size_t>(graph.parameters().size()), 0);
+  for (std::size_t i = 0; i < plan.pieces.size(); ++i) {
+    plan.pieces[i].ring_offset = static_cast<std::int64_t>(placement.offsets[i] / sizeof(float));
+    plan.ring_offset[static_cast<std::size_t>(plan.pieces[i].parameter)] = plan.pieces[i].ring_offset;
+  }
+  return plan;
+}
+
+}  // namespace bascule

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient ring: where a rank's gradients lie when they are summed over the ranks bucket by bucket during backward,
+// and need not stay. Each parameter's gradient has a place from its first write to the end of its bucket's sum; places
+// are used again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/graph/graph.h"
+
+namespace bascule {
+
+struct GradientRingPlan {
+  struct Piece {  // the gradient of one parameter
+    int parameter = 0;
+    std::int64_t offset = 0, elements = 0;  // in the trained range
+    std::int64_t ring_offset = 0;           // in the ring, in elements
+  };
+  struct Bucket {
+    std::int64_t pieces_end = 0;  // it has those from the end of the bucket before
+    int end_node = 0;             // its gradients are final when the graph's nodes below this one have run
+  };
+  std::vector<Piece> pieces;              // of all parameters that have a gradient, in the order of the layout
+  std::vector<Bucket> buckets;            // at growing end_nodes
+  std::vector<std::int64_t> ring_offset;  // by parameter, in elements; 0 for one without gradient
+  std::size_t bytes = 0;                  // of one rank's ring
+  std::size_t lower_bound_bytes = 0;
+};
+
+// Buckets are cut at parameter bounds: as many parameters as fit into bucket_bytes, at least one, and all whose
+// gradients become final together. A bucket's places are free when the next one's gradients are final: where ranks meet
+// before each sum, all have read them by then. Checks itself: an overlap is a bug and ends the program.
+GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes);
+
+}  // namespace bascule
