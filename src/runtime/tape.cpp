@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace bascule {
@@ -13,10 +14,14 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
     const TensorInfo& info = graph.tensors()[i];
     if (info.storage == Storage::kParameter || info.storage == Storage::kGradient) {
       const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(info.parameter)];
-      float* base = info.storage == Storage::kGradient ? memory.gradients
-                    : place.trained                    ? memory.trained_parameters
-                                                       : memory.fixed_parameters;
-      addresses[i] = base == nullptr ? nullptr : base + place.offset;
+      const bool is_gradient = info.storage == Storage::kGradient;
+      float* base = is_gradient     ? memory.gradients
+                    : place.trained ? memory.trained_parameters
+                                    : memory.fixed_parameters;
+      const std::int64_t offset = is_gradient && memory.gradient_offsets != nullptr
+                                      ? memory.gradient_offsets[static_cast<std::size_t>(info.parameter)]
+                                      : place.offset;
+      addresses[i] = base == nullptr ? nullptr : base + offset;
     } else if (plan.buffer_of[i] >= 0) {
       addresses[i] = memory.workspace + plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])].offset;
     }
@@ -37,10 +42,13 @@ Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout&
   nanoseconds_ = std::make_unique<std::uint64_t[]>(step_count());
 }
 
-void Tape::replay(Threads& threads, Replay replay) const noexcept {
+void Tape::replay(Threads& threads, Replay replay) const noexcept { replay_part(threads, replay, 0, step_count()); }
+
+void Tape::replay_part(Threads& threads, Replay replay, std::size_t first, std::size_t end) const noexcept {
   replay.thread_scratch = memory_.thread_scratch;
   replay.thread_scratch_bytes = memory_.thread_scratch_bytes;
-  threads.replay(Span<const Step>(launch_->steps()), replay, {nanoseconds_.get()});
+  threads.replay(Span<const Step>(launch_->steps().data() + first, end - first), replay, {nanoseconds_.get() + first},
+                 static_cast<std::int64_t>(first));
 }
 
 double Tape::seconds(bool backward) const noexcept {
@@ -50,6 +58,13 @@ double Tape::seconds(bool backward) const noexcept {
     if (graph_.nodes()[static_cast<std::size_t>(steps[i].node)].backward == backward) sum += nanoseconds_[i];
   }
   return static_cast<double>(sum) * 1e-9;
+}
+
+std::size_t Tape::steps_below(int node) const noexcept {
+  const std::vector<Step>& steps = launch_->steps();
+  const auto end =
+      std::lower_bound(steps.begin(), steps.end(), node, [](const Step& step, int below) { return step.node < below; });
+  return static_cast<std::size_t>(end - steps.begin());
 }
 
 std::vector<std::int64_t> Tape::steps_until_final() const {

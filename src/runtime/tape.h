@@ -20,6 +20,8 @@ struct TapeMemory {
   std::byte* workspace = nullptr;
   std::byte* thread_scratch = nullptr;
   std::size_t thread_scratch_bytes = 0;  // of one thread
+  // By parameter, in elements from `gradients`; null: where the parameter itself lies in the trained range.
+  const std::int64_t* gradient_offsets = nullptr;
 };
 
 // Time of one operation kind at one place, for reports.
@@ -38,6 +40,8 @@ class Tape {
 
   // After the seal. The batch must keep within the graph's bounds.
   void replay(Threads& threads, Replay replay) const noexcept;
+  // A replay in parts: its steps from `first` to before `end`. The parts of one replay follow one another.
+  void replay_part(Threads& threads, Replay replay, std::size_t first, std::size_t end) const noexcept;
 
   // A tensor's address; it must be kept or an input, or the value may be gone after the replay.
   float* at(Tensor tensor) const { return launch_->at(tensor); }
@@ -47,6 +51,8 @@ class Tape {
   // By parameter: so many steps into the tape its gradient is final; 0 for one that has none. Before the seal.
   std::vector<std::int64_t> steps_until_final() const;
   std::size_t step_count() const { return launch_->steps().size(); }
+  // How many steps the graph's nodes below this one have become; they are the first ones.
+  std::size_t steps_below(int node) const noexcept;
   // Sums over all replays so far; costs for a batch of `counts`. Allocates: after the door has opened.
   std::vector<NodeTime> node_times(const BatchCounts& counts) const;
 

@@ -125,7 +125,7 @@ void Threads::walk(int thread) noexcept {
       step.run(step.arguments, replay, task, thread);
     }
     arrive();
-    if (thread == 0) heart_->beat(static_cast<std::int64_t>(i) + 1);
+    if (thread == 0) heart_->beat(done_ + static_cast<std::int64_t>(i) + 1);
     if (measure) {
       const std::uint64_t ended = now_ns();
       times_.nanoseconds[i] += ended - began;
@@ -134,11 +134,12 @@ void Threads::walk(int thread) noexcept {
   }
 }
 
-void Threads::replay(Span<const Step> steps, const Replay& replay, StepTimes times) noexcept {
+void Threads::replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done) noexcept {
   if (steps.empty()) return;
   steps_ = steps;
   replay_ = &replay;
   times_ = times;
+  done_ = done;
   if (count_ > 1) {
     call_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(call_);

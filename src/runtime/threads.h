@@ -35,7 +35,8 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
-  void replay(Span<const Step> steps, const Replay& replay, StepTimes times) noexcept;
+  // done: operations of the same tape that went before, from which heartbeats count on.
+  void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
  private:
   void work(int thread) noexcept;
@@ -51,6 +52,7 @@ class Threads {
   Span<const Step> steps_;
   const Replay* replay_ = nullptr;
   StepTimes times_;
+  std::int64_t done_ = 0;
   Heartbeat unheard_;
   Heartbeat* heart_;
   bool stop_ = false;

@@ -19,8 +19,11 @@ void refuse_unsupported(const Settings& settings) {
       {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
        "recomputation of activations", "set gradient_checkpointing = \"off\""},
       {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "start fewer"},
-      {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1,
-       "distributed.sharded_stage", "stages 2 and 3", "set sharded_stage = 1"},
+      {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1 &&
+           training.gradient_accumulation_steps > 1,
+       "training.gradient_accumulation_steps",
+       "micro-batches for stages 2 and 3 of sharded, whose gradients leave bucket by bucket",
+       "set it to 1, or distributed.sharded_stage = 1"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {

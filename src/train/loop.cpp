@@ -30,18 +30,24 @@ Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* 
   return ok_status();
 }
 
-// Gradients of one micro-batch, of which the batch is a share. Returns the seconds of the backward part. A rank without
-// samples contributes zero.
-double TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
+// A rank without samples contributes zeros. False: another rank failed.
+bool TrainingLoop::replay_without_samples(bool first) noexcept {
+  Session& session = p_.run.session;
+  if (session.ring() != nullptr) return session.ring()->replay_without_samples(p_.threads);
+  if (first) std::fill_n(session.gradients(), session.layout().trained_elements, 0.0f);
+  p_.group.heart().beat(static_cast<std::int64_t>(session.tape(*p_.run.train_graph).step_count()));
+  return true;
+}
+
+// Gradients of one micro-batch, of which the batch is a share.
+Status TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
   RecordedRun& run = p_.run;
   const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run.length.cut, batch.index);
   if (batch.counts.samples == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
-    if (first) std::fill_n(run.session.gradients(), run.session.layout().trained_elements, 0.0f);
-    p_.group.heart().beat(static_cast<std::int64_t>(run.session.tape(*run.train_graph).step_count()));
-    return 0.0;
+    return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = view_of(batch);
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
@@ -50,14 +56,17 @@ double TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
   const Tape& tape = run.session.tape(*run.train_graph);
-  const double backward_before = tape.seconds(true);
-  tape.replay(p_.threads, replay);
+  if (GradientRing* const ring = run.session.ring()) {
+    if (!ring->replay(p_.threads, replay)) return {StatusCode::kRankFailed, {-1, 0}};
+  } else {
+    tape.replay(p_.threads, replay);
+  }
   loss_ += weight * share * static_cast<double>(*tape.at(run.train_outputs.loss));
-  return tape.seconds(true) - backward_before;
+  return ok_status();
 }
 
 Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* samples) noexcept {
-  const RecordedRun& run = p_.run;
+  RecordedRun& run = p_.run;
   Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
   const double began = monotonic_seconds();
   const Batch* batch = nullptr;
@@ -66,12 +75,16 @@ Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* sample
   const double loaded = monotonic_seconds();
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
   p_.group.set_phase(RankPhase::kComputing);
-  double share = 1.0, backward = 0.0;
+  double share = 1.0, backward = 0.0, reduction = 0.0;
   BASCULE_TRY(share_of(next, batch, &share));
   if (run.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run.settings.machine.step_seconds);
   } else {
-    backward = replay(*batch, weight, share, first);
+    const Tape& tape = run.session.tape(*run.train_graph);
+    const double backward_before = tape.seconds(true);
+    BASCULE_TRY(replay(*batch, weight, share, first));
+    backward = tape.seconds(true) - backward_before;
+    if (run.session.ring() != nullptr) reduction = run.session.ring()->reduction_seconds();
   }
   *samples += batch->counts.samples;
   times_.rows.samples += batch->counts.samples;
@@ -79,8 +92,9 @@ Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* sample
   times_.rows.selected_rows += batch->counts.selected_rows;
   ++times_.micro_batches;
   stream.release();
-  interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward;
+  interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward - reduction;
   interval_.seconds[static_cast<int>(StepPhase::kBackward)] += backward;
+  interval_.seconds[static_cast<int>(StepPhase::kReduction)] += reduction;
   return ok_status();
 }
 

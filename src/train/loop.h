@@ -83,8 +83,11 @@ class TrainingLoop {
   Status compute_gradients(std::int64_t* samples) noexcept;
   Status micro_batch(bool first, double weight, std::int64_t* samples) noexcept;
   Status share_of(const Status& loaded, const Batch* batch, double* share) noexcept;
-  bool meets_early() const noexcept { return p_.run.head == ModelHead::kMaskedLm || p_.gathered != nullptr; }
-  double replay(const Batch& batch, double weight, double share, bool first) noexcept;
+  bool meets_early() const noexcept {
+    return p_.run.head == ModelHead::kMaskedLm || p_.gathered != nullptr || p_.run.session.ring() != nullptr;
+  }
+  Status replay(const Batch& batch, double weight, double share, bool first) noexcept;
+  bool replay_without_samples(bool first) noexcept;
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
   Status update() noexcept;
   Status save() noexcept;

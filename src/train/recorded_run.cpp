@@ -195,7 +195,12 @@ void record_graphs(RecordedRun* run) {
 
 void plan_memory(RecordedRun* run) {
   const int local_ranks = run->place.local_size;
-  std::vector<PlannedRange> ranges = run->session.plan(run->train_graph.has_value(), run->threads, local_ranks);
+  const DistributedSettings& distributed = run->settings.distributed;
+  std::optional<std::size_t> bucket_bytes;
+  if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
+    bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
+  std::vector<PlannedRange> ranges =
+      run->session.plan(run->train_graph.has_value(), run->threads, local_ranks, bucket_bytes);
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
@@ -237,6 +242,24 @@ std::size_t planned_bytes(const Settings& settings, const RankPlace& place, std:
   return record_run(smaller, place)->plan.peak_bytes();
 }
 
+// What a stage is on this machine.
+void note_sharding(RecordedRun* run) {
+  const DistributedSettings& distributed = run->settings.distributed;
+  if (distributed.distribution_strategy != Strategy::kSharded || run->place.world_size == 1) return;
+  if (distributed.sharded_stage > 1 && !run->place.is_on_one_node()) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
+                "stages 2 and 3 are for the ranks of one machine", "set sharded_stage = 1");
+  }
+  if (run->place.local_size == 1) return;
+  const char* const stages[] = {
+      "stage 1 is fast_ddp here", "stage 2 sums gradients bucket by bucket, from a small ring of each rank",
+      "stage 3 is stage 2 here, which sums gradients bucket by bucket, from a small ring of each rank"};
+  run->notes.push_back(
+      std::string("plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and "
+                  "update each slice once; ") +
+      stages[distributed.sharded_stage - 1]);
+}
+
 }  // namespace
 
 const RecordedSplit* RecordedRun::find(Split split) const {
@@ -273,17 +296,13 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   auto run = std::make_unique<RecordedRun>(settings);
   run->place = place;
   run->threads = compute_threads(settings, place);
-  if (settings.distributed.distribution_strategy == Strategy::kSharded && place.local_size > 1) {
-    run->notes.push_back(
-        "plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and update each "
-        "slice once; stage 1 is fast_ddp here");
-  }
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type is of what travels between machines: on one it changes nothing");
   if (place.nodes > 1 && settings.distributed.distribution_strategy == Strategy::kSharded) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.distribution_strategy"),
                 "distribution_strategy = \"sharded\" is for the ranks of one machine", "set \"ddp\" or \"fast_ddp\"");
   }
+  note_sharding(run.get());
   if (place.nodes > 1) {
     run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");

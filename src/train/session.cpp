@@ -13,6 +13,7 @@ namespace {
 constexpr char kTrained[] = "parameters, trained";
 constexpr char kFixed[] = "parameters, fixed";
 constexpr char kGradients[] = "gradients";
+constexpr char kRing[] = "gradient ring";
 constexpr char kExpAvg[] = "exp_avg";
 constexpr char kExpAvgSq[] = "exp_avg_sq";
 constexpr char kPartials[] = "gradient norm";
@@ -26,6 +27,8 @@ std::size_t gradient_stride(const ParameterLayout& layout) {
   return align_up(bytes_of_floats(layout.trained_elements), kPage);
 }
 
+std::size_t ring_stride(const GradientRingPlan& plan) { return align_up(plan.bytes, kPage); }
+
 }  // namespace
 
 Graph& Session::add_graph(const BatchCounts& bounds) {
@@ -33,13 +36,15 @@ Graph& Session::add_graph(const BatchCounts& bounds) {
   return *graphs_.back();
 }
 
-std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ranks) {
+std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ranks,
+                                        std::optional<std::size_t> bucket_bytes) {
   training_ = training;
   local_ranks_ = local_ranks;
   const bool shared = local_ranks > 1;
   std::vector<int> order;
-  for (const auto& graph : graphs_) {
-    if (order.empty()) order = gradient_order(*graph);
+  for (std::size_t i = 0; i < graphs_.size() && order.empty(); ++i) {
+    order = gradient_order(*graphs_[i]);
+    trained_graph_ = order.empty() ? 0 : i;
   }
   layout_ = lay_out_parameters(parameters_, order);
   std::size_t workspace = 0;
@@ -52,8 +57,10 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
   std::vector<PlannedRange> ranges = {{kTrained, trained, shared},
                                       {kFixed, bytes_of_floats(layout_.fixed_elements), shared}};
   if (training) {
-    const std::size_t of_all = static_cast<std::size_t>(local_ranks) * gradient_stride(layout_);
-    ranges.push_back({kGradients, shared ? of_all : trained, shared});
+    const std::size_t ranks = static_cast<std::size_t>(local_ranks);
+    if (bucket_bytes && shared) ring_plan_ = plan_gradient_ring(*graphs_[trained_graph_], layout_, *bucket_bytes);
+    ranges.push_back({kGradients, shared && !ring_plan_ ? ranks * gradient_stride(layout_) : trained, shared});
+    if (ring_plan_) ranges.push_back({kRing, ranks * ring_stride(*ring_plan_), shared});
     ranges.push_back({kExpAvg, trained, shared});
     ranges.push_back({kExpAvgSq, trained, shared});
     ranges.push_back({kPartials, Update::block_count(layout_) * sizeof(double), shared});
@@ -75,28 +82,42 @@ std::vector<LargestBuffer> Session::largest(std::size_t count) const {
   return workspaces_.empty() ? std::vector<LargestBuffer>{} : largest_buffers(*graphs_[most], workspaces_[most], count);
 }
 
+std::vector<float*> Session::ranges_of_ranks(std::byte* first, std::size_t stride) const {
+  std::vector<float*> ranges;
+  for (int rank = 0; rank < local_ranks_; ++rank)
+    ranges.push_back(static_cast<float*>(static_cast<void*>(first + static_cast<std::size_t>(rank) * stride)));
+  return ranges;
+}
+
 void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads, Group* group) {
   memory_.trained_parameters = arena.as<float>(plan[kTrained]);
   memory_.fixed_parameters = arena.as<float>(plan[kFixed]);
   memory_.workspace = arena.at(plan[kWorkspace]);
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;
+  const std::size_t local_rank = group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0;
+  std::vector<float*> gradients, rings;
   if (training_) {
-    std::vector<float*> gradients;
-    for (int rank = 0; rank < local_ranks_; ++rank) {
-      std::byte* const range = arena.at(plan[kGradients]) + static_cast<std::size_t>(rank) * gradient_stride(layout_);
-      gradients.push_back(static_cast<float*>(static_cast<void*>(range)));
+    if (ring_plan_) {
+      gradients = {arena.as<float>(plan[kGradients])};
+      rings = ranges_of_ranks(arena.at(plan[kRing]), ring_stride(*ring_plan_));
+      memory_.gradient_offsets = ring_plan_->ring_offset.data();
+    } else {
+      gradients = ranges_of_ranks(arena.at(plan[kGradients]), gradient_stride(layout_));
     }
-    memory_.gradients = gradients[group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0];
+    memory_.gradients = ring_plan_ ? rings[local_rank] : gradients[local_rank];
     exp_avg_ = arena.as<float>(plan[kExpAvg]);
     exp_avg_sq_ = arena.as<float>(plan[kExpAvgSq]);
-    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, std::move(gradients), exp_avg_, exp_avg_sq_,
+    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, exp_avg_, exp_avg_sq_,
                                        arena.as<double>(plan[kPartials]), kernels, group);
   }
   products_ = GemmCache::make(threads);
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
     tapes_.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_));
   }
+  if (ring_plan_)
+    ring_ = std::make_unique<GradientRing>(*ring_plan_, *tapes_[trained_graph_], std::move(rings), gradients.front(),
+                                           kernels, *group);
 }
 
 void Session::overlap_reduction(std::size_t number, std::size_t bucket_bytes) {

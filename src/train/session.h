@@ -9,13 +9,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/distributed/group.h"
 #include "src/graph/graph.h"
+#include "src/plan/gradient_ring.h"
 #include "src/plan/memory_plan.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/tape.h"
+#include "src/train/gradient_ring.h"
 #include "src/train/parameter_values.h"
 #include "src/train/update.h"
 
@@ -35,7 +38,10 @@ class Session {
   // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
   // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads. With
   // several ranks on a node all but the last two are shared, and there is one range of gradients for each.
-  std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1);
+  // bucket_bytes: there is one range of gradients' sums, and a ring of buckets of about this size for each
+  // (GradientRing).
+  std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,
+                                 std::optional<std::size_t> bucket_bytes = std::nullopt);
   std::size_t workspace_lower_bound_bytes() const;
   std::vector<LargestBuffer> largest(std::size_t count) const;
   const ParameterSet& parameters() const { return parameters_; }
@@ -55,18 +61,23 @@ class Session {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};
   }
   float* gradients() const { return memory_.gradients; }  // of this rank
+  GradientRing* ring() { return ring_.get(); }            // of the graph with a backward part; null: none was planned
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }
   Update& update() { return *update_; }
   GemmCache& products() { return *products_; }  // after seal(): for products beside the tapes
 
  private:
+  std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;
+
   ParameterSet parameters_;
   ParameterLayout layout_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<WorkspacePlan> workspaces_;
   bool training_ = false;
   int local_ranks_ = 1;
+  std::size_t trained_graph_ = 0;  // the first with a backward part
+  std::optional<GradientRingPlan> ring_plan_;
   std::size_t thread_scratch_bytes_ = 0;
   TapeMemory memory_;
   float* exp_avg_ = nullptr;
@@ -74,6 +85,7 @@ class Session {
   std::unique_ptr<GemmCache> products_;
   std::vector<std::unique_ptr<Tape>> tapes_;
   std::unique_ptr<Update> update_;
+  std::unique_ptr<GradientRing> ring_;
 };
 
 }  // namespace bascule

@@ -38,14 +38,14 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
     : blocks_(cut(layout)),
       parameters_(parameters),
       gradients_(std::move(gradients)),
-      own_gradients_(gradients_[group != nullptr ? static_cast<std::size_t>(group->local_rank()) : 0]),
+      own_gradients_(gradients_[gradients_.size() > 1 ? static_cast<std::size_t>(group->local_rank()) : 0]),
       exp_avg_(exp_avg),
       exp_avg_sq_(exp_avg_sq),
       partials_(partials),
       kernels_(kernels),
       group_(group) {
-  BASCULE_CHECK(gradients_.size() == static_cast<std::size_t>(group != nullptr ? group->local_size() : 1) &&
-                gradients_.size() <= kMostLocalRanks);
+  BASCULE_CHECK(gradients_.size() == 1 || (gradients_.size() == static_cast<std::size_t>(group->local_size()) &&
+                                           gradients_.size() <= kMostLocalRanks));
   take_slices(static_cast<std::int64_t>(blocks_.size()));
   sum_step_ = {sum_block, unsummed_tasks, this, 0};
   norm_step_ = {norm_block, own_tasks, this, 0};

@@ -26,6 +26,22 @@ def ranks_settings(folder, ranks, **changes):
     return settings(folder, distributed__world_size=str(ranks), **changes)
 
 
+STRATEGIES = {
+    "fast_ddp": {},
+    **{f"ddp{mib}": {"distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": str(mib)} for mib in (1, 4, 25)},
+    **{f"stage{stage}": {"distributed__distribution_strategy": '"sharded"', "distributed__sharded_stage": str(stage), "distributed__bucket_mib": "1"}
+       for stage in (1, 2, 3)},
+}
+
+
+def some_rows(folder, count):
+    """A training file of the first rows, as a value of the settings."""
+    rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:count]]
+    text = "".join(json.dumps({**row, "image": str(EMOJI / row["image"])}) + "\n" for row in rows)
+    pathlib.Path(folder, "rows.jsonl").write_text(text)
+    return f'"{folder}/rows.jsonl"'
+
+
 def parameters(folder):
     """All float32 values of a finished run's model.safetensors, by tensor."""
     data = (pathlib.Path(folder) / "run" / "model.safetensors").read_bytes()
@@ -95,27 +111,39 @@ class RanksTrain(unittest.TestCase):
                     self.assertAlmostEqual(results[0]["eval_loss"], results[1]["eval_loss"], places=4)
 
     def test_the_same_bits_again_with_uneven_batches_and_ranks_without_samples(self):
-        rows = (EMOJI / "train.jsonl").read_text().splitlines()[:13]
         with tempfile.TemporaryDirectory() as folder:
-            rows = [json.dumps({**json.loads(row), "image": str(EMOJI / json.loads(row)["image"])}) for row in rows]
-            pathlib.Path(folder, "rows.jsonl").write_text("\n".join(rows) + "\n")
             for head in ("image_text_matching", "contrastive"):
-                changes = {"data__train_file": f'"{folder}/rows.jsonl"', "model__head": f'"{head}"', "training__gather_negatives": str(head == "contrastive").lower()}
+                changes = {"data__train_file": some_rows(folder, 13), "model__head": f'"{head}"', "training__gather_negatives": str(head == "contrastive").lower()}
                 first = self.trained(f"{folder}/{head}", 4, 3, **changes)  # 12 and 1: three ranks have none of the last
                 second = self.trained(f"{folder}/{head}_again", 4, 3, machine__threads="2", **changes)
                 self.assertEqual(digest(first + "/run/model.safetensors"), digest(second + "/run/model.safetensors"))
 
-    def test_every_strategy_and_bucket_size_gives_the_same_bits(self):
+    def expect_same_bits(self, ranks, strategies, **changes):
         with tempfile.TemporaryDirectory() as folder:
-            for ranks in (2, 3):
-                changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
-                digests = {}
-                for name, distributed in {"fast": {}, "sharded": {"distribution_strategy": '"sharded"'}, **{
-                        f"ddp{mib}": {"distribution_strategy": '"ddp"', "bucket_mib": str(mib)} for mib in (1, 4, 25)}}.items():
-                    keys = {f"distributed__{key}": value for key, value in distributed.items()}
-                    done = self.trained(f"{folder}/{ranks}{name}", ranks, 5, **changes, **keys)
-                    digests[name] = digest(done + "/run/model.safetensors")
-                self.assertEqual(len(set(digests.values())), 1, digests)
+            digests = {}
+            for name in strategies:
+                done = self.trained(f"{folder}/{name}", ranks, 2, **changes, **STRATEGIES[name])
+                digests[name] = digest(done + "/run/model.safetensors")
+            self.assertEqual(len(set(digests.values())), 1, digests)
+
+    def test_every_strategy_stage_and_bucket_size_gives_the_same_bits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            changes = {"data__train_file": some_rows(folder, 31), "training__max_steps": "20", "training__save_steps": "0"}
+            for ranks in (2, 3, 4):  # the last batches of an epoch hold 3, 1 (two ranks have none) and 7 samples
+                with self.subTest(ranks=ranks):
+                    self.expect_same_bits(ranks, STRATEGIES, **changes)
+
+    def test_every_head_gives_the_same_bits_from_a_ring_of_buckets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            changes = {"data__train_file": some_rows(folder, 13), "training__max_steps": "8"}
+            for head in ("image_text_matching", "masked_lm", "contrastive"):
+                with self.subTest(head=head):
+                    gathers = str(head == "contrastive").lower()
+                    self.expect_same_bits(3, ("fast_ddp", "stage2"), model__head=f'"{head}"', training__gather_negatives=gathers, **changes)
+
+    def test_accumulated_gradients_have_the_same_bits_in_every_strategy(self):
+        changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
+        self.expect_same_bits(2, ("fast_ddp", "ddp1", "stage1"), **changes)
 
     def test_ranks_that_a_launcher_has_started_join(self):
         with tempfile.TemporaryDirectory() as folder:

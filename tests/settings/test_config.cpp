@@ -55,7 +55,6 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
       {"model", "precision = \"bf16\""},
       {"training", "gradient_checkpointing = \"fit\""},
       {"distributed", "world_size = 513"},
-      {"distributed", "distribution_strategy = \"sharded\"\nsharded_stage = 2"},
   };
   for (const auto& [table, line] : cases) {
     const Settings settings = settings_of(least_with(table, line));
@@ -68,6 +67,21 @@ TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
     }
   }
   EXPECT_NO_THROW(refuse_unsupported(settings_of(kLeast)));
+}
+
+TEST(RefuseUnsupported, MicroBatchesWhereGradientsLeaveBucketByBucket) {
+  for (const int stage : {1, 2, 3}) {
+    std::string text =
+        least_with("distributed", "distribution_strategy = \"sharded\"\nsharded_stage = " + std::to_string(stage));
+    EXPECT_NO_THROW(refuse_unsupported(settings_of(text)));
+    const std::string table = "[training]\n";
+    text.insert(text.find(table) + table.size(), "gradient_accumulation_steps = 2\n");
+    if (stage == 1) {
+      EXPECT_NO_THROW(refuse_unsupported(settings_of(text)));
+    } else {
+      EXPECT_THROW(refuse_unsupported(settings_of(text)), Error);
+    }
+  }
 }
 
 }  // namespace
