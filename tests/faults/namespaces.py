@@ -62,8 +62,8 @@ class TwoNodes:
         self.names = [f"machine{number}-{own}" for number in (0, 1)]
         self.addresses = ["10.77.0.1", "10.77.0.2"]
         self.wires = [f"b{number}-{own}" for number in (0, 1)]
-        self.hostfile = self.folder / "hosts"
-        self.agent = self.folder / "agent"
+        self.hostfile = self.folder / f"hosts-{own}"
+        self.agent = self.folder / f"agent-{own}"
         self.slots, self.rate, self.machines = slots, rate, []
 
     def __enter__(self):

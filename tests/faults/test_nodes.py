@@ -115,6 +115,72 @@ class NodesTrain(Nodes):
                     if head == "contrastive":
                         self.assertEqual(digest(one / FILES[1]), digest(two / FILES[1]))
 
+    def test_every_strategy_gives_the_bits_of_one_machine(self):
+        changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}
+        for slots in (1, 2):
+            nodes = self.machines(slots=slots)
+            one = digest(self.trained(None, 2 * slots, 5, **changes) / FILES[0])
+            for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("ddp", 4), ("ddp", 25)):
+                with self.subTest(slots=slots, strategy=strategy, mib=mib):
+                    distributed = {"distributed__distribution_strategy": f'"{strategy}"', "distributed__bucket_mib": str(mib)}
+                    self.assertEqual(digest(self.trained(nodes, 2 * slots, 5, **changes, **distributed) / FILES[0]), one)
+
+    def test_every_head_gives_the_bits_of_one_machine_with_ranks_without_samples(self):
+        rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:13]]
+        file = pathlib.Path(self.folder(), "rows.jsonl")
+        file.write_text("\n".join(json.dumps({**row, "image": str(EMOJI / row["image"])}) for row in rows) + "\n")
+        nodes = {slots: self.machines(slots=slots) for slots in (1, 2)}
+        for head, gathers in (("contrastive", "true"), ("image_text_matching", "false"), ("masked_lm", "false")):
+            for slots in (1, 2):
+                with self.subTest(head=head, slots=slots):  # 12 and 1
+                    changes = {"data__train_file": f'"{file}"', "data__validation_file": VALIDATION, "model__head": f'"{head}"',
+                               "training__gather_negatives": gathers, "training__eval_steps": "4"}
+                    one = self.trained(None, 2 * slots, 6 // slots, **changes)
+                    two = self.trained(nodes[slots], 2 * slots, 6 // slots, **changes)
+                    self.assertEqual(digest(one / FILES[0]), digest(two / FILES[0]))
+                    self.assertEqual(metrics(one, "validation"), metrics(two, "validation"))
+
+    def test_a_checkpoint_lists_what_ranks_of_both_machines_replaced(self):
+        folder = pathlib.Path(self.folder())
+        (folder / "cut.jpg").write_bytes(b"\xff\xd8\xff")
+        rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:24]]
+        for number, row in enumerate(rows):
+            row["image"] = f"{folder}/cut.jpg" if number % 5 == 0 else str(EMOJI / row["image"])
+        (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        listed = []
+        for nodes in (None, self.machines()):
+            done = self.trained(nodes, 2, 6, data__train_file=f'"{folder}/rows.jsonl"', data__on_bad_sample='"skip"')
+            results = json.loads((done / "all_results.json").read_text())
+            listed.append([json.loads((done / "checkpoint-12" / "bascule_state.json").read_text())["replacements"],
+                           *(results[key] for key in ("bad_samples", "bad_samples_count", "loader_bad_samples"))])
+        self.assertGreaterEqual(listed[0][2], 24)
+        self.assertEqual(listed[0], listed[1])
+
+    def test_a_stopped_run_goes_on_with_the_same_bits_on_two_machines_or_one(self):
+        changes = {"training__max_steps": "60", "training__save_steps": "7", "data__test_file": f'"{EMOJI}/test.jsonl"'}
+        nodes = self.machines()
+        whole = [digest(self.trained(None, 2, 8, **changes) / name) for name in FILES]
+        for goes_on_with in (nodes, None):
+            with self.subTest(machines=1 if goes_on_with is None else 2):
+                folder = self.folder()
+                toml = on_nodes(folder, nodes, 2, **changes)
+                process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                for line in process.stderr:
+                    if "saved checkpoint-7 " in line:
+                        process.send_signal(signal.SIGTERM)
+                        break
+                error = process.communicate(timeout=30)[1]
+                self.assertEqual(process.returncode, 128 + signal.SIGTERM, error)
+                self.assertIn("stopped by SIGTERM after update", error)
+                self.expect_nothing_left(nodes, folder)
+                if goes_on_with is None:
+                    done = run("run", settings(folder, distributed__world_size="2", **changes))
+                else:
+                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=100)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("resume: from checkpoint-", done.stderr)
+                self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
+
 
 class NodesFail(Nodes):
     timeout = 3
