@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -133,17 +132,24 @@ int stopped(int signal, SealedRun& sealed) {
   return 128 + signal;
 }
 
-SealedFigures measure_sealed(Group& group) {
+SealedFigures measure_sealed(SealedRun& sealed) {
+  Group& group = sealed.group();
   SealedFigures figures;
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
-  const double own = static_cast<double>(resident_bytes());
+  const LaneReduction* const lane = sealed.run().train_graph ? sealed.run().session.update().lane() : nullptr;
+  const double own[] = {static_cast<double>(resident_bytes()),
+                        lane != nullptr ? static_cast<double>(lane->sent_bytes()) : 0.0,
+                        lane != nullptr ? static_cast<double>(lane->received_bytes()) : 0.0};
   open_memory();
-  std::vector<double> of_ranks(static_cast<std::size_t>(group.size()));
-  if (group.exchange({&own, 1}, Span<double>(of_ranks))) {  // of this machine's, as the plan is
-    const auto first = of_ranks.begin() + group.node() * group.local_size();
-    figures.resident_bytes = static_cast<std::uint64_t>(std::accumulate(first, first + group.local_size(), 0.0));
+  std::vector<double> of_ranks(3 * static_cast<std::size_t>(group.size()));
+  if (group.exchange({own, 3}, Span<double>(of_ranks))) {
+    std::uint64_t* const sums[] = {&figures.resident_bytes, &figures.sent_bytes, &figures.received_bytes};
+    for (int rank = 0; rank < group.local_size(); ++rank) {  // of this machine's, as the plan is
+      const std::size_t row = 3 * static_cast<std::size_t>(group.node() * group.local_size() + rank);
+      for (std::size_t i = 0; i < 3; ++i) *sums[i] += static_cast<std::uint64_t>(of_ranks[row + i]);
+    }
   }
   for (std::size_t i = 0; i < count; ++i) {
     figures.foreign_allocations.push_back(
@@ -206,7 +212,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group) {
         " threads; nothing is allocated from here on");
   }
   const Status status = replay(sealed);
-  const SealedFigures figures = measure_sealed(group);
+  const SealedFigures figures = measure_sealed(sealed);
   group.set_phase(RankPhase::kFinishing);
   if (status.code == StatusCode::kStopped)
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)

@@ -115,6 +115,15 @@ struct LoaderSummary {
   std::int64_t bad_samples = 0;  // replaced by others
 };
 
+// Gradients between machines, those of this one, in this process.
+struct WireSummary {
+  bool is_there = false;  // false: one machine
+  std::int64_t updates = 0;
+  std::uint64_t gradient_bytes = 0;                  // of one update, as they travel
+  std::uint64_t sent_bytes = 0, received_bytes = 0;  // without what MPI and the network add
+  double wait_seconds = 0.0;                         // by rank 0, for sums of other machines
+};
+
 // A sample that was skipped, as people find it.
 struct BadSample {
   std::string split;
@@ -158,6 +167,7 @@ struct Report {
   std::vector<EvaluationRecord> evaluations;  // in the order in which they were made
 
   LoaderSummary loader;
+  WireSummary wire;
 
   // Memory.
   std::vector<MemoryCategory> memory;  // of the plan's peak

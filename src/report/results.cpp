@@ -58,6 +58,15 @@ void add_loader_figures(Json& json, const LoaderSummary& loader) {
   json["loader_waited_for_step_seconds"] = rounded(loader.waited_for_step_seconds, 4);
 }
 
+void add_wire(Json& json, const WireSummary& wire) {
+  if (!wire.is_there || wire.updates == 0) return;
+  const double updates = static_cast<double>(wire.updates);
+  json["wire_gradient_bytes"] = wire.gradient_bytes;
+  json["wire_received_bytes_per_update"] = rounded(static_cast<double>(wire.received_bytes) / updates, 1);
+  json["wire_sent_bytes_per_update"] = rounded(static_cast<double>(wire.sent_bytes) / updates, 1);
+  json["wire_wait_seconds_per_update"] = rounded(wire.wait_seconds / updates, 6);
+}
+
 void add_device(Json& json, const DeviceReport& device) {
   if (!device.is_there) return;
   json["media_engine_resets"] = device.resets;
@@ -71,6 +80,7 @@ Json train_results(const Report& report) {
   json["epoch"] = report.epoch;
   add_train_figures(json, report);
   add_loader_figures(json, report.loader);
+  add_wire(json, report.wire);
   add_memory(json, report);
   return json;
 }

@@ -56,6 +56,13 @@ std::string device_text(const DeviceReport& device) {
   return text;
 }
 
+std::string wire_text(const WireSummary& wire) {
+  const std::uint64_t updates = static_cast<std::uint64_t>(std::max<std::int64_t>(1, wire.updates));
+  return std::string("this one sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " an update, of " +
+         readable_bytes(wire.gradient_bytes).c_str() + " of gradients; waited " +
+         readable_seconds(wire.wait_seconds / static_cast<double>(updates)).c_str();
+}
+
 void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   if (report.train.done) {
     char steps[64];
@@ -70,6 +77,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
                   readable_seconds(report.loader.step_waited_seconds).c_str(), report.loader.ring_occupancy,
                   static_cast<long long>(report.loader.ring_slots));
     pairs.push_back({"loader", loader});
+    if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
     pairs.push_back({"training time", readable_seconds(report.train.seconds).c_str()});
   }
   if (report.planned_bytes != 0) {

@@ -56,6 +56,19 @@ void add_training(Report* report, SealedRun& sealed) {
   train.totals = times.totals;
 }
 
+void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
+  const RecordedRun& run = sealed.run();
+  report->wire.is_there = run.train_graph && run.place.nodes > 1;
+  if (!report->wire.is_there) return;
+  const bool is_bf16 = run.settings.distributed.wire_type == WireType::kBf16;
+  const std::size_t element = is_bf16 ? sizeof(std::uint16_t) : sizeof(float);
+  report->wire.updates = sealed.loop().times().updates;
+  report->wire.gradient_bytes = static_cast<std::uint64_t>(run.session.layout().trained_elements) * element;
+  report->wire.sent_bytes = figures.sent_bytes;
+  report->wire.received_bytes = figures.received_bytes;
+  report->wire.wait_seconds = sealed.loop().times().wire_seconds;
+}
+
 void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
@@ -246,6 +259,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   }
   add_settings(&report, run.settings);
   add_training(&report, sealed);
+  add_wire(&report, sealed, figures);
   report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
   report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
   add_operations(&report, sealed);

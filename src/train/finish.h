@@ -14,7 +14,8 @@ namespace bascule {
 
 // What is measured before the door opens.
 struct SealedFigures {
-  std::uint64_t resident_bytes = 0;  // of all ranks
+  std::uint64_t resident_bytes = 0;                  // of all ranks
+  std::uint64_t sent_bytes = 0, received_bytes = 0;  // of gradients, by all ranks of this machine
   bool guarded = false;
   std::vector<NamedText> foreign_allocations;  // library -> "n calls, m bytes"
 };

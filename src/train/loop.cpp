@@ -145,6 +145,7 @@ Status TrainingLoop::update() noexcept {
   settings.step = at_.global_step + 1;
   Update& update = p_.run.session.update();
   norm_ = update.run(p_.threads, settings);
+  times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
   const double reduction = p_.group.size() > 1 ? update.reduction_seconds() : 0.0;
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += reduction;

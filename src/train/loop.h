@@ -32,6 +32,7 @@ struct TrainingPosition {
 struct TrainingTimes {
   double wall_seconds = 0.0;  // of the loop, evaluation and saving included
   double evaluation_seconds = 0.0, save_seconds = 0.0;
+  double wire_seconds = 0.0;     // waiting for sums of other machines
   double counted_seconds = 0.0;  // after the warm-up updates, without evaluation and saving
   std::int64_t counted_samples = 0, counted_steps = 0;
   StepTotals totals;
