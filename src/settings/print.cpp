@@ -55,6 +55,10 @@ std::vector<std::pair<std::string, std::string>> number_keys(const Settings& set
       keys.emplace_back(name, value_text(key, settings));
     }
   }
+  // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them.
+  if (settings.training.gather_negatives)
+    keys.emplace_back("distributed.world_size with training.gather_negatives",
+                      std::to_string(settings.distributed.world_size));
   return keys;
 }
 

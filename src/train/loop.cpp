@@ -16,9 +16,13 @@ double TrainingLoop::epoch_now() const noexcept {
   return static_cast<double>(at_.global_step) / static_cast<double>(p_.run.length.updates_per_epoch);
 }
 
-// The batch's part of the micro-batch of all ranks: by samples, or, masked LM, by labelled tokens, which the ranks tell
-// each other. Where ranks meet before their gradients are whole, all learn here that one of them has no batch.
-Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* share) noexcept {
+// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by samples, or,
+// masked LM, by labelled tokens, which the ranks tell each other. So an update is the mean over its samples or tokens,
+// however they are cut into ranks and micro-batches. How many tokens are to come nobody knows yet: the weight is in
+// units of the first micro-batch, and the update divides. Where ranks meet before their gradients are whole, all learn
+// here that one of them has no batch.
+Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool first, double* weight,
+                                 double* share) noexcept {
   const bool by_tokens = p_.run.head == ModelHead::kMaskedLm;
   if (!meets_early()) BASCULE_TRY(loaded);
   const BatchSize counts = loaded.ok() ? batch->counts : BatchSize{};
@@ -27,6 +31,12 @@ Status TrainingLoop::share_of(const Status& loaded, const Batch* batch, double* 
   if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
   if (!by_tokens) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
   *share = own < all ? own / all : 1.0;
+  if (first) {
+    counted_ = 0.0;
+    unit_ = std::max(all, 1.0);
+  }
+  counted_ += all;
+  *weight = all / unit_;
   return ok_status();
 }
 
@@ -65,7 +75,7 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   return ok_status();
 }
 
-Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* samples) noexcept {
+Status TrainingLoop::micro_batch(bool first, std::int64_t* samples) noexcept {
   RecordedRun& run = p_.run;
   Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
   const double began = monotonic_seconds();
@@ -75,8 +85,8 @@ Status TrainingLoop::micro_batch(bool first, double weight, std::int64_t* sample
   const double loaded = monotonic_seconds();
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
   p_.group.set_phase(RankPhase::kComputing);
-  double share = 1.0, backward = 0.0, reduction = 0.0;
-  BASCULE_TRY(share_of(next, batch, &share));
+  double weight = 1.0, share = 1.0, backward = 0.0, reduction = 0.0;
+  BASCULE_TRY(count_batch(next, batch, first, &weight, &share));
   if (run.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run.settings.machine.step_seconds);
   } else {
@@ -110,7 +120,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
       p_.group.heart().origin = tape_origin(at_.global_step + 1);
       p_.run.session.update().begin(at_.global_step + 1);
     }
-    BASCULE_TRY(micro_batch(i == 0, 1.0 / static_cast<double>(micro), samples));
+    BASCULE_TRY(micro_batch(i == 0, samples));
   }
   p_.group.heart().origin += kTapeStride / 2;  // what follows is not taken for the tape of gradients
   return ok_status();
@@ -118,13 +128,13 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
 
 // The ranks have their gradients: loss and samples of all.
 Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcept {
-  if (!computed.ok() && meets_early()) return computed;  // all ranks know: see share_of
+  if (!computed.ok() && meets_early()) return computed;  // all ranks know: see count_batch
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kReducing);
   double sums[] = {loss_, static_cast<double>(*samples)};
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
   BASCULE_TRY(agreement_.settle(computed, {sums, 2}, &signal_));
-  loss_ = sums[0];
+  loss_ = sums[0] * gradient_factor();
   *samples = static_cast<std::int64_t>(sums[1]);
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
   return ok_status();
@@ -143,6 +153,7 @@ Status TrainingLoop::update() noexcept {
   settings.weight_decay = training.weight_decay;
   settings.max_grad_norm = training.max_grad_norm;
   settings.step = at_.global_step + 1;
+  settings.gradient_factor = gradient_factor();
   Update& update = p_.run.session.update();
   norm_ = update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();

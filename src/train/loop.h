@@ -82,13 +82,14 @@ class TrainingLoop {
 
  private:
   Status compute_gradients(std::int64_t* samples) noexcept;
-  Status micro_batch(bool first, double weight, std::int64_t* samples) noexcept;
-  Status share_of(const Status& loaded, const Batch* batch, double* share) noexcept;
+  Status micro_batch(bool first, std::int64_t* samples) noexcept;
+  Status count_batch(const Status& loaded, const Batch* batch, bool first, double* weight, double* share) noexcept;
   bool meets_early() const noexcept {
     return p_.run.head == ModelHead::kMaskedLm || p_.gathered != nullptr || p_.run.session.ring() != nullptr;
   }
   Status replay(const Batch& batch, double weight, double share, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
+  double gradient_factor() const noexcept { return counted_ > 0.0 ? unit_ / counted_ : 1.0; }
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
   Status update() noexcept;
   Status save() noexcept;
@@ -104,6 +105,9 @@ class TrainingLoop {
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
+  // Of the update under way, over all ranks: what its micro-batches hold (see count_batch), and the first of them. The
+  // gradients of an update add up in units of the first one's mean loss.
+  double counted_ = 0.0, unit_ = 1.0;
   double interval_began_ = 0.0, interval_paused_ = 0.0;
   double loader_waited_ = 0.0;     // by the loader's workers for the step, up to the last record
   std::int64_t steps_here_ = 0;    // updates of this process

@@ -222,12 +222,12 @@ double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   if (lane_ && !sum_over_nodes(threads)) return std::nan("");
   threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
   if (!wait_for_ranks()) return std::nan("");
-  const double norm = std::sqrt(sum_of_partials());
+  const double norm = settings.gradient_factor * std::sqrt(sum_of_partials());
   reduction_seconds_ = monotonic_seconds() - began;
   if (!std::isfinite(norm)) return norm;
   // torch.nn.utils.clip_grad_norm_: min(1, max / (norm + 1e-6))
   const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
-  gradient_scale_ = static_cast<float>(clip < 1.0 ? clip : 1.0);
+  gradient_scale_ = static_cast<float>(settings.gradient_factor * std::min(clip, 1.0));
   threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
   return wait_for_ranks() ? norm : std::nan("");
 }

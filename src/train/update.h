@@ -30,8 +30,9 @@ namespace bascule {
 struct UpdateSettings {
   double learning_rate = 0.0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.0;
-  double max_grad_norm = 0.0;  // 0: no clipping
-  std::int64_t step = 1;       // of bias correction, from 1
+  double max_grad_norm = 0.0;    // 0: no clipping
+  std::int64_t step = 1;         // of bias correction, from 1
+  double gradient_factor = 1.0;  // the gradient is this times the sum
 };
 
 class Update {
@@ -59,7 +60,7 @@ class Update {
   // After the seal: the last micro-batch of update `number`, from 1, begins.
   void begin(std::int64_t number) noexcept;
 
-  // Returns the L2 norm, before clipping, of the gradients' sum over the ranks. If it is not finite nothing is changed
+  // Returns the L2 norm, before clipping, of the gradient. If it is not finite nothing is changed
   // (NaN too where another rank failed). By all ranks together. After the seal.
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
   // Of the last run: summing and measuring, until the slowest rank had done its part.

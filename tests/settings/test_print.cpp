@@ -186,6 +186,14 @@ TEST(Digest, RanksMayBeExchangedForAccumulation) {
   EXPECT_NE(settings_digest(one), settings_digest(two));
 }
 
+TEST(Digest, RanksMayNotBeExchangedWhereTheyGiveEachOtherNegatives) {
+  Settings one = settings_of(least_with("training", "gradient_accumulation_steps = 2\ngather_negatives = true"));
+  Settings two = settings_of("distributed.world_size = 2\n" + least_with("training", "gather_negatives = true"));
+  EXPECT_NE(settings_digest(one), settings_digest(two));
+  one.training.gather_negatives = two.training.gather_negatives = false;
+  EXPECT_EQ(settings_digest(one), settings_digest(two));
+}
+
 TEST(Digest, DoesNotDependOnWhereTheFileLies) {
   const Settings here = read_settings_text(kLeast, "a.toml", "/here");
   const Settings there = read_settings_text(kLeast, "b.toml", "/there");

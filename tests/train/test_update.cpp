@@ -78,6 +78,20 @@ TEST(Update, GivesTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
+TEST(Update, TakesTheGradientAsTheFactorTimesTheSum) {
+  for (const double max_grad_norm : {0.0, 1.0, 1e9}) {
+    Trained sum(5), gradient(5);
+    for (float& g : gradient.gradients) g *= 0.25f;
+    Threads threads(2, false);
+    UpdateSettings s = settings(max_grad_norm);
+    const double norm = gradient.update().run(threads, s);
+    s.gradient_factor = 0.25;
+    EXPECT_EQ(sum.update().run(threads, s), norm);
+    EXPECT_EQ(sum.exp_avg, gradient.exp_avg);
+    EXPECT_EQ(sum.parameters, gradient.parameters);
+  }
+}
+
 TEST(Update, ChangesNothingWhereTheGradientIsNotFinite) {
   Trained t(3);
   const Trained before(3);
