@@ -37,11 +37,13 @@ Body record_body(Recorder& r, ModelHead head, std::int64_t height, std::int64_t 
   const std::int64_t last = config.num_hidden_layers - 1;
   Transforms transforms(r);
 
-  Tensor t = text_embeddings(r);
+  // Text after vision: backward goes the other way, and the word table, the largest gradient, is final before the
+  // vision tower is differentiated, not after everything else.
   VisionState v = vision_embeddings(r, height, width);
+  for (std::int64_t i = 0; i < config.split(); ++i) v = vision_block(r, i, v, image_rows_of);
+  Tensor t = text_embeddings(r);
   std::int64_t tower = 0;
   for (; tower < config.split(); ++tower) t = text_layer(r, tower, t);
-  for (std::int64_t i = 0; i < config.split(); ++i) v = vision_block(r, i, v, image_rows_of);
 
   Body body;
   Tensor text_in, image_in;

@@ -138,7 +138,7 @@ TEST(GradientRing, IsASmallPartOfTheGradientsOfThePublishedModels) {
     const Trained trained(config, ModelHead::kContrastive);
     const GradientRingPlan plan = plan_gradient_ring(*trained.graph, trained.layout, 25 * kMiB);
     const double range = static_cast<double>(trained.layout.trained_elements) * sizeof(float);
-    EXPECT_LT(static_cast<double>(plan.bytes), 0.13 * range);
+    EXPECT_LT(static_cast<double>(plan.bytes), 0.14 * range);
     EXPECT_LE(static_cast<double>(plan.bytes), 1.03 * static_cast<double>(plan.lower_bound_bytes));
   }
 }
