@@ -55,10 +55,14 @@ std::vector<std::pair<std::string, std::string>> number_keys(const Settings& set
       keys.emplace_back(name, value_text(key, settings));
     }
   }
-  // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them.
-  if (settings.training.gather_negatives)
-    keys.emplace_back("distributed.world_size with training.gather_negatives",
-                      std::to_string(settings.distributed.world_size));
+  // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them. And what is
+  // dropped is a micro-batch that is not whole: then it is another epoch.
+  for (const auto& [is_on, key] : {std::pair{settings.training.gather_negatives, "training.gather_negatives"},
+                                   {settings.data.dataloader_drop_last, "data.dataloader_drop_last"}}) {
+    if (is_on)
+      keys.emplace_back(std::string("distributed.world_size with ") + key,
+                        std::to_string(settings.distributed.world_size));
+  }
   return keys;
 }
 

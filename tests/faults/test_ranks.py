@@ -27,7 +27,7 @@ def ranks_settings(folder, ranks, **changes):
 
 
 STRATEGIES = {
-    "fast_ddp": {},
+    "fast_ddp": {"distributed__distribution_strategy": '"fast_ddp"'},
     **{f"ddp{mib}": {"distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": str(mib)} for mib in (1, 4, 25)},
     **{f"stage{stage}": {"distributed__distribution_strategy": '"sharded"', "distributed__sharded_stage": str(stage), "distributed__bucket_mib": "1"}
        for stage in (1, 2, 3)},
@@ -228,7 +228,7 @@ class RanksFail(unittest.TestCase):
 
     def long_run(self, folder):
         return ranks_settings(folder, 2, training__max_steps="4000", training__save_steps="10", distributed__timeout_seconds="3",
-                              model__head='"image_text_matching"')
+                              model__head='"image_text_matching"', **STRATEGIES[self.draw.choice(("fast_ddp", "ddp1", "stage2"))])
 
     def started(self, folder):
         toml = self.long_run(folder)
@@ -321,7 +321,7 @@ class RanksFail(unittest.TestCase):
 
     def test_all_ranks_killed_at_a_random_instant_and_started_again_end_with_the_same_bits(self):
         changes = {"training__max_steps": "40", "training__save_steps": "4", "data__test_file": f'"{EMOJI}/test.jsonl"',
-                   "distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": "1"}
+                   **STRATEGIES["ddp1"]}
         files = ("model.safetensors", "embeddings.safetensors")
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
@@ -329,15 +329,16 @@ class RanksFail(unittest.TestCase):
             seconds = time.monotonic() - began
             whole = [digest(pathlib.Path(folder) / "run" / name) for name in files]
         for _ in range(KILLS):
-            with self.subTest(seed=SEED), tempfile.TemporaryDirectory() as folder:
-                toml = ranks_settings(folder, 2, **changes)
+            killed, resumed = self.draw.sample(sorted(STRATEGIES), 2)
+            with self.subTest(seed=SEED, killed=killed, resumed=resumed), tempfile.TemporaryDirectory() as folder:
+                toml = ranks_settings(folder, 2, **{**changes, **STRATEGIES[killed]})
                 process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 time.sleep(self.draw.uniform(0.0, seconds))
                 for pid in processes_of(str(toml)):
                     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "bascule" and pid != process.pid:
                         os.kill(pid, signal.SIGKILL)
                 self.assertIn(process.wait(timeout=30), (0, 5))
-                done = run("run", toml)
+                done = run("run", ranks_settings(folder, 2, **{**changes, **STRATEGIES[resumed]}))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(whole, [digest(pathlib.Path(folder) / "run" / name) for name in files])
                 self.expect_nothing_left(folder, toml)
@@ -357,7 +358,7 @@ class RanksFail(unittest.TestCase):
             good["image"] = str(EMOJI / good["image"])
             rows = [good] * 31 + [{"image": f"{folder}/cut.jpg", "caption": "x"}]
             pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-            for changes in ({}, {"training__gather_negatives": "true"}, {"model__head": '"masked_lm"'}):
+            for changes in ({}, {"training__gather_negatives": "true"}, {"model__head": '"masked_lm"'}, STRATEGIES["stage2"]):
                 shutil.rmtree(pathlib.Path(folder) / "run", ignore_errors=True)
                 done = run("run", ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', **changes))
                 self.assertEqual(done.returncode, 3, done.stderr)
