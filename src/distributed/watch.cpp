@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/small_file.h"
+
 namespace bascule {
 namespace {
 
@@ -29,14 +31,9 @@ std::int64_t milliseconds(clockid_t clock) noexcept {
 
 // Bytes that this process has read from and written to disks.
 std::int64_t disk_bytes() noexcept {
-  const int file = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
   char text[512];
-  const ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0) return 0;
-  text[length] = '\0';
   std::int64_t bytes = 0;
+  if (!read_small_file("/proc/self/io", text)) return bytes;
   for (const char* key : {"\nread_bytes: ", "\nwrite_bytes: "}) {
     const char* const at = std::strstr(text, key);
     if (at != nullptr) bytes += std::strtoll(at + std::strlen(key), nullptr, 10);

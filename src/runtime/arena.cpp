@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/arena.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/base/small_file.h"
 
 namespace bascule {
 
@@ -40,13 +40,8 @@ Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options, std::byte* sha
 Arena::~Arena() { munmap(base_, bytes_); }
 
 std::size_t resident_bytes() noexcept {
-  const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
   char text[4096];
-  const ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  if (length <= 0) return 0;
-  text[length] = '\0';
+  if (!read_small_file("/proc/self/smaps_rollup", text)) return 0;
   const char* pss = std::strstr(text, "\nPss:");
   return pss == nullptr ? 0 : static_cast<std::size_t>(std::strtoull(pss + 5, nullptr, 10)) * 1024;
 }
