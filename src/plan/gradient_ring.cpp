@@ -45,10 +45,15 @@ std::vector<GradientRingPlan::Piece> pieces_in_order(const Graph& graph, const P
   return pieces;
 }
 
+// Two buckets are there at a time, and what is in the making.
+constexpr std::size_t kFewestBuckets = 8;
+
 std::vector<GradientRingPlan::Bucket> cut(const std::vector<GradientRingPlan::Piece>& pieces,
                                           const std::vector<Writes>& writes, std::size_t bucket_bytes) {
   std::vector<GradientRingPlan::Bucket> buckets;
   std::size_t bytes = 0;
+  for (const GradientRingPlan::Piece& piece : pieces) bytes += bytes_of(piece);
+  bucket_bytes = std::min(bucket_bytes, bytes / kFewestBuckets);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const int end_node = writes[static_cast<std::size_t>(pieces[i].parameter)].last + 1;
     const bool is_later = buckets.empty() || end_node > buckets.back().end_node;

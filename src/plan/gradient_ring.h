@@ -29,9 +29,10 @@ struct GradientRingPlan {
   std::size_t lower_bound_bytes = 0;
 };
 
-// Buckets are cut at parameter bounds: as many parameters as fit into bucket_bytes, at least one, and all whose
-// gradients become final together. A bucket's places are free when the next one's gradients are final: where ranks meet
-// before each sum, all have read them by then. Checks itself: an overlap is a bug and ends the program.
+// Buckets are cut at parameter bounds: as many parameters as fit into bucket_bytes, or an eighth of all gradients where
+// that is less (or the ring would be as large as they are), at least one, and all whose gradients become final
+// together. A bucket's places are free when the next one's gradients are final: where ranks meet before each sum, all
+// have read them by then. Checks itself: an overlap is a bug and ends the program.
 GradientRingPlan plan_gradient_ring(const Graph& graph, const ParameterLayout& layout, std::size_t bucket_bytes);
 
 }  // namespace bascule

@@ -132,6 +132,14 @@ TEST(GradientRing, ItsBucketsHoldEveryGradientOnceInTheOrderOfTheLayout) {
   }
 }
 
+TEST(GradientRing, IsSmallerThanTheGradientsHoweverLargeTheBuckets) {
+  for (const ModelHead head : kHeads) {
+    const Trained trained(demo_config(), head);
+    const std::size_t range = static_cast<std::size_t>(trained.layout.trained_elements) * sizeof(float);
+    EXPECT_LT(plan_gradient_ring(*trained.graph, trained.layout, 64 * kMiB).bytes, range / 2);
+  }
+}
+
 // Two buckets, and what is in the making beside them; the word table alone, which is larger, where nothing else is.
 TEST(GradientRing, IsASmallPartOfTheGradientsOfThePublishedModels) {
   for (const BridgeTowerConfig& config : {base_config(), large_config()}) {
