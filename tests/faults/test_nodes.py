@@ -227,6 +227,20 @@ class NodesFail(Nodes):
                             self.expect_one_line(error, f"rank {rank} (process", word, f" on {nodes.names[rank // slots]}", "of update")
                             self.expect_nothing_left(nodes, folder)
 
+    def test_ranks_that_mpirun_has_started_on_both_machines_join_and_end_with_one_line(self):
+        nodes = self.machines(slots=2)
+        folder = self.folder()
+        toml = on_nodes(folder, nodes, 4, training__max_steps="100000", distributed__timeout_seconds="3")
+        for rank in (0, 3):
+            words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "4", "--hostfile", nodes.hostfile, PROGRAM, "run", toml]
+            process = subprocess.Popen(nodes.command(0, words), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            said = next(line for line in process.stderr if "saved checkpoint-" in line)
+            os.kill(ranks_of(toml)[rank], signal.SIGKILL)
+            error = self.ended(process, self.timeout + 6)
+            self.assertNotEqual(process.returncode, 0, said)
+            self.expect_one_line(error, f"rank {rank} (process", f" on {nodes.names[rank // 2]}", "of update")
+            self.expect_no_process(folder, 5)
+
     def test_a_killed_launcher_takes_the_ranks_of_both_machines_with_it(self):
         nodes = self.machines(slots=2)
         process, folder, toml = self.started(nodes, 4)
