@@ -27,7 +27,8 @@
 namespace bascule {
 namespace {
 
-constexpr int kSpins = 20000;  // about 200 us, where every rank has a core to itself
+constexpr int kLauncherMs = 1000;  // it listens before it starts any rank
+constexpr int kSpins = 20000;      // about 200 us, where every rank has a core to itself
 
 int number_of(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
@@ -119,7 +120,7 @@ void Group::wait_for_members(const GroupOptions&) {
   members_.resize(static_cast<std::size_t>(place_.local_size - 1));
   const Descriptor listening = listen_at(meeting_point(place_));
   if (!place_.launcher.empty() && place_.node == 0) {
-    const Descriptor launcher = connect_to(place_.launcher, timeout_ms_);
+    const Descriptor launcher = connect_to(place_.launcher, kLauncherMs);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
       refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not on this machine",
              "start it on the first machine of distributed.hostfile");

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +33,7 @@ namespace {
 
 constexpr int kLookMs = 100;
 constexpr int kFailedExit = 5;
+constexpr std::int64_t kLastWordsMs = 500;
 constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has failed; it needs one or two seconds
 // What a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
@@ -141,9 +143,21 @@ class Launched {
   }
 
  private:
-  // Ranks that outlive mpirun become children of this process, and are dying: see PR_SET_PDEATHSIG in group.cpp.
+  // What outlives mpirun becomes a child of this process. Ranks are dying: see PR_SET_PDEATHSIG in group.cpp. What is
+  // not, as what started a machine that is out of reach, is ended.
   static void wait_for_orphans() {
-    while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) continue;
+    const std::int64_t soon_ms = monotonic_ms() + kEndMs, end_ms = soon_ms + kEndMs;
+    const timespec pause{0, 5'000'000};
+    for (pid_t ended = 0; ended >= 0 && monotonic_ms() < end_ms;) {
+      ended = waitpid(-1, nullptr, WNOHANG);
+      if (ended == 0 && monotonic_ms() > soon_ms) kill_children();
+      if (ended == 0) nanosleep(&pause, nullptr);
+    }
+  }
+
+  static void kill_children() {
+    std::ifstream children("/proc/thread-self/children");
+    for (pid_t child = 0; children >> child;) kill(child, SIGKILL);
   }
 
   void look() {
@@ -161,6 +175,7 @@ class Launched {
     const std::int64_t now_ms = monotonic_ms();
     if (failed_ms_ == 0) failed_ms_ = now_ms;
     if (now_ms - failed_ms_ > kEndMs) kill(-process_, SIGKILL);
+    if (now_ms - failed_ms_ > kEndMs + kLastWordsMs) errors_.reset();  // what started a deaf machine may hold it open
   }
 
   void read_errors() {

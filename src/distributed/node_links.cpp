@@ -116,6 +116,7 @@ void NodeLinks::say(Link* link, Word word, const FailureFacts& facts) noexcept {
   Message message{};
   message.magic = kMagic;
   message.word = word;
+  message.stop_signal = page_.stop_signal.load();
   message.facts = facts;
   const ssize_t sent = send(link->socket.number(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) return;  // hear() sees it, after the last words of the other end
@@ -141,6 +142,7 @@ void NodeLinks::take(Link* link) noexcept {
   link->silence_ms = 0;
   link->is_done = link->is_done || message.word == Word::kDone;
   if (message.word == Word::kAlive) link->last = message.facts;
+  if (message.stop_signal != 0) page_.stop_signal.store(message.stop_signal);
   if (message.word == Word::kFailed) record_failure(page_, message.facts);
 }
 

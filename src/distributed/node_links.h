@@ -39,8 +39,8 @@ class NodeLinks {
   struct Message {
     std::uint64_t magic;
     Word word;
-    std::uint32_t unused;
-    FailureFacts facts;  // of the failure; else what the node's first rank is doing
+    std::int32_t stop_signal;  // that the launcher was sent: node 0's
+    FailureFacts facts;        // of the failure; else what the node's first rank is doing
   };
   struct Link {
     Descriptor socket;

@@ -22,6 +22,7 @@ constexpr int kLookMs = 50;
 // A pause of the watch itself (a stopped machine, a debugger) is not the silence of the others.
 constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
 constexpr std::int64_t kCpuOfWorkMs = 2;
+constexpr long kAfterTheFirstNs = 200'000'000;
 
 std::int64_t milliseconds(clockid_t clock) noexcept {
   timespec time{};
@@ -64,6 +65,9 @@ void end_process(ControlPage& page) noexcept {
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
   if (page.is_cut_off.load() != 0 && page.has_launcher != 0 && page.node != 0 && getppid() == page.parent)
     kill(page.parent, SIGKILL);
+  // mpirun tells how the first process ended that it sees ending: that shall not be this one.
+  const timespec pause{0, failure.kind == FailureKind::kEnded ? kAfterTheFirstNs : 0};
+  nanosleep(&pause, nullptr);
   _exit(failure.exit_code);
 }
 

@@ -76,9 +76,9 @@ class TwoNodes:
 
     def start(self):
         below_tmp = sorted({str(path) for path in (ROOT, BUILD) if path.parts[1] == "tmp"})
-        kept = [path for path in below_tmp if not any(path.startswith(other + "/") for other in below_tmp)]
+        self.kept = [path for path in below_tmp if not any(path.startswith(other + "/") for other in below_tmp)]
         for name in self.names:
-            machine = subprocess.Popen(["unshare", "-n", "-u", "-i", "-m", "--propagation", "private", "sh", "-c", MACHINE, "sh", name, *kept],
+            machine = subprocess.Popen(["unshare", "-n", "-u", "-i", "-m", "--propagation", "private", "sh", "-c", MACHINE, "sh", name, *self.kept],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
             self.machines.append(machine)
             if machine.stdout.readline() != "ready\n":
@@ -119,5 +119,5 @@ class TwoNodes:
 
     def files(self, number):
         """What lies in the machine's own /dev/shm and /tmp; folders that were kept there are left out."""
-        found = subprocess.run(self.command(number, ["find", "/dev/shm", "/tmp", "-xdev", "-not", "-type", "d"]), check=True, capture_output=True, text=True)
-        return found.stdout.split()
+        found = subprocess.run(self.command(number, ["find", "/dev/shm", "/tmp", "-xdev", "-mindepth", "1"]), check=True, capture_output=True, text=True)
+        return [path for path in found.stdout.split() if not any(kept == path or kept.startswith(path + "/") for kept in self.kept)]

@@ -268,6 +268,18 @@ class NodesFail(Nodes):
                 self.expect_one_line(error, f"rank {slots} (process", "no sign of life", f" on {nodes.names[1]}")
                 self.expect_nothing_left(nodes, folder)
 
+    def test_a_machine_that_stops_altogether_is_not_waited_for(self):
+        nodes = self.machines()
+        process, folder, toml = self.started(nodes, 2)
+        other = [ranks_of(toml)[1], *(pid for pid in processes_of(folder) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "orted")]
+        self.assertEqual(len(other), 2)
+        for pid in other:
+            os.kill(pid, signal.SIGSTOP)
+        error = self.ended(process, self.timeout + 15)
+        self.assertEqual(process.returncode, 5, error)
+        self.expect_one_line(error, "rank 1 (process", "no sign of life", f" on {nodes.names[1]}")
+        self.expect_nothing_left(nodes, folder)
+
     def test_a_wire_that_comes_back_in_time_is_no_failure(self):
         nodes = self.machines()
         process, folder, toml = self.started(nodes, 2)
