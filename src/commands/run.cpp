@@ -271,6 +271,7 @@ int run_command(const std::string& settings_file) {
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const RankPlace place = place_from_environment();
+  if (place.is_alone()) (void)planned_place(settings);  // says whether the ranks can be spread over the machines
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),

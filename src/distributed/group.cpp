@@ -27,8 +27,9 @@
 namespace bascule {
 namespace {
 
-constexpr int kLauncherMs = 1000;  // it listens before it starts any rank
-constexpr int kSpins = 20000;      // about 200 us, where every rank has a core to itself
+constexpr int kLauncherMs = 1000;   // it listens before it starts any rank
+constexpr int kSpins = 20000;       // about 200 us, where every rank has a core to itself
+constexpr int kSpinsOfALook = 100;  // a look at MPI takes about 1 us
 
 int number_of(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
@@ -97,7 +98,7 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
   }
   meet(options);
   if (place_.nodes == 1) return;
-  nodes_ = std::make_unique<Nodes>(place_, control(), spins_);
+  nodes_ = std::make_unique<Nodes>(place_, control(), spins_ / kSpinsOfALook);
   if (!is_leader()) return;
   links_ = std::make_unique<NodeLinks>(control(), *nodes_, timeout_ms_);
   watch_->watch_nodes(links_.get());
@@ -123,7 +124,7 @@ void Group::wait_for_members(const GroupOptions&) {
     const Descriptor launcher = connect_to(place_.launcher, kLauncherMs);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
       refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not on this machine",
-             "start it on the first machine of distributed.hostfile");
+             "start it on a machine of distributed.hostfile");
   }
   for (int come = 1; come < place_.local_size; ++come) {
     Descriptor member = accept_from(listening.number(), timeout_ms_);

@@ -13,7 +13,7 @@ struct LaunchSettings {
   int ranks = 1;
   std::vector<std::string> command;  // of every rank
   std::string session_folder;        // mpirun's own; its parent exists
-  std::string hostfile;              // "": this machine; else it is the first one there
+  std::string hostfile;              // "": this machine; else it is one of those there
   int machines = 1;                  // that the hostfile names; each is given equally many ranks
   const volatile int* stop =
       nullptr;  // a signal's number when one has come: the ranks are then asked to save and leave

@@ -181,6 +181,31 @@ class NodesTrain(Nodes):
                 self.assertIn("resume: from checkpoint-", done.stderr)
                 self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
 
+    def test_ranks_killed_at_a_random_instant_and_started_again_end_with_the_same_bits(self):
+        changes = {"training__max_steps": "40", "training__save_steps": "4", "data__test_file": f'"{EMOJI}/test.jsonl"', "distributed__timeout_seconds": "5",
+                   "distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": "1"}
+        nodes = self.machines(slots=2)
+        began = time.monotonic()
+        done = self.trained(nodes, 4, 4, **changes)
+        seconds = time.monotonic() - began
+        whole = [digest(done / name) for name in FILES]
+        for _ in range(KILLS):
+            for killed in ((0, 1, 2, 3), (2, 3), (0, 1)):
+                with self.subTest(seed=SEED, killed=killed):
+                    folder = self.folder()
+                    toml = on_nodes(folder, nodes, 4, training__per_device_train_batch_size="4", **changes)
+                    process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    time.sleep(self.draw.uniform(0.0, seconds))
+                    ranks = ranks_of(toml)
+                    for rank in killed:
+                        if rank in ranks:
+                            os.kill(ranks[rank], signal.SIGKILL)
+                    self.assertIn(process.wait(timeout=30), (0, 5))
+                    done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=100)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual([digest(pathlib.Path(folder, "run", name)) for name in FILES], whole)
+                    self.expect_nothing_left(nodes, folder)
+
 
 class NodesFail(Nodes):
     timeout = 3
@@ -316,6 +341,15 @@ class NodesFail(Nodes):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
             self.expect_nothing_left(nodes, folder)
+
+    def test_a_run_started_on_a_machine_that_has_no_ranks_is_refused(self):
+        nodes = self.machines()
+        nodes.hostfile.write_text(f"{nodes.addresses[1]} slots=2\n")
+        folder = self.folder()
+        done = subprocess.run(nodes.command(0, [PROGRAM, "run", on_nodes(folder, nodes, 2)]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "start it on a machine of distributed.hostfile" in line]), 1, done.stderr)
+        self.expect_nothing_left(nodes, folder)
 
     def test_ranks_that_cannot_be_spread_evenly_are_refused(self):
         nodes = self.machines()
