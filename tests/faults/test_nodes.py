@@ -17,7 +17,7 @@ import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, run, settings
 from namespaces import TwoNodes, is_permitted
-from test_ranks import KILLS, SEED, VALIDATION, processes_of
+from test_ranks import KILLS, SEED, VALIDATION, preloaded, processes_of
 
 COMMON = "/var/tmp"  # what both machines see
 FILES = ("model.safetensors", "embeddings.safetensors")
@@ -305,6 +305,21 @@ class NodesFail(Nodes):
         self.expect_one_line(error, "rank 1 (process", "no sign of life", f" on {nodes.names[1]}")
         self.expect_nothing_left(nodes, folder)
 
+    def test_a_slow_disk_a_long_step_and_a_slow_wire_are_no_failures(self):
+        slow = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "6144"}
+        cases = {"disk": ({}, slow, None), "wire": ({}, {}, "8mbit"),  # 9.7 MB of gradients
+                 "step": ({"training__per_device_train_batch_size": "790", "machine__isa": '"avx2"'}, {}, None)}
+        for name, (changes, environment, rate) in cases.items():
+            with self.subTest(case=name):
+                nodes = self.machines(rate=rate)
+                folder = self.folder()
+                toml = on_nodes(folder, nodes, 2, training__max_steps="1", distributed__timeout_seconds="1", **changes)
+                began = time.monotonic()
+                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(**environment), capture_output=True, text=True, timeout=100)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertGreater(time.monotonic() - began, 2.0)
+                self.expect_nothing_left(nodes, folder)
+
     def test_a_wire_that_comes_back_in_time_is_no_failure(self):
         nodes = self.machines()
         process, folder, toml = self.started(nodes, 2)
@@ -341,6 +356,31 @@ class NodesFail(Nodes):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if "rows.jsonl:32" in line]), 1, done.stderr)
             self.expect_nothing_left(nodes, folder)
+
+    def test_machines_that_see_other_data_or_checkpoints_end_the_run_in_one_line(self):
+        nodes = self.machines()
+        folder = pathlib.Path(self.folder())
+        rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:32]]
+        for name, chosen in (("rows.jsonl", rows), ("others.jsonl", rows[::-1])):
+            (folder / name).write_text("".join(json.dumps({**row, "image": str(EMOJI / row["image"])}) + "\n" for row in chosen))
+        toml = on_nodes(folder, nodes, 2, data__train_file=f'"{folder}/rows.jsonl"', training__max_steps="100000")
+        start = lambda: subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+        on_second = lambda *words: subprocess.run(nodes.command(1, words), check=True)
+        on_second("mount", "--bind", folder / "others.jsonl", folder / "rows.jsonl")
+        done = start()
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "sees other data there" in line]), 1, done.stderr)
+        on_second("umount", folder / "rows.jsonl")
+        process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if "saved checkpoint-3 " in line:
+                process.send_signal(signal.SIGINT)
+                break
+        self.ended(process, 30)
+        on_second("mount", "-t", "tmpfs", "tmpfs", folder / "run")
+        done = start()
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "sees other checkpoints there" in line]), 1, done.stderr)
 
     def test_a_run_started_on_a_machine_that_has_no_ranks_is_refused(self):
         nodes = self.machines()
