@@ -32,6 +32,12 @@ TensorSource open_safetensors(const std::string& path);
 // --- Writing ---
 
 // One tensor to be written: from memory in the file's element type, or (data == nullptr) as float32 from `source`.
+// A tensor's elements that lie elsewhere: [first, first + count) of it. Used after the seal.
+struct TensorReader {
+  Status (*read)(void* context, float* destination, std::int64_t first, std::int64_t count) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 struct TensorToWrite {
   std::string name;
   DType dtype = DType::kFloat32;
@@ -39,6 +45,7 @@ struct TensorToWrite {
   const void* data = nullptr;            // row-major; read when the file is written, so it must live until then
   const TensorSource* source = nullptr;  // with data == nullptr: copied from here, whose tensor is
   const StoredTensor* stored = nullptr;  // this one (same shape); dtype above must be kFloat32
+  TensorReader reader;                   // with neither: from here; dtype above must be kFloat32
 };
 
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors

@@ -83,9 +83,10 @@ SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
   std::set<std::string_view> names;
   for (const TensorToWrite& tensor : tensors_) {
     BASCULE_CHECK(names.insert(tensor.name).second);
-    const bool copied = tensor.data == nullptr && tensor.source != nullptr;
+    const bool copied = tensor.data == nullptr && (tensor.source != nullptr || tensor.reader.read != nullptr);
     if (copied) {
-      BASCULE_CHECK(tensor.dtype == DType::kFloat32 && tensor.stored->shape == tensor.shape);
+      BASCULE_CHECK(tensor.dtype == DType::kFloat32 &&
+                    (tensor.source == nullptr || tensor.stored->shape == tensor.shape));
       copy_buffer_.resize(static_cast<std::size_t>(kChunkBytes) / sizeof(float));
     }
     BASCULE_CHECK(copied || tensor.data != nullptr || element_count(tensor.shape) == 0);
@@ -95,14 +96,19 @@ SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
 
 Status SafetensorsWritePlan::write_tensor(OutputFile& file, const TensorToWrite& tensor,
                                           WriteProgress progress) const noexcept {
-  if (tensor.data != nullptr || tensor.source == nullptr) {
+  const auto read = [&](std::int64_t first, std::int64_t part) {
+    float* const to = copy_buffer_.data();
+    return tensor.source != nullptr ? tensor.source->try_read_float32(to, *tensor.stored, first, part)
+                                    : tensor.reader.read(tensor.reader.context, to, first, part);
+  };
+  if (tensor.data != nullptr || (tensor.source == nullptr && tensor.reader.read == nullptr)) {
     return file.write(tensor.data, static_cast<std::size_t>(tensor_bytes(tensor)), progress);
   }
   const auto block = static_cast<std::int64_t>(copy_buffer_.size());
   const std::int64_t count = element_count(tensor.shape);
   for (std::int64_t first = 0; first < count; first += block) {
     const std::int64_t part = std::min(block, count - first);
-    BASCULE_TRY(tensor.source->try_read_float32(copy_buffer_.data(), *tensor.stored, first, part));
+    BASCULE_TRY(read(first, part));
     BASCULE_TRY(file.write(copy_buffer_.data(), static_cast<std::size_t>(part) * sizeof(float), progress));
   }
   return ok_status();

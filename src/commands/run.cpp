@@ -138,10 +138,10 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
-  const LaneReduction* const lane = sealed.run().train_graph ? sealed.run().session.update().lane() : nullptr;
+  const Update* const update = sealed.run().train_graph ? &sealed.run().session.update() : nullptr;
   const double own[] = {static_cast<double>(resident_bytes()),
-                        lane != nullptr ? static_cast<double>(lane->sent_bytes()) : 0.0,
-                        lane != nullptr ? static_cast<double>(lane->received_bytes()) : 0.0};
+                        update != nullptr ? static_cast<double>(update->sent_bytes()) : 0.0,
+                        update != nullptr ? static_cast<double>(update->received_bytes()) : 0.0};
   open_memory();
   std::vector<double> of_ranks(3 * static_cast<std::size_t>(group.size()));
   if (group.exchange({own, 3}, Span<double>(of_ranks))) {

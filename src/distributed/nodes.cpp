@@ -17,6 +17,7 @@ namespace bascule {
 namespace {
 
 constexpr long kLookNs = 50'000;
+constexpr int kMostLooks = 100;  // at most some 100 us: the other end may be waiting for this very core
 // Of one call of MPI: what it holds meanwhile stays small, and a heart beats between two.
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
@@ -52,7 +53,7 @@ Nodes::Nodes(const RankPlace& place, ControlPage& page, int spins)
       local_rank_(place.local_rank),
       node_(place.node),
       count_(place.nodes),
-      spins_(spins),
+      spins_(std::min(spins, kMostLooks)),
       ends_(static_cast<std::size_t>(place.nodes)),
       counts_(static_cast<std::size_t>(place.nodes)),
       offsets_(static_cast<std::size_t>(place.nodes)) {
@@ -116,6 +117,24 @@ bool Nodes::combine(Span<std::byte> memory) const noexcept {
     if (!succeed(code) || !wait(&request)) return false;
   }
   return true;
+}
+
+bool Nodes::send(const void* data, std::size_t bytes, int node) const noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  return succeed(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, node, 0, leaders_, &request)) && wait(&request);
+}
+
+bool Nodes::receive(void* data, std::size_t bytes, int node) const noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  return succeed(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, node, 0, leaders_, &request)) && wait(&request);
+}
+
+bool Nodes::merge(Span<double> numbers) const noexcept {
+  static_assert(sizeof(double) == sizeof(std::uint64_t));
+  MPI_Request request = MPI_REQUEST_NULL;
+  return succeed(MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_UINT64_T, MPI_BOR,
+                                lane_, &request)) &&
+         wait(&request);
 }
 
 bool Nodes::gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept {

@@ -52,6 +52,13 @@ class Nodes {
   // all.
   [[nodiscard]] bool gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept;
 
+  // By the leaders of this node and of another, one each.
+  [[nodiscard]] bool send(const void* data, std::size_t bytes, int node) const noexcept;
+  [[nodiscard]] bool receive(void* data, std::size_t bytes, int node) const noexcept;
+  // By all ranks of a lane together, of all lanes at once if need be. Every number was written on at most one node and
+  // is zero on the others: whole on all.
+  [[nodiscard]] bool merge(Span<double> numbers) const noexcept;
+
   // By all ranks together, at the end: MPI ends. Where it does not within so many seconds the process ends itself.
   void finish(unsigned seconds) noexcept;
 

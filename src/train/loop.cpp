@@ -249,7 +249,7 @@ Status TrainingLoop::save() noexcept {
     if (!p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
       return {StatusCode::kRankFailed, {-1, 0}};
   }
-  BASCULE_TRY(agreement_.settle(p_.group.is_first() ? write_checkpoint() : ok_status()));
+  BASCULE_TRY(agreement_.settle(write_or_serve()));
   const double seconds = monotonic_seconds() - began;
   times_.save_seconds += seconds;
   ++times_.checkpoints;
@@ -258,6 +258,15 @@ Status TrainingLoop::save() noexcept {
   std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
   p_.progress.note(text);
   return ok_status();
+}
+
+// Where nodes share out the moments rank 0 asks the others for theirs.
+Status TrainingLoop::write_or_serve() noexcept {
+  if (!p_.group.is_first()) return p_.moments != nullptr ? p_.moments->serve() : ok_status();
+  const Status written = write_checkpoint();
+  if (p_.moments == nullptr) return written;
+  const Status finished = p_.moments->finish();
+  return written.ok() ? finished : written;
 }
 
 Status TrainingLoop::write_checkpoint() noexcept {

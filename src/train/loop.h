@@ -14,6 +14,7 @@
 #include "src/runtime/threads.h"
 #include "src/train/agreement.h"
 #include "src/train/evaluate.h"
+#include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 #include "src/train/replaced_samples.h"
 
@@ -54,6 +55,7 @@ class TrainingLoop {
     GatheredRows* gathered;     // null: the loss is made over each rank's own samples
     ReplacedSamples* replaced;  // null in a run of one process
     CheckpointWriter* writer;   // null in ranks other than 0
+    MomentExchange* moments;    // null where this node has all, and in ranks that are not the first of their node
     TensorBoardWriter& events;
     Progress& progress;
     RecordLog<StepRecord>& steps;
@@ -93,6 +95,7 @@ class TrainingLoop {
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
   Status update() noexcept;
   Status save() noexcept;
+  Status write_or_serve() noexcept;
   Status write_checkpoint() noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;

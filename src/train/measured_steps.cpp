@@ -49,8 +49,8 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   RecordLog<EvaluationRecord> no_evaluations;
   const volatile int never = 0;
   Group alone(RankPlace{}, GroupOptions{});
-  TrainingLoop loop(TrainingLoop::Parts{run, alone, loader, threads, nullptr, nullptr, nullptr, nullptr, no_events,
-                                        progress, no_steps, no_evaluations, &never},
+  TrainingLoop loop(TrainingLoop::Parts{run, alone, loader, threads, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                        no_events, progress, no_steps, no_evaluations, &never},
                     TrainingPosition{});
   MeasuredSteps steps;
   steps.seconds.resize(static_cast<std::size_t>(count));

@@ -200,7 +200,8 @@ void plan_memory(RecordedRun* run) {
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   std::vector<PlannedRange> ranges =
-      run->session.plan(run->train_graph.has_value(), run->threads, local_ranks, bucket_bytes);
+      run->session.plan(run->train_graph.has_value(), run->threads, local_ranks, bucket_bytes,
+                        distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
   if (run->evaluation_graph)
     ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
@@ -250,7 +251,10 @@ void note_sharding(RecordedRun* run) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
                 "stages 2 and 3 are for the ranks of one machine", "set sharded_stage = 1");
   }
-  if (run->place.local_size == 1) return;
+  if (run->place.nodes > 1) {
+    run->notes.push_back("plan: sharded: each machine holds the moments of its part of the weights, and updates it");
+    return;
+  }
   const char* const stages[] = {
       "stage 1 is fast_ddp here", "stage 2 sums gradients bucket by bucket, from a small ring of each rank",
       "stage 3 is stage 2 here, which sums gradients bucket by bucket, from a small ring of each rank"};
@@ -298,10 +302,6 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type is of what travels between machines: on one it changes nothing");
-  if (place.nodes > 1 && settings.distributed.distribution_strategy == Strategy::kSharded) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.distribution_strategy"),
-                "distribution_strategy = \"sharded\" is for the ranks of one machine", "set \"ddp\" or \"fast_ddp\"");
-  }
   note_sharding(run.get());
   if (place.nodes > 1) {
     run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
@@ -121,7 +122,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.train_graph && group.nodes() > 1) {
     const PlannedRange& lane = run.plan[kLaneMemory];
     run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
-                                 distributed.wire_type == WireType::kBf16);
+                                 distributed.wire_type == WireType::kBf16, run.session.shards());
   }
   if (run.train_graph && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
     run.session.overlap_reduction(*run.train_graph, static_cast<std::size_t>(distributed.bucket_mib) << 20);
@@ -141,6 +142,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                                run.evaluation_outputs, arena_->at(run.plan[kEvaluationMemory]),
                                                run.session.products(), group);
   }
+  if (run.train_graph && run.session.shards() != nullptr && group.is_leader()) {
+    moment_exchange_ =
+        std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
+  }
   if (group.is_first()) make_writers();
   if (!group.is_first()) progress_ = Progress::silent();
   if (settings.report.tensorboard && group.is_first()) {
@@ -159,7 +164,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                                run.config.contrastive_hidden_size);
   loop_ = std::make_unique<TrainingLoop>(
       TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
-                          writer_.get(), events_, progress_, steps_, evaluations_, stop},
+                          writer_.get(), moment_exchange_.get(), events_, progress_, steps_, evaluations_, stop},
       position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
@@ -171,6 +176,27 @@ void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, v
   if (group_.nodes() == 1) return;
   meet("loading weights");
   if (group_.is_leader() && !group_.is_first()) load_weights(point, [](const std::string&) {});
+}
+
+// tensor: its destination is this node's range of a moment, and `first` where it lies in the range of parameters. Of
+// moments that the nodes share out, what is this node's.
+void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor) const {
+  const std::int64_t begin = std::exchange(tensor.first, 0);
+  float* const range = std::exchange(tensor.destination, nullptr);
+  const MomentShards* const shards = run_.session.shards();
+  if (shards == nullptr) tensor.destination = range + begin;
+  wanted->push_back(tensor);  // without a destination it is only looked for
+  if (shards == nullptr) return;
+  const std::int64_t end = begin + element_count(tensor.shape);
+  for (std::size_t b = shards->block_at(begin); b < shards->blocks.size() && shards->blocks[b].offset < end; ++b) {
+    const MomentShards::Block& block = shards->blocks[b];
+    if (block.node != group_.node()) continue;
+    const std::int64_t from = std::max(begin, block.offset), to = std::min(end, block.offset + block.count);
+    tensor.destination = range + block.place + from - block.offset;
+    tensor.first = from - begin;
+    tensor.count = to - from;
+    wanted->push_back(tensor);
+  }
 }
 
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
@@ -188,10 +214,8 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
       for (int p = 0; p < memory.set->size(); ++p) {
         const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
         if (!place.trained) continue;
-        for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-          wanted.push_back(
-              {name_of(piece.name), piece.shape, moment + place.offset + piece.first_element, 0, -1, true});
-        }
+        for (const ParameterPiece& piece : (*memory.set)[p].pieces)
+          add_moment(&wanted, {name_of(piece.name), piece.shape, moment, place.offset + piece.first_element, -1, true});
       }
     }
     load_tensors(state, wanted, "");
@@ -272,20 +296,35 @@ HfFolderContents SealedRun::folder_contents() const {
   return contents;
 }
 
+std::vector<TensorToWrite> SealedRun::moments_to_write() {
+  const ParameterMemory memory = run_.session.parameter_memory();
+  const float* const moments[] = {run_.session.exp_avg(), run_.session.exp_avg_sq()};
+  const std::string prefixes[] = {exp_avg_name(""), exp_avg_sq_name("")};
+  std::vector<TensorToWrite> all;
+  for (int moment = 0; moment < MomentExchange::kMoments; ++moment) {
+    for (TensorToWrite& tensor :
+         tensors_to_write(*memory.set, *memory.layout, moments[moment], nullptr, prefixes[moment])) {
+      if (moment_exchange_) {
+        const std::int64_t first = static_cast<const float*>(tensor.data) - moments[moment];
+        parts_.push_back({moment_exchange_.get(), moment, first});
+        tensor.data = nullptr;
+        tensor.reader = {&MomentExchange::read_part, &parts_.back()};
+      }
+      all.push_back(std::move(tensor));
+    }
+  }
+  return all;
+}
+
 void SealedRun::make_writers() {
   final_model_ = std::make_unique<HfFolderPlan>(folder_contents());
   if (!run_.train_graph) return;
   const Settings& settings = run_.settings;
-  const ParameterMemory memory = run_.session.parameter_memory();
   CheckpointContents contents;
   contents.output_dir = settings.training.output_dir.resolved;
   contents.save_total_limit = settings.training.save_total_limit;
   contents.model = folder_contents();
-  contents.optimizer = tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg(), nullptr, exp_avg_name(""));
-  for (TensorToWrite& tensor :
-       tensors_to_write(*memory.set, *memory.layout, run_.session.exp_avg_sq(), nullptr, exp_avg_sq_name(""))) {
-    contents.optimizer.push_back(std::move(tensor));
-  }
+  contents.optimizer = moments_to_write();
   contents.settings_digest = settings_digest(settings);
   contents.settings = settings_values(settings);
   contents.data = data_values(run_);

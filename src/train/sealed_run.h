@@ -3,6 +3,7 @@
 // opened. What stands when the constructor returns is all that replay will use. Before the seal; throws Error.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "src/checkpoint/hf_write.h"
 #include "src/checkpoint/resume.h"
 #include "src/train/loop.h"
+#include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {
@@ -46,6 +48,8 @@ class SealedRun {
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
   HfFolderContents folder_contents() const;
+  void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor) const;
+  std::vector<TensorToWrite> moments_to_write();
   void make_writers();
 
   RecordedRun& run_;
@@ -63,6 +67,8 @@ class SealedRun {
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
   std::unique_ptr<HfFolderPlan> final_model_;
+  std::unique_ptr<MomentExchange> moment_exchange_;
+  std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;
   TensorBoardWriter events_;
   Progress progress_ = Progress::on_stderr();

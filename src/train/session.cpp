@@ -37,7 +37,7 @@ Graph& Session::add_graph(const BatchCounts& bounds) {
 }
 
 std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ranks,
-                                        std::optional<std::size_t> bucket_bytes) {
+                                        std::optional<std::size_t> bucket_bytes, int moment_nodes) {
   training_ = training;
   local_ranks_ = local_ranks;
   const bool shared = local_ranks > 1;
@@ -61,8 +61,10 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     if (bucket_bytes && shared) ring_plan_ = plan_gradient_ring(*graphs_[trained_graph_], layout_, *bucket_bytes);
     ranges.push_back({kGradients, shared && !ring_plan_ ? ranks * gradient_stride(layout_) : trained, shared});
     if (ring_plan_) ranges.push_back({kRing, ranks * ring_stride(*ring_plan_), shared});
-    ranges.push_back({kExpAvg, trained, shared});
-    ranges.push_back({kExpAvgSq, trained, shared});
+    if (moment_nodes > 1) shards_ = shard_moments(layout_, local_ranks, moment_nodes);
+    const std::size_t moments = shards_ ? bytes_of_floats(shards_->elements) : trained;
+    ranges.push_back({kExpAvg, moments, shared});
+    ranges.push_back({kExpAvgSq, moments, shared});
     ranges.push_back({kPartials, Update::block_count(layout_) * sizeof(double), shared});
   }
   ranges.push_back({kWorkspace, workspace});

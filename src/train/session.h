@@ -39,9 +39,9 @@ class Session {
   // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads. With
   // several ranks on a node all but the last two are shared, and there is one range of gradients for each.
   // bucket_bytes: there is one range of gradients' sums, and a ring of buckets of about this size for each
-  // (GradientRing).
+  // (GradientRing). moment_nodes: so many nodes of local_ranks ranks each share out the moments.
   std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,
-                                 std::optional<std::size_t> bucket_bytes = std::nullopt);
+                                 std::optional<std::size_t> bucket_bytes = std::nullopt, int moment_nodes = 1);
   std::size_t workspace_lower_bound_bytes() const;
   std::vector<LargestBuffer> largest(std::size_t count) const;
   const ParameterSet& parameters() const { return parameters_; }
@@ -62,6 +62,7 @@ class Session {
   }
   float* gradients() const { return memory_.gradients; }  // of this rank
   GradientRing* ring() { return ring_.get(); }            // of the graph with a backward part; null: none was planned
+  const MomentShards* shards() const { return shards_ ? &*shards_ : nullptr; }  // null: all moments are here
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }
   Update& update() { return *update_; }
@@ -78,6 +79,7 @@ class Session {
   int local_ranks_ = 1;
   std::size_t trained_graph_ = 0;  // the first with a backward part
   std::optional<GradientRingPlan> ring_plan_;
+  std::optional<MomentShards> shards_;
   std::size_t thread_scratch_bytes_ = 0;
   TapeMemory memory_;
   float* exp_avg_ = nullptr;

@@ -48,8 +48,8 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
                                            gradients_.size() <= kMostLocalRanks));
   take_slices(static_cast<std::int64_t>(blocks_.size()));
   sum_step_ = {sum_block, unsummed_tasks, this, 0};
-  norm_step_ = {norm_block, own_tasks, this, 0};
-  adamw_step_ = {adamw_block, own_tasks, this, 0};
+  norm_step_ = {norm_block, updated_tasks, this, 0};
+  adamw_step_ = {adamw_block, updated_tasks, this, 0};
   parameter_step_ = {parameter_block, all_tasks, this, 0};
 }
 
@@ -60,6 +60,7 @@ void Update::take_slices(std::int64_t blocks_of_bucket) {
   const int nodes = group_ != nullptr ? group_->nodes() : 1;
   own_.clear();
   owners_.clear();
+  updated_.clear();
   own_of_bucket_ = {0};
   for (std::int64_t first = 0; first < blocks; first += blocks_of_bucket) {
     const BlockRange slice = slice_of(std::min(blocks_of_bucket, blocks - first), rank, ranks);
@@ -67,6 +68,7 @@ void Update::take_slices(std::int64_t blocks_of_bucket) {
       const OwnedBlock next = block_in_turn(slice.count, i, first / blocks_of_bucket, nodes);
       own_.push_back(static_cast<std::int32_t>(first + slice.first + next.block));
       owners_.push_back(next.owner);
+      if (shards_ == nullptr || next.owner == group_->node()) updated_.push_back(own_.back());
     }
     own_of_bucket_.push_back(static_cast<std::int64_t>(own_.size()));
   }
@@ -74,22 +76,30 @@ void Update::take_slices(std::int64_t blocks_of_bucket) {
 }
 
 void Update::make_lane() {
-  std::vector<LaneBlock> blocks;
-  for (std::size_t i = 0; i < own_.size(); ++i) {
-    const Block& block = blocks_[static_cast<std::size_t>(own_[i])];
-    blocks.push_back({own_gradients_ + block.offset, static_cast<std::int32_t>(block.count), owners_[i]});
-  }
-  lane_ = std::make_unique<LaneReduction>(group_->lane()->lane(), std::move(blocks),
-                                          LaneKernels{kernels_.sum_terms, kernels_.to_bf16, kernels_.from_bf16},
-                                          lane_memory_, LaneOptions{LaneWork::kReduceAndSpread, is_bf16_, 0.0});
+  const auto lane_over = [&](float* range, LaneWork work, Span<std::byte> memory, bool is_bf16) {
+    std::vector<LaneBlock> blocks;
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      const Block& block = blocks_[static_cast<std::size_t>(own_[i])];
+      blocks.push_back({range + block.offset, static_cast<std::int32_t>(block.count), owners_[i]});
+    }
+    const LaneKernels kernels{kernels_.sum_terms, kernels_.to_bf16, kernels_.from_bf16};
+    return std::make_unique<LaneReduction>(group_->lane()->lane(), std::move(blocks), kernels, memory,
+                                           LaneOptions{work, is_bf16, 0.0});
+  };
+  const LaneWork work = shards_ != nullptr ? LaneWork::kReduce : LaneWork::kReduceAndSpread;
+  lane_ = lane_over(own_gradients_, work, lane_memory_, is_bf16_);
+  if (shards_ == nullptr) return;
+  spread_ = lane_over(parameters_, LaneWork::kSpread, {}, false);
+  lane_partials_.resize(own_.size());
 }
 
-void Update::connect(Span<std::byte> memory, bool is_bf16) {
+void Update::connect(Span<std::byte> memory, bool is_bf16, const MomentShards* shards) {
   static_assert(kBlock <= LaneReduction::kMostElements);
   BASCULE_CHECK(group_ != nullptr && group_->nodes() > 1 && !reducer_);
   lane_memory_ = memory;
   is_bf16_ = is_bf16;
-  make_lane();
+  shards_ = shards;
+  take_slices(static_cast<std::int64_t>(blocks_.size()));
 }
 
 std::vector<std::int64_t> Update::bucket_ends(std::int64_t blocks_of_bucket) const {
@@ -104,7 +114,7 @@ std::vector<std::int64_t> Update::bucket_ends(std::int64_t blocks_of_bucket) con
 
 void Update::overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks) {
   take_slices(blocks_of_bucket);
-  BASCULE_CHECK(group_ != nullptr && marks.size() + 1 == own_of_bucket_.size());
+  BASCULE_CHECK(group_ != nullptr && shards_ == nullptr && marks.size() + 1 == own_of_bucket_.size());
   reducer_ = std::make_unique<BucketReducer>(*group_, marks,
                                              BucketReducer::Work{&sum_bucket, lane_ ? &move_buckets : nullptr, this});
 }
@@ -125,12 +135,13 @@ bool Update::move_buckets(void* self, std::size_t summed) noexcept {
   return u.lane_->advance(static_cast<std::size_t>(u.own_of_bucket_[summed]));
 }
 
-std::int64_t Update::own_tasks(const void* arguments, const Replay&) {
-  return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->own_.size());
+std::int64_t Update::updated_tasks(const void* arguments, const Replay&) {
+  return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->updated_.size());
 }
 
-std::int64_t Update::unsummed_tasks(const void* arguments, const Replay& replay) {
-  return own_tasks(arguments, replay) - static_cast<const Update*>(arguments)->summed_;
+std::int64_t Update::unsummed_tasks(const void* arguments, const Replay&) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  return static_cast<std::int64_t>(u.own_.size()) - u.summed_;
 }
 
 std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
@@ -152,7 +163,7 @@ void Update::sum_block(const void* arguments, const Replay&, std::int64_t task, 
 
 void Update::norm_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const std::int64_t number = u.own_[static_cast<std::size_t>(task)];
+  const std::int64_t number = u.updated_[static_cast<std::size_t>(task)];
   const Block& block = u.blocks_[static_cast<std::size_t>(number)];
   if (task >= u.summed_) u.sum_over_ranks(block);
   u.kernels_.sum_of_squares({u.partials_ + number, u.own_gradients_ + block.offset, block.count});
@@ -166,14 +177,16 @@ void Update::parameter_block(const void* arguments, const Replay&, std::int64_t 
 
 void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
-  const Block& block = u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(task)])];
+  const std::size_t number = static_cast<std::size_t>(u.updated_[static_cast<std::size_t>(task)]);
+  const Block& block = u.blocks_[number];
+  const std::int64_t moments = u.shards_ != nullptr ? u.shards_->blocks[number].place : block.offset;
   const UpdateSettings& s = u.settings_;
   const double correction1 = 1.0 - std::pow(s.beta1, static_cast<double>(s.step));
   const double correction2 = 1.0 - std::pow(s.beta2, static_cast<double>(s.step));
   AdamW a{};
   a.parameter = u.parameters_ + block.offset;
-  a.exp_avg = u.exp_avg_ + block.offset;
-  a.exp_avg_sq = u.exp_avg_sq_ + block.offset;
+  a.exp_avg = u.exp_avg_ + moments;
+  a.exp_avg_sq = u.exp_avg_sq_ + moments;
   a.gradient = u.own_gradients_ + block.offset;
   a.count = block.count;
   a.gradient_scale = u.gradient_scale_;
@@ -202,26 +215,56 @@ bool Update::parameters_are_finite(Threads& threads) noexcept {
 bool Update::sum_over_nodes(Threads& threads) noexcept {
   threads.replay(Span<const Step>(&sum_step_, 1), Replay{}, {});
   summed_ = static_cast<std::int64_t>(own_.size());
+  return move_all(*lane_);
+}
+
+// Until all is where it belongs.
+bool Update::move_all(LaneReduction& lane) noexcept {
   const double began = monotonic_seconds();
-  for (int looks = 0; !lane_->is_done(); ++looks) {
+  for (int looks = 0; !lane.is_done(); ++looks) {
     if (group_->has_failed()) return false;
-    if (!lane_->has_failed() && lane_->advance(own_.size())) looks = 0;
+    if (!lane.has_failed() && lane.advance(own_.size())) looks = 0;
     if (looks < kLooks) continue;
     group_->heart().beat();
     const timespec pause{0, kSleepNs};
     nanosleep(&pause, nullptr);
   }
-  wire_seconds_ = monotonic_seconds() - began;
+  wire_seconds_ += monotonic_seconds() - began;
   return true;
+}
+
+// What other nodes have measured.
+bool Update::merge_partials() noexcept {
+  if (shards_ == nullptr) return true;
+  for (std::size_t i = 0; i < own_.size(); ++i)
+    lane_partials_[i] = owners_[i] == group_->node() ? partials_[own_[i]] : 0.0;
+  if (!group_->lane()->merge(Span<double>(lane_partials_))) return false;
+  for (std::size_t i = 0; i < own_.size(); ++i) partials_[own_[i]] = lane_partials_[i];
+  return true;
+}
+
+bool Update::spread_weights() noexcept {
+  if (!spread_) return true;
+  spread_->begin();
+  return move_all(*spread_);
+}
+
+std::int64_t Update::sent_bytes() const noexcept {
+  return (lane_ ? lane_->sent_bytes() : 0) + (spread_ ? spread_->sent_bytes() : 0);
+}
+
+std::int64_t Update::received_bytes() const noexcept {
+  return (lane_ ? lane_->received_bytes() : 0) + (spread_ ? spread_->received_bytes() : 0);
 }
 
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
   const double began = monotonic_seconds();
+  wire_seconds_ = 0.0;
   summed_ = reducer_ ? own_of_bucket_[reducer_->finish()] : 0;
   if (lane_ && !sum_over_nodes(threads)) return std::nan("");
   threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
-  if (!wait_for_ranks()) return std::nan("");
+  if (!merge_partials() || !wait_for_ranks()) return std::nan("");
   const double norm = settings.gradient_factor * std::sqrt(sum_of_partials());
   reduction_seconds_ = monotonic_seconds() - began;
   if (!std::isfinite(norm)) return norm;
@@ -229,7 +272,7 @@ double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
   gradient_scale_ = static_cast<float>(settings.gradient_factor * std::min(clip, 1.0));
   threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
-  return wait_for_ranks() ? norm : std::nan("");
+  return spread_weights() && wait_for_ranks() ? norm : std::nan("");
 }
 
 }  // namespace bascule

@@ -8,7 +8,9 @@
 // the same bits.
 //
 // With several nodes each rank then sums its slice with the ranks that have the same slice on the other nodes, and
-// every node updates its own weights: the same sums, and so the same weights on all.
+// every node updates its own weights: the same sums, and so the same weights on all. Where the nodes share out the
+// moments, a block is summed, measured and updated by the node that holds its moments, and the others are sent the
+// weights.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +26,7 @@
 #include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
 #include "src/runtime/threads.h"
+#include "src/train/moment_shards.h"
 
 namespace bascule {
 
@@ -40,6 +43,12 @@ class Update {
   static constexpr std::int64_t kBlock = 1 << 16;  // elements
   static constexpr std::size_t kMostLocalRanks = 512;
 
+  struct Block {
+    std::int64_t offset = 0, count = 0;
+    bool decayed = false;
+  };
+  static std::vector<Block> cut(const ParameterLayout& layout);
+
   // parameters, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats; partials: block_count(layout) doubles;
   // all shared by the ranks of a node. gradients: a range of each rank; or one that all share, where their sum is when
   // run() is called. group: null for a run of one process.
@@ -52,7 +61,8 @@ class Update {
   static std::size_t lane_memory_bytes(int nodes, bool is_bf16) {
     return LaneReduction::memory_bytes(nodes, {LaneWork::kReduceAndSpread, is_bf16, 0.0});
   }
-  void connect(Span<std::byte> memory, bool is_bf16);
+  // shards: of the moments, which are then one node's; null: every node holds all.
+  void connect(Span<std::byte> memory, bool is_bf16, const MomentShards* shards = nullptr);
   // Before the seal: sums bucket by bucket from now on. final_steps: by element of bucket_ends(), see BucketReducer.
   void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
   // Where each bucket of so many blocks ends, in elements of the range.
@@ -67,8 +77,9 @@ class Update {
   double reduction_seconds() const noexcept { return reduction_seconds_; }
   // Of these, waiting for other nodes.
   double wire_seconds() const noexcept { return wire_seconds_; }
-  // Between nodes; null where there is one.
-  const LaneReduction* lane() const noexcept { return lane_.get(); }
+  // By this rank, to and from other nodes, since the seal.
+  std::int64_t sent_bytes() const noexcept;
+  std::int64_t received_bytes() const noexcept;
 
   // Whether all trained parameters are finite; by one rank alone. After the seal.
   bool parameters_are_finite(Threads& threads) noexcept;
@@ -76,12 +87,8 @@ class Update {
   static std::size_t block_count(const ParameterLayout& layout);
 
  private:
-  struct Block {
-    std::int64_t offset = 0, count = 0;
-    bool decayed = false;
-  };
   // Steps of the tape; `arguments` is the Update itself.
-  static std::int64_t own_tasks(const void* arguments, const Replay& replay);
+  static std::int64_t updated_tasks(const void* arguments, const Replay& replay);
   static std::int64_t unsummed_tasks(const void* arguments, const Replay& replay);
   static std::int64_t all_tasks(const void* arguments, const Replay& replay);
   static void sum_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
@@ -90,11 +97,12 @@ class Update {
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   void take_slices(std::int64_t blocks_of_bucket);
   void make_lane();
-  static std::vector<Block> cut(const ParameterLayout& layout);
-
   static void sum_bucket(void* self, std::size_t bucket) noexcept;
   static bool move_buckets(void* self, std::size_t summed) noexcept;
   bool sum_over_nodes(Threads& threads) noexcept;
+  bool merge_partials() noexcept;
+  bool move_all(LaneReduction& lane) noexcept;
+  bool spread_weights() noexcept;
   void sum_over_ranks(const Block& block) const noexcept;
   double sum_of_partials() const noexcept;
   bool wait_for_ranks() const noexcept { return group_ == nullptr || group_->local_barrier(); }
@@ -102,6 +110,7 @@ class Update {
   std::vector<Block> blocks_;
   std::vector<std::int32_t> own_;            // blocks of this rank, in the order of summing
   std::vector<std::int32_t> owners_;         // of own_: nodes
+  std::vector<std::int32_t> updated_;        // of own_: those that this node updates
   std::vector<std::int64_t> own_of_bucket_;  // bucket b has those from [b] to [b + 1] of own_
   std::int64_t summed_ = 0;                  // of own_: these are sums already
 
@@ -118,8 +127,10 @@ class Update {
   UpdateSettings settings_;
   float gradient_scale_ = 1.0f;
   Span<std::byte> lane_memory_;
-  bool is_bf16_ = false;  // between nodes
-  std::unique_ptr<LaneReduction> lane_;
+  bool is_bf16_ = false;                  // between nodes
+  const MomentShards* shards_ = nullptr;  // null: this node holds all moments
+  std::vector<double> lane_partials_;     // of own_, where moments are shared out
+  std::unique_ptr<LaneReduction> lane_, spread_;
   std::unique_ptr<BucketReducer> reducer_;  // goes before what it works on
 };
 

@@ -75,11 +75,20 @@ class SharedModel {
                                        kernels_for(best_isa()), &group);
   }
   Update& update() { return *update_; }
-  // 0: has the bits of the truth; else where it has not.
-  int differs(const Truth& truth, double norm) const {
+  // 0: has the bits of the truth; else where it has not. shards: where nodes share out the moments.
+  int differs(const Truth& truth, double norm, const MomentShards* shards = nullptr, int node = 0) const {
     const std::size_t bytes = kAll * sizeof(float);
     if (norm != truth.norm) return 2;
     if (std::memcmp(at(0), truth.parameters.data(), bytes) != 0) return 3;
+    if (shards != nullptr) {
+      for (const MomentShards::Block& block : shards->blocks) {
+        const std::size_t size = static_cast<std::size_t>(block.count) * sizeof(float);
+        if (block.node != node) continue;
+        if (std::memcmp(at(1) + block.place, truth.exp_avg.data() + block.offset, size) != 0) return 4;
+        if (std::memcmp(at(2) + block.place, truth.exp_avg_sq.data() + block.offset, size) != 0) return 5;
+      }
+      return 0;
+    }
     if (std::memcmp(at(1), truth.exp_avg.data(), bytes) != 0) return 4;
     return std::memcmp(at(2), truth.exp_avg_sq.data(), bytes) != 0 ? 5 : 0;
   }
