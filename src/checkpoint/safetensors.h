@@ -45,7 +45,7 @@ struct TensorToWrite {
   const void* data = nullptr;            // row-major; read when the file is written, so it must live until then
   const TensorSource* source = nullptr;  // with data == nullptr: copied from here, whose tensor is
   const StoredTensor* stored = nullptr;  // this one (same shape); dtype above must be kFloat32
-  TensorReader reader;                   // with neither: from here; dtype above must be kFloat32
+  TensorReader reader = {};              // with neither: from here; dtype above must be kFloat32
 };
 
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors

@@ -4,7 +4,10 @@
 // the same bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 namespace bascule {
 
@@ -18,26 +21,30 @@ constexpr BlockRange slice_of(std::int64_t blocks, int local_rank, int local_siz
   return {begin, blocks * (local_rank + 1) / local_size - begin};
 }
 
-// Between nodes: of a lane's `blocks` of bucket `bucket`, every node owns a slice of equal size, within one block, the
-// longer ones in turn. The k-th to be summed, in an order in which the owners take turns.
+// Between nodes: the blocks of a lane and a bucket are cut into one contiguous slice a node, as equal in elements as
+// blocks permit, and every bucket's first slice is another node's. In an order in which the owners take turns, so that
+// all have something to send and to receive at any time.
 struct OwnedBlock {
   std::int64_t block = 0;
   int owner = 0;
 };
-constexpr OwnedBlock block_in_turn(std::int64_t blocks, std::int64_t k, std::int64_t bucket, int nodes) noexcept {
-  // Slices have blocks / nodes blocks or one more.
-  const std::int64_t whole_rounds = blocks / nodes;
-  std::int64_t slice = k % nodes;
-  if (k >= whole_rounds * nodes) {
-    // The last round is of the longer slices alone.
-    std::int64_t left = k - whole_rounds * nodes + 1;
-    for (slice = -1; left > 0;) {
-      ++slice;
-      if (slice_of(blocks, static_cast<int>(slice), nodes).count > whole_rounds) --left;
+inline std::vector<OwnedBlock> owned_in_turn(const std::vector<std::int64_t>& elements, std::int64_t bucket,
+                                             int nodes) {
+  const std::int64_t all = std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
+  std::vector<std::vector<std::int64_t>> slices(static_cast<std::size_t>(nodes));
+  std::int64_t before = 0;
+  for (std::size_t b = 0; b < elements.size(); ++b) {
+    slices[static_cast<std::size_t>((before + elements[b] / 2) * nodes / all)].push_back(static_cast<std::int64_t>(b));
+    before += elements[b];
+  }
+  std::vector<OwnedBlock> turns;
+  for (std::size_t turn = 0; turns.size() < elements.size(); ++turn) {
+    for (std::size_t slice = 0; slice < slices.size(); ++slice) {
+      if (turn >= slices[slice].size()) continue;
+      turns.push_back({slices[slice][turn], static_cast<int>((static_cast<std::int64_t>(slice) + bucket) % nodes)});
     }
   }
-  const std::int64_t first = slice_of(blocks, static_cast<int>(slice), nodes).first;
-  return {first + k / nodes, static_cast<int>((slice + bucket) % nodes)};
+  return turns;
 }
 
 }  // namespace bascule

@@ -20,8 +20,10 @@ MomentShards shard_moments(const ParameterLayout& layout, int local_ranks, int n
   const std::int64_t count = static_cast<std::int64_t>(shards.blocks.size());
   for (int rank = 0; rank < local_ranks; ++rank) {
     const BlockRange slice = slice_of(count, rank, local_ranks);
-    for (std::int64_t k = 0; k < slice.count; ++k) {
-      const OwnedBlock owned = block_in_turn(slice.count, k, 0, nodes);
+    std::vector<std::int64_t> elements;
+    for (std::int64_t i = 0; i < slice.count; ++i)
+      elements.push_back(shards.blocks[static_cast<std::size_t>(slice.first + i)].count);
+    for (const OwnedBlock& owned : owned_in_turn(elements, 0, nodes)) {
       shards.blocks[static_cast<std::size_t>(slice.first + owned.block)].node = owned.owner;
     }
   }

@@ -64,8 +64,10 @@ void Update::take_slices(std::int64_t blocks_of_bucket) {
   own_of_bucket_ = {0};
   for (std::int64_t first = 0; first < blocks; first += blocks_of_bucket) {
     const BlockRange slice = slice_of(std::min(blocks_of_bucket, blocks - first), rank, ranks);
-    for (std::int64_t i = 0; i < slice.count; ++i) {
-      const OwnedBlock next = block_in_turn(slice.count, i, first / blocks_of_bucket, nodes);
+    std::vector<std::int64_t> elements;
+    for (std::int64_t i = 0; i < slice.count; ++i)
+      elements.push_back(blocks_[static_cast<std::size_t>(first + slice.first + i)].count);
+    for (const OwnedBlock& next : owned_in_turn(elements, first / blocks_of_bucket, nodes)) {
       own_.push_back(static_cast<std::int32_t>(first + slice.first + next.block));
       owners_.push_back(next.owner);
       if (shards_ == nullptr || next.owner == group_->node()) updated_.push_back(own_.back());

@@ -210,6 +210,32 @@ TEST(SafetensorsWrite, TensorsFromASourceAreCopiedAsFloat32) {
   }
 }
 
+// More than one chunk.
+TEST(SafetensorsWrite, TensorsOfAReaderAreAskedForInOrderAndWhole) {
+  struct Numbers {
+    std::int64_t next = 0;
+    static Status read(void* self, float* to, std::int64_t first, std::int64_t count) noexcept {
+      std::int64_t& next = static_cast<Numbers*>(self)->next;
+      if (first != next) return {StatusCode::kRankFailed, {0, 0}};
+      for (; next < first + count; ++next) *to++ = static_cast<float>(next);
+      return ok_status();
+    }
+  } numbers;
+  TensorToWrite tensor;
+  tensor.name = "n";
+  tensor.shape = {700, 1000};
+  tensor.reader = {&Numbers::read, &numbers};
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/model.safetensors";
+  const SafetensorsWritePlan plan({tensor});
+  ASSERT_TRUE(plan.write(path.c_str()).ok());
+  const TensorSource source = open_safetensors(path);
+  std::vector<float> values(700000);
+  source.read_float32(values.data(), *source.find("n"), 0, 700000);
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<float>(i));
+  EXPECT_EQ(plan.write(path.c_str()).code, StatusCode::kRankFailed);  // it begins at 0 again
+}
+
 TEST(SafetensorsWrite, ProgressAddsUpToTheTensorsBytes) {
   const std::vector<float> values(700001, 0.25f);
   const SafetensorsWritePlan plan({{"w", DType::kFloat32, {700001}, values.data()}});

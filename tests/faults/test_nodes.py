@@ -120,10 +120,21 @@ class NodesTrain(Nodes):
         for slots in (1, 2):
             nodes = self.machines(slots=slots)
             one = digest(self.trained(None, 2 * slots, 5, **changes) / FILES[0])
-            for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("ddp", 4), ("ddp", 25)):
+            for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("ddp", 4), ("ddp", 25), ("sharded", 25)):
                 with self.subTest(slots=slots, strategy=strategy, mib=mib):
                     distributed = {"distributed__distribution_strategy": f'"{strategy}"', "distributed__bucket_mib": str(mib)}
                     self.assertEqual(digest(self.trained(nodes, 2 * slots, 5, **changes, **distributed) / FILES[0]), one)
+
+    def test_bf16_on_the_wire_gives_every_strategy_the_same_bits_and_half_the_bytes(self):
+        nodes, digests, sent = self.machines(slots=2), set(), []
+        for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("sharded", 25)):
+            done = self.trained(nodes, 4, 2, distributed__distribution_strategy=f'"{strategy}"', distributed__bucket_mib=str(mib), distributed__wire_type='"bf16"')
+            results = json.loads((done / "train_results.json").read_text())
+            digests.add(digest(done / FILES[0]))
+            sent.append(results["wire_sent_bytes_per_update"] / results["wire_gradient_bytes"])
+        self.assertEqual(len(digests), 1)
+        for share, must in zip(sent, (1, 1, 1.5)):  # 2 (N - 1) / N; the weights of sharded travel whole
+            self.assertAlmostEqual(share, must, delta=0.05 * must)
 
     def test_every_head_gives_the_bits_of_one_machine_with_ranks_without_samples(self):
         rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:13]]
@@ -160,9 +171,10 @@ class NodesTrain(Nodes):
         changes = {"training__max_steps": "60", "training__save_steps": "7", "data__test_file": f'"{EMOJI}/test.jsonl"'}
         nodes = self.machines()
         whole = [digest(self.trained(None, 2, 8, **changes) / name) for name in FILES]
-        for goes_on_with in (nodes, None):
-            with self.subTest(machines=1 if goes_on_with is None else 2):
+        for strategy, goes_on_with in (("ddp", nodes), ("ddp", None), ("sharded", nodes), ("sharded", None)):
+            with self.subTest(strategy=strategy, machines=1 if goes_on_with is None else 2):
                 folder = self.folder()
+                changes["distributed__distribution_strategy"] = f'"{strategy}"'
                 toml = on_nodes(folder, nodes, 2, **changes)
                 process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 for line in process.stderr:
