@@ -11,6 +11,9 @@ namespace {
 // How often it looks whether a bucket is final: much less than a bucket takes, and next to no time of its core.
 constexpr long kLookNs = 100'000;
 
+// How often it asks the network before it sleeps: it moves a piece of a block each time.
+constexpr int kMoves = 4;
+
 void sleep_a_little() noexcept {
   const timespec pause{0, kLookNs};
   nanosleep(&pause, nullptr);
@@ -63,7 +66,9 @@ void BucketReducer::sum_buckets(std::int64_t origin) noexcept {
 }
 
 void BucketReducer::move_or_sleep() noexcept {
-  if (work_.move == nullptr || !work_.move(work_.context, done_)) sleep_a_little();
+  bool moved = false;
+  for (int i = 0; work_.move != nullptr && i < kMoves; ++i) moved = work_.move(work_.context, done_) || moved;
+  if (!moved) sleep_a_little();
 }
 
 bool BucketReducer::is_final(std::int64_t operation) const noexcept {
