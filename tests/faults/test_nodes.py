@@ -68,7 +68,12 @@ class Nodes(unittest.TestCase):
     def folder(self):
         folder = tempfile.TemporaryDirectory(dir=self.common.name)
         self.addCleanup(folder.cleanup)
+        self.addCleanup(self.end_processes, folder.name)  # of a test that failed
         return folder.name
+
+    def end_processes(self, folder):
+        for pid in processes_of(folder):
+            os.kill(pid, signal.SIGKILL)
 
     def trained(self, nodes, ranks, batch=None, **changes):
         """A finished run on the two machines; on this one where nodes is None."""
