@@ -51,7 +51,8 @@ class Update {
 
   // parameters, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats; partials: block_count(layout) doubles;
   // all shared by the ranks of a node. gradients: a range of each rank; or one that all share, where their sum is when
-  // run() is called. group: null for a run of one process.
+  // run() is called. group: null for a run of one process. Where nodes share out the moments (connect) the ranges of
+  // these are MomentShards::elements long.
   Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
          float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group = nullptr);
   Update(const Update&) = delete;
