@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -26,10 +27,12 @@ constexpr int kMaxTreeDepth = 16;  // folders of ours are two deep; a chain of f
 
 Status disk_failed() noexcept { return Status{StatusCode::kDiskFailed, {errno, 0}}; }
 
-// Where a file system cannot, the sync at the end does all of it.
+// Where a file system cannot, the sync at the end does all of it. Any other error is the disk's, and told this once
+// only: that sync would not repeat it.
 Status write_back(int descriptor, std::int64_t offset, std::int64_t bytes, unsigned flags) noexcept {
   if (::sync_file_range(descriptor, offset, bytes, flags) == 0) return ok_status();
-  return errno == EIO || errno == ENOSPC || errno == EDQUOT ? disk_failed() : ok_status();
+  const bool cannot = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP;
+  return cannot ? ok_status() : disk_failed();
 }
 
 PathBuffer join(const char* folder, std::string_view name, std::string_view prefix = "",
@@ -132,6 +135,7 @@ OutputFile::~OutputFile() {
 }
 
 Status OutputFile::create(const char* path) noexcept {
+  BASCULE_DCHECK(descriptor_ < 0);
   descriptor_ = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   return descriptor_ >= 0 ? ok_status() : disk_failed();
 }

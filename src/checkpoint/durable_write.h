@@ -52,7 +52,7 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  Status create(const char* path) noexcept;  // empties an existing file
+  Status create(const char* path) noexcept;  // once; empties an existing file
   // Appends, whatever signals come. The disk is set to work at once, and a few MiB behind it is waited for: so a file
   // of gigabytes neither fills the memory with what is still to be written nor ends in one long silent sync.
   Status write(const void* data, std::size_t bytes, WriteProgress progress = {}) noexcept;

@@ -22,17 +22,23 @@ void sleep_a_little() noexcept {
 }  // namespace
 
 BucketReducer::BucketReducer(Group& group, std::vector<std::int64_t> marks, const Work& work)
-    : group_(group), marks_(std::move(marks)), work_(work), thread_([this] { serve(); }) {}
+    : group_(group), marks_(std::move(marks)), work_(work) {
+  sem_init(&begun_, 0, 0);
+  thread_ = std::thread([this] { serve(); });
+}
 
 BucketReducer::~BucketReducer() {
   shall_rest_.store(true);
   update_.store(-1);
+  sem_post(&begun_);
   thread_.join();
+  sem_destroy(&begun_);
 }
 
 void BucketReducer::begin(std::int64_t update) noexcept {
   shall_rest_.store(false);
   update_.store(update);
+  sem_post(&begun_);
 }
 
 std::size_t BucketReducer::finish() noexcept {
@@ -43,12 +49,9 @@ std::size_t BucketReducer::finish() noexcept {
 
 void BucketReducer::serve() noexcept {
   for (;;) {
+    while (sem_wait(&begun_) != 0) continue;  // a signal
     const std::int64_t update = update_.load();
     if (update < 0) return;
-    if (update == rested_.load()) {
-      sleep_a_little();
-      continue;
-    }
     sum_buckets(tape_origin(update));
     rested_.store(update);
   }
@@ -60,6 +63,7 @@ void BucketReducer::sum_buckets(std::int64_t origin) noexcept {
       if (shall_rest_.load()) return;
       move_or_sleep();
     }
+    if (shall_rest_.load()) return;  // the compute threads are faster
     work_.sum(work_.context, done_);
   }
   while (work_.move != nullptr && !shall_rest_.load()) move_or_sleep();

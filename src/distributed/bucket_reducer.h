@@ -10,6 +10,8 @@
 //   reducer.begin(update);  ...  const std::size_t done = reducer.finish();
 #pragma once
 
+#include <semaphore.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +43,7 @@ class BucketReducer {
 
   // After the seal. The last micro-batch of an update begins.
   void begin(std::int64_t update) noexcept;
-  // Returns when the thread is at rest: so many buckets, the first ones, are summed.
+  // Returns when the thread is at rest: so many buckets, the first ones, are summed. Also where nothing was begun.
   std::size_t finish() noexcept;
 
  private:
@@ -53,6 +55,7 @@ class BucketReducer {
   Group& group_;
   const std::vector<std::int64_t> marks_;
   const Work work_;
+  sem_t begun_;                          // where the thread sleeps between updates: at no time of a core
   std::atomic<std::int64_t> update_{0};  // that it works for; minus one: leave
   std::atomic<bool> shall_rest_{true};   // begin no further bucket
   std::atomic<std::int64_t> rested_{0};  // the update that it is done with

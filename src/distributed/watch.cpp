@@ -21,7 +21,8 @@ namespace {
 constexpr int kLookMs = 50;
 // A pause of the watch itself (a stopped machine, a debugger) is not the silence of the others.
 constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
-constexpr std::int64_t kCpuOfWorkMs = 2;
+// Work shows as so much time on a core within so long; less is the trickle of threads that only wait.
+constexpr std::int64_t kCpuOfWorkMs = 5, kCpuWindowMs = 1000;
 constexpr long kAfterTheFirstNs = 200'000'000;
 
 std::int64_t milliseconds(clockid_t clock) noexcept {
@@ -173,8 +174,13 @@ void Watch::beat_for_own_work() noexcept {
   if (is_outside) {
     const std::int64_t cpu_ms = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - milliseconds(CLOCK_THREAD_CPUTIME_ID);
     const std::int64_t io_bytes = disk_bytes();
-    has_worked = has_worked || cpu_ms - last_cpu_ms_ >= kCpuOfWorkMs || io_bytes != last_io_bytes_;
-    if (cpu_ms - last_cpu_ms_ >= kCpuOfWorkMs) last_cpu_ms_ = cpu_ms;
+    const bool has_computed = cpu_ms - window_cpu_ms_ >= kCpuOfWorkMs;
+    has_worked = has_worked || has_computed || io_bytes != last_io_bytes_;
+    const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
+    if (has_computed || now_ms - window_began_ms_ >= kCpuWindowMs) {
+      window_cpu_ms_ = cpu_ms;
+      window_began_ms_ = now_ms;
+    }
     last_io_bytes_ = io_bytes;
   }
   if (has_worked) slot.heart.beat();

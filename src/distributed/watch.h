@@ -57,7 +57,7 @@ class Watch {
   std::uint64_t (*progress_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint64_t last_progress_ = 0;
-  std::int64_t last_cpu_ms_ = 0;
+  std::int64_t window_cpu_ms_ = 0, window_began_ms_ = 0;  // time on cores at the beginning of a second
   std::int64_t last_io_bytes_ = 0;
   std::atomic<NodeLinks*> links_{nullptr};
   std::atomic<bool> is_told_{false};  // to other nodes

@@ -75,7 +75,7 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   return ok_status();
 }
 
-Status TrainingLoop::micro_batch(bool first, std::int64_t* samples) noexcept {
+Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) noexcept {
   RecordedRun& run = p_.run;
   Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
   const double began = monotonic_seconds();
@@ -92,6 +92,10 @@ Status TrainingLoop::micro_batch(bool first, std::int64_t* samples) noexcept {
   } else {
     const Tape& tape = run.session.tape(*run.train_graph);
     const double backward_before = tape.seconds(true);
+    if (last) {
+      p_.group.heart().origin = tape_origin(at_.global_step + 1);
+      run.session.update().begin(at_.global_step + 1);
+    }
     BASCULE_TRY(replay(*batch, weight, share, first));
     backward = tape.seconds(true) - backward_before;
     if (run.session.ring() != nullptr) reduction = run.session.ring()->reduction_seconds();
@@ -116,11 +120,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   const std::int64_t micro = std::min(accumulation, run.length.batches_per_epoch - first);
   loss_ = 0.0;
   for (std::int64_t i = 0; i < micro; ++i) {
-    if (i + 1 == micro) {
-      p_.group.heart().origin = tape_origin(at_.global_step + 1);
-      p_.run.session.update().begin(at_.global_step + 1);
-    }
-    BASCULE_TRY(micro_batch(i == 0, samples));
+    BASCULE_TRY(micro_batch(i == 0, i + 1 == micro, samples));
   }
   p_.group.heart().origin += kTapeStride / 2;  // what follows is not taken for the tape of gradients
   return ok_status();

@@ -84,7 +84,7 @@ class TrainingLoop {
 
  private:
   Status compute_gradients(std::int64_t* samples) noexcept;
-  Status micro_batch(bool first, std::int64_t* samples) noexcept;
+  Status micro_batch(bool first, bool last, std::int64_t* samples) noexcept;
   Status count_batch(const Status& loaded, const Batch* batch, bool first, double* weight, double* share) noexcept;
   bool meets_early() const noexcept {
     return p_.run.head == ModelHead::kMaskedLm || p_.gathered != nullptr || p_.run.session.ring() != nullptr;

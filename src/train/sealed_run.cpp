@@ -199,6 +199,11 @@ void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tenso
   }
 }
 
+// A run that ends by an error may end between an update's beginning and its sums.
+SealedRun::~SealedRun() {
+  if (run_.train_graph) run_.session.update().rest();
+}
+
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
   const ModelSettings& model = run_.settings.model;
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);

@@ -24,6 +24,9 @@ class SealedRun {
   // facts at a time
   // ("weights: ..."), by rank 0.
   SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group);
+  ~SealedRun();  // nothing works on the arenas any more before they go
+  SealedRun(const SealedRun&) = delete;
+  SealedRun& operator=(const SealedRun&) = delete;
 
   RecordedRun& run() { return run_; }
   TrainingLoop& loop() { return *loop_; }

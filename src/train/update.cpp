@@ -126,6 +126,10 @@ void Update::begin(std::int64_t number) noexcept {
   if (reducer_) reducer_->begin(number);
 }
 
+void Update::rest() noexcept {
+  if (reducer_) reducer_->finish();
+}
+
 void Update::sum_bucket(void* self, std::size_t bucket) noexcept {
   const Update& u = *static_cast<const Update*>(self);
   for (std::int64_t i = u.own_of_bucket_[bucket]; i < u.own_of_bucket_[bucket + 1]; ++i)
@@ -227,7 +231,7 @@ bool Update::move_all(LaneReduction& lane) noexcept {
     if (group_->has_failed()) return false;
     if (!lane.has_failed() && lane.advance(own_.size())) looks = 0;
     if (looks < kLooks) continue;
-    group_->heart().beat();
+    if (!lane.has_failed()) group_->heart().beat();  // else the silence tells
     const timespec pause{0, kSleepNs};
     nanosleep(&pause, nullptr);
   }

@@ -70,6 +70,8 @@ class Update {
   std::vector<std::int64_t> bucket_ends(std::int64_t blocks_of_bucket) const;
   // After the seal: the last micro-batch of update `number`, from 1, begins.
   void begin(std::int64_t number) noexcept;
+  // Instead of run(), where the update does not come about: nothing works on the gradients any more when it returns.
+  void rest() noexcept;
 
   // Returns the L2 norm, before clipping, of the gradient. If it is not finite nothing is changed
   // (NaN too where another rank failed). By all ranks together. After the seal.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into a program: its checkpoints lie on a disk of SLOW_DISK_KIB_PER_SECOND. Writing only fills memory, as it
-// does under Linux; who waits for the disk (fsync, sync_file_range) waits as long as the bytes need.
+// does under Linux; who waits for the disk (fsync, sync_file_range) waits as long as the bytes need. With
+// SLOW_DISK_ERROR, an errno, the first wait fails, and the sync that follows knows nothing of it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -41,8 +43,12 @@ ssize_t write(int file, const void* data, size_t bytes) {
 }
 
 int sync_file_range(int file, off_t offset, off_t bytes, unsigned flags) {
-  if (is_slow(file) && (flags & SYNC_FILE_RANGE_WAIT_AFTER) != 0) wait_for_disk(file, offset + bytes);
-  return 0;
+  if (!is_slow(file) || (flags & SYNC_FILE_RANGE_WAIT_AFTER) == 0) return 0;
+  wait_for_disk(file, offset + bytes);
+  const char* const error = getenv("SLOW_DISK_ERROR");
+  if (error == NULL) return 0;
+  errno = atoi(error);
+  return -1;
 }
 
 int fsync(int file) {

@@ -3,6 +3,7 @@
 
 BASCULE_KILLS sets how often each failure is tried (1); BASCULE_TEST_SEED repeats the instants.
 """
+import errno
 import json
 import os
 import pathlib
@@ -275,6 +276,29 @@ class RanksFail(unittest.TestCase):
                     done = run("run", ranks_settings(folder, 2, distributed__timeout_seconds="1", **changes), env={**os.environ, **environment})
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertGreater(time.monotonic() - began, 2.0)
+
+    def test_a_disk_that_fails_while_it_is_waited_for_ends_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = {"LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_ERROR": str(errno.ENODATA)}
+            done = run("run", ranks_settings(folder, 2, training__max_steps="2"), env={**os.environ, **broken})
+            self.assertEqual(done.returncode, 6, done.stderr)
+            self.assertEqual([name for name in os.listdir(pathlib.Path(folder) / "run") if name.startswith("checkpoint-")], [])
+
+    def test_a_rank_that_waits_for_a_file_for_ever_is_seen_whatever_the_strategy(self):
+        for strategy in ("fast_ddp", "ddp"):
+            with self.subTest(strategy=strategy), tempfile.TemporaryDirectory() as folder:
+                rows = [json.loads(row) for row in (EMOJI / "train.jsonl").read_text().splitlines()[:16]]
+                for row in rows:
+                    row["image"] = str(EMOJI / row["image"])
+                shutil.copy(rows[5]["image"], f"{folder}/stuck.jpg")
+                rows[5]["image"] = f"{folder}/stuck.jpg"
+                pathlib.Path(folder, "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+                toml = ranks_settings(folder, 2, data__train_file=f'"{folder}/rows.jsonl"', distributed__timeout_seconds="3",
+                                      distributed__distribution_strategy=f'"{strategy}"')
+                done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("stuck_open")})
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertRegex(done.stderr, "rank [01] .*no sign of life for timeout_seconds waiting for data of update")
+                self.expect_nothing_left(folder, toml)
 
     def test_a_rank_killed_on_its_way_out_of_a_finished_run_is_no_failure(self):
         for rank in ("0", "1"):
