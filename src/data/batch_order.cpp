@@ -19,7 +19,8 @@ BatchOrder::BatchOrder(const BatchDealing& dealing) noexcept
 
 std::int64_t BatchOrder::max_samples() const noexcept {
   const SampleRange largest{0, std::min(cut_.global_batch(), dealing_.rows)};
-  return dealing_.shuffled ? cut_.share(largest, dealing_.rank).count : largest.count;
+  const std::int64_t mine = dealing_.shuffled ? cut_.share(largest, dealing_.rank).count : largest.count;
+  return std::max<std::int64_t>(1, mine);
 }
 
 BatchPlace BatchOrder::place(std::int64_t number) const noexcept {

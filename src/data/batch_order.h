@@ -35,7 +35,7 @@ class BatchOrder {
   std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   // Of all ranks.
   std::int64_t samples_per_epoch() const noexcept { return cut_.samples_per_epoch(); }
-  // Most samples that a batch of this rank can have.
+  // Most samples that a batch of this rank can have; 1 where all its shares are empty, as room is planned by it.
   std::int64_t max_samples() const noexcept;
   // Batch `number` of the stream, which counts on from epoch to epoch.
   BatchPlace place(std::int64_t number) const noexcept;

@@ -72,6 +72,11 @@ TEST(BatchOrder, BoundsABatchByTheRowsThatThereAre) {
   EXPECT_EQ(BatchOrder(dealing).max_samples(), 3);
   dealing.shuffled = false;
   EXPECT_EQ(BatchOrder(dealing).max_samples(), 10);
+  dealing.shuffled = true;
+  dealing.rows = 2;
+  dealing.rank = 3;
+  EXPECT_EQ(BatchOrder(dealing).place(0).count, 0);
+  EXPECT_EQ(BatchOrder(dealing).max_samples(), 1);
 }
 
 }  // namespace

@@ -183,6 +183,15 @@ class RanksTrain(unittest.TestCase):
             self.assertEqual(results[0], results[1])
             self.assertEqual(results[0], results[2])
 
+    def test_ranks_that_never_have_a_sample_change_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = some_rows(folder, 2)
+            for head in ("image_text_matching", "masked_lm", "contrastive"):
+                changes = {"model__head": f'"{head}"', "model__dropout": '"off"', "data__train_file": rows, "training__learning_rate": "1e-4",
+                           "training__gather_negatives": str(head == "contrastive").lower()}
+                few, many = (parameters(self.trained(f"{folder}/{head}{ranks}", ranks, 1, **changes)) for ranks in (2, 5))
+                self.assertLess(largest_relative_error(few, many), 2e-5)
+
     def test_a_checkpoint_lists_what_all_ranks_replaced_in_order(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "cut.jpg").write_bytes(b"\xff\xd8\xff")
