@@ -21,9 +21,8 @@ namespace {
 
 // Says what ended this rank, if it is the first to end, and ends the others.
 int give_up(Group& group, const std::string& line, int code) {
-  if (!group.give_up(code)) wait_for_the_end();
   const std::string mark = group.is_first() ? "" : "rank " + std::to_string(group.rank()) + ": ";
-  std::fprintf(stderr, "bascule: %s%s\n", mark.c_str(), line.c_str());
+  if (!group.give_up(code, "bascule: " + mark + line + "\n")) wait_for_the_end();
   std::fflush(stdout);
   return code;
 }

@@ -103,13 +103,20 @@ FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept {
   return facts;
 }
 
-bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept {
-  FailureRecord& failure = page.failure;
+bool claim_failure(ControlPage& page) noexcept {
   std::uint32_t none = 0;
-  if (!failure.state.compare_exchange_strong(none, 1)) return false;
-  static_cast<FailureFacts&>(failure) = facts;
-  failure.state.store(2, std::memory_order_release);
+  return page.failure.state.compare_exchange_strong(none, 1);
+}
+
+void publish_failure(ControlPage& page, const FailureFacts& facts) noexcept {
+  static_cast<FailureFacts&>(page.failure) = facts;
+  page.failure.state.store(2, std::memory_order_release);
   wake_all(page.barrier_phase);
+}
+
+bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept {
+  if (!claim_failure(page)) return false;
+  publish_failure(page, facts);
   return true;
 }
 

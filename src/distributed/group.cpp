@@ -280,8 +280,14 @@ void Group::set_phase(RankPhase phase) noexcept {
   slot().heart.beat();
 }
 
-bool Group::give_up(int exit_code) noexcept {
-  if (!record_failure(control(), FailureKind::kGaveUp, place_.local_rank, exit_code)) return false;
+bool Group::give_up(int exit_code, const std::string& line) noexcept {
+  if (!claim_failure(control())) return false;
+  // Said before any other rank ends: mpirun, which sees that one ending, ends all others at once, this one too.
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+  FailureFacts facts = facts_of(control(), place_.local_rank);
+  facts.kind = FailureKind::kGaveUp;
+  facts.exit_code = exit_code;
+  publish_failure(control(), facts);
   if (links_) watch_->wait_until_told();
   return true;
 }

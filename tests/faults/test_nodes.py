@@ -350,10 +350,11 @@ class NodesFail(Nodes):
         self.expect_nothing_left(nodes, folder)
 
     def test_an_error_of_all_ranks_is_said_once_with_its_own_code(self):
-        nodes = self.machines()
-        for code, changes in ((3, {"data__train_file": '"nowhere.jsonl"'}), (4, {"machine__memory_limit_gib": "0.01"})):
+        nodes = self.machines(slots=3)  # enough ranks that others end before the first has finished its line, were it to let them
+        stage = {"distributed__distribution_strategy": '"sharded"', "distributed__sharded_stage": "2"}
+        for code, changes in ((3, {"data__train_file": '"nowhere.jsonl"'}), (4, {"machine__memory_limit_gib": "0.01"}), (2, stage)):
             folder = self.folder()
-            toml = on_nodes(folder, nodes, 2, **changes)
+            toml = on_nodes(folder, nodes, 6, **changes)
             done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if line.startswith("bascule: ") and "plan:" not in line]), 1, done.stderr)
