@@ -221,9 +221,9 @@ class Launched {
     const FailureRecord& failure = page()->failure;
     const SignalledRank signalled = read_signalled_rank(stream_.mpirun_words());
     if (all_are_done()) {
-      // A rank that was killed on its way out had nothing left to do.
-      const bool was_killed = signalled.rank >= 0 || code == 128 + SIGKILL;
-      return !was_killed ? code : is_stopping_ ? 128 + *settings_.stop : 0;
+      // What was killed on its way out, a rank or a part of mpirun, had nothing left to do.
+      const int stopped = is_stopping_ ? 128 + *settings_.stop : 0;
+      return code == 0 ? 0 : stopped;
     }
     if (failure.state.load() == 2 && failure.kind == FailureKind::kGaveUp) return failure.exit_code;
     if (failure.state.load() == 2) {
