@@ -12,6 +12,7 @@
 #include "src/json/json.h"
 #include "src/report/readable.h"
 #include "src/train/clock.h"
+#include "src/train/same_files.h"
 
 namespace bascule {
 namespace {
@@ -67,31 +68,7 @@ std::optional<ResumePoint> SealedRun::find_resume_point() {
   if (group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
   meet("looking for a checkpoint");
   if (!group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
-  if (group_.nodes() > 1) check_same_files(point ? static_cast<double>(point->global_step) : -1.0);
   return point;
-}
-
-// The machines of a run see the same data, and go on from the same checkpoint.
-void SealedRun::check_same_files(double checkpoint) {
-  std::uint64_t data = 0;
-  for (const RecordedSplit& split : run_.splits) data = data * 31 + split.manifest->data_digest();
-  const double mine[] = {checkpoint, static_cast<double>(data >> 32), static_cast<double>(data & 0xffffffffu)};
-  std::vector<double> all(3 * static_cast<std::size_t>(group_.size()));
-  if (!group_.exchange({mine, 3}, Span<double>(all)))
-    throw Error(ErrorKind::kRank, "looking for a checkpoint", "another rank failed");
-  const auto is_same = [&](int rank, std::size_t what) {
-    return all[3 * static_cast<std::size_t>(rank) + what] == all[what];
-  };
-  for (int rank = group_.local_size(); rank < group_.size(); rank += group_.local_size()) {
-    const bool same_point = is_same(rank, 0), same_data = is_same(rank, 1) && is_same(rank, 2);
-    if (same_point && same_data) continue;
-    if (!group_.is_first()) meet("comparing files");  // rank 0 says it, which ends this one
-    throw Error(ErrorKind::kSettings,
-                where_written(run_.settings, same_data ? "training.output_dir" : "data.train_file"),
-                std::string("the machine of rank ") + std::to_string(rank) + " sees other " +
-                    (same_data ? "checkpoints" : "data") + " there than that of rank 0",
-                "name files of a file system that all machines see at the same path");
-  }
 }
 
 void SealedRun::meet(const char* what) {
@@ -103,6 +80,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
   const std::optional<ResumePoint> point = find_resume_point();
+  check_same_files(run, group, point ? point->global_step : -1);
   own_indexes(run);
   if (run.plan.shared_bytes > 0) {
     shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
@@ -176,6 +154,7 @@ void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, v
   if (group_.nodes() == 1) return;
   meet("loading weights");
   if (group_.is_leader() && !group_.is_first()) load_weights(point, [](const std::string&) {});
+  check_same_weights(run_, group_, run_.session.parameter_memory(), point.has_value());
 }
 
 // tensor: its destination is this node's range of a moment, and `first` where it lies in the range of parameters. Of

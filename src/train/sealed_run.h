@@ -44,7 +44,6 @@ class SealedRun {
 
  private:
   std::optional<ResumePoint> find_resume_point();
-  void check_same_files(double checkpoint);
   void meet(const char* what);
   void load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));

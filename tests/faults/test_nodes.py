@@ -400,6 +400,25 @@ class NodesFail(Nodes):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(len([line for line in done.stderr.splitlines() if "sees other checkpoints there" in line]), 1, done.stderr)
 
+    def test_machines_that_see_another_model_or_other_settings_end_the_run_in_one_line(self):
+        nodes = self.machines()
+        folder = pathlib.Path(self.folder())
+        short = {"training__max_steps": "1", "training__save_steps": "0"}
+        for number, name in enumerate(("model", "other")):
+            shutil.copytree(self.trained(None, 1, 2, training__seed=str(number), **short), folder / name)
+        config = json.loads((folder / "other" / "config.json").read_text())
+        (folder / "other" / "config.json").write_text(json.dumps({**config, "contrastive_hidden_size": config["contrastive_hidden_size"] // 2}))
+        toml = on_nodes(folder, nodes, 2, model__model_name_or_path=f'"{folder}/model"', model__from_scratch="false", **short)
+        (folder / "other" / "run.toml").write_text(toml.read_text().replace("save_steps = 0", "save_steps = 1"))
+        for file, word in (("model/config.json", "model or tokenizer files"), ("model/model.safetensors", "weights"), ("run.toml", "settings")):
+            with self.subTest(file=file):
+                subprocess.run(nodes.command(1, ["mount", "--bind", folder / "other" / pathlib.Path(file).name, folder / file]), check=True)
+                done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
+                subprocess.run(nodes.command(1, ["umount", folder / file]), check=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(len([line for line in done.stderr.splitlines() if f"the machine of rank 1 sees other {word} there" in line]), 1, done.stderr)
+                self.expect_nothing_left(nodes, str(folder))
+
     def test_a_run_started_on_a_machine_that_has_no_ranks_is_refused(self):
         nodes = self.machines()
         nodes.hostfile.write_text(f"{nodes.addresses[1]} slots=2\n")

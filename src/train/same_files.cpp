@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/same_files.h"
+
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/span.h"
+#include "src/data/digest.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+namespace {
+
+// What is compared, as a number that a double holds exactly, and how it is called.
+struct Seen {
+  double number;
+  std::string where;
+  const char* what;
+};
+
+double number_of(const Digest& digest) { return static_cast<double>(digest.value() >> 11); }
+
+double digest_of_settings(const Settings& settings) {
+  Digest digest;
+  const std::string text = print_settings(settings);
+  digest.add(text.data(), text.size());
+  return number_of(digest);
+}
+
+double digest_of_model(const RecordedRun& run) {
+  Digest digest;
+  std::ifstream file(run.config_path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  digest.add(text.data(), text.size());
+  digest.add_number(run.tokenizer->digest());
+  digest.add(run.loader_settings.mean, sizeof run.loader_settings.mean);
+  digest.add(run.loader_settings.std, sizeof run.loader_settings.std);
+  digest.add_number(static_cast<std::uint64_t>(run.session.parameters().size()));
+  return number_of(digest);
+}
+
+double digest_of_data(const RecordedRun& run) {
+  Digest digest;
+  for (const RecordedSplit& split : run.splits) digest.add_number(split.manifest->data_digest());
+  return number_of(digest);
+}
+
+double digest_of_weights(const ParameterMemory& memory) {
+  Digest digest;
+  for (int p = 0; p < memory.set->size(); ++p)
+    digest.add(memory.at(p), static_cast<std::size_t>((*memory.set)[p].elements()) * sizeof(float));
+  return number_of(digest);
+}
+
+// The first ranks of the machines speak for them.
+void compare(Group& group, const std::vector<Seen>& seen) {
+  std::vector<double> mine;
+  for (const Seen& one : seen) mine.push_back(one.number);
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(group.size()));
+  if (!group.exchange(Span<const double>(mine), Span<double>(all)))
+    throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
+  for (int rank = group.local_size(); rank < group.size(); rank += group.local_size()) {
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (all[static_cast<std::size_t>(rank) * seen.size() + i] == all[i]) continue;
+      if (!group.is_first() && !group.barrier())  // rank 0 says it, which ends this one
+        throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
+      throw Error(ErrorKind::kSettings, seen[i].where,
+                  std::string("the machine of rank ") + std::to_string(rank) + " sees other " + seen[i].what +
+                      " there than that of rank 0",
+                  "name files of a file system that all machines see at the same path");
+    }
+  }
+}
+
+}  // namespace
+
+void check_same_files(const RecordedRun& run, Group& group, std::int64_t checkpoint) {
+  if (group.nodes() == 1) return;
+  const Settings& settings = run.settings;
+  compare(group,
+          {{digest_of_settings(settings), settings.origin.file, "settings"},
+           {digest_of_data(run), where_written(settings, "data.train_file"), "data"},
+           {digest_of_model(run), where_written(settings, "model.model_name_or_path"), "model or tokenizer files"},
+           {static_cast<double>(checkpoint), where_written(settings, "training.output_dir"), "checkpoints"}});
+}
+
+void check_same_weights(const RecordedRun& run, Group& group, const ParameterMemory& memory, bool resumes) {
+  if (group.nodes() == 1) return;
+  const char* const key = resumes ? "training.output_dir" : "model.model_name_or_path";
+  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(run.settings, key), "weights"}});
+}
+
+}  // namespace bascule

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machines of a run see the same settings, model, data and checkpoints, or the run is refused: called by every
+// rank, before the seal. An Error kSettings, said by rank 0.
+#pragma once
+
+#include <cstdint>
+
+#include "src/distributed/group.h"
+#include "src/train/parameter_values.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+
+// checkpoint: the update after which this rank would go on; -1: none.
+void check_same_files(const RecordedRun& run, Group& group, std::int64_t checkpoint);
+
+// After they were read, or made, on every machine. resumes: they are of a checkpoint.
+void check_same_weights(const RecordedRun& run, Group& group, const ParameterMemory& memory, bool resumes);
+
+}  // namespace bascule
