@@ -101,8 +101,8 @@ bool barrier(ControlPage& page, int local_rank, int spins) noexcept;
 
 // What a rank of this node is doing.
 FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept;
-// The two halves of record_failure: true to the first who claims, and from then on no rank begins anything; only once it
-// is published do processes end.
+// The two halves of record_failure: true to the first who claims, and from then on no rank begins anything; only once
+// it is published do processes end.
 bool claim_failure(ControlPage& page) noexcept;
 void publish_failure(ControlPage& page, const FailureFacts& facts) noexcept;
 // Records a failure, if it is the first; then wakes all that wait. True: it was the first.

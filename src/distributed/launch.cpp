@@ -71,14 +71,14 @@ pid_t start(std::vector<std::string> line, int error_end) {
   if (child != 0) return child;
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(127);
+  if (getppid() != parent) _exit(kFailedExit);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(error_end, STDERR_FILENO);
   execvp(words[0], words.data());
   std::fprintf(stderr, "bascule: mpirun cannot be started: %s; install openmpi-bin\n", std::strerror(errno));
-  _exit(127);
+  _exit(kFailedExit);  // which is what judge_start takes as said
 }
 
 // Passes on what the ranks say, and keeps what mpirun says itself, which stands between lines of dashes.

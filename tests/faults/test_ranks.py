@@ -383,6 +383,10 @@ class RanksFail(unittest.TestCase):
             self.assertEqual(len([line for line in done.stderr.splitlines() if "nowhere.jsonl" in line]), 1, done.stderr)
             done = run("run", ranks_settings(folder, 2, machine__memory_limit_gib="0.01"))
             self.assertEqual(done.returncode, 4, done.stderr)
+            done = run("run", ranks_settings(folder, 2), env={**os.environ, "PATH": "/nowhere"})
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("install openmpi-bin", done.stderr)
 
     def test_a_bad_picture_of_one_rank_is_named_and_ends_all(self):
         with tempfile.TemporaryDirectory() as folder:
