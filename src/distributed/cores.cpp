@@ -2,40 +2,58 @@
 #include "src/distributed/cores.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 #include <hwloc.h>
 
 namespace bascule {
 
-std::vector<int> processors_by_neighbourhood() {
-  std::vector<int> order;
+std::vector<Processor> processors_by_neighbourhood() {
+  std::vector<Processor> order;
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) == 0) {
     if (hwloc_topology_load(topology) == 0) {
       const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
-      for (int i = 0; i < count; ++i)
-        order.push_back(
-            static_cast<int>(hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, static_cast<unsigned>(i))->os_index));
+      for (int i = 0; i < count; ++i) {
+        const hwloc_obj_t thread = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, static_cast<unsigned>(i));
+        const hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, thread);
+        const int of_core = core != nullptr ? static_cast<int>(core->logical_index) : CPU_SETSIZE + i;
+        order.push_back({static_cast<int>(thread->os_index), of_core});
+      }
     }
     hwloc_topology_destroy(topology);
   }
   // What hwloc does not know comes last, so that every processor is there.
   for (int number = 0; number < CPU_SETSIZE; ++number) {
-    if (std::find(order.begin(), order.end(), number) == order.end()) order.push_back(number);
+    const auto is_it = [&](const Processor& one) { return one.number == number; };
+    if (std::none_of(order.begin(), order.end(), is_it)) order.push_back({number, 2 * CPU_SETSIZE + number});
   }
   return order;
 }
 
-cpu_set_t part_of_processors(const std::vector<int>& by_neighbourhood, const cpu_set_t& allowed, int rank, int ranks) {
-  std::vector<int> own;
-  for (const int number : by_neighbourhood) {
-    if (number >= 0 && number < CPU_SETSIZE && CPU_ISSET(number, &allowed)) own.push_back(number);
+cpu_set_t part_of_processors(const std::vector<Processor>& by_neighbourhood, const cpu_set_t& allowed, int rank,
+                             int ranks) {
+  std::vector<Processor> own;
+  for (const Processor& one : by_neighbourhood) {
+    if (one.number >= 0 && one.number < CPU_SETSIZE && CPU_ISSET(one.number, &allowed)) own.push_back(one);
   }
-  const int count = static_cast<int>(own.size());
-  const int begin = count * rank / ranks, end = std::max(begin + 1, count * (rank + 1) / ranks);
+  // Where each of what is dealt begins, and where the last ends: cores, or processors.
+  const auto parts = static_cast<std::size_t>(ranks), number = static_cast<std::size_t>(rank);
+  std::vector<std::size_t> begins;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (i == 0 || own[i].core != own[i - 1].core) begins.push_back(i);
+  }
+  if (begins.size() < parts) {
+    begins.resize(own.size());
+    std::iota(begins.begin(), begins.end(), std::size_t{0});
+  }
+  const std::size_t count = begins.size(), first = count * number / parts;
+  const std::size_t last = std::min(count, std::max(first + 1, count * (number + 1) / parts));
+  begins.push_back(own.size());
   cpu_set_t part;
   CPU_ZERO(&part);
-  for (int i = begin; i < end && i < count; ++i) CPU_SET(own[static_cast<std::size_t>(i)], &part);
+  for (std::size_t i = begins[first]; i < begins[last]; ++i) CPU_SET(own[i].number, &part);
   return part;
 }
 

@@ -27,7 +27,7 @@ std::vector<int> numbers_of(const cpu_set_t& set) {
 TEST(Cores, ThreadsOfACoreAndCoresOfAPackageStayTogetherHoweverLinuxNumbersThem) {
   // Two packages of two cores of two threads; first threads are 0 to 3, second ones 4 to 7.
   setenv("HWLOC_SYNTHETIC", "package:2 core:2 pu:2(indexes=0,4,1,5,2,6,3,7)", 1);
-  const std::vector<int> order = processors_by_neighbourhood();
+  const std::vector<Processor> order = processors_by_neighbourhood();
   unsetenv("HWLOC_SYNTHETIC");
   const cpu_set_t all = set_of({0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(numbers_of(part_of_processors(order, all, 0, 2)), (std::vector<int>{0, 1, 4, 5}));
@@ -35,8 +35,24 @@ TEST(Cores, ThreadsOfACoreAndCoresOfAPackageStayTogetherHoweverLinuxNumbersThem)
   EXPECT_EQ(numbers_of(part_of_processors(order, all, 3, 4)), (std::vector<int>{3, 7}));
 }
 
+TEST(Cores, AreDealtWholeWhereThereAreAsManyAsRanks) {
+  setenv("HWLOC_SYNTHETIC", "core:4 pu:2", 1);
+  const std::vector<Processor> order = processors_by_neighbourhood();
+  unsetenv("HWLOC_SYNTHETIC");
+  const cpu_set_t all = set_of({0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(numbers_of(part_of_processors(order, all, 0, 3)), (std::vector<int>{0, 1}));
+  EXPECT_EQ(numbers_of(part_of_processors(order, all, 1, 3)), (std::vector<int>{2, 3}));
+  EXPECT_EQ(numbers_of(part_of_processors(order, all, 2, 3)), (std::vector<int>{4, 5, 6, 7}));
+  // Threads are shared out where ranks are more than cores.
+  EXPECT_EQ(numbers_of(part_of_processors(order, all, 4, 6)), (std::vector<int>{5}));
+  EXPECT_EQ(numbers_of(part_of_processors(order, set_of({0, 1, 2}), 0, 3)), (std::vector<int>{0}));
+  EXPECT_EQ(numbers_of(part_of_processors(order, set_of({0, 1, 2}), 1, 2)), (std::vector<int>{2}));
+}
+
 TEST(Cores, PartsCoverWhatIsAllowedOnceAndAreSharedOnlyWhereThereAreTooFew) {
-  const std::vector<int> order = processors_by_neighbourhood();
+  setenv("HWLOC_SYNTHETIC", "core:65 pu:1", 1);
+  const std::vector<Processor> order = processors_by_neighbourhood();
+  unsetenv("HWLOC_SYNTHETIC");
   const cpu_set_t allowed = set_of({1, 2, 5, 9, 64});
   for (int ranks = 1; ranks <= 5; ++ranks) {
     cpu_set_t seen = set_of({});
