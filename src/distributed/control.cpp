@@ -120,6 +120,13 @@ bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept {
   return true;
 }
 
+void complete_failure(ControlPage& page, std::uint32_t state, int local_rank) noexcept {
+  FailureFacts facts = facts_of(page, local_rank);
+  facts.kind = FailureKind::kEnded;
+  facts.rank = -1;
+  if (page.failure.state.compare_exchange_strong(state, state + 2)) publish_failure(page, facts);
+}
+
 bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept {
   FailureFacts facts = facts_of(page, local_rank);
   facts.kind = kind;

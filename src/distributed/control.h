@@ -47,12 +47,13 @@ enum class FailureKind : std::int32_t {
   kEnded,   // the process is gone without a word
   kStuck,   // no heartbeat for too long
   kGaveUp,  // it met an error, and says itself which
+  kAbsent,  // of another node: it did not come at the start
 };
 
 // Whom it befell, and what it was doing. Goes from node to node as it is.
 struct FailureFacts {
   FailureKind kind;
-  std::int32_t rank;  // of the run
+  std::int32_t rank;  // of the run; -1: not known
   std::int32_t pid;
   std::int32_t exit_code;
   RankPhase phase;
@@ -61,7 +62,7 @@ struct FailureFacts {
 };
 
 struct FailureRecord : FailureFacts {
-  std::atomic<std::uint32_t> state;    // 0: none; 1: being written; 2: here
+  std::atomic<std::uint32_t> state;    // 0: none; 2: here; odd: being written, for the first time, the second, ...
   std::atomic<std::uint32_t> is_told;  // somebody has printed the line
 };
 
@@ -75,6 +76,8 @@ struct alignas(kPage) ControlPage {
   alignas(kCacheLine) std::atomic<std::uint32_t> barrier_phase;
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> sleepers;
+  std::atomic<std::uint32_t> has_met;      // the node's first rank has seen all others, of other nodes too
+  std::atomic<std::int32_t> awaited_rank;  // first one of a node that is waited for at the start; -1: not known
   alignas(kCacheLine) FailureRecord failure;
   std::atomic<std::uint32_t> is_cut_off;  // the failure is the silence of another node, which may think the same of us
   alignas(kCacheLine) std::atomic<std::int32_t> stop_signal;  // the launcher was asked to stop: save and leave
@@ -109,5 +112,8 @@ void publish_failure(ControlPage& page, const FailureFacts& facts) noexcept;
 bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept;
 // That of a rank of this node, with what its slot says.
 bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept;
+// Whoever wrote the record was ended or stopped before it was whole, in this state (odd): writes it anew, as the end of
+// an unknown rank, unless another process does.
+void complete_failure(ControlPage& page, std::uint32_t state, int local_rank) noexcept;
 
 }  // namespace bascule

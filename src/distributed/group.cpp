@@ -97,14 +97,18 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
     go_to_leader(options);
   }
   meet(options);
-  if (place_.nodes == 1) return;
-  nodes_ = std::make_unique<Nodes>(place_, control(), spins_ / kSpinsOfALook);
-  if (!is_leader()) return;
-  links_ = std::make_unique<NodeLinks>(control(), *nodes_, timeout_ms_);
-  watch_->watch_nodes(links_.get());
+  if (place_.nodes > 1) meet_nodes();
+  if (is_leader()) control().has_met.store(1);
 }
 
 Group::~Group() = default;
+
+void Group::meet_nodes() {
+  watch_->expect_nodes();
+  nodes_ = std::make_unique<Nodes>(place_, control(), spins_ / kSpinsOfALook);
+  if (is_leader()) links_ = std::make_unique<NodeLinks>(control(), *nodes_, timeout_ms_);
+  watch_->watch_nodes(links_.get());
+}
 
 ControlPage& Group::control() const noexcept { return *static_cast<ControlPage*>(static_cast<void*>(page_.data())); }
 
@@ -117,6 +121,7 @@ void Group::wait_for_members(const GroupOptions&) {
   control().node = place_.node;
   control().nodes = place_.nodes;
   control().parent = getppid();
+  control().awaited_rank.store(place_.nodes == 2 ? (1 - place_.node) * place_.local_size : -1);
   if (place_.nodes > 1) gethostname(control().host, sizeof control().host - 1);
   members_.resize(static_cast<std::size_t>(place_.local_size - 1));
   const Descriptor listening = listen_at(meeting_point(place_));

@@ -109,6 +109,7 @@ class Group {
  private:
   RankSlot& slot() noexcept { return control().slots[place_.local_rank]; }
   void meet(const GroupOptions& options);
+  void meet_nodes();
   void wait_for_members(const GroupOptions& options);
   void go_to_leader(const GroupOptions& options);
   template <typename Body>

@@ -37,6 +37,7 @@ constexpr std::int64_t kLastWordsMs = 500;
 constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has failed; it needs one or two seconds
 // What a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
+constexpr char kOfARank[] = "bascule: ";  // so begins all that it says
 constexpr char kGoOn[] = "; the newest checkpoint is whole, run the same command again to go on";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
@@ -97,6 +98,7 @@ class ErrorStream {
   // What a rank of another machine said of a failure, "machine1: rank 0 ...".
   const std::string& hearsay() const { return hearsay_; }
   bool has_passed_on() const { return has_passed_on_; }
+  bool has_rank_spoken() const { return has_rank_spoken_; }
 
  private:
   void end_line() {
@@ -110,12 +112,13 @@ class ErrorStream {
       mpirun_words_ += line;  // also "[host:pid] 1 more process has sent help message ..."
     } else {
       has_passed_on_ = true;
+      has_rank_spoken_ = has_rank_spoken_ || line.compare(0, sizeof kOfARank - 1, kOfARank) == 0;
       std::fputs(line.c_str(), stderr);
     }
   }
 
   std::string line_, mpirun_words_, hearsay_;
-  bool is_mpirun_ = false, has_passed_on_ = false;
+  bool is_mpirun_ = false, has_passed_on_ = false, has_rank_spoken_ = false;
 };
 
 class Launched {
@@ -225,6 +228,9 @@ class Launched {
       const int stopped = is_stopping_ ? 128 + *settings_.stop : 0;
       return code == 0 ? 0 : stopped;
     }
+    // Who did not come is said by those who waited; the rest are only ended.
+    if (failure.state.load() == 0 && page()->has_met.load() == 0 && stream_.has_rank_spoken())
+      return code > 1 && code <= kFailedExit + 1 ? code : kFailedExit;
     if (failure.state.load() == 2 && failure.kind == FailureKind::kGaveUp) return failure.exit_code;
     if (failure.state.load() == 2) {
       const bool is_known = failure.kind == FailureKind::kEnded && signalled.rank == failure.rank;
@@ -241,6 +247,10 @@ class Launched {
 
   int judge_start(int code) {
     if (is_stopping_) return 128 + *settings_.stop;
+    if (!stream_.hearsay().empty()) {
+      say_("seen from " + stream_.hearsay());
+      return kFailedExit;
+    }
     if (code == 0 || (stream_.has_passed_on() && code < kFailedExit + 2)) return code;
     std::string words = stream_.mpirun_words();
     for (char& c : words) c = c == '\n' ? ' ' : c;
@@ -253,6 +263,8 @@ class Launched {
   void tell_of(int rank, const std::string& how) {
     if (rank >= page()->local_size) return say_("rank " + std::to_string(rank) + " " + how + kGoOn);
     record_failure(*page(), FailureKind::kEnded, rank, kFailedExit);
+    if (const std::uint32_t state = page()->failure.state.load(); state % 2 == 1)
+      complete_failure(*page(), state, rank);
     tell(page()->failure, how.empty() ? nullptr : how.c_str());
   }
   void tell(const FailureRecord& failure, const char* how) {

@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
-#include "src/base/error.h"
 #include "src/distributed/nodes.h"
 #include "src/distributed/tcp_socket.h"
 
@@ -21,11 +19,53 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x6261736375'6c6531ULL;
 constexpr int kLastWordMs = 1000;
+constexpr int kLookMs = 10;
+constexpr std::size_t kMostStrangers = 64;  // that are given time at once to say who they are
 
 struct Hello {
   std::uint64_t token[2];
   std::int64_t node;
 };
+
+// One that has connected to node 0 and must show yet that it belongs to the run: it says hello, is answered with the
+// same, and says it again, so that both know that this is the connection.
+struct Caller {
+  Descriptor socket;
+  Hello hellos[2];
+  std::size_t come = 0;  // bytes of them
+
+  bool is_known() const { return come == sizeof hellos; }
+};
+
+// Of whatever has come meanwhile. False: it is gone, or none of ours.
+bool hear_hello(Caller* caller, const MeetingPoint& point, int nodes) {
+  while (!caller->is_known()) {
+    const std::size_t second = caller->come < sizeof(Hello) ? 0 : 1, end = (second + 1) * sizeof(Hello);
+    char* const at = static_cast<char*>(static_cast<void*>(caller->hellos)) + caller->come;
+    const ssize_t count = recv(caller->socket.number(), at, end - caller->come, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return true;
+    if (count <= 0) return false;
+    caller->come += static_cast<std::size_t>(count);
+    if (caller->come < end) continue;
+    const Hello& hello = caller->hellos[second];
+    const bool is_ours = std::equal(hello.token, hello.token + 2, point.token) && hello.node > 0 &&
+                         hello.node < nodes && hello.node == caller->hellos[0].node;
+    if (!is_ours || (second == 0 && !send_all(caller->socket.number(), &hello, sizeof hello))) return false;
+  }
+  return true;
+}
+
+bool say_hello(int socket, const Hello& hello) {
+  Hello answer{};
+  return send_all(socket, &hello, sizeof hello) && receive_all(socket, &answer, sizeof answer, kLastWordMs) &&
+         std::memcmp(&hello, &answer, sizeof hello) == 0 && send_all(socket, &hello, sizeof hello);
+}
+
+// The watch ends this process: a failure is recorded.
+[[noreturn]] void wait_for_the_end() {
+  for (;;) pause();
+}
 
 }  // namespace
 
@@ -40,50 +80,51 @@ NodeLinks::NodeLinks(ControlPage& page, Nodes& nodes, std::int64_t timeout_ms)
   }
 }
 
-// Node 0 tells where it listens and waits for all others.
+// Node 0 tells where it listens and waits for all others. Anybody may connect there, say nothing or anything, and keeps
+// nobody waiting.
 void NodeLinks::meet_others(Nodes& nodes) {
   const TcpListener listener;
   const MeetingPoint point = listener.point();
   MeetingPoint told = point;
-  const int expected = nodes.count() - 1, timeout_ms = static_cast<int>(timeout_ms_);
-  bool passed = nodes.tell_all(&told, sizeof told);
-  std::vector<Descriptor> come(static_cast<std::size_t>(nodes.count()));
-  const std::int64_t end_ms = monotonic_ms() + timeout_ms_;
-  for (int count = 0; passed && count < expected;) {
-    Descriptor socket = listener.accept(timeout_ms);
-    Hello hello{};
-    passed = monotonic_ms() < end_ms;
-    if (!socket.is_open() || !receive_all(socket.number(), &hello, sizeof hello, kLastWordMs)) continue;
-    const bool is_ours = std::equal(hello.token, hello.token + 2, point.token) && hello.node > 0 &&
-                         hello.node <= expected && !come[static_cast<std::size_t>(hello.node)].is_open();
-    if (!is_ours || !send_all(socket.number(), &hello, sizeof hello)) continue;
-    come[static_cast<std::size_t>(hello.node)] = std::move(socket);
-    ++count;
+  if (!nodes.tell_all(&told, sizeof told)) wait_for_the_end();
+  std::vector<Descriptor> come(static_cast<std::size_t>(nodes.count()) - 1);  // of nodes 1, 2, ...
+  std::vector<Caller> callers;
+  const auto missing = [&] {
+    return std::find_if(come.begin(), come.end(), [](const Descriptor& one) { return !one.is_open(); });
+  };
+  for (auto first = missing(); first != come.end(); first = missing()) {
+    if (page_.has_failed()) wait_for_the_end();
+    page_.awaited_rank.store((static_cast<std::int32_t>(first - come.begin()) + 1) * page_.local_size);
+    if (callers.size() == kMostStrangers + come.size()) callers.erase(callers.begin());
+    if (Descriptor socket = listener.accept(kLookMs); socket.is_open()) callers.push_back({std::move(socket), {}, 0});
+    for (std::size_t i = 0; i < callers.size();) {
+      const bool is_fine = hear_hello(&callers[i], point, nodes.count());
+      if (is_fine && callers[i].is_known())
+        come[static_cast<std::size_t>(callers[i].hellos[0].node) - 1] = std::move(callers[i].socket);
+      if (is_fine && !callers[i].is_known()) {
+        ++i;
+      } else {
+        callers.erase(callers.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
   }
-  if (!passed)
-    throw Error(ErrorKind::kRank, "starting ranks", "a machine did not connect to the first one in time",
-                "see the messages of its ranks, or raise distributed.timeout_seconds");
-  for (int node = 1; node < nodes.count(); ++node) add(std::move(come[static_cast<std::size_t>(node)]), node);
+  for (int node = 1; node < nodes.count(); ++node) add(std::move(come[static_cast<std::size_t>(node) - 1]), node);
 }
 
 void NodeLinks::find_first(Nodes& nodes) {
+  page_.awaited_rank.store(0);
   MeetingPoint point{};
-  const std::int64_t end_ms = monotonic_ms() + timeout_ms_;
-  const bool passed = nodes.tell_all(&point, sizeof point);
+  if (!nodes.tell_all(&point, sizeof point)) wait_for_the_end();
+  const Hello hello{{point.token[0], point.token[1]}, page_.node};
   Descriptor socket;
-  while (passed && !socket.is_open() && monotonic_ms() < end_ms) {
+  for (int turn = 0; !socket.is_open(); ++turn) {
+    if (page_.has_failed()) wait_for_the_end();
+    if (turn > 0) poll(nullptr, 0, kLookMs);
     for (int i = 0; i < point.addresses && !socket.is_open(); ++i) {
       socket = connect_to_address(point, i, kLastWordMs);
-      Hello hello{{point.token[0], point.token[1]}, page_.node}, answer{};
-      const bool is_first = socket.is_open() && send_all(socket.number(), &hello, sizeof hello) &&
-                            receive_all(socket.number(), &answer, sizeof answer, kLastWordMs) &&
-                            std::memcmp(&hello, &answer, sizeof hello) == 0;
-      if (!is_first) socket.reset();
+      if (socket.is_open() && !say_hello(socket.number(), hello)) socket.reset();
     }
   }
-  if (!socket.is_open())
-    throw Error(ErrorKind::kRank, std::string("machine ") + page_.host, "cannot reach that of rank 0 over TCP",
-                "see that no firewall is between them");
   add(std::move(socket), 0);
 }
 

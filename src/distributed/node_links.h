@@ -22,7 +22,8 @@ class Nodes;
 
 class NodeLinks {
  public:
-  // Throws Error kRank where a node does not come in time.
+  // Waits for the other nodes until the watch ends the process; see Watch::expect_nodes(). timeout_ms: of silence.
+  // Throws Error kRank where this one cannot listen.
   NodeLinks(ControlPage& page, Nodes& nodes, std::int64_t timeout_ms);
   NodeLinks(const NodeLinks&) = delete;
   NodeLinks& operator=(const NodeLinks&) = delete;
@@ -39,7 +40,7 @@ class NodeLinks {
   struct Message {
     std::uint64_t magic;
     Word word;
-    std::int32_t stop_signal;  // that the launcher was sent: node 0's
+    std::int32_t stop_signal;  // that a launcher was sent, as far as this node knows; else 0
     FailureFacts facts;        // of the failure; else what the node's first rank is doing
   };
   struct Link {

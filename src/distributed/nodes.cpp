@@ -26,12 +26,20 @@ void sleep_a_little() noexcept {
   nanosleep(&pause, nullptr);
 }
 
+void require(int mpi_code) {
+  if (mpi_code == MPI_SUCCESS) return;
+  char words[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(mpi_code, words, &length);
+  throw Error(ErrorKind::kRank, "MPI", std::string("does not join the machines: ") + words);
+}
+
 // Every node has equally many ranks, numbered one after another.
 void check_spread(const RankPlace& place) {
   int mine[] = {place.local_size, place.local_rank, place.world_size}, size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::vector<int> all(3 * static_cast<std::size_t>(size));
-  MPI_Allgather(mine, 3, MPI_INT, all.data(), 3, MPI_INT, MPI_COMM_WORLD);
+  require(MPI_Allgather(mine, 3, MPI_INT, all.data(), 3, MPI_INT, MPI_COMM_WORLD));
   bool is_even = size == place.world_size;
   for (int rank = 0; rank < size; ++rank) {
     const int* const of_rank = all.data() + 3 * static_cast<std::size_t>(rank);
@@ -65,8 +73,8 @@ Nodes::Nodes(const RankPlace& place, ControlPage& page, int spins)
     throw Error(ErrorKind::kRank, "MPI", "does not start with threads");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check_spread(place);
-  MPI_Comm_split(MPI_COMM_WORLD, local_rank_, node_, &lane_);
-  if (local_rank_ == 0) MPI_Comm_dup(lane_, &leaders_);
+  require(MPI_Comm_split(MPI_COMM_WORLD, local_rank_, node_, &lane_));
+  if (local_rank_ == 0) require(MPI_Comm_dup(lane_, &leaders_));
 }
 
 // Without finish() the run has failed: the process ends, and MPI with it.

@@ -24,6 +24,10 @@ constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
 // Work shows as so much time on a core within so long; less is the trickle of threads that only wait.
 constexpr std::int64_t kCpuOfWorkMs = 5, kCpuWindowMs = 1000;
 constexpr long kAfterTheFirstNs = 200'000'000;
+constexpr long kLineNs = 500'000'000;  // that a line is given to get to the launcher, through MPI's daemon
+// What is wrong on another machine its own ranks may find out, and say better, in the same time.
+constexpr std::int64_t kOthersWordsMs = 1000;
+constexpr std::int64_t kLongestRecordMs = 2000;  // a line to standard error, at most
 
 std::int64_t milliseconds(clockid_t clock) noexcept {
   timespec time{};
@@ -49,7 +53,9 @@ bool is_ours_to_tell(ControlPage& page) noexcept {
   FailureRecord& failure = page.failure;
   if (failure.kind == FailureKind::kGaveUp || failure.is_told.exchange(1) != 0) return false;
   if (page.has_launcher != 0) return page.node != 0;
-  return page.node == 0 || (page.node == 1 && page.local_size == 1 && failure.rank == 0);
+  const bool is_node_0_gone =
+      failure.kind == FailureKind::kAbsent ? failure.rank <= 0 : failure.rank == 0 && page.local_size == 1;
+  return page.node == 0 || (page.node == 1 && is_node_0_gone);
 }
 
 void end_process(ControlPage& page) noexcept {
@@ -64,8 +70,11 @@ void end_process(ControlPage& page) noexcept {
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
-  if (page.is_cut_off.load() != 0 && page.has_launcher != 0 && page.node != 0 && getppid() == page.parent)
+  if (page.is_cut_off.load() != 0 && page.has_launcher != 0 && page.node != 0 && getppid() == page.parent) {
+    const timespec line_passes{0, kLineNs};
+    nanosleep(&line_passes, nullptr);
     kill(page.parent, SIGKILL);
+  }
   // mpirun tells how the first process ended that it sees ending: that shall not be this one.
   const timespec pause{0, failure.kind == FailureKind::kEnded ? kAfterTheFirstNs : 0};
   nanosleep(&pause, nullptr);
@@ -112,10 +121,13 @@ void Watch::run() noexcept {
     look_at_connections(kLookMs);
     const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
     beat_for_own_work();
-    look_at_hearts(std::min(now_ms - looked_ms, kLongestLookMs));
-    NodeLinks* const links = links_.load();
-    if (links != nullptr && !is_told_.load()) links->look(std::min(now_ms - looked_ms, kLongestLookMs));
+    const std::int64_t passed_ms = std::min(now_ms - looked_ms, kLongestLookMs);
     looked_ms = now_ms;
+    look_at_hearts(passed_ms);
+    look_for_nodes(passed_ms);
+    look_at_record(passed_ms);
+    NodeLinks* const links = links_.load();
+    if (links != nullptr && !is_told_.load()) links->look(passed_ms);
     const FailureRecord& failure = page_.failure;
     if (failure.state.load(std::memory_order_acquire) != 2 || stop_.load()) continue;
     if (links != nullptr && !is_told_.load()) links->tell();
@@ -156,6 +168,32 @@ void Watch::look_at_hearts(std::int64_t passed_ms) noexcept {
   }
 }
 
+void Watch::watch_nodes(NodeLinks* links) {
+  links_.store(links);
+  expects_nodes_.store(false);
+}
+
+// To wait for them is no silence of this rank.
+void Watch::look_for_nodes(std::int64_t passed_ms) noexcept {
+  if (!expects_nodes_.load()) return;
+  page_.slots[local_rank_].heart.beat();
+  expected_ms_ += passed_ms;
+  if (expected_ms_ < timeout_ms_ + kOthersWordsMs) return;
+  FailureFacts facts{};
+  facts.kind = FailureKind::kAbsent;
+  facts.rank = page_.awaited_rank.load();
+  facts.exit_code = 5;
+  if (record_failure(page_, facts)) page_.is_cut_off.store(1);
+}
+
+// Of a failure that is being written for so long nobody would ever hear.
+void Watch::look_at_record(std::int64_t passed_ms) noexcept {
+  const std::uint32_t state = page_.failure.state.load(std::memory_order_acquire);
+  unfinished_ms_ = state % 2 == 1 && state == unfinished_ ? unfinished_ms_ + passed_ms : 0;
+  unfinished_ = state;
+  if (unfinished_ms_ > kLongestRecordMs) complete_failure(page_, state, local_rank_);
+}
+
 // Outside the tapes work shows as time on a core or bytes of a disk; within them it is the tape that beats, so that an
 // endless loop there is seen.
 void Watch::beat_for_own_work() noexcept {
@@ -188,6 +226,14 @@ void Watch::beat_for_own_work() noexcept {
 
 FailureText failure_text(const FailureFacts& failure, const char* how) noexcept {
   FailureText line{};
+  char who[sizeof failure.host + 48] = "a rank";
+  if (failure.kind == FailureKind::kAbsent) {
+    if (failure.rank >= 0) std::snprintf(who, sizeof who, "rank %d", static_cast<int>(failure.rank));
+    std::snprintf(line.text, sizeof line.text,
+                  "%s of another machine did not come within timeout_seconds: it has stopped, or a firewall is between",
+                  who);
+    return line;
+  }
   const char* const what = how != nullptr                        ? how
                            : failure.kind == FailureKind::kEnded ? "ended without a word, as if killed,"
                            : failure.kind == FailureKind::kStuck ? "has shown no sign of life for timeout_seconds"
@@ -199,8 +245,10 @@ FailureText failure_text(const FailureFacts& failure, const char* how) noexcept 
     std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));
   char host[sizeof failure.host + 8] = "";
   if (failure.host[0] != '\0') std::snprintf(host, sizeof host, " on %s", failure.host);
-  std::snprintf(line.text, sizeof line.text, "rank %d (process %d%s) %s %s%s%s", static_cast<int>(failure.rank),
-                static_cast<int>(failure.pid), host, what, phase_words(failure.phase), step, operation);
+  if (failure.rank >= 0)
+    std::snprintf(who, sizeof who, "rank %d (process %d%s)", static_cast<int>(failure.rank),
+                  static_cast<int>(failure.pid), host);
+  std::snprintf(line.text, sizeof line.text, "%s %s %s%s%s", who, what, phase_words(failure.phase), step, operation);
   return line;
 }
 

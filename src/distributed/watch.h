@@ -30,8 +30,11 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // The first rank of a node watches the other nodes too; `links` outlives this.
-  void watch_nodes(NodeLinks* links) { links_.store(links); }
+  // From here to watch_nodes() this rank waits for those of other nodes: where they do not come within the timeout,
+  // that is the failure.
+  void expect_nodes() { expects_nodes_.store(true); }
+  // The first rank of a node watches the other nodes too; `links` outlives this. Null: of another rank.
+  void watch_nodes(NodeLinks* links);
   // After the seal: a failure is recorded, and the other nodes shall hear of it before this process ends.
   void wait_until_told() const noexcept;
 
@@ -45,6 +48,8 @@ class Watch {
   void run() noexcept;
   void look_at_connections(int timeout_ms) noexcept;
   void look_at_hearts(std::int64_t passed_ms) noexcept;
+  void look_for_nodes(std::int64_t passed_ms) noexcept;
+  void look_at_record(std::int64_t passed_ms) noexcept;
   void beat_for_own_work() noexcept;
 
   ControlPage& page_;
@@ -59,6 +64,10 @@ class Watch {
   std::uint64_t last_progress_ = 0;
   std::int64_t window_cpu_ms_ = 0, window_began_ms_ = 0;  // time on cores at the beginning of a second
   std::int64_t last_io_bytes_ = 0;
+  std::int64_t expected_ms_ = 0;    // how long other nodes have been waited for
+  std::uint32_t unfinished_ = 0;    // state of a failure that is being written
+  std::int64_t unfinished_ms_ = 0;  // and for how long
+  std::atomic<bool> expects_nodes_{false};
   std::atomic<NodeLinks*> links_{nullptr};
   std::atomic<bool> is_told_{false};  // to other nodes
   std::atomic<bool> stop_{false};
