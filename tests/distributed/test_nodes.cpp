@@ -50,8 +50,8 @@ TEST(GroupOnNodes, KnowsItsPlaceAndItsLane) {
   EXPECT_EQ(group->size(), group->nodes() * group->local_size());
   EXPECT_EQ(group->is_leader(), group->local_rank() == 0);
   int in_lane = -1, lane_size = 0;
-  MPI_Comm_rank(group->lane()->lane(), &in_lane);
-  MPI_Comm_size(group->lane()->lane(), &lane_size);
+  MPI_Comm_rank(group->between_nodes()->lane(), &in_lane);
+  MPI_Comm_size(group->between_nodes()->lane(), &lane_size);
   EXPECT_EQ(in_lane, group->node());
   EXPECT_EQ(lane_size, group->nodes());
 }
