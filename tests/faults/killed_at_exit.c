@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into the ranks of a run: the one that KILLED_RANK names is killed on its way out, after all of its work.
+#define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -169,8 +169,9 @@ const std::vector<FaultCase>& fault_cases() {
 // A reset comes twice before anything was heard in between, or it does not: the driver cannot tell which it was.
 std::uint64_t found_of(const media_engine_statistics& counts, media_engine_fault fault) {
   const bool may_look_like_a_storm = fault == MEDIA_ENGINE_FAULT_SURPRISE_RESET;
-  if (fault >= MEDIA_ENGINE_FAULTS) return 0;  // none is; the compiler cannot know
-  return counts.faults[fault] + (may_look_like_a_storm ? counts.faults[MEDIA_ENGINE_FAULT_RESET_STORM] : 0);
+  const std::size_t number = static_cast<std::size_t>(fault);
+  if (number >= MEDIA_ENGINE_FAULTS) return 0;  // none is; the compiler cannot know
+  return counts.faults[number] + (may_look_like_a_storm ? counts.faults[MEDIA_ENGINE_FAULT_RESET_STORM] : 0);
 }
 
 // A unit had no core for longer than the time-out; the reset that followed may have swallowed what was injected.
