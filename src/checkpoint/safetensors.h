@@ -31,13 +31,13 @@ TensorSource open_safetensors(const std::string& path);
 
 // --- Writing ---
 
-// One tensor to be written: from memory in the file's element type, or (data == nullptr) as float32 from `source`.
 // A tensor's elements that lie elsewhere: [first, first + count) of it. Used after the seal.
 struct TensorReader {
   Status (*read)(void* context, float* destination, std::int64_t first, std::int64_t count) noexcept = nullptr;
   void* context = nullptr;
 };
 
+// One tensor to be written: from memory in the file's element type, or (data == nullptr) as float32 from `source`.
 struct TensorToWrite {
   std::string name;
   DType dtype = DType::kFloat32;

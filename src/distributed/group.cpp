@@ -27,9 +27,8 @@
 namespace bascule {
 namespace {
 
-constexpr int kLauncherMs = 1000;   // it listens before it starts any rank
-constexpr int kSpins = 20000;       // about 200 us, where every rank has a core to itself
-constexpr int kSpinsOfALook = 100;  // a look at MPI takes about 1 us
+constexpr int kLauncherMs = 1000;  // it listens before it starts any rank
+constexpr int kSpins = 20000;      // about 200 us, where every rank has a core to itself
 
 int number_of(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
@@ -105,7 +104,7 @@ Group::~Group() = default;
 
 void Group::meet_nodes() {
   watch_->expect_nodes();
-  nodes_ = std::make_unique<Nodes>(place_, control(), spins_ / kSpinsOfALook);
+  nodes_ = std::make_unique<Nodes>(place_, control(), spins_ > 0);
   if (is_leader()) links_ = std::make_unique<NodeLinks>(control(), *nodes_, timeout_ms_);
   watch_->watch_nodes(links_.get());
 }
@@ -231,7 +230,7 @@ bool Group::local_barrier() noexcept { return bascule::barrier(control(), place_
 // What the leaders do between nodes happens between two barriers of the node: what its ranks wrote is there, and what
 // came from others is seen by all.
 template <typename Body>
-bool Group::between_nodes(const Body& body) noexcept {
+bool Group::by_leaders(const Body& body) noexcept {
   if (!local_barrier()) return false;
   if (place_.nodes == 1) return true;
   if (is_leader() && !body()) return false;
@@ -239,7 +238,7 @@ bool Group::between_nodes(const Body& body) noexcept {
 }
 
 bool Group::barrier() noexcept {
-  return between_nodes([&] { return nodes_->barrier(); });
+  return by_leaders([&] { return nodes_->barrier(); });
 }
 
 // Two rows in turn: whoever writes the next exchange's has passed this one's barrier, but others may still read.
@@ -254,7 +253,7 @@ bool Group::exchange(Span<const double> mine, Span<double> all) noexcept {
     for (int rank = 0; rank < place_.local_size; ++rank, to += mine.size())
       std::copy_n(control().slots[rank].numbers[turn], mine.size(), to);
   };
-  const bool passed = between_nodes([&] {
+  const bool passed = by_leaders([&] {
     take_local(own);
     return nodes_->gather_in_place(table, of_node * sizeof(double));
   });
@@ -268,11 +267,11 @@ bool Group::exchange(Span<const double> mine, Span<double> all) noexcept {
 }
 
 bool Group::combine(Span<std::byte> memory) noexcept {
-  return between_nodes([&] { return nodes_->combine(memory); });
+  return by_leaders([&] { return nodes_->combine(memory); });
 }
 
 bool Group::gather_parts(Span<std::byte> memory, std::size_t begin, std::size_t end) noexcept {
-  return between_nodes([&] { return nodes_->gather_parts(memory, begin, end); });
+  return by_leaders([&] { return nodes_->gather_parts(memory, begin, end); });
 }
 
 void Group::set_phase(RankPhase phase, std::int64_t step) noexcept {

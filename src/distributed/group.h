@@ -68,12 +68,11 @@ class Group {
   int nodes() const { return place_.nodes; }
   bool is_first() const { return place_.rank == 0; }
   bool is_leader() const { return place_.local_rank == 0; }  // the first of its node
-  Nodes* lane() const { return nodes_.get(); }               // null where there is one node
+  Nodes* between_nodes() const { return nodes_.get(); }      // MPI; null where there is one node
   const RankPlace& place() const { return place_; }
 
   // Before the seal, by all ranks of the node in the same order: the same memory in each, of which every rank has
-  // filled its equal part.
-  // huge_pages: see SharedMemory.
+  // filled its equal part. huge_pages: see SharedMemory.
   SharedMemory share(std::size_t bytes, bool huge_pages = false);
   // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
   // ones. Before any thread is started that should keep to them.
@@ -113,7 +112,7 @@ class Group {
   void wait_for_members(const GroupOptions& options);
   void go_to_leader(const GroupOptions& options);
   template <typename Body>
-  bool between_nodes(const Body& body) noexcept;
+  bool by_leaders(const Body& body) noexcept;
 
   RankPlace place_;
   int timeout_ms_ = 60000;

@@ -45,7 +45,7 @@ struct LaneKernels {
 struct LaneOptions {
   LaneWork work = LaneWork::kReduceAndSpread;
   bool is_bf16 = false;  // parts and sums travel as bf16; not with kSpread
-  // What came counts as having come so much later: a long wire, for tests.
+  // What came counts as having come so much later. Tests alone set it: they need a longer wire than one machine has.
   double delay_seconds = 0.0;
 };
 

@@ -17,7 +17,7 @@ namespace bascule {
 namespace {
 
 constexpr long kLookNs = 50'000;
-constexpr int kMostLooks = 100;  // at most some 100 us: the other end may be waiting for this very core
+constexpr int kMostLooks = 100;  // some 100 us, 1 us each: the other end may be waiting for this very core
 // Of one call of MPI: what it holds meanwhile stays small, and a heart beats between two.
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
@@ -56,12 +56,12 @@ void refuse_uneven_nodes() {
               "give every machine of the hostfile equally many slots, world_size in all");
 }
 
-Nodes::Nodes(const RankPlace& place, ControlPage& page, int spins)
+Nodes::Nodes(const RankPlace& place, ControlPage& page, bool has_own_core)
     : page_(page),
       local_rank_(place.local_rank),
       node_(place.node),
       count_(place.nodes),
-      spins_(std::min(spins, kMostLooks)),
+      looks_(has_own_core ? kMostLooks : 0),
       ends_(static_cast<std::size_t>(place.nodes)),
       counts_(static_cast<std::size_t>(place.nodes)),
       offsets_(static_cast<std::size_t>(place.nodes)) {
@@ -92,7 +92,7 @@ bool Nodes::wait(MPI_Request* request) const noexcept {
     int done = 0;
     if (!succeed(MPI_Test(request, &done, MPI_STATUS_IGNORE))) return false;
     if (done != 0) return true;
-    if (looks < spins_) continue;
+    if (looks < looks_) continue;
     if (page_.has_failed()) return false;
     heart.beat();
     sleep_a_little();

@@ -3,7 +3,7 @@
 // Waiting never holds a core for long: a request is asked for, and between two looks the thread sleeps, beats the heart
 // of its rank, and sees when the run has failed.
 //
-//   Nodes nodes(place, page, spins);          // by all ranks together, before the seal
+//   Nodes nodes(place, page, has_own_core);   // by all ranks together, before the seal
 //   MPI_Comm lane = nodes.lane();             // one rank of every node; rank in it = node
 //   if (!nodes.barrier()) ...                 // by the leaders, the first ranks of the nodes
 #pragma once
@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "src/base/span.h"
@@ -24,9 +23,9 @@ struct RankPlace;
 
 class Nodes {
  public:
-  // By all ranks of the run together. spins: looks before it sleeps, 0 where ranks share cores. Throws Error: kSettings
-  // where the ranks are not spread evenly and in order over the nodes, kRank where MPI does not start.
-  Nodes(const RankPlace& place, ControlPage& page, int spins);
+  // By all ranks of the run together. has_own_core: some looks are worth while before it sleeps. Throws Error:
+  // kSettings where the ranks are not spread evenly and in order over the nodes, kRank where MPI does not start.
+  Nodes(const RankPlace& place, ControlPage& page, bool has_own_core);
   ~Nodes();
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
@@ -42,8 +41,7 @@ class Nodes {
 
   // By all leaders together, and by nobody else. What node 0 has is told to all.
   [[nodiscard]] bool tell_all(void* data, std::size_t bytes) const noexcept;
-  // all: `bytes` of every node, by node, of which this one has filled its
-  // own.
+  // all: `bytes` of every node, by node, of which this one has filled its own.
   [[nodiscard]] bool gather_in_place(void* all, std::size_t bytes) const noexcept;
   [[nodiscard]] bool barrier() const noexcept;
   // Every byte was written on at most one node and is zero on the others: whole on node 0.
@@ -66,7 +64,7 @@ class Nodes {
   bool succeed(int mpi_code) const noexcept;
 
   ControlPage& page_;
-  const int local_rank_, node_, count_, spins_;
+  const int local_rank_, node_, count_, looks_;
   MPI_Comm lane_ = MPI_COMM_NULL, leaders_ = MPI_COMM_NULL;
   std::vector<std::int64_t> ends_;     // of parts, by node
   std::vector<int> counts_, offsets_;  // the same for MPI

@@ -24,8 +24,9 @@ Status MomentExchange::read(int moment, std::int64_t first, std::int64_t count, 
     const Request request{moment, block.place + first - block.offset, part};
     if (block.node == group_.node()) {
       std::copy_n(moments_[moment] + request.place, part, destination);
-    } else if (!group_.lane()->send(&request, sizeof request, block.node) ||
-               !group_.lane()->receive(destination, static_cast<std::size_t>(part) * sizeof(float), block.node)) {
+    } else if (!group_.between_nodes()->send(&request, sizeof request, block.node) ||
+               !group_.between_nodes()->receive(destination, static_cast<std::size_t>(part) * sizeof(float),
+                                                block.node)) {
       return kGone;
     }
     first += part;
@@ -42,7 +43,7 @@ Status MomentExchange::read_part(void* part, float* destination, std::int64_t fi
 Status MomentExchange::finish() noexcept {
   const Request none;
   for (int node = 1; node < group_.nodes(); ++node) {
-    if (!group_.lane()->send(&none, sizeof none, node)) return kGone;
+    if (!group_.between_nodes()->send(&none, sizeof none, node)) return kGone;
   }
   return ok_status();
 }
@@ -50,10 +51,10 @@ Status MomentExchange::finish() noexcept {
 Status MomentExchange::serve() noexcept {
   for (;;) {
     Request request;
-    if (!group_.lane()->receive(&request, sizeof request, 0)) return kGone;
+    if (!group_.between_nodes()->receive(&request, sizeof request, 0)) return kGone;
     if (request.count == 0) return ok_status();
     const float* const part = moments_[request.moment] + request.place;
-    if (!group_.lane()->send(part, static_cast<std::size_t>(request.count) * sizeof(float), 0)) return kGone;
+    if (!group_.between_nodes()->send(part, static_cast<std::size_t>(request.count) * sizeof(float), 0)) return kGone;
   }
 }
 

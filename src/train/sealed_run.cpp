@@ -157,11 +157,10 @@ void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, v
   check_same_weights(run_, group_, run_.session.parameter_memory(), point.has_value());
 }
 
-// tensor: its destination is this node's range of a moment, and `first` where it lies in the range of parameters. Of
-// moments that the nodes share out, what is this node's.
-void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor) const {
-  const std::int64_t begin = std::exchange(tensor.first, 0);
-  float* const range = std::exchange(tensor.destination, nullptr);
+// range: this node's, of a moment; begin: where the tensor lies in the range of parameters. Of moments that the nodes
+// share out, what is this node's.
+void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range,
+                           std::int64_t begin) const {
   const MomentShards* const shards = run_.session.shards();
   if (shards == nullptr) tensor.destination = range + begin;
   wanted->push_back(tensor);  // without a destination it is only looked for
@@ -199,7 +198,8 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
         const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
         if (!place.trained) continue;
         for (const ParameterPiece& piece : (*memory.set)[p].pieces)
-          add_moment(&wanted, {name_of(piece.name), piece.shape, moment, place.offset + piece.first_element, -1, true});
+          add_moment(&wanted, {name_of(piece.name), piece.shape, nullptr, 0, -1, true}, moment,
+                     place.offset + piece.first_element);
       }
     }
     load_tensors(state, wanted, "");

@@ -21,8 +21,7 @@ namespace bascule {
 class SealedRun {
  public:
   // By all ranks of the group together; what those of a node share is filled by its first. `say` is told one line of
-  // facts at a time
-  // ("weights: ..."), by rank 0.
+  // facts at a time ("weights: ..."), by rank 0.
   SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group);
   ~SealedRun();  // nothing works on the arenas any more before they go
   SealedRun(const SealedRun&) = delete;
@@ -50,7 +49,7 @@ class SealedRun {
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
   HfFolderContents folder_contents() const;
-  void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor) const;
+  void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();
   void make_writers();
 

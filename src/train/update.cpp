@@ -85,7 +85,7 @@ void Update::make_lane() {
       blocks.push_back({range + block.offset, static_cast<std::int32_t>(block.count), owners_[i]});
     }
     const LaneKernels kernels{kernels_.sum_terms, kernels_.to_bf16, kernels_.from_bf16};
-    return std::make_unique<LaneReduction>(group_->lane()->lane(), std::move(blocks), kernels, memory,
+    return std::make_unique<LaneReduction>(group_->between_nodes()->lane(), std::move(blocks), kernels, memory,
                                            LaneOptions{work, is_bf16, 0.0});
   };
   const LaneWork work = shards_ != nullptr ? LaneWork::kReduce : LaneWork::kReduceAndSpread;
@@ -244,7 +244,7 @@ bool Update::merge_partials() noexcept {
   if (shards_ == nullptr) return true;
   for (std::size_t i = 0; i < own_.size(); ++i)
     lane_partials_[i] = owners_[i] == group_->node() ? partials_[own_[i]] : 0.0;
-  if (!group_->lane()->merge(Span<double>(lane_partials_))) return false;
+  if (!group_->between_nodes()->merge(Span<double>(lane_partials_))) return false;
   for (std::size_t i = 0; i < own_.size(); ++i) partials_[own_[i]] = lane_partials_[i];
   return true;
 }

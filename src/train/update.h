@@ -64,7 +64,7 @@ class Update {
   }
   // shards: of the moments, which are then one node's; null: every node holds all.
   void connect(Span<std::byte> memory, bool is_bf16, const MomentShards* shards = nullptr);
-  // Before the seal: sums bucket by bucket from now on. final_steps: by element of bucket_ends(), see BucketReducer.
+  // Before the seal: sums bucket by bucket from now on. marks: by element of bucket_ends(), see BucketReducer.
   void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
   // Where each bucket of so many blocks ends, in elements of the range.
   std::vector<std::int64_t> bucket_ends(std::int64_t blocks_of_bucket) const;
