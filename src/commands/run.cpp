@@ -43,7 +43,12 @@ class FolderLock {
     make_folders(folder);
     file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
-    if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    if (flock(file_, LOCK_EX | LOCK_NB) == 0) {
+      // What a launcher that was killed has left.
+      const std::string left = folder + "/" + kLauncherFolder;
+      throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
+      return;
+    }
     close(file_);
     throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
                 "another run is at work in this folder", "wait for it, or name another folder");
@@ -96,6 +101,14 @@ bool is_finished(const Settings& settings) {
     }
   }
   return false;
+}
+
+// The same for who may change the folder: what a killed launcher left in it goes then too.
+bool is_finished_and_clear(const Settings& settings) {
+  if (!is_finished(settings)) return false;
+  if (std::filesystem::exists(settings.training.output_dir.resolved + "/" + kLauncherFolder))
+    const FolderLock clears(settings);
+  return true;
 }
 
 // The rank that met the error says so; others only leave with its exit code.
@@ -233,7 +246,7 @@ int run_rank(const Settings& settings, const RankPlace& place) {
     bool done = false;
     agree_on(group, [&] {
       if (!keeps_folder) return;
-      done = is_finished(settings);
+      done = is_finished_and_clear(settings);
       if (!done) lock.emplace(settings);
     });
     if (any_of(group, done)) return 0;
@@ -250,7 +263,7 @@ int run_rank(const Settings& settings, const RankPlace& place) {
 
 // `bascule run` of several ranks: starts them, and does nothing else but see them through.
 int run_launcher(const Settings& settings, const std::string& settings_file) {
-  if (is_finished(settings)) return 0;
+  if (is_finished_and_clear(settings)) return 0;
   const RankPlace place = planned_place(settings);
   catch_stop_signals();
   const FolderLock lock(settings);

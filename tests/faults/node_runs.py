@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of two machines share: their settings, their processes, and that a run leaves nothing behind.
 
-Skipped where namespaces are not permitted. BASCULE_KILLS and BASCULE_TEST_SEED as in test_ranks.py.
+Skipped where namespaces are not permitted. BASCULE_KILLS and BASCULE_TEST_SEED as in rank_runs.py.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ import unittest
 
 from bascule_run import PROGRAM, run, settings
 from namespaces import TwoNodes, is_permitted
-from test_ranks import SEED, processes_of
+from rank_runs import SEED, processes_of
 
 COMMON = "/var/tmp"  # what both machines see
 

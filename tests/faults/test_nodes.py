@@ -10,7 +10,7 @@ import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, run, settings
 from node_runs import Nodes, on_nodes, ranks_of
-from test_ranks import KILLS, SEED, VALIDATION
+from rank_runs import KILLS, SEED, VALIDATION
 
 FILES = ("model.safetensors", "embeddings.safetensors")
 

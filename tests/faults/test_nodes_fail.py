@@ -11,7 +11,7 @@ import unittest
 
 from bascule_run import EMOJI, PROGRAM
 from node_runs import Nodes, launcher_of, on_nodes, ranks_of
-from test_ranks import KILLS, preloaded, processes_of
+from rank_runs import KILLS, preloaded, processes_of
 
 
 class NodesFail(Nodes):
