@@ -60,6 +60,7 @@ class BucketReducer {
   std::atomic<bool> shall_rest_{true};   // begin no further bucket
   std::atomic<std::int64_t> rested_{0};  // the update that it is done with
   std::size_t done_ = 0;                 // buckets; the thread's until it rests
+  int still_looks_ = 0;                  // since something moved between nodes; the thread's
   std::thread thread_;
 };
 
