@@ -229,7 +229,8 @@ constexpr Key kKeys[] = {
      "what its owner alone holds: 1 optimizer state, 2 gradients too, 3 parameters too"},
     {"distributed", "timeout_seconds", integer<kDist, &P::timeout_seconds>(1, 86400), kFree,
      "silence after which a rank counts as failed, seconds"},
-    {"distributed", "hostfile", path<kDist, &P::hostfile>(), kFree, "machines for mpirun, this one among them; empty: this one alone"},
+    {"distributed", "hostfile", path<kDist, &P::hostfile>(), kFree,
+     "machines for mpirun, this one among them; empty: this one alone"},
     // [machine]
     {"machine", "memory_limit_gib", real<kMachine, &H::memory_limit_gib>(0.0, 1e6), kFree,
      "memory that the run may use, GiB; 0: what the machine or its control group has"},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/distributed/lane_reduction.h"
 #include "src/distributed/nodes.h"
 #include "src/train/clock.h"
 
@@ -51,6 +52,12 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
   norm_step_ = {norm_block, updated_tasks, this, 0};
   adamw_step_ = {adamw_block, updated_tasks, this, 0};
   parameter_step_ = {parameter_block, all_tasks, this, 0};
+}
+
+Update::~Update() = default;
+
+std::size_t Update::lane_memory_bytes(int nodes, bool is_bf16) {
+  return LaneReduction::memory_bytes(nodes, {LaneWork::kReduceAndSpread, is_bf16, 0.0});
 }
 
 // This rank's slice of every bucket of so many blocks. Between nodes the owners of its blocks take turns.

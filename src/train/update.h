@@ -22,7 +22,6 @@
 #include "src/base/span.h"
 #include "src/distributed/bucket_reducer.h"
 #include "src/distributed/group.h"
-#include "src/distributed/lane_reduction.h"
 #include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
 #include "src/runtime/threads.h"
@@ -37,6 +36,8 @@ struct UpdateSettings {
   std::int64_t step = 1;         // of bias correction, from 1
   double gradient_factor = 1.0;  // the gradient is this times the sum
 };
+
+class LaneReduction;  // its header is MPI's
 
 class Update {
  public:
@@ -55,13 +56,12 @@ class Update {
   // these are MomentShards::elements long.
   Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
          float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group = nullptr);
+  ~Update();
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
 
   // Before the seal, of a group with several nodes: how sums travel. memory: lane_memory_bytes(), of this rank.
-  static std::size_t lane_memory_bytes(int nodes, bool is_bf16) {
-    return LaneReduction::memory_bytes(nodes, {LaneWork::kReduceAndSpread, is_bf16, 0.0});
-  }
+  static std::size_t lane_memory_bytes(int nodes, bool is_bf16);
   // shards: of the moments, which are then one node's; null: every node holds all.
   void connect(Span<std::byte> memory, bool is_bf16, const MomentShards* shards = nullptr);
   // Before the seal: sums bucket by bucket from now on. marks: by element of bucket_ends(), see BucketReducer.
