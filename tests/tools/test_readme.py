@@ -32,7 +32,7 @@ class Readme(unittest.TestCase):
             self.assertIn(f"bascule {command} ", self.run_well(PROGRAM, command, "--help").splitlines()[1])  # its own help
 
     def test_the_files_that_it_names_exist(self):
-        for path in sorted(set(re.findall(r"`((?:config|tools|src|kernels|tests|firmware_shims)/[a-z_/.]*)", README))):
+        for path in sorted(set(re.findall(r"`((?:config|tools|src|kernels|tests|firmware_shims)/[a-z0-9_/.]*)", README))):
             self.assertTrue((ROOT / path).exists(), path)
 
     def test_the_plan_of_the_demo_prints(self):
