@@ -67,14 +67,13 @@ std::string headline(const Report& report) {
         report.resident_bytes == 0 ? "" : std::string("resident ") + readable_bytes(report.resident_bytes).c_str());
   }
   if (!report.contracts.empty()) {
-    std::int64_t kept = 0;
-    std::int64_t broken = 0;
-    for (const ContractResult& contract : report.contracts) {
-      kept += contract.state == ContractState::kKept ? 1 : 0;
-      broken += contract.state == ContractState::kBroken ? 1 : 0;
-    }
-    add_figure(out, "contracts kept", std::to_string(kept), "of " + std::to_string(report.contracts.size()),
-               broken == 0 ? "none broken" : std::to_string(broken) + " broken");
+    const auto in_state = [&](ContractState state) {
+      return std::to_string(std::count_if(report.contracts.begin(), report.contracts.end(),
+                                          [&](const ContractResult& contract) { return contract.state == state; }));
+    };
+    const std::string broken = in_state(ContractState::kBroken), unknown = in_state(ContractState::kNotChecked);
+    add_figure(out, "contracts", in_state(ContractState::kKept), "kept",
+               (broken == "0" ? "" : broken + " broken, ") + unknown + " not judged by a run");
   }
   return out + "</div>\n";
 }
@@ -198,7 +197,7 @@ std::string report_html(const Report& report) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'\">\n<title>" +
       html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + picture_styles(report) +
-      "</style>\n</head>\n<body>\n" + page_header(report) + "<nav><div class=\"inner\">";
+      "</style>\n</head>\n<body>\n" + page_header(report) + "<nav aria-label=\"Sections\"><div class=\"inner\">";
   for (const Section& section : sections) {
     out += "<a href=\"#" + section.id + "\">" + html_escape(section.title) + "</a>";
   }

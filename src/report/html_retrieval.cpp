@@ -21,18 +21,32 @@ std::string score_text(double score) {
 
 // A hit that names no picture of the report is shown as an empty frame.
 std::string picture(const Report& report, std::size_t index, const char* extra_class) {
-  const std::string name = index < report.pictures.size() ? html_escape(report.pictures[index].name) : "";
+  if (index >= report.pictures.size()) return std::string("<div class=\"picture ") + extra_class + "\"></div>";
+  const ReportPicture& shown = report.pictures[index];
+  const std::string alternative = shown.caption.empty() ? shown.name : shown.caption;
   return std::string("<div class=\"picture ") + extra_class + " p" + std::to_string(index) +
-         "\" role=\"img\" aria-label=\"" + name + "\" title=\"" + name + "\"></div>";
+         "\" role=\"img\" aria-label=\"" + html_escape(alternative) + "\" title=\"" + html_escape(shown.name) +
+         "\"></div>";
 }
 
-// Where the right one is, if it is not among those shown.
-template <typename Hit>
-std::string missed(const std::vector<Hit>& hits, std::int64_t right_rank) {
-  const bool shown = std::any_of(hits.begin(), hits.end(), [](const Hit& hit) { return hit.right; });
-  if (shown || right_rank <= 0) return "";
-  return std::string("<p class=\"missed\">the right one stands at place ") + readable_count(right_rank).c_str() +
-         "</p>";
+// Whether the right one must be shown behind the hits, with its rank.
+template <typename Example>
+bool is_missed(const Example& example) {
+  return example.right_rank > 0 &&
+         std::none_of(example.hits.begin(), example.hits.end(), [](const auto& hit) { return hit.right; });
+}
+
+std::string rank_text(std::int64_t rank) { return std::string("rank ") + readable_count(rank).c_str(); }
+
+std::string picture_item(const Report& report, const PictureHit& hit, const std::string& note) {
+  return std::string("<li") + (hit.right ? " class=\"right\"" : "") + ">" + picture(report, hit.picture, "small") +
+         "<span>" + score_text(hit.score) + (hit.right ? " ✓" : "") + note + "</span></li>\n";
+}
+
+std::string caption_item(const CaptionHit& hit, const std::string& note) {
+  return std::string("<li") + (hit.right ? " class=\"right\"" : "") + "><span class=\"score\">" +
+         score_text(hit.score) + note + "</span><span class=\"clamped\" dir=\"auto\">" + html_escape(hit.caption) +
+         "</span>" + (hit.right ? "<b>✓</b>" : "") + "</li>\n";
 }
 
 }  // namespace
@@ -41,15 +55,13 @@ std::string caption_examples_section(const Report& report) {
   if (report.caption_examples.empty()) return "";
   std::string out =
       "<p class=\"lead\">Each caption searches all pictures of the split; the best five with their scores, the right "
-      "one framed.</p>\n<div class=\"queries\">\n";
+      "one framed; where it is not among them, it follows with its rank.</p>\n<div class=\"queries\">\n";
   for (const CaptionExample& example : report.caption_examples) {
-    out += "<article class=\"query\"><blockquote dir=\"auto\">" + html_escape(example.caption) +
+    out += "<article class=\"query\"><blockquote class=\"clamped\" dir=\"auto\">" + html_escape(example.caption) +
            "</blockquote><ol class=\"hits\">\n";
-    for (const PictureHit& hit : example.hits) {
-      out += std::string("<li") + (hit.right ? " class=\"right\"" : "") + ">" + picture(report, hit.picture, "small") +
-             "<span>" + score_text(hit.score) + (hit.right ? " ✓" : "") + "</span></li>\n";
-    }
-    out += "</ol>" + missed(example.hits, example.right_rank) + "</article>\n";
+    for (const PictureHit& hit : example.hits) out += picture_item(report, hit, "");
+    if (is_missed(example)) out += picture_item(report, example.right_hit, "<br>" + rank_text(example.right_rank));
+    out += "</ol></article>\n";
   }
   return out + "</div>\n";
 }
@@ -58,15 +70,13 @@ std::string picture_examples_section(const Report& report) {
   if (report.picture_examples.empty()) return "";
   std::string out =
       "<p class=\"lead\">Each picture searches all captions of the split; the best five with their scores, the right "
-      "one marked.</p>\n<div class=\"queries\">\n";
+      "one marked; where none of its captions is among them, the best of these follows with its rank.</p>\n<div "
+      "class=\"queries\">\n";
   for (const PictureExample& example : report.picture_examples) {
     out += "<article class=\"query from-picture\">" + picture(report, example.picture, "large") + "<div><ol>\n";
-    for (const CaptionHit& hit : example.hits) {
-      out += std::string("<li") + (hit.right ? " class=\"right\"" : "") + "><span class=\"score\">" +
-             score_text(hit.score) + "</span><span dir=\"auto\">" + html_escape(hit.caption) + "</span>" +
-             (hit.right ? "<b>✓</b>" : "") + "</li>\n";
-    }
-    out += "</ol>" + missed(example.hits, example.right_rank) + "</div></article>\n";
+    for (const CaptionHit& hit : example.hits) out += caption_item(hit, "");
+    if (is_missed(example)) out += caption_item(example.right_hit, "<br>" + rank_text(example.right_rank));
+    out += "</ol></div></article>\n";
   }
   return out + "</div>\n";
 }
@@ -78,6 +88,7 @@ std::string picture_styles(const Report& report) {
   };
   for (const CaptionExample& example : report.caption_examples) {
     for (const PictureHit& hit : example.hits) show(hit.picture);
+    if (is_missed(example)) show(example.right_hit.picture);
   }
   for (const PictureExample& example : report.picture_examples) show(example.picture);
   std::string out;

@@ -7,16 +7,17 @@ const char* html_style() {
   return R"css(
 :root{color-scheme:light dark;
 --page:#f5f6f8;--card:#fff;--ink:#161b22;--soft:#5d6776;--line:#e4e8ee;--wash:#f3f5f8;--on:#fff;
---good:#15803d;--good-wash:#e7f5ec;--bad:#b91c1c;--bad-wash:#fdecec;
---c1:#3366d6;--c2:#d9772b;--c3:#17906f;--c4:#b83e78;--c5:#7353cf;--c6:#8f7c12;--c7:#2089b3;--c8:#7a8494}
+--good:#126a33;--good-wash:#e7f5ec;--bad:#b91c1c;--bad-wash:#fdecec;
+--c1:#3366d6;--c2:#b45309;--c3:#0f7a5c;--c4:#b83e78;--c5:#7353cf;--c6:#7d6b08;--c7:#1a7497;--c8:#667080}
 @media (prefers-color-scheme:dark){:root{
 --page:#0e1116;--card:#161b22;--ink:#e6eaf0;--soft:#97a1b0;--line:#29303a;--wash:#1c222b;--on:#0e1116;
 --good:#4ccb84;--good-wash:#12301f;--bad:#ff8080;--bad-wash:#3a1719;
 --c1:#78a2ff;--c2:#f2a45f;--c3:#4fc6a3;--c4:#ea82b2;--c5:#ab93f5;--c6:#d9c65c;--c7:#66c2e6;--c8:#98a2b1}}
 *{box-sizing:border-box}
-html{scroll-behavior:smooth;scroll-padding-top:4rem}
+html{scroll-padding-top:4rem}
+@media (prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,
-"Noto Sans","DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums;overflow-wrap:break-word}
+"Noto Sans","DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 main,.inner{max-width:1160px;margin:0 auto;padding:0 24px}
 header.inner{padding-top:36px;padding-bottom:20px}
 .brand{display:flex;align-items:center;gap:10px;color:var(--soft);font-size:13px;letter-spacing:.04em}
@@ -41,7 +42,7 @@ h3{font-size:14px;margin:22px 0 6px;font-weight:640}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:14px}
 .chart{margin:0;display:flex;flex-direction:column;justify-content:space-between;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 14px 8px}
 .chart figcaption{display:flex;flex-wrap:wrap;gap:4px 16px;padding:0 6px 8px;align-items:baseline}
-.chart figcaption b{font-weight:640}.key{font-size:12.5px;color:var(--soft)}
+.chart figcaption b{font-weight:640}.key{font-size:12.5px;color:var(--soft)}.chart .key b{font-weight:600;color:var(--ink)}
 .key i{display:inline-block;background:var(--k);width:14px;height:3px;border-radius:2px;margin-right:6px;vertical-align:middle}
 svg{display:block;width:100%;height:auto}
 .chart text{font-size:11.5px;fill:var(--soft)}.chart .axis{font-size:11px}
@@ -66,7 +67,9 @@ table{border-collapse:collapse;width:100%;font-size:14px}
 th{text-align:left;font-weight:560;color:var(--soft);font-size:12.5px}
 th,td{padding:7px 14px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child>*{border-bottom:0}
-.wide td:first-child{white-space:nowrap}.n{text-align:right;white-space:nowrap}thead th{vertical-align:bottom}thead .n{white-space:normal}
+.wide{overflow-wrap:normal}.wide tbody th{white-space:nowrap;position:sticky;left:0;background:var(--card);font-size:14px;
+font-weight:400;color:var(--ink)}
+:focus-visible{outline:2px solid var(--c1);outline-offset:2px}.n{text-align:right;white-space:nowrap}thead th{vertical-align:bottom}thead .n{white-space:normal}
 .note{color:var(--soft);font-size:13px}
 .best{font-weight:680;color:var(--c1)}
 .dot{display:inline-block;width:10px;height:10px;border-radius:3px;background:var(--k);margin-right:9px}
@@ -86,24 +89,26 @@ color:var(--soft)}
 .kept .pill{background:var(--good-wash);color:var(--good)}.contracts .broken{border-color:var(--bad)}
 .broken .pill{background:var(--bad-wash);color:var(--bad)}
 .queries{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr))}
-.query{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:15px 18px}
+.query{min-width:0;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:15px 18px}
 blockquote{margin:0 0 12px;font-weight:600}
-.hits{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(5,1fr);gap:10px}
+.hits{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fit,minmax(52px,1fr));gap:10px}
 .hits li{text-align:center;font-size:12.5px;color:var(--soft)}
 .picture{background:var(--wash) center/contain no-repeat;border-radius:8px;aspect-ratio:1;
 print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .hits .picture{margin-bottom:4px}
+.clamped{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:6;overflow:hidden;min-width:0}
 .hits .right .picture{outline:3px solid var(--good);outline-offset:2px}
 .right,.right .score{color:var(--good)!important;font-weight:640}
 .from-picture{display:grid;grid-template-columns:128px 1fr;gap:18px;align-items:center}
 .from-picture>div{min-width:0}.from-picture ol{list-style:none;margin:0;padding:0;min-width:0}
 .from-picture li{padding:4px 0;border-bottom:1px solid var(--line);font-size:14px;display:flex;gap:12px}
 .from-picture li:last-child{border-bottom:0}.score{color:var(--soft);flex:none;min-width:3.5em}
-.missed{margin:8px 0 0;color:var(--soft);font-size:13px}
 footer.inner{color:var(--soft);font-size:12.5px;padding-top:8px;padding-bottom:44px}
 @media (max-width:720px){.columns{columns:1}h1{font-size:27px}main,.inner{padding:0 15px}
+nav{position:static}nav .inner{flex-wrap:wrap;gap:6px 16px}html{scroll-padding-top:0}
 .figures{grid-template-columns:1fr 1fr}.figure b{font-size:20px}
-.from-picture{grid-template-columns:88px 1fr}}
+.from-picture{grid-template-columns:88px 1fr}
+.wide tbody th{white-space:normal;min-width:6.5em}.note{min-width:10em}.chart text{font-size:15px}}
 @media print{nav{display:none}.card,.chart,.query,.contracts li{break-inside:avoid}}
 )css";
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/report/html_cells.h"
 #include "src/report/html_parts.h"
 #include "src/report/html_text.h"
 #include "src/report/readable.h"
@@ -38,21 +39,23 @@ std::string stacked_bar(const std::vector<Part>& parts) {
 }
 
 std::string parts_table(const std::vector<Part>& parts, const char* name_head, const char* value_head) {
-  std::string out = std::string("<div class=\"wide\"><table><thead><tr><th>") + name_head + "</th><th class=\"n\">" +
-                    value_head + "</th><th class=\"n\">share</th><th></th></tr></thead><tbody>\n";
+  const bool has_notes = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.note.empty(); });
+  std::string body;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    out += "<tr><td><i class=\"dot " + colour_class(i) + "\"></i>" + html_escape(parts[i].name) +
-           "</td><td class=\"n\">" + parts[i].value + "</td><td class=\"n\">" +
-           readable_percent(parts[i].share).c_str() + "</td><td class=\"note\">" + html_escape(parts[i].note) +
-           "</td></tr>\n";
+    body += "<tr><th scope=\"row\"><i class=\"dot " + colour_class(i) + "\"></i>" + html_escape(parts[i].name) +
+            "</th>" + number_cell(parts[i].value) + number_cell(readable_percent(parts[i].share).c_str()) +
+            (has_notes ? "<td class=\"note\">" + html_escape(parts[i].note) + "</td>" : "") + "</tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return wide_table(
+      name_head,
+      text_head(name_head) + number_head(value_head) + number_head("share") + (has_notes ? text_head("note") : ""),
+      body);
 }
 
 std::string pairs_table(const std::vector<NamedText>& rows) {
   std::string out = "<table class=\"pairs\"><tbody>\n";
   for (const NamedText& row : rows) {
-    out += "<tr><th>" + html_escape(row.name) + "</th><td>" + html_escape(row.value) + "</td></tr>\n";
+    out += "<tr><th scope=\"row\">" + html_escape(row.name) + "</th><td>" + html_escape(row.value) + "</td></tr>\n";
   }
   return out + "</tbody></table>\n";
 }
@@ -69,21 +72,22 @@ std::string operations_table(const Report& report) {
   for (const OperationTime& operation : operations) total += operation.seconds;
   if (total <= 0.0) return "";
   const double longest = operations.front().seconds;
-  std::string out =
-      "<h3>By operation</h3><div class=\"wide\"><table><thead><tr><th>operation</th><th class=\"n\">calls</th>"
-      "<th class=\"n\">time</th><th class=\"n\">share</th><th class=\"bar-head\"></th><th class=\"n\">GFLOP/s</th></tr>"
-      "</thead><tbody>\n";
+  std::string body;
   for (const OperationTime& operation : operations) {
     const bool counted = operation.gflops_per_second > 0.0;
-    out += "<tr><td>" + html_escape(operation.name) + "</td><td class=\"n\">" +
-           readable_count(operation.calls).c_str() + "</td><td class=\"n\">" +
-           readable_seconds(operation.seconds).c_str() + "</td><td class=\"n\">" +
-           readable_percent(operation.seconds / total).c_str() +
-           "</td><td class=\"bar\"><span style=\"width:" + html_number(100.0 * operation.seconds / longest) +
-           "%\"></span></td><td class=\"n\">" +
-           (counted ? gflops_text(operation.gflops_per_second) : std::string("–")) + "</td></tr>\n";
+    body += "<tr><th scope=\"row\">" + html_escape(operation.name) + "</th>" +
+            number_cell(readable_count(operation.calls).c_str()) +
+            number_cell(readable_seconds(operation.seconds).c_str()) +
+            number_cell(readable_percent(operation.seconds / total).c_str()) +
+            "<td class=\"bar\"><span style=\"width:" + html_number(100.0 * operation.seconds / longest) +
+            "%\"></span></td>" + number_cell(counted ? gflops_text(operation.gflops_per_second) : std::string("–")) +
+            "</tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return "<h3>By operation</h3>" +
+         wide_table("By operation",
+                    text_head("operation") + number_head("calls") + number_head("time") + number_head("share") +
+                        "<td class=\"bar-head\"></td>" + number_head("GFLOP/s"),
+                    body);
 }
 
 }  // namespace
@@ -141,7 +145,7 @@ std::string contracts_section(const Report& report) {
   std::string out = "<ul class=\"contracts\">\n";
   for (const ContractResult& contract : report.contracts) {
     const char* kind = "unknown";
-    const char* word = "not checked";
+    const char* word = "not judged by a run";
     if (contract.state == ContractState::kKept) {
       kind = "kept";
       word = "✓ kept";
@@ -153,44 +157,6 @@ std::string contracts_section(const Report& report) {
            word + "</span><p>" + html_escape(contract.detail) + "</p></li>\n";
   }
   return out + "</ul>\n";
-}
-
-std::string evaluation_section(const Report& report) {
-  if (report.evaluations.empty()) return "";
-  bool present[kMetrics] = {};
-  double best[kMetrics] = {};
-  for (const EvaluationRecord& record : report.evaluations) {
-    for (int metric = 0; metric < kMetrics; ++metric) {
-      const double value = record.metric[metric];
-      if (std::isnan(value)) continue;
-      const bool smaller_is_better = static_cast<Metric>(metric) == Metric::kPerplexity;
-      if (!present[metric] || (smaller_is_better ? value < best[metric] : value > best[metric])) best[metric] = value;
-      present[metric] = true;
-    }
-  }
-  const bool many = report.evaluations.size() > 12;
-  std::string out = std::string("<div class=\"wide") + (many ? " tall" : "") +
-                    "\"><table><thead><tr><th>split</th><th class=\"n\">step</th><th class=\"n\">epoch</th>"
-                    "<th class=\"n\">loss</th>";
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (present[metric]) out += std::string("<th class=\"n\">") + metric_title(static_cast<Metric>(metric)) + "</th>";
-  }
-  out += "<th class=\"n\">samples/s</th></tr></thead><tbody>\n";
-  for (const EvaluationRecord& record : report.evaluations) {
-    out += std::string("<tr><td>") + split_name(record.split) + "</td><td class=\"n\">" +
-           readable_count(record.global_step).c_str() + "</td><td class=\"n\">" + html_number(record.epoch) +
-           "</td><td class=\"n\">" + readable_number(record.loss).c_str() + "</td>";
-    for (int metric = 0; metric < kMetrics; ++metric) {
-      if (!present[metric]) continue;
-      const double value = record.metric[metric];
-      const bool is_best = value == best[metric] && report.evaluations.size() > 1;
-      out += std::string("<td class=\"n") + (is_best ? " best" : "") + "\">" +
-             readable_metric(static_cast<Metric>(metric), value).c_str() + "</td>";
-    }
-    const double rate = record.seconds > 0.0 ? static_cast<double>(record.samples) / record.seconds : 0.0;
-    out += std::string("<td class=\"n\">") + readable_number(rate).c_str() + "</td></tr>\n";
-  }
-  return out + "</tbody></table></div>\n";
 }
 
 std::string settings_section(const Report& report) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
 
 #include "src/json/json.h"
 #include "src/report/readable.h"
@@ -34,30 +35,42 @@ std::string pipeline_tag(const Report& report) {
   return report.head == "masked_lm" ? "fill-mask" : "zero-shot-image-classification";
 }
 
+// YAML has no thousands separators, and no number for a value that is not finite.
+void add_metric(std::string& out, const std::string& name, const char* type, double value) {
+  if (!std::isfinite(value)) return;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  out += "    - name: " + quoted(name) + "\n      type: " + type + "\n      value: " + text + "\n";
+}
+
+// One split's entry of the model index.
+void add_split_results(std::string& out, const Report& report, const EvaluationRecord* record,
+                       const std::string& dataset) {
+  if (record == nullptr) return;
+  out += "  - task:\n      type: " + pipeline_tag(report) + "\n    dataset:\n      name: " + quoted(dataset) +
+         "\n      type: " + quoted(dataset) + "\n      split: " + split_name(record->split) + "\n    metrics:\n";
+  add_metric(out, "Loss", "loss", record->loss);
+  for (int metric = 0; metric < kMetrics; ++metric) {
+    const Metric which = static_cast<Metric>(metric);
+    add_metric(out, metric_title(which), metric_key(which), record->metric[metric]);
+  }
+}
+
 void add_header(std::string& out, const Report& report) {
   out += "---\nlibrary_name: transformers\nbase_model: " + quoted(report.model_name) +
          "\ntags:\n- bridgetower\n- image-text\n- bascule\npipeline_tag: " + pipeline_tag(report) + "\n";
-  const EvaluationRecord* const record = last_evaluation(report, Split::kValidation);
-  if (record != nullptr) {
-    out += "model-index:\n- name: " + quoted(report.title) +
-           "\n  results:\n  - task:\n      type: " + pipeline_tag(report) +
-           "\n    dataset:\n      name: " + quoted(report.dataset) + "\n      type: " + quoted(report.dataset) +
-           "\n      split: validation\n    metrics:\n    - name: Loss\n      type: loss\n"
-           "      value: " +
-           readable_number(record->loss).c_str() + "\n";
-    for (int metric = 0; metric < kMetrics; ++metric) {
-      if (!std::isfinite(record->metric[metric])) continue;
-      const Metric which = static_cast<Metric>(metric);
-      out += "    - name: " + quoted(metric_title(which)) + "\n      type: " + metric_key(which) +
-             "\n      value: " + readable_number(record->metric[metric]).c_str() + "\n";
-    }
-  }
+  const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
+  const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
+  if (validation != nullptr || test != nullptr)
+    out += "model-index:\n- name: " + quoted(report.title) + "\n  results:\n";
+  add_split_results(out, report, validation, report.validation_dataset);
+  add_split_results(out, report, test, report.test_dataset);
   out += "---\n\n";
 }
 
-void add_evaluation(std::string& out, const EvaluationRecord* record, const char* title) {
+void add_evaluation(std::string& out, const EvaluationRecord* record, const char* title, const std::string& dataset) {
   if (record == nullptr) return;
-  out += "\n### " + std::string(title) + "\n\n| figure | value |\n|---|---|\n";
+  out += "\n### " + std::string(title) + ": `" + cell(dataset) + "`\n\n| figure | value |\n|---|---|\n";
   out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
   for (int metric = 0; metric < kMetrics; ++metric) {
     if (std::isnan(record->metric[metric])) continue;
@@ -95,8 +108,8 @@ std::string model_card(const Report& report) {
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
   if (validation != nullptr || test != nullptr) out += "\n## Evaluation\n";
-  add_evaluation(out, validation, "Validation");
-  add_evaluation(out, test, "Test");
+  add_evaluation(out, validation, "Validation", report.validation_dataset);
+  add_evaluation(out, test, "Test", report.test_dataset);
 
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";

@@ -6,6 +6,19 @@
 #include <cstdio>
 
 namespace bascule {
+namespace {
+
+// Copies `length` characters of a number, with commas within the first `whole`, the part before the decimal point.
+void separate_thousands(const char* number, int length, int whole, ShortText* out) noexcept {
+  std::size_t at = 0;
+  for (int i = 0; i < length; ++i) {
+    const bool after_sign = i == 0 || (i == 1 && number[0] == '-');
+    if (!after_sign && i < whole && (whole - i) % 3 == 0) out->text[at++] = ',';
+    out->text[at++] = number[i];
+  }
+}
+
+}  // namespace
 
 ShortText readable_bytes(std::uint64_t bytes) noexcept {
   ShortText out;
@@ -54,12 +67,7 @@ ShortText readable_count(std::int64_t count) noexcept {
   char digits[24];
   const int length = std::snprintf(digits, sizeof digits, "%lld", static_cast<long long>(count));
   ShortText out;
-  std::size_t at = 0;
-  for (int i = 0; i < length; ++i) {
-    const bool after_sign = i == 0 || (i == 1 && digits[0] == '-');
-    if (!after_sign && (length - i) % 3 == 0) out.text[at++] = ',';
-    out.text[at++] = digits[i];
-  }
+  separate_thousands(digits, length, length, &out);
   return out;
 }
 
@@ -74,7 +82,13 @@ ShortText readable_number(double value) noexcept {
     std::snprintf(out.text, sizeof out.text, "%.3e", value);
   } else {
     const int digits = size < 9.9995 ? 4 : size < 99.995 ? 2 : size < 9999.5 ? 1 : 0;
-    std::snprintf(out.text, sizeof out.text, "%.*f", digits, value);
+    if (size < 999.95) {
+      std::snprintf(out.text, sizeof out.text, "%.*f", digits, value);
+    } else {
+      char plain[32];
+      const int length = std::snprintf(plain, sizeof plain, "%.*f", digits, value);
+      separate_thousands(plain, length, digits == 0 ? length : length - digits - 1, &out);
+    }
   }
   return out;
 }

@@ -19,7 +19,7 @@ struct ShortText {
 ShortText readable_bytes(std::uint64_t bytes) noexcept;
 ShortText readable_seconds(double seconds) noexcept;
 ShortText readable_count(std::int64_t count) noexcept;
-// About four digits: "0.4213", "12.34", "1234.5", "1.234e-05", "n/a" for what is not finite.
+// About four digits: "0.4213", "12.34", "1,234.5", "1.234e-05", "n/a" for a number that is not finite.
 ShortText readable_number(double value) noexcept;
 // 0.4213 -> "42.1 %".
 ShortText readable_percent(double fraction) noexcept;

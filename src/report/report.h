@@ -70,6 +70,7 @@ struct ContractResult {
 
 struct ReportPicture {
   std::string name;                // path as in the manifest
+  std::string caption;             // of one of its rows: the alternative text
   std::vector<std::uint8_t> jpeg;  // the file's bytes, embedded as they are
 };
 struct PictureHit {
@@ -85,11 +86,13 @@ struct CaptionHit {
 struct CaptionExample {
   std::string caption;
   std::vector<PictureHit> hits;  // best first, about five
-  std::int64_t right_rank = 0;   // place of the first right one among all, from 1; 0: unknown
+  PictureHit right_hit;          // the right picture
+  std::int64_t right_rank = 0;   // its place among all, from 1; 0: unknown
 };
 struct PictureExample {
   std::size_t picture = 0;
   std::vector<CaptionHit> hits;  // best first, about five
+  CaptionHit right_hit;          // the best of the right captions
   std::int64_t right_rank = 0;   // as above
 };
 
@@ -139,11 +142,12 @@ struct Report {
   std::string title;  // e.g. base name of the output folder
   std::string output_dir;
   std::string settings_file;
-  std::string model_name;    // model_name_or_path
-  std::string architecture;  // Hugging Face class: "BridgeTowerForContrastiveLearning"
-  std::string head;          // contrastive | image_text_matching | masked_lm
-  std::string dataset;       // train_file as written
-  std::string finished_at;   // "2026-11-21 14:03 UTC"; may be empty
+  std::string model_name;                        // model_name_or_path
+  std::string architecture;                      // Hugging Face class: "BridgeTowerForContrastiveLearning"
+  std::string head;                              // contrastive | image_text_matching | masked_lm
+  std::string dataset;                           // train_file as written
+  std::string validation_dataset, test_dataset;  // as written; empty: none
+  std::string finished_at;                       // "2026-11-21 14:03 UTC"; may be empty
 
   // Skipped samples, and how many there were in all: the list has an end.
   std::vector<BadSample> bad_samples;

@@ -49,8 +49,8 @@ std::string image(const std::vector<std::uint8_t>& jpeg, const std::string& name
 
 std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& jpeg) {
   std::string out = hit.right ? "<li class=\"right\">" : "<li>";
-  out += "<div class=\"picture\">" + image(jpeg, hit.path) + "</div><b>" + score_text(hit.score) +
-         (hit.right ? " ✓" : "") + "</b>";
+  out += "<div class=\"picture\">" + image(jpeg, hit.caption.empty() ? hit.path : hit.caption) + "</div><b>" +
+         score_text(hit.score) + (hit.right ? " ✓" : "") + "</b>";
   if (!hit.caption.empty()) out += "<p dir=\"auto\">" + html_escape(hit.caption) + "</p>";
   return out + "<code>" + html_escape(hit.path) + "</code></li>\n";
 }
@@ -59,7 +59,8 @@ std::string refused_section(const SearchAnswer& answer) {
   if (answer.refused.empty()) return "";
   std::string out = "<section><h2>Left out</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
   for (const RefusedPicture& picture : answer.refused) {
-    out += "<tr><th>" + html_escape(picture.path) + "</th><td>" + html_escape(picture.reason) + "</td></tr>\n";
+    out += "<tr><th scope=\"row\">" + html_escape(picture.path) + "</th><td>" + html_escape(picture.reason) +
+           "</td></tr>\n";
   }
   return out + "</table></div></section>\n";
 }

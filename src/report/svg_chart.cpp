@@ -43,6 +43,8 @@ std::string tick_text(double value, double spacing) {
     std::snprintf(text, sizeof text, "0");
   } else if (largest < 1e-3 || largest >= 1e7) {
     std::snprintf(text, sizeof text, "%.3g", value);
+  } else if (spacing >= 1.0) {
+    return readable_count(std::llround(value)).c_str();
   } else {
     const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(spacing) - 1e-9)), 0, 8);
     std::snprintf(text, sizeof text, "%.*f", decimals, value);
@@ -159,7 +161,8 @@ void add_series(std::string& out, const Axes& axes, const ChartOptions& options,
   if (smooth) {
     out += "<path class=\"line " + colour + "\" d=\"" + path_of(axes, thinned(smoothed(series.points))) + "\"/>\n";
   }
-  if (!series.marks) return;
+  // A single point is no line: it gets a mark.
+  if (!series.marks && series.points.size() > 1) return;
   for (const ChartPoint& point : series.points) {
     if (!std::isfinite(point.y)) continue;
     out += "<circle class=\"mark " + colour + "\" r=\"4\" cx=\"" + html_number(axes.across(point.x)) + "\" cy=\"" +
@@ -265,12 +268,15 @@ std::string line_chart(const ChartOptions& options, const std::vector<ChartSerie
   if (!has_points) return "";
   const Axes axes = make_axes(options, series);
   std::string out = "<figure class=\"chart\"><figcaption><b>" + html_escape(options.title) + "</b>";
-  if (series.size() > 1) {
-    for (std::size_t i = 0; i < series.size(); ++i) {
-      if (series[i].points.empty()) continue;
-      out += "<span class=\"key\"><i class=\"c" + std::to_string(i + 1) + "\"></i>" + html_escape(series[i].name) +
-             "</span>";
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (series[i].points.empty()) continue;
+    out += "<span class=\"key\">";
+    if (series.size() > 1) {
+      out += "<i class=\"c" + std::to_string(i + 1) + "\"></i>" + html_escape(series[i].name) + " ";
+    } else {
+      out += "last ";
     }
+    out += std::string("<b>") + readable_number(series[i].points.back().y).c_str() + "</b></span>";
   }
   out += "</figcaption>\n<svg viewBox=\"0 0 " + html_number(kWidth) + " " + html_number(kHeight) +
          "\" role=\"img\" aria-label=\"" + html_escape(options.title) + " by " + html_escape(options.x_name) + "\">\n";

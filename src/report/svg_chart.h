@@ -30,7 +30,8 @@ struct ChartOptions {
   bool fill = false;       // tint the area under the first series
 };
 
-// A <figure> element. Points beyond what a chart can show are thinned (extremes of each stretch are kept).
+// A <figure> element; its caption has the last value of each series. Points beyond what a chart can show are thinned
+// (extremes of each stretch are kept).
 // "" if no series has a point.
 std::string line_chart(const ChartOptions& options, const std::vector<ChartSeries>& series);
 

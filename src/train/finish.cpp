@@ -217,6 +217,8 @@ void add_settings(Report* report, const Settings& settings) {
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.written;
+  report->validation_dataset = settings.data.validation_file.written;
+  report->test_dataset = settings.data.test_file.written;
 }
 
 }  // namespace

@@ -137,11 +137,16 @@ void add_retrieval(Report& report) {
     std::ifstream file(reference_dir() + "/emoji-captions/images/" + picture.file, std::ios::binary);
     if (!file.is_open()) return report.pictures.clear();
     report.pictures.push_back({std::string("images/") + picture.file,
+                               picture.caption,
                                {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
   }
   for (std::size_t query = 0; query < 4; ++query) {
-    CaptionExample texts{kPictures[query].caption, {}};
-    PictureExample pictures{query, {}};
+    CaptionExample texts;
+    PictureExample pictures;
+    texts.caption = kPictures[query].caption;
+    texts.right_hit = {query, 0.1234, true};
+    pictures.picture = query;
+    pictures.right_hit = {kPictures[query].caption, 0.1234, true};
     const std::size_t right = query == 2 ? 16 : query % 2;  // one of them is not among the first five
     texts.right_rank = pictures.right_rank = static_cast<std::int64_t>(right) + 1;
     for (std::size_t rank = 0; rank < 5; ++rank) {
@@ -166,6 +171,8 @@ Report sample_report() {
   report.architecture = "BridgeTowerForContrastiveLearning";
   report.head = "contrastive";
   report.dataset = "train.jsonl";
+  report.validation_dataset = "validation.jsonl";
+  report.test_dataset = "test.jsonl";
   report.finished_at = "2026-11-21 14:03 UTC";
   report.global_step = report.max_steps = kSteps;
   report.epoch = report.num_train_epochs = 5.0;

@@ -35,7 +35,7 @@ std::string unbalanced(const std::string& html) {
     const std::string tag = html.substr(at + 1, end - at - 1);
     const std::string name = tag.substr(0, tag.find_first_of(" /\n", 1));
     at = end;
-    if (name == "!DOCTYPE" || name == "meta" || tag.back() == '/') continue;
+    if (name == "!DOCTYPE" || name == "meta" || name == "br" || tag.back() == '/') continue;
     if (name[0] != '/') {
       open.push_back(name);
     } else if (open.empty() || "/" + open.back() != name) {
@@ -77,9 +77,10 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   report.memory.push_back({evil, std::uint64_t{1} << 30, evil});
   report.operations.push_back({evil, 1, 1.0, 0.0});
   report.facts.push_back({evil, evil, {{evil, evil}}});
-  report.pictures.push_back({evil, {0xff, 0xd8}});
-  report.caption_examples.push_back({evil, {{report.pictures.size() - 1, 0.5, true}}, 1});
-  report.picture_examples.push_back({report.pictures.size() - 1, {{evil, 0.5, true}}, 1});
+  const std::size_t picture = report.pictures.size();
+  report.pictures.push_back({evil, evil, {0xff, 0xd8}});
+  report.caption_examples.push_back({evil, {{picture, 0.5, false}}, {picture, 0.1, true}, 7});
+  report.picture_examples.push_back({picture, {{evil, 0.5, false}}, {evil, 0.1, true}, 7});
   const std::string html = report_html(report);
   EXPECT_FALSE(contains(html, "<script"));
   EXPECT_EQ(count(html, "</style>"), 1u);
@@ -89,17 +90,66 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
 
 TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   Report report = test::sample_report();
-  report.pictures.assign(4, {"a.jpg", {0xff, 0xd8, 0xff}});
-  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, 1}, {"y", {{1, 0.9, true}, {0, 0.8, false}}, 1}};
-  report.picture_examples = {{2, {{"x", 0.5, false}}, 17}};
+  report.pictures.assign(5, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
+  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
+                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {3, 0.1, true}, 12}};
+  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.1, true}, 1234}};
   const std::string html = report_html(report);
-  EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 3u);
-  EXPECT_TRUE(contains(html, "the right one stands at place 17"));
+  EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
+}
+
+TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {
+  Report report;
+  report.pictures.assign(3, {"a.jpg", "a cat", {0xff, 0xd8, 0xff}});
+  report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
+                             {"y", {{1, 0.9, false}, {0, 0.8, false}}, {2, 0.125, true}, 12}};
+  report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.25, true}, 1234}};
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "rank "), 2u);
+  EXPECT_TRUE(contains(html,
+                       "<li class=\"right\"><div class=\"picture small p2\" role=\"img\" aria-label=\"a cat\" "
+                       "title=\"a.jpg\"></div><span>0.125 ✓<br>rank 12</span></li>"));
+  EXPECT_TRUE(
+      contains(html, "0.250<br>rank 1,234</span><span class=\"clamped\" dir=\"auto\">the right caption</span>"));
+}
+
+TEST(Html, TheBestValueIsThatOfItsSplit) {
+  Report report;
+  const auto add = [&](Split split, double loss, double perplexity, double accuracy) {
+    EvaluationRecord record;
+    record.split = split;
+    record.loss = loss;
+    record[Metric::kPerplexity] = perplexity;
+    record[Metric::kAccuracy] = accuracy;
+    report.evaluations.push_back(record);
+  };
+  add(Split::kValidation, 0.5, 31.0, 0.25);
+  add(Split::kValidation, 0.75, 30.0, 0.375);
+  add(Split::kTest, 0.125, 10.0, 0.625);  // better than all of validation, and the only one of its split
+  const std::string html = report_html(report);
+  EXPECT_EQ(count(html, "class=\"n best\""), 3u);
+  for (const char* best : {"0.5000", "30.00", "37.5 %"})
+    EXPECT_TRUE(contains(html, std::string("<td class=\"n best\">") + best + "</td>")) << best;
+}
+
+TEST(Html, EveryHeadOfATableSaysWhatItHeads) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_GT(count(html, "<th "), 20u);
+  EXPECT_EQ(count(html, "<th"), count(html, "<th scope=") + count(html, "<thead>"));
+}
+
+TEST(Html, ContractsThatARunDoesNotJudgeAreCountedApart) {
+  Report report;
+  report.contracts = {
+      {"a", ContractState::kKept, ""}, {"b", ContractState::kKept, ""}, {"c", ContractState::kNotChecked, ""}};
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 not judged by a run</i>"));
+  report.contracts.push_back({"d", ContractState::kBroken, ""});
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 broken, 1 not judged by a run</i>"));
 }
 
 TEST(Html, AHitThatNamesNoPictureIsAnEmptyFrame) {
   Report report;
-  report.caption_examples = {{"x", {{99, 0.9, true}}, 1}};
+  report.caption_examples = {{"x", {{99, 0.9, true}}, {99, 0.9, true}, 1}};
   EXPECT_EQ(unbalanced(report_html(report)), "");
 }
 
@@ -167,7 +217,25 @@ TEST(LineChart, LossesThatAreNotFiniteLeaveAGapAndNoBrokenNumber) {
 
 TEST(LineChart, OnePointOrNoneIsDrawnOrLeftOut) {
   EXPECT_EQ(line_chart({"Loss"}, {{"a", {}, false, false}}), "");
-  EXPECT_EQ(unbalanced(line_chart({"Loss"}, {{"a", {{7, 0.5}}, true, false}})), "");
+  const std::string one_step = line_chart({"Loss"}, {{"a", {{7, 0.5}}, true, false}});
+  EXPECT_EQ(unbalanced(one_step), "");
+  EXPECT_EQ(count(one_step, "<circle class=\"mark"), 1u);
+  EXPECT_EQ(count(line_chart({"Loss"}, {{"a", {{7, 0.5}, {8, 0.4}}, true, false}}), "<circle class=\"mark"), 0u);
+}
+
+TEST(LineChart, TheCaptionHasTheLastValueOfEachSeries) {
+  const std::string alone = line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 1234.5}}, false, false}});
+  EXPECT_TRUE(contains(alone, "last <b>1,234.5</b>"));
+  const std::string two =
+      line_chart({"Loss"}, {{"a", {{1, 0.5}, {2, 0.25}}, false, false}, {"b", {{2, 0.75}}, false, true}});
+  EXPECT_TRUE(contains(two, "a <b>0.2500</b>"));
+  EXPECT_TRUE(contains(two, "b <b>0.7500</b>"));
+}
+
+TEST(LineChart, LargeTicksHaveSeparators) {
+  const std::string chart = line_chart({"Loss"}, {{"a", {{1, 0.0}, {20000, 50000.0}}, false, false}});
+  EXPECT_TRUE(contains(chart, ">50,000</text>"));
+  EXPECT_TRUE(contains(chart, ">20,000</text>"));
 }
 
 TEST(LineChart, ALongRunStaysSmallAndKeepsItsExtremes) {

@@ -43,6 +43,10 @@ TEST(Readable, NumbersShowAboutFourDigitsAtAnySize) {
   EXPECT_STREQ(readable_number(0.42134).c_str(), "0.4213");
   EXPECT_STREQ(readable_number(12.345).c_str(), "12.35");
   EXPECT_STREQ(readable_number(-138.94).c_str(), "-138.9");
+  EXPECT_STREQ(readable_number(999.94).c_str(), "999.9");
+  EXPECT_STREQ(readable_number(999.96).c_str(), "1,000.0");
+  EXPECT_STREQ(readable_number(-1234.54).c_str(), "-1,234.5");
+  EXPECT_STREQ(readable_number(123456.7).c_str(), "123,457");
   EXPECT_STREQ(readable_number(0.00001234).c_str(), "1.234e-05");
   EXPECT_STREQ(readable_number(1.5e13).c_str(), "1.500e+13");
   EXPECT_STREQ(readable_number(std::numeric_limits<double>::infinity()).c_str(), "n/a");

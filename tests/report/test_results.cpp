@@ -153,6 +153,24 @@ TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {
   EXPECT_NE(card.find("| `training.learning_rate` | `0.0005` |"), std::string::npos);
 }
 
+TEST(ModelCard, MetricsStandUnderTheSplitThatTheyAreOf) {
+  Report report = test::sample_report();
+  EvaluationRecord& test = report.evaluations.back();
+  ASSERT_EQ(test.split, Split::kTest);
+  test.loss = 12345.5;
+  const std::string card = model_card(report);
+  const std::size_t validation = card.find(
+      "      name: \"validation.jsonl\"\n      type: \"validation.jsonl\"\n"
+      "      split: validation\n");
+  const std::size_t tested = card.find("      name: \"test.jsonl\"\n      type: \"test.jsonl\"\n      split: test\n");
+  ASSERT_NE(validation, std::string::npos);
+  ASSERT_NE(tested, std::string::npos);
+  EXPECT_GT(card.find("value: 12345.5\n"), tested);  // a number of YAML: no separator
+  EXPECT_LT(card.find("value: 12345.5\n"), card.find("\n---\n\n"));
+  EXPECT_NE(card.find("### Validation: `validation.jsonl`"), std::string::npos);
+  EXPECT_NE(card.find("### Test: `test.jsonl`"), std::string::npos);
+}
+
 TEST(ModelCard, NamesCannotBreakOutOfTheYamlHeader) {
   Report report = test::sample_report();
   report.model_name = "a\"\n---\nlicense: evil";

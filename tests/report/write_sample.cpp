@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the outputs of the sample report into a folder: report.html, README.md, the result files, runs/ with an event
-// file; prints the final tables. For check_tensorboard.py and for looking at the page.
+// file; prints the final tables. For check_tensorboard.py, check_pages.py and for looking at the page. odd.html is a
+// page of a run of one step whose texts are very long.
 #include <cstdio>
 #include <filesystem>
 
@@ -13,14 +14,30 @@
 #include "src/report/tensorboard.h"
 #include "tests/report/sample_report.h"
 
+namespace bascule {
 namespace {
 
+Report odd_report() {
+  Report report = test::sample_report();
+  const std::string long_word(3000, 'x');
+  report.steps.resize(1);
+  report.title = report.model_name = report.dataset = std::string(200, 'y');
+  for (CaptionExample& example : report.caption_examples) example.caption = long_word;
+  for (PictureExample& example : report.picture_examples) {
+    example.hits.front().caption = long_word;
+    example.right_hit.caption = long_word;
+  }
+  report.settings.push_back({"report." + std::string(100, 'z'), long_word});
+  report.facts.push_back({std::string(100, 'w'), long_word, {{long_word, long_word}}});
+  return report;
+}
+
 void write_sample(const std::string& folder) {
-  using namespace bascule;
   Report report = test::sample_report();
   report.output_dir = folder;
   std::filesystem::create_directories(folder);
   write_output_file(folder + "/report.html", report_html(report));
+  write_output_file(folder + "/odd.html", report_html(odd_report()));
   write_output_file(folder + "/README.md", model_card(report));
   write_result_files(report);
   TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1, 0});
@@ -35,6 +52,7 @@ void write_sample(const std::string& folder) {
 }
 
 }  // namespace
+}  // namespace bascule
 
 int main(int argc, char** argv) {
   if (argc != 2) {
@@ -42,7 +60,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    write_sample(argv[1]);
+    bascule::write_sample(argv[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/report/html_cells.h"
+#include "src/report/html_parts.h"
+#include "src/report/html_text.h"
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+// One column of figures: the loss, or a metric.
+struct Figure {
+  const char* title;
+  bool smaller_is_better;
+  int metric;  // -1: the loss
+
+  double of(const EvaluationRecord& record) const { return metric < 0 ? record.loss : record.metric[metric]; }
+  std::string text(double value) const {
+    return metric < 0 ? readable_number(value).c_str() : readable_metric(static_cast<Metric>(metric), value).c_str();
+  }
+};
+
+std::vector<Figure> figures_of(const Report& report) {
+  std::vector<Figure> figures = {{"loss", true, -1}};
+  for (int metric = 0; metric < kMetrics; ++metric) {
+    const bool present =
+        std::any_of(report.evaluations.begin(), report.evaluations.end(),
+                    [&](const EvaluationRecord& record) { return !std::isnan(record.metric[metric]); });
+    const Metric which = static_cast<Metric>(metric);
+    if (present) figures.push_back({metric_title(which), which == Metric::kPerplexity, metric});
+  }
+  return figures;
+}
+
+// Whether no other evaluation of the same split is better. Splits are not compared with each other, and the only
+// evaluation of a split is the best of nothing.
+bool is_best_of_split(const Report& report, const EvaluationRecord& record, const Figure& figure) {
+  const double value = figure.of(record);
+  if (std::isnan(value)) return false;
+  std::size_t evaluations = 0;
+  for (const EvaluationRecord& other : report.evaluations) {
+    if (other.split != record.split) continue;
+    ++evaluations;
+    if (figure.smaller_is_better ? figure.of(other) < value : figure.of(other) > value) return false;
+  }
+  return evaluations > 1;
+}
+
+}  // namespace
+
+std::string evaluation_section(const Report& report) {
+  if (report.evaluations.empty()) return "";
+  const std::vector<Figure> figures = figures_of(report);
+  std::string head = text_head("split") + number_head("step") + number_head("epoch");
+  for (const Figure& figure : figures) head += number_head(figure.title);
+  head += number_head("samples") + number_head("samples/s");
+  std::string body;
+  bool has_best = false;
+  for (const EvaluationRecord& record : report.evaluations) {
+    body += std::string("<tr><th scope=\"row\">") + split_name(record.split) + "</th>" +
+            number_cell(readable_count(record.global_step).c_str()) + number_cell(html_number(record.epoch));
+    for (const Figure& figure : figures) {
+      const bool is_best = is_best_of_split(report, record, figure);
+      has_best = has_best || is_best;
+      body += is_best ? "<td class=\"n best\">" + figure.text(figure.of(record)) + "</td>"
+                      : number_cell(figure.text(figure.of(record)));
+    }
+    const double rate = record.seconds > 0.0 ? static_cast<double>(record.samples) / record.seconds : 0.0;
+    body +=
+        number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
+  }
+  constexpr std::size_t kMostRowsInSight = 12;
+  return (has_best ? "<p class=\"lead\">The best value among the evaluations of each split is in bold.</p>\n" : "") +
+         wide_table("Evaluation", head, body, report.evaluations.size() > kMostRowsInSight);
+}
+
+}  // namespace bascule
