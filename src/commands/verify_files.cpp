@@ -33,6 +33,13 @@ std::vector<float> read_floats(const TensorSource& source, const std::string& na
   return values;
 }
 
+const Slice* CaseFiles::zero_slice(const std::string& parameter) const {
+  for (const Slice& slice : zero_gradient) {
+    if (slice.parameter == parameter) return &slice;
+  }
+  return nullptr;
+}
+
 CaseFiles open_case(const std::string& folder) {
   CaseFiles files;
   files.folder = folder;

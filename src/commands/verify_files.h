@@ -29,6 +29,8 @@ struct CaseFiles {
   std::vector<Slice> zero_gradient;
   double gradient_norm = 0.0;
   std::int64_t height = 0, width = 0;
+
+  const Slice* zero_slice(const std::string& parameter) const;  // null: none of its elements
 };
 
 CaseFiles open_case(const std::string& folder);

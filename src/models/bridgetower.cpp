@@ -30,8 +30,9 @@ struct Body {
   Tensor text, image;    // of the last cross-modal layers; image: none where the head does not read it
 };
 
-Body record_body(Recorder& r, ModelHead head, std::int64_t height, std::int64_t width) {
+Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t height, std::int64_t width) {
   const BridgeTowerConfig& config = r.config;
+  const ModelHead head = options.head;
   const SampleRows text_rows_of{true, 0}, image_rows_of{false, image_rows(config, height, width)};
   const bool first_only = head == ModelHead::kContrastive || head == ModelHead::kImageTextMatching;
   const std::int64_t last = config.num_hidden_layers - 1;
@@ -68,7 +69,7 @@ Body record_body(Recorder& r, ModelHead head, std::int64_t height, std::int64_t 
     const RowStream text_stream{text_in, text_rows_of}, image_stream{image_in, image_rows_of};
     const bool first = first_only && j == last;
     body.text = cross_modal_layer(r, "text", j, text_stream, image_stream, first);
-    const bool image_read = head != ModelHead::kMaskedLm || j < last;
+    const bool image_read = head != ModelHead::kMaskedLm || j < last || options.every_output;
     body.image = image_read ? cross_modal_layer(r, "image", j, image_stream, text_stream, first) : Tensor{};
   }
   body.text_tower = t;
@@ -136,13 +137,13 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
   const std::int64_t height = options.height > 0 ? options.height : config.vision.image_size;
   const std::int64_t width = options.width > 0 ? options.width : config.vision.image_size;
   const std::int64_t rows = image_rows(config, height, width);
-  const Body body = record_body(r, options.head, height, width);
+  const Body body = record_body(r, options, height, width);
 
   BridgeTowerOutputs out;
   out.text_features = body.text;
   out.image_features = body.image;
   out.first_rows_only = options.head == ModelHead::kContrastive || options.head == ModelHead::kImageTextMatching;
-  if (options.head != ModelHead::kMaskedLm) out.pooler_output = record_pooler(r, body, out.first_rows_only, rows);
+  if (body.image) out.pooler_output = record_pooler(r, body, out.first_rows_only, rows);
   switch (options.head) {
     case ModelHead::kBase: break;
     case ModelHead::kContrastive: record_contrastive(r, body, rows, options.samples_of_all, &out); break;
@@ -158,7 +159,7 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
   }
   keep_all(graph, {out.text_features, out.image_features, out.pooler_output, out.text_embeds, out.image_embeds,
                    out.cross_embeds});
-  if (options.head == ModelHead::kImageTextMatching || (out.logits && options.keep_logits)) graph.keep(out.logits);
+  if (options.head == ModelHead::kImageTextMatching || (out.logits && options.every_output)) graph.keep(out.logits);
   return out;
 }
 

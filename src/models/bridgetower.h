@@ -16,17 +16,19 @@ struct BridgeTowerOptions {
   Freeze freeze;
   bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
-  bool keep_logits = false;         // masked LM: they can be read after a replay; else their gradient takes their place
+  bool every_output = false;        // masked LM, without a backward part: its logits, and the image features and pooler
+                                    // output that its loss does not read, can be read after a replay
   std::int64_t samples_of_all = 0;  // contrastive: negatives from all ranks, whose batches have at most so many
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
-// What a recording gives. Those that its head has are kept: they can be read after a replay.
+// What a recording gives. Those that its head has are kept: they can be read after a replay. Masked LM has image
+// features and pooler output with every_output only.
 struct BridgeTowerOutputs {
   Tensor text_features,
-      image_features;  // of the last cross-modal layers: all rows, or (B, C) first rows only; masked LM: text only
+      image_features;  // of the last cross-modal layers: all rows, or (B, C) first rows only
   bool first_rows_only = false;
-  Tensor pooler_output;                            // (B, 2 C); not for masked LM
+  Tensor pooler_output;                            // (B, 2 C)
   Tensor text_embeds, image_embeds, cross_embeds;  // contrastive: (B, E)
   Tensor logits;                                   // matching: (B, 2); masked LM: (M, V)
   Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's

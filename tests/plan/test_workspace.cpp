@@ -124,7 +124,7 @@ TEST(Workspace, PlansOfTheDemoModelAreRightForEveryHead) {
       BridgeTowerOptions options;
       options.head = head;
       options.dropout = train;
-      options.keep_logits = !train;
+      options.every_output = !train;
       record(&recorded, config, {8, 150, 40}, options, train);
       expect_right_plan(*recorded.graph);
     }

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bascule verify`: every reference case passes with every instruction set, on one thread and two; its exit code and its lines say which one does not."""
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import ROOT, run
+
+GOLDENS = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or ROOT / "tests" / "data") / "goldens"
+ISAS = ["avx2"] + ["avx512"] * ("avx512f" in pathlib.Path("/proc/cpuinfo").read_text())
+
+
+class Verify(unittest.TestCase):
+    def test_passes_every_case(self):
+        names = sorted(path.parent.name for path in GOLDENS.glob("*/case.json"))
+        self.assertGreaterEqual(len(names), 7)
+        for isa in ISAS:
+            for threads in (1, 2):
+                with self.subTest(isa=isa, threads=threads):
+                    done = run("verify", "--json", "--isa", isa, "--threads", threads, GOLDENS)
+                    result = json.loads(done.stdout)
+                    failed = [f"{case['case']}: {tensor['name']}" for case in result["cases"] for tensor in case["tensors"] if not tensor["passed"]]
+                    self.assertEqual(failed, [])
+                    self.assertEqual((done.returncode, result["passed"]), (0, True))
+                    self.assertEqual([case["case"] for case in result["cases"]], names)
+                    for case in result["cases"]:
+                        self.assertGreater(len(case["tensors"]), 40, case["case"])
+
+    def test_fails_where_one_weight_of_one_case_is_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("base_model", "mlm_tied"):
+                shutil.copytree(GOLDENS / name, f"{folder}/{name}")
+            weights = pathlib.Path(folder) / "mlm_tied" / "model.safetensors"
+            values = bytearray(weights.read_bytes())
+            values[-1] ^= 1  # the exponent of a bfloat16: twice the value, or half of it
+            weights.write_bytes(values)
+            done = run("verify", "--threads", 1, folder)
+            self.assertEqual(done.returncode, 3)
+            self.assertRegex(done.stdout, r"(?m)^passed base_model .*, 0 failed")
+            self.assertRegex(done.stdout, r"(?m)^FAILED mlm_tied ")
+            self.assertIn("  FAILED loss ", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
