@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+from drawn_rows import masked
 from fuzz_against_transformers import load_oracle
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -29,48 +30,6 @@ EMOJI = ROOT / "tests" / "data" / "emoji-captions"
 ROWS, LENGTH, SEED = 13, 32, 42
 RUN = dict(learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, warmup_steps=2, steps=8, gradient_accumulation_steps=1, max_grad_norm=1.0,
            batches_of_step=[[s] for s in range(8)])
-WORD = 0xFFFFFFFF
-
-
-def philox(counter, key):
-    """Philox4x32-10."""
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(second >> 32) ^ c[1] ^ k[0], second & WORD, (first >> 32) ^ c[3] ^ k[1], first & WORD]
-        k = [(k[0] + 0x9E3779B9) & WORD, (k[1] + 0xBB67AE85) & WORD]
-    return c
-
-
-def bounded(word, bound):
-    return word * bound >> 32
-
-
-def masked(ids, epoch, row, vocabulary_size, special, mask_id):
-    """The draws of src/data/masking.cpp: (ids with masks, labels)."""
-    key = philox((0x6D61736B, 0x62617363, 0x756C6521, 0), (SEED, 0))[:2]
-    ids, labels = list(ids), [-100] * len(ids)
-    to_come = sum(i not in special for i in ids)
-    to_take = min(to_come, max(1, int(0.15 * to_come + 0.5)))
-    for at, token in enumerate(ids):
-        if token in special:
-            continue
-        word = philox((at, row, 0, epoch), key)
-        take = bounded(word[0], to_come) < to_take
-        to_come -= 1
-        if not take:
-            continue
-        to_take -= 1
-        labels[at] = token
-        tenth = bounded(word[1], 10)
-        if tenth < 8:
-            ids[at] = mask_id
-        elif tenth < 9:
-            other = bounded(word[2], vocabulary_size - len(special))
-            for s in special:
-                other += other >= s
-            ids[at] = other
-    return ids, labels
 
 
 def run(arguments, *words, stdin=None):
@@ -111,7 +70,7 @@ def make_batches(arguments, torch, load_file, head, config, folder):
         batch = {"pixel_values": torch.stack([pixels[pathlib.Path(row["image"]).name] for row in rows]), "attention_mask": padded([[1] * len(i) for i in ids], 0)}
         shown = ids
         if head == "masked_lm":
-            pairs = [masked(i, epoch, row, config.text_config.vocab_size, special, vocabulary["<mask>"]) for row, i in enumerate(ids)]
+            pairs = [masked(SEED, i, epoch, row, config.text_config.vocab_size, special, vocabulary["<mask>"]) for row, i in enumerate(ids)]
             shown = [pair[0] for pair in pairs]
             batch["labels"] = padded([pair[1] for pair in pairs], -100)
         elif head == "image_text_matching":
