@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/checkpoint_writer.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <optional>
@@ -6,7 +8,6 @@
 
 #include "src/base/check.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/resume.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 

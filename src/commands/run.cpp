@@ -15,6 +15,9 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/resume.h"
 #include "src/commands/choose_isa.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/run_marker.h"

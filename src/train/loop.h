@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "src/checkpoint/resume.h"
+#include "src/checkpoint/checkpoint_writer.h"
 #include "src/data/loader.h"
 #include "src/distributed/group.h"
 #include "src/report/progress.h"

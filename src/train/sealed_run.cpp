@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
 #include "src/report/readable.h"
 #include "src/train/clock.h"

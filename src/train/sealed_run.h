@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
-#include "src/checkpoint/resume.h"
 #include "src/train/loop.h"
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"

@@ -11,7 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/checkpoint/checkpoint_writer.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
+#include "src/checkpoint/output_dir.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/count_allocations.h"
 #include "tests/checkpoint/files.h"

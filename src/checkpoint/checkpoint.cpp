@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/checkpoint.h"
+
+#include <limits>
+#include <string_view>
+
+#include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+bool is_safetensors(const std::string& name) {
+  constexpr std::string_view kEnd = ".safetensors";
+  return name.size() > kEnd.size() && name.compare(name.size() - kEnd.size(), kEnd.size(), kEnd) == 0;
+}
+
+// Every file that the state lists is there with its size; the weights' and moments' headers are sound.
+void check_files(const Json& state, const std::string& folder, const std::string& state_path) {
+  for (const auto& [name, bytes] : get_object(state, "files", state_path).items()) {
+    const InputFile file(folder + "/" + name);
+    if (bytes != file.size()) {
+      throw Error{ErrorKind::kData, file.path(),
+                  "has " + std::to_string(file.size()) + " bytes instead of " + json_text(bytes), ""};
+    }
+    if (is_safetensors(name)) read_safetensors_header(file);
+  }
+}
+
+std::vector<Replacement> read_replacements(const Json& state, const std::string& where) {
+  std::vector<Replacement> replacements;
+  for (const Json& one : get_array(state, "replacements", where)) {
+    const std::vector<std::int64_t> numbers = get_ints(Json{{"replacement", one}}, "replacement", where);
+    if (numbers.size() != 5) throw Error{ErrorKind::kData, where, "a replacement is " + json_text(one), ""};
+    replacements.push_back({numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]});
+  }
+  return replacements;
+}
+
+}  // namespace
+
+double ResumePoint::number(const std::string& name) const {
+  for (const auto& [key, value] : numbers) {
+    if (key == name) return value;
+  }
+  throw Error{ErrorKind::kData, folder + "/" + kStateFile, "holds no number \"" + name + "\"", ""};
+}
+
+ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
+  const std::string path = folder + "/" + kStateFile;
+  const Json state = read_json_file(path);
+  const std::int64_t format = get_int(state, "format", path);
+  if (format != kStateFormat) {
+    throw Error{ErrorKind::kData, path,
+                "has format " + std::to_string(format) + ", this program reads " + std::to_string(kStateFormat), ""};
+  }
+  ResumePoint point;
+  point.folder = folder;
+  point.global_step = get_int(state, "global_step", path);
+  if (point.global_step != step) {
+    throw Error{ErrorKind::kData, path, "is of step " + std::to_string(point.global_step), ""};
+  }
+  point.samples_seen = get_int(state, "samples_seen", path);
+  point.epoch = get_number(state, "epoch", path);
+  point.settings_digest = get_string(state, "settings_digest", path);
+  const Json& settings = get_object(state, "settings", path);
+  for (const auto& entry : settings.items()) {
+    point.settings.push_back({entry.key(), get_string(settings, entry.key(), path)});
+  }
+  if (find_member(state, "data", path) != nullptr) {
+    const Json& data = get_object(state, "data", path);
+    for (const auto& entry : data.items()) point.data.push_back({entry.key(), get_string(data, entry.key(), path)});
+  }
+  point.replacements = read_replacements(state, path);
+  const Json& numbers = get_object(state, "numbers", path);
+  for (const auto& entry : numbers.items()) {  // NaN and Infinity are written as null
+    const double not_finite = std::numeric_limits<double>::quiet_NaN();
+    point.numbers.emplace_back(entry.key(), get_number(numbers, entry.key(), path, not_finite));
+  }
+  check_files(state, folder, path);
+  return point;
+}
+
+TensorSource open_training_state(const ResumePoint& point) {
+  return open_safetensors(point.folder + "/" + kTrainingStateFile);
+}
+
+}  // namespace bascule

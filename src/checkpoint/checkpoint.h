@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
+//   training_state.safetensors  exp_avg.NAME and exp_avg_sq.NAME by Hugging Face name: free of strategy and world size
+//   bascule_state.json          position, settings that change numbers, digests of the data, bad-sample replacements,
+//                               sizes of all other files
+// and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/checkpoint/tensor_source.h"
+
+namespace bascule {
+
+// A setting that changes numbers, in canonical text: {"training.learning_rate", "1e-05"}.
+struct SettingValue {
+  std::string key;
+  std::string value;
+};
+
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
+struct Replacement {
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;
+  std::int64_t row = 0;
+  std::int64_t bad_row = 0;
+  std::int64_t reason = 0;  // the loader's
+};
+
+inline std::string exp_avg_name(const std::string& name) { return "exp_avg." + name; }
+inline std::string exp_avg_sq_name(const std::string& name) { return "exp_avg_sq." + name; }
+
+// What a checkpoint says of itself.
+struct ResumePoint {
+  std::string folder;  // output_dir/checkpoint-N
+  std::int64_t global_step = 0;
+  std::int64_t samples_seen = 0;
+  double epoch = 0.0;
+  std::string settings_digest;
+  std::vector<SettingValue> settings;
+  std::vector<SettingValue> data;  // empty in checkpoints of before it was kept
+  std::vector<Replacement> replacements;
+  std::vector<std::pair<std::string, double>> numbers;
+
+  double number(const std::string& name) const;  // Error{kData} if the checkpoint has none of that name
+};
+
+// The checkpoint in `folder`, which must be of update `step`. Error{kData} unless it is whole: state readable, every
+// listed file there with its size, safetensors headers sound.
+ResumePoint read_checkpoint(const std::string& folder, std::int64_t step);
+
+// The optimizer's tensors of a checkpoint.
+TensorSource open_training_state(const ResumePoint& point);
+
+}  // namespace bascule

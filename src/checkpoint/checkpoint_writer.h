@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saving checkpoints (checkpoint.h). Each is written as checkpoint-N.tmp and renamed when all of it is on disk; only
+// then are old ones removed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/hf_write.h"
+#include "src/checkpoint/safetensors.h"
+
+namespace bascule {
+
+// A figure that the run carries on (sum of losses, tokens seen, ...). Doubles come back bit for bit.
+struct NamedNumber {
+  const char* name = "";
+  double value = 0.0;
+};
+
+// What is true at the moment of a save; everything is borrowed.
+struct CheckpointMoment {
+  std::int64_t global_step = 0;
+  std::int64_t samples_seen = 0;  // the position, from the first epoch's first sample on
+  double epoch = 0.0;
+  Span<const NamedNumber> numbers;
+  Span<const Replacement> replacements;
+  Span<const std::string_view> texts;  // the contents of CheckpointContents::text_files, in their order
+};
+
+struct CheckpointContents {
+  std::string output_dir;             // exists
+  std::int64_t save_total_limit = 0;  // newest ones kept; 0: all
+  HfFolderContents model;
+  std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
+  std::string settings_digest;
+  std::vector<SettingValue> settings;
+  std::vector<SettingValue> data;        // the digest of each file of data, by the key that names it
+  std::vector<std::string> text_files;   // names, e.g. "trainer_state.json"
+  std::int64_t max_replacements = 1000;  // more than these in a run: kDiskFailed with EOVERFLOW
+  std::int64_t max_numbers = 64;
+};
+
+// Made before the seal, with all its memory; used after it.
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(CheckpointContents contents);
+
+  // output_dir/checkpoint-<global_step>, whole or not at all: on failure what was written is removed again and older
+  // checkpoints stand. Replaces a checkpoint of the same step.
+  Status save(const CheckpointMoment& moment, WriteProgress progress = {}) noexcept;
+
+  // After a failed save: the file or folder at fault, for the one line.
+  const char* failed_path() const noexcept { return failed_path_.c_str(); }
+  // Bytes that one checkpoint takes, without the texts.
+  std::int64_t checkpoint_bytes() const;
+
+ private:
+  Status write_files(const CheckpointMoment& moment, PathBuffer& path, WriteProgress progress) noexcept;
+  Status write_state(const CheckpointMoment& moment, const char* path) noexcept;
+  Status remove_old(std::int64_t newest) noexcept;
+
+  std::string output_dir_;
+  std::int64_t save_total_limit_;
+  HfFolderPlan model_;
+  SafetensorsWritePlan optimizer_;
+  std::vector<std::string> text_files_;
+  std::string fixed_state_;  // the part of bascule_state.json that never changes
+  std::vector<char> state_;  // bascule_state.json is put together here
+  PathBuffer failed_path_;
+};
+
+}  // namespace bascule
