@@ -39,7 +39,34 @@ std::vector<Replacement> read_replacements(const Json& state, const std::string&
   return replacements;
 }
 
+// The members of an object of texts; none where it is absent.
+std::vector<SettingValue> read_values(const Json& state, const char* name, const std::string& where) {
+  std::vector<SettingValue> values;
+  if (find_member(state, name, where) == nullptr) return values;
+  const Json& object = get_object(state, name, where);
+  for (const auto& entry : object.items()) values.push_back({entry.key(), get_string(object, entry.key(), where)});
+  return values;
+}
+
+std::vector<HistoryEntry> read_history(const Json& state, const std::string& where) {
+  std::vector<HistoryEntry> history;
+  if (find_member(state, "history", where) == nullptr) return history;
+  for (const Json& one : get_array(state, "history", where)) {
+    history.push_back({get_int(one, "step", where), get_string(one, "key", where), get_string(one, "from", where),
+                       get_string(one, "to", where), get_string(one, "time", where)});
+  }
+  return history;
+}
+
 }  // namespace
+
+Json history_json(const std::vector<HistoryEntry>& history) {
+  Json entries = Json::array();
+  for (const HistoryEntry& one : history) {
+    entries.push_back({{"step", one.step}, {"key", one.key}, {"from", one.from}, {"to", one.to}, {"time", one.time}});
+  }
+  return entries;
+}
 
 double ResumePoint::number(const std::string& name) const {
   for (const auto& [key, value] : numbers) {
@@ -65,14 +92,11 @@ ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
   point.samples_seen = get_int(state, "samples_seen", path);
   point.epoch = get_number(state, "epoch", path);
   point.settings_digest = get_string(state, "settings_digest", path);
-  const Json& settings = get_object(state, "settings", path);
-  for (const auto& entry : settings.items()) {
-    point.settings.push_back({entry.key(), get_string(settings, entry.key(), path)});
-  }
-  if (find_member(state, "data", path) != nullptr) {
-    const Json& data = get_object(state, "data", path);
-    for (const auto& entry : data.items()) point.data.push_back({entry.key(), get_string(data, entry.key(), path)});
-  }
+  get_object(state, "settings", path);  // every format has them
+  point.settings = read_values(state, "settings", path);
+  point.other_settings = read_values(state, "other_settings", path);
+  point.data = read_values(state, "data", path);
+  point.history = read_history(state, path);
   point.replacements = read_replacements(state, path);
   const Json& numbers = get_object(state, "numbers", path);
   for (const auto& entry : numbers.items()) {  // NaN and Infinity are written as null

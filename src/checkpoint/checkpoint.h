@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
 //   training_state.safetensors  exp_avg.NAME and exp_avg_sq.NAME by Hugging Face name: free of strategy and world size
-//   bascule_state.json          position, settings that change numbers, digests of the data, bad-sample replacements,
-//                               sizes of all other files
+//   bascule_state.json          position, settings, what was changed on the way, digests of the data, bad-sample
+//                               replacements, sizes of all other files
 // and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/checkpoint/tensor_source.h"
+#include "src/json/json_fwd.h"
 
 namespace bascule {
 
@@ -19,6 +20,15 @@ namespace bascule {
 struct SettingValue {
   std::string key;
   std::string value;
+};
+
+// What was changed when a run went on from a checkpoint of update `step`.
+struct HistoryEntry {
+  std::int64_t step = 0;
+  std::string key;   // "training.max_steps"
+  std::string from;  // canonical text
+  std::string to;
+  std::string time;  // "2026-11-21T14:03:00Z"
 };
 
 // The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
@@ -40,13 +50,17 @@ struct ResumePoint {
   std::int64_t samples_seen = 0;
   double epoch = 0.0;
   std::string settings_digest;
-  std::vector<SettingValue> settings;
-  std::vector<SettingValue> data;  // empty in checkpoints of before it was kept
+  std::vector<SettingValue> settings;        // that change numbers
+  std::vector<SettingValue> other_settings;  // all others; empty in checkpoints of before they were kept
+  std::vector<SettingValue> data;            // empty in checkpoints of before it was kept
+  std::vector<HistoryEntry> history;         // of the whole run, in order
   std::vector<Replacement> replacements;
   std::vector<std::pair<std::string, double>> numbers;
 
   double number(const std::string& name) const;  // Error{kData} if the checkpoint has none of that name
 };
+
+Json history_json(const std::vector<HistoryEntry>& history);
 
 // The checkpoint in `folder`, which must be of update `step`. Error{kData} unless it is whole: state readable, every
 // listed file there with its size, safetensors headers sound.

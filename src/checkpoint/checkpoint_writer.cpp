@@ -48,13 +48,16 @@ Status find_steps(const char* folder, StepRange* steps) noexcept {
 // "settings", "data" and the sizes of the files whose sizes are known before the seal.
 std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& model,
                         const SafetensorsWritePlan& optimizer) {
-  Json settings = Json::object();
-  for (const SettingValue& setting : contents.settings) settings[setting.key] = setting.value;
-  Json data = Json::object();
-  for (const SettingValue& one : contents.data) data[one.key] = one.value;
+  const auto object = [](const std::vector<SettingValue>& values) {
+    Json json = Json::object();
+    for (const SettingValue& one : values) json[one.key] = one.value;
+    return json_text(json);
+  };
   std::string text = "\"settings_digest\": " + json_text(Json(contents.settings_digest)) +
-                     ",\n \"settings\": " + json_text(settings) + ",\n \"data\": " + json_text(data) +
-                     ",\n \"files\": {";
+                     ",\n \"settings\": " + object(contents.settings) +
+                     ",\n \"other_settings\": " + object(contents.other_settings) +
+                     ",\n \"history\": " + json_text(history_json(contents.history)) +
+                     ",\n \"data\": " + object(contents.data) + ",\n \"files\": {";
   for (const PlannedFile& file : model.files()) {
     text += json_text(Json(file.name)) + ": " + std::to_string(file.bytes) + ", ";
   }

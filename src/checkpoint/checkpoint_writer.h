@@ -39,7 +39,9 @@ struct CheckpointContents {
   HfFolderContents model;
   std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
   std::string settings_digest;
-  std::vector<SettingValue> settings;
+  std::vector<SettingValue> settings;        // that change numbers
+  std::vector<SettingValue> other_settings;  // all others
+  std::vector<HistoryEntry> history;
   std::vector<SettingValue> data;        // the digest of each file of data, by the key that names it
   std::vector<std::string> text_files;   // names, e.g. "trainer_state.json"
   std::int64_t max_replacements = 1000;  // more than these in a run: kDiskFailed with EOVERFLOW

@@ -21,6 +21,7 @@
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
 #include "src/commands/search.h"
+#include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
 #include "src/commands/verify.h"
 #include "src/settings/settings.h"
@@ -74,6 +75,17 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   command->add_option("file", *file, "settings")->required();
   command->add_flag("--json", *json, "one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return plan_command(*file, *json); }; });
+}
+
+void add_settings(CLI::App& app, Chosen* chosen) {
+  CLI::App* command =
+      app.add_subcommand("settings", "Print a settings file with every default, or what may change when a run goes on");
+  auto file = std::make_shared<std::string>();
+  auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
+  command->add_option("file", *file, "settings; may be left out with --resume");
+  command->add_flag("--resume", *resume, "every key with whether it may change before a run goes on from a checkpoint");
+  command->add_flag("--json", *json, "one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json); }; });
 }
 
 void add_verify(CLI::App& app, Chosen* chosen) {
@@ -158,6 +170,7 @@ int run_command_line(int argc, char** argv) {
   Chosen chosen;
   add_run(app, &chosen);
   add_plan(app, &chosen);
+  add_settings(app, &chosen);
   add_verify(app, &chosen);
   add_bench(app, &chosen);
   add_tokenize(app, &chosen);

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,7 +18,6 @@
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
-#include "src/checkpoint/resume.h"
 #include "src/commands/choose_isa.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/run_marker.h"
@@ -30,6 +30,7 @@
 #include "src/train/bad_samples.h"
 #include "src/train/finish.h"
 #include "src/train/media_options.h"
+#include "src/train/resume_check.h"
 #include "src/train/retrieval_examples.h"
 #include "src/train/sealed_run.h"
 
@@ -64,6 +65,19 @@ class FolderLock {
   int file_ = -1;
 };
 
+// The first setting that changes results and is not what the finished run in the folder was made with.
+std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
+                                               const Settings& settings) {
+  if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
+  const std::vector<SettingChange> changes =
+      point ? changes_since(*point, settings)
+            : setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings);
+  for (const SettingChange& change : changes) {
+    if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
+  }
+  return std::nullopt;
+}
+
 // Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
 // nothing.
 bool is_finished(const Settings& settings) {
@@ -88,20 +102,17 @@ bool is_finished(const Settings& settings) {
                 "name another folder, with that one as model.model_name_or_path");
   }
   for (const std::string& note : notes) say("resume: " + note);
-  if (marker.finished && (marker.trained || !training.do_train)) {
-    if (marker.settings_digest != settings_digest(settings))
-      throw Error(ErrorKind::kSettings, where, written + " holds a finished run with other settings",
-                  "name another folder");
+  if (point) check_settings(*point, settings, marker.not_finite_at);
+  if (!marker.finished || (!marker.trained && training.do_train)) return false;
+  const std::optional<SettingChange> change = change_of_results(marker, point, settings);
+  if (!change) {
     say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + written);
     return true;
   }
-  if (point) {
-    try {
-      check_same_settings(*point, settings_values(settings));
-    } catch (const Error& error) {  // it knows the key, not the file
-      throw Error(error.kind(), where_written(settings, error.where()), error.where() + " " + error.problem(),
-                  error.what_to_do());
-    }
+  if (!point) {
+    throw Error(ErrorKind::kSettings, where_written(settings, change->key),
+                change->key + " is " + change->to + ", but the finished run in " + written + " had " + change->from,
+                "set it back, or name another folder");
   }
   return false;
 }
@@ -112,6 +123,15 @@ bool is_finished_and_clear(const Settings& settings) {
   if (std::filesystem::exists(settings.training.output_dir.resolved + "/" + kLauncherFolder))
     const FolderLock clears(settings);
   return true;
+}
+
+// The checkpoint that a training run goes on from; is_finished() has looked at it and cleared away what a killed run
+// left.
+std::optional<ResumePoint> resume_point(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  if (!training.do_train || training.resume != Resume::kAuto) return std::nullopt;
+  std::vector<std::string> notes;
+  return find_newest_checkpoint(training.output_dir.resolved, &notes);
 }
 
 // The rank that met the error says so; others only leave with its exit code.
@@ -194,7 +214,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
     add_retrieval_examples(&report, *sealed.evaluation(), *split->manifest, run.evaluation_shape.width);
   }
   write_run_folder(sealed, report);
-  write_run_marker(settings, true, report.global_step, report.provenance);
+  write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
   std::fputs(summary_text(report).c_str(), stdout);
@@ -208,14 +228,15 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
       std::to_string(run.session.parameters().size()) + " parameters, " + std::to_string(run.length.total_updates) +
       " updates");
   const std::string& folder = run.settings.training.output_dir.resolved;
-  // Before anything is written: a run that is refused leaves the folder as it was.
-  std::vector<std::string> notes;
-  const std::optional<ResumePoint> point = run.train_graph && run.settings.training.resume == Resume::kAuto
-                                               ? find_newest_checkpoint(folder, &notes)
-                                               : std::nullopt;
-  if (point) check_same_data(*point, data_values(run));
+  const RunMarker before = read_run_marker(folder);
+  if (before.finished && run.resume) {
+    say("resume: the run was finished after " + std::to_string(before.global_step) +
+        " updates; it goes on with what was changed");
+  }
+  for (const SettingChange& change : run.changes)
+    say("resume: " + change.key + " was " + change.from + " and is " + change.to);
   remove_leftovers(folder);
-  write_run_marker(run.settings, false, 0, provenance_of(run, isa));
+  write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
 }
 
 int run_recorded(RecordedRun& run, Isa isa, Group& group) {
@@ -229,6 +250,10 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group) {
   }
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
+  if (status.code == StatusCode::kNotFinite && group.is_first()) {
+    write_run_marker(run.settings, {false, 0, std::max<std::int64_t>(1, status.detail[0])}, run.history,
+                     provenance_of(run, isa));
+  }
   group.set_phase(RankPhase::kFinishing);
   if (status.code == StatusCode::kStopped)
     return group.is_first() ? stopped(static_cast<int>(status.detail[0]), sealed)
@@ -256,7 +281,7 @@ int run_rank(const Settings& settings, const RankPlace& place) {
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
-      run = record_run(settings, place);
+      run = record_run(settings, place, media_engine_builtin(), resume_point(settings));
       check_fits(*run, memory_limit(settings));
     });
     catch_stop_signals();

@@ -17,16 +17,22 @@ RunMarker read_run_marker(const std::string& output_dir) {
   marker.finished = get_bool(json, "finished", path, false);
   marker.trained = get_bool(json, "trained", path, false);
   marker.settings_digest = get_string(json, "settings_digest", path, "");
+  marker.settings = get_string(json, "settings", path, "");
   marker.global_step = get_int(json, "global_step", path, 0);
+  marker.not_finite_at = get_int(json, "not_finite_at", path, 0);
   return marker;
 }
 
-void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step,
+Settings marker_settings(const RunMarker& marker) { return read_settings_text(marker.settings, "bascule.json", ""); }
+
+void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance) {
-  Json json = {{"finished", finished},
-               {"trained", finished && settings.training.do_train},
-               {"global_step", global_step},
+  Json json = {{"finished", state.finished},
+               {"trained", state.finished && settings.training.do_train},
+               {"global_step", state.global_step},
                {"settings_digest", settings_digest(settings)}};
+  if (state.not_finite_at > 0) json["not_finite_at"] = state.not_finite_at;
+  json["history"] = history_json(history);
   json["preprocessing"] = settings.data.preprocessing == Preprocessing::kTraining ? "training" : "processor";
   json["max_seq_length"] = settings.data.max_seq_length;
   Json facts = Json::object();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/checkpoint/checkpoint.h"
 #include "src/report/report.h"
 #include "src/settings/settings.h"
 
@@ -15,11 +16,22 @@ struct RunMarker {
   bool finished = false;
   bool trained = false;  // the finished run trained; else it only evaluated
   std::string settings_digest;
+  std::string settings;  // as TOML
   std::int64_t global_step = 0;
+  std::int64_t not_finite_at = 0;  // the update at which values were not finite, which ended the run; 0: none
+};
+
+// How far a run is.
+struct RunState {
+  bool finished = false;
+  std::int64_t global_step = 0;
+  std::int64_t not_finite_at = 0;
 };
 
 RunMarker read_run_marker(const std::string& output_dir);
-void write_run_marker(const Settings& settings, bool finished, std::int64_t global_step,
+// The settings that the run in the folder was made with. Throws Error where another program wrote other keys.
+Settings marker_settings(const RunMarker& marker);
+void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance);
 
 }  // namespace bascule

@@ -81,6 +81,12 @@ constexpr FreezeFlag kFreezeFlags[] = {{"vision_model", &FreezeSettings::vision_
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
+constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
+constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
+constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
+constexpr KeyEffect kLonger = KeyEffect::kLonger;
+constexpr KeyEffect kLower = KeyEffect::kLower;
+constexpr KeyEffect kSameProduct = KeyEffect::kSameProduct;
 
 // A bound for counts where only the machine sets a limit.
 constexpr std::int64_t kMany = 1'000'000'000;
@@ -107,9 +113,9 @@ constexpr auto kReport = &Settings::report;
 
 constexpr Key kKeys[] = {
     // [model]
-    {"model", "model_name_or_path", path<kModel, &M::model_name_or_path>(), kNumbers,
+    {"model", "model_name_or_path", path<kModel, &M::model_name_or_path>(), kSameFiles,
      "a Hugging Face folder: `config.json`, weights, tokenizer, preprocessor", "required"},
-    {"model", "tokenizer_name", path<kModel, &M::tokenizer_name>(), kNumbers,
+    {"model", "tokenizer_name", path<kModel, &M::tokenizer_name>(), kSameFiles,
      "another folder, if the tokenizer is elsewhere"},
     {"model", "head", choice<kModel, &M::head>(kHeads), kNumbers, "what the model is trained for"},
     {"model", "from_scratch", boolean<kModel, &M::from_scratch>(), kNumbers,
@@ -121,10 +127,10 @@ constexpr Key kKeys[] = {
     {"model", "dropout", choice<kModel, &M::dropout>(kDropouts), kNumbers,
      "`config`: the rates of `config.json`; `off`: none"},
     // [data]
-    {"data", "train_file", path<kData, &D::train_file>(), kNumbers,
+    {"data", "train_file", path<kData, &D::train_file>(), kSameRows,
      "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`"},
-    {"data", "validation_file", path<kData, &D::validation_file>(), kNumbers, "the same forms; for evaluation"},
-    {"data", "test_file", path<kData, &D::test_file>(), kNumbers, "the same forms; for prediction"},
+    {"data", "validation_file", path<kData, &D::validation_file>(), kFromThereOn, "the same forms; for evaluation"},
+    {"data", "test_file", path<kData, &D::test_file>(), kFromThereOn, "the same forms; for prediction"},
     {"data", "image_column", text<kData, &D::image_column>(false), kNumbers,
      "column with the picture's file; in shards the ending of pictures, `jpg` and `jpeg` if it is not given"},
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
@@ -147,7 +153,7 @@ constexpr Key kKeys[] = {
      "leave out the last, smaller batch of an epoch"},
     {"data", "ring_slots", integer<kData, &D::ring_slots>(2, 1024), kFree,
      "batches in memory at once; one is filled while another is read"},
-    {"data", "on_bad_sample", choice<kData, &D::on_bad_sample>(kOnBadSample), kNumbers,
+    {"data", "on_bad_sample", choice<kData, &D::on_bad_sample>(kOnBadSample), kFromThereOn,
      "`stop`: name the row and stop; `skip`: take the next good one, list and count"},
     // [media_engine]
     {"media_engine", "queue_depth", integer<kEngine, &E::queue_depth>(1, 4096), kFree, "pictures in work at once"},
@@ -178,15 +184,15 @@ constexpr Key kKeys[] = {
      "write embeddings and results of the test file", "true if `test_file` is given"},
     {"training", "seed", integer<kTrain, &T::seed>(0, kMaxSeed), kNumbers,
      "of initial weights, order, dropout, masks and negatives"},
-    {"training", "num_train_epochs", real<kTrain, &T::num_train_epochs>(0.0, 1e9), kNumbers,
+    {"training", "num_train_epochs", real<kTrain, &T::num_train_epochs>(0.0, 1e9), kLonger,
      "times through the data; 0: `max_steps` decides", "5.0, or 0.0 if `max_steps` is given"},
-    {"training", "max_steps", integer<kTrain, &T::max_steps>(0, kMany), kNumbers,
+    {"training", "max_steps", integer<kTrain, &T::max_steps>(0, kMany), kLonger,
      "updates in all; 0: `num_train_epochs` decides"},
     {"training", "per_device_train_batch_size", integer<kTrain, &T::per_device_train_batch_size>(1, 1 << 20), kNumbers,
      "samples of one rank and one backward pass"},
-    {"training", "per_device_eval_batch_size", integer<kTrain, &T::per_device_eval_batch_size>(1, 1 << 20), kNumbers,
-     "samples of one evaluation batch; the contrastive evaluation loss depends on it"},
-    {"training", "learning_rate", real<kTrain, &T::learning_rate>(0.0, 1e3), kNumbers, "highest rate of the schedule"},
+    {"training", "per_device_eval_batch_size", integer<kTrain, &T::per_device_eval_batch_size>(1, 1 << 20),
+     kFromThereOn, "samples of one evaluation batch; the contrastive evaluation loss depends on it"},
+    {"training", "learning_rate", real<kTrain, &T::learning_rate>(0.0, 1e3), kLower, "highest rate of the schedule"},
     {"training", "weight_decay", real<kTrain, &T::weight_decay>(0.0, 1e3), kNumbers,
      "decoupled, of matrices and tables; not of biases and norms"},
     {"training", "adam_beta1", real_below<kTrain, &T::adam_beta1>(0.0, 1.0), kNumbers, "decay of the first moment"},
@@ -197,12 +203,14 @@ constexpr Key kKeys[] = {
      "gradients are scaled down to this global norm; 0: never"},
     {"training", "lr_scheduler_type", choice<kTrain, &T::lr_scheduler_type>(kSchedulers), kNumbers,
      "course of the learning rate"},
+    {"training", "lr_schedule_steps", integer<kTrain, &T::lr_schedule_steps>(0, kMany), kLonger,
+     "updates over which the schedule runs; after them the rate stays at the schedule's end; 0: all of the run"},
     {"training", "warmup_steps", integer<kTrain, &T::warmup_steps>(0, kMany), kNumbers,
      "updates over which the rate rises from 0"},
     {"training", "warmup_ratio", real<kTrain, &T::warmup_ratio>(0.0, 1.0), kNumbers,
-     "the same as a share of all updates, rounded up"},
-    {"training", "gradient_accumulation_steps", integer<kTrain, &T::gradient_accumulation_steps>(1, 1 << 20), kNumbers,
-     "backward passes of one update"},
+     "the same as a share of the schedule's updates, rounded up"},
+    {"training", "gradient_accumulation_steps", integer<kTrain, &T::gradient_accumulation_steps>(1, 1 << 20),
+     kSameProduct, "backward passes of one update"},
     {"training", "gradient_checkpointing", choice<kTrain, &T::gradient_checkpointing>(kCheckpointings), kFree,
      "compute activations again in backward: never, always, or as far as memory demands"},
     {"training", "gather_negatives", boolean<kTrain, &T::gather_negatives>(), kNumbers,
@@ -219,7 +227,7 @@ constexpr Key kKeys[] = {
     {"training", "throughput_warmup_steps", integer<kTrain, &T::throughput_warmup_steps>(0, kMany), kFree,
      "first updates of the process that throughput leaves out"},
     // [distributed]
-    {"distributed", "world_size", integer<kDist, &P::world_size>(1, 65536), kFree, "ranks (processes)"},
+    {"distributed", "world_size", integer<kDist, &P::world_size>(1, 65536), kSameProduct, "ranks (processes)"},
     {"distributed", "distribution_strategy", choice<kDist, &P::distribution_strategy>(kStrategies), kFree,
      "how gradients are summed; the same bits in each"},
     {"distributed", "wire_type", choice<kDist, &P::wire_type>(kNumberTypes), kNumbers,

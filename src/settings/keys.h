@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/span.h"
+#include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -57,9 +58,6 @@ struct ChoiceKey {
 };
 
 using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, WordsKey, FreezeKey, ChoiceKey>;
-
-// Whether another value gives other computed numbers: then a resumed run must have the same.
-enum class KeyEffect { kNumbers, kFree };
 
 struct Key {
   const char* table;

@@ -15,12 +15,6 @@ bool is_present(const Key& key, const Settings& settings) {
   return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
 }
 
-// Several ranks with less accumulation sum the same gradient: only the product counts.
-std::pair<std::string, std::string> backward_passes_of_an_update(const Settings& settings) {
-  const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
-  return {"distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes)};
-}
-
 // '|' would end a cell.
 std::string cell(const std::string& text) {
   std::string out;
@@ -44,28 +38,6 @@ std::string print_settings(const Settings& settings) {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> number_keys(const Settings& settings) {
-  std::vector<std::pair<std::string, std::string>> keys;
-  for (const Key& key : all_keys()) {
-    if (key.effect != KeyEffect::kNumbers || !is_present(key, settings)) continue;
-    const std::string name = qualified_name(key);
-    if (name == "training.gradient_accumulation_steps") {
-      keys.push_back(backward_passes_of_an_update(settings));
-    } else {
-      keys.emplace_back(name, value_text(key, settings));
-    }
-  }
-  // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them. And what is
-  // dropped is a micro-batch that is not whole: then it is another epoch.
-  for (const auto& [is_on, key] : {std::pair{settings.training.gather_negatives, "training.gather_negatives"},
-                                   {settings.data.dataloader_drop_last, "data.dataloader_drop_last"}}) {
-    if (is_on)
-      keys.emplace_back(std::string("distributed.world_size with ") + key,
-                        std::to_string(settings.distributed.world_size));
-  }
-  return keys;
-}
-
 std::string settings_digest(const Settings& settings) {
   std::string text;
   for (const auto& [key, value] : number_keys(settings)) text.append(key).append(" = ").append(value).append("\n");
@@ -83,13 +55,14 @@ std::string settings_reference() {
     if (table != key.table) {
       table = key.table;
       text += (text.empty() ? "" : "\n") + std::string("### [") + std::string(table) + "]\n\n";
-      text += "| key | default | allowed | meaning | numbers |\n|---|---|---|---|---|\n";
+      text += "| key | default | allowed | meaning | may change |\n|---|---|---|---|---|\n";
     }
     const std::string value = key.default_note != nullptr ? key.default_note : "`" + value_text(key, defaults) + "`";
     text += std::string("| `") + key.name + "` | " + value + " | " + cell(allowed_values(key)) + " | " +
-            cell(key.meaning) + " | " + (key.effect == KeyEffect::kNumbers ? "yes" : "") + " |\n";
+            cell(key.meaning) + " | " + resume_word(key.effect) + " |\n";
   }
-  return text + "\nnumbers: another value gives other results, so a run that is resumed must have the same.\n";
+  return text + "\nmay change: when a run goes on from a checkpoint; `bascule settings --resume` prints the same.\n\n" +
+         resume_legend();
 }
 
 }  // namespace bascule

@@ -112,8 +112,9 @@ struct TrainingSettings {
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   Scheduler lr_scheduler_type = Scheduler::kLinear;
-  std::int64_t warmup_steps = 0;  // at most one of the two is above 0
-  double warmup_ratio = 0.0;      // steps = ceil(ratio * all steps)
+  std::int64_t lr_schedule_steps = 0;  // updates that the schedule is made for; 0: all of the run
+  std::int64_t warmup_steps = 0;       // at most one of the two is above 0
+  double warmup_ratio = 0.0;           // steps = ceil(ratio * the schedule's)
   std::int64_t gradient_accumulation_steps = 1;
   GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kOff;
   bool gather_negatives = false;
@@ -185,11 +186,7 @@ void refuse_unsupported(const Settings& settings);
 // it gives the same settings.
 std::string print_settings(const Settings& settings);
 
-// The keys that change computed numbers with their canonical values, in the order of the reference: what a resumed run
-// must have in common with the one that it goes on with. World size and accumulation enter as their product.
-std::vector<std::pair<std::string, std::string>> number_keys(const Settings& settings);
-
-// XXH3 of number_keys, 16 hexadecimal digits.
+// XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits.
 std::string settings_digest(const Settings& settings);
 
 // Every key with type, range, default and meaning, as Markdown.

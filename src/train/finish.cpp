@@ -212,6 +212,16 @@ void add_loader(Report* report, SealedRun& sealed) {
   add_device(report, statistics.media);
 }
 
+void add_history(Report* report, const std::vector<HistoryEntry>& history) {
+  if (history.empty()) return;
+  FactTable table{"Changes on the way", "What was changed when the run went on from a checkpoint.", {}};
+  for (const HistoryEntry& one : history) {
+    table.rows.push_back({"after update " + std::to_string(one.step) + ", " + one.time,
+                          one.key + ": " + one.from + " \u2192 " + one.to});
+  }
+  report->facts.push_back(std::move(table));
+}
+
 void add_settings(Report* report, const Settings& settings) {
   for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
   report->settings_file = settings.origin.file;
@@ -268,6 +278,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   add_memory(&report, run, figures);
   add_contracts(&report, figures, sealed.loop().times(), run.plan.ranks);
   add_loader(&report, sealed);
+  add_history(&report, run.history);
   report.provenance = provenance_of(run, sealed.isa());
   return report;
 }

@@ -366,6 +366,8 @@ Status TrainingLoop::run() noexcept {
       return {StatusCode::kStopped, {signal_, 0}};
     }
   }
+  // Nothing was left to train: the checkpoint is kept as what it is with the settings of now.
+  if (times_.updates == 0 && !p_.run.changes.empty()) BASCULE_TRY(save());
   const double ended = monotonic_seconds();
   p_.progress.end(ended);
   times_.wall_seconds = ended - began;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/base/align.h"
 #include "src/base/error.h"
@@ -15,6 +16,8 @@
 #include "src/train/media_options.h"
 #include "src/train/preprocessor.h"
 #include "src/train/replaced_samples.h"
+#include "src/train/resume_check.h"
+#include "src/train/resume_files.h"
 
 namespace bascule {
 namespace {
@@ -117,6 +120,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);
+  check_data(run);
   run->loader_plan = plan_loader(loader);
 }
 
@@ -131,18 +135,17 @@ void plan_length(RecordedRun* run) {
   length.batches_per_epoch = cut.batches_per_epoch();
   length.samples_per_epoch = cut.samples_per_epoch();
   length.updates_per_epoch = divide_up(length.batches_per_epoch, training.gradient_accumulation_steps);
-  length.total_updates = training.max_steps > 0
-                             ? training.max_steps
-                             : static_cast<std::int64_t>(std::ceil(training.num_train_epochs *
-                                                                   static_cast<double>(length.updates_per_epoch)));
+  length.total_updates =
+      training.max_steps > 0 ? training.max_steps : updates_of_epochs(length, training.num_train_epochs);
   length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
   run->schedule.kind = training.lr_scheduler_type;
   run->schedule.learning_rate = training.learning_rate;
-  run->schedule.total_steps = length.total_updates;
-  run->schedule.warmup_steps =
-      training.warmup_steps > 0
-          ? training.warmup_steps
-          : static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(length.total_updates)));
+  run->schedule.total_steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
+  run->schedule.warmup_steps = training.warmup_steps > 0
+                                   ? training.warmup_steps
+                                   : static_cast<std::int64_t>(std::ceil(
+                                         training.warmup_ratio * static_cast<double>(run->schedule.total_steps)));
+  if (run->resume) check_length(run);
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
@@ -290,14 +293,20 @@ RankPlace planned_place(const Settings& settings) {
   return place;
 }
 
+std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
+  return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+}
+
 std::int64_t RecordedRun::gathered_samples() const {
   const bool gathers = settings.training.gather_negatives && place.world_size > 1 && find(Split::kTrain) != nullptr;
   return gathers ? std::min(length.cut.global_batch(), length.cut.rows) : 0;
 }
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
-                                        const media_engine_driver* engine) {
+                                        const media_engine_driver* engine, std::optional<ResumePoint> resume) {
   auto run = std::make_unique<RecordedRun>(settings);
+  run->resume = std::move(resume);
+  if (run->resume) run->changes = changes_since(*run->resume, settings);
   run->place = place;
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
@@ -308,10 +317,12 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
   read_model_files(run.get());
+  check_model_files(run.get());
   plan_data(run.get(), engine);
   plan_length(run.get());
   record_graphs(run.get());
   plan_memory(run.get());
+  run->history = history_of(*run);
   return run;
 }
 

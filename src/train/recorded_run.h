@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/checkpoint/checkpoint.h"
 #include "src/data/loader.h"
 #include "src/data/manifest.h"
 #include "src/data/sampler.h"
@@ -17,6 +18,7 @@
 #include "src/distributed/group.h"
 #include "src/models/bridgetower.h"
 #include "src/report/step_record.h"
+#include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/train/evaluate.h"
 #include "src/train/gathered_rows.h"
@@ -43,10 +45,17 @@ struct TrainingLength {
   double epochs = 0.0;
 };
 
+// ceil(epochs * updates of an epoch)
+std::int64_t updates_of_epochs(const TrainingLength& length, double epochs);
+
 struct RecordedRun {
   explicit RecordedRun(const Settings& s) : settings(s) {}
 
   const Settings& settings;
+  std::optional<ResumePoint> resume;      // the checkpoint that the run goes on from
+  std::vector<SettingChange> changes;     // what differs from it, settings and content of files
+  std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
+  std::vector<SettingValue> model_files;  // digests of what is read from the model folder
   ModelHead head = ModelHead::kContrastive;
   BridgeTowerConfig config;
   std::string config_path;
@@ -80,10 +89,12 @@ inline constexpr char kReplacedMemory[] = "replaced samples";   // where there a
 inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
 inline constexpr char kRecordMemory[] = "records";
 
-// As the rank at `place` sees it. engine: the media engine that loads; one other than the program's own knows no
+// As the rank at `place` sees it; from a checkpoint, if one is given. Throws Error where the run cannot go on from it:
+// resume_check.h. engine: the media engine that loads; one other than the program's own knows no
 // [media_engine.simulation].
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
-                                        const media_engine_driver* engine = media_engine_builtin());
+                                        const media_engine_driver* engine = media_engine_builtin(),
+                                        std::optional<ResumePoint> resume = std::nullopt);
 // The place of rank 0 before any rank is started: what a plan is made for. Throws kSettings where the ranks cannot be
 // spread over the machines of distributed.hostfile.
 RankPlace planned_place(const Settings& settings);

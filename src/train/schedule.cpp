@@ -7,7 +7,8 @@
 namespace bascule {
 
 double Schedule::at(std::int64_t step) const noexcept {
-  const double s = static_cast<double>(step), warm = static_cast<double>(warmup_steps),
+  // A run that is longer than its schedule keeps the rate of the schedule's end.
+  const double s = static_cast<double>(std::min(step, total_steps)), warm = static_cast<double>(warmup_steps),
                total = static_cast<double>(total_steps);
   if (kind == Scheduler::kConstant) return learning_rate;
   if (step < warmup_steps) return learning_rate * (s / std::max(1.0, warm));

@@ -14,8 +14,8 @@ struct Schedule {
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 0;
 
-  // The rate of update `step`, 0 <= step < total_steps. In float64; constant ignores the warm-up, as the reference
-  // does.
+  // The rate of update `step`, from 0 on; from total_steps on it stays. In float64; constant ignores the warm-up, as
+  // the reference does.
   double at(std::int64_t step) const noexcept;
 };
 

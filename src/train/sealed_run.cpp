@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
 #include "src/report/readable.h"
 #include "src/train/clock.h"
+#include "src/train/resume_check.h"
+#include "src/train/resume_files.h"
 #include "src/train/same_files.h"
 
 namespace bascule {
@@ -42,35 +43,7 @@ void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::st
 
 }  // namespace
 
-std::vector<SettingValue> settings_values(const Settings& settings) {
-  std::vector<SettingValue> values;
-  for (auto& [key, value] : number_keys(settings)) values.push_back({key, value});
-  return values;
-}
-
-std::vector<SettingValue> data_values(const RecordedRun& run) {
-  std::vector<SettingValue> values;
-  for (const RecordedSplit& split : run.splits) {
-    char digest[24];
-    std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(split.manifest->data_digest()));
-    values.push_back({std::string("data.") + split_name(split.split) + "_file", digest});
-  }
-  return values;
-}
-
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
-
-// All ranks go on from the same checkpoint: rank 0 looks first, and clears away what a killed run left.
-std::optional<ResumePoint> SealedRun::find_resume_point() {
-  const TrainingSettings& training = run_.settings.training;
-  if (!run_.train_graph || training.resume != Resume::kAuto) return std::nullopt;
-  std::optional<ResumePoint> point;
-  std::vector<std::string> notes;
-  if (group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
-  meet("looking for a checkpoint");
-  if (!group_.is_first()) point = find_newest_checkpoint(training.output_dir.resolved, &notes);
-  return point;
-}
 
 void SealedRun::meet(const char* what) {
   if (!group_.barrier()) throw Error(ErrorKind::kRank, what, "another rank failed");
@@ -80,7 +53,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                      Group& group)
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
-  const std::optional<ResumePoint> point = find_resume_point();
+  const std::optional<ResumePoint>& point = run.resume;
   check_same_files(run, group, point ? point->global_step : -1);
   own_indexes(run);
   if (run.plan.shared_bytes > 0) {
@@ -311,8 +284,15 @@ void SealedRun::make_writers() {
   contents.model = folder_contents();
   contents.optimizer = moments_to_write();
   contents.settings_digest = settings_digest(settings);
-  contents.settings = settings_values(settings);
-  contents.data = data_values(run_);
+  contents.settings = number_values(settings);
+  contents.other_settings = other_values(settings);
+  contents.history = run_.history;
+  const auto is_weights = [](const SettingValue& file) { return file.key == kModelWeights; };
+  if (!settings.model.from_scratch && std::none_of(run_.model_files.begin(), run_.model_files.end(), is_weights)) {
+    run_.model_files.push_back({kModelWeights, weights_digest(source_)});
+  }
+  contents.data = data_digests(run_);
+  contents.data.insert(contents.data.end(), run_.model_files.begin(), run_.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
 }

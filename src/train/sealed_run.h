@@ -43,7 +43,6 @@ class SealedRun {
   Isa isa() const { return isa_; }
 
  private:
-  std::optional<ResumePoint> find_resume_point();
   void meet(const char* what);
   void load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
@@ -79,12 +78,6 @@ class SealedRun {
   TrainingPosition position_;
   std::unique_ptr<TrainingLoop> loop_;
 };
-
-// number_keys() as a checkpoint keeps them.
-std::vector<SettingValue> settings_values(const Settings& settings);
-
-// The digest of each split's data as a checkpoint keeps it.
-std::vector<SettingValue> data_values(const RecordedRun& run);
 
 // Where TensorBoard events of a run lie.
 std::string events_folder(const Settings& settings);

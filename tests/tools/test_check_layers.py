@@ -35,7 +35,7 @@ class CheckLayers(unittest.TestCase):
                               ("src/plan/place.h", "src/runtime/arena.h"), ("src/plan/place.h", "src/models/bridgetower.h"),
                               ("src/train/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
                               ("src/data/media.cpp", "firmware_shims/codec/jpeg.h"), ("firmware_shims/host/engine.cpp", "kernels/norm.h"),
-                              ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/resume.h", "src/train/loop.h")]:
+                              ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/checkpoint.h", "src/train/loop.h")]:
             self.assert_refused(path, f'"{include}"')
 
     def test_the_arrows_of_the_table_are_allowed(self):

@@ -35,5 +35,12 @@ TEST(Schedule, ConstantIgnoresAWarmUpUnlessItIsNamed) {
                {0.0, 0.0006666666666666666, 0.0013333333333333333, 0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.002});
 }
 
+TEST(Schedule, StaysAtItsEndInALongerRun) {
+  for (const Scheduler kind : {Scheduler::kLinear, Scheduler::kCosine}) {
+    const Schedule schedule{kind, 2e-3, 3, 10};
+    for (const std::int64_t step : {10, 11, 17, 1000}) EXPECT_EQ(schedule.at(step), 0.0) << "step " << step;
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/settings_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/settings/resume_rules.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+namespace {
+
+Json rules_json(const std::vector<KeyRule>& rules, bool has_values) {
+  Json keys = Json::array();
+  for (const KeyRule& rule : rules) {
+    Json key = {{"key", rule.key}, {"may_change", rule.word}, {"meaning", rule.meaning}};
+    if (has_values) key["value"] = rule.value;
+    keys.push_back(key);
+  }
+  return Json{{"keys", keys}};
+}
+
+void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
+  std::size_t widest = 0;
+  for (const KeyRule& rule : rules) widest = std::max(widest, rule.key.size());
+  for (const KeyRule& rule : rules) {
+    if (has_values) {
+      std::printf("%-*s  %-13s  %s\n", static_cast<int>(widest), rule.key.c_str(), rule.word, rule.value.c_str());
+    } else {
+      std::printf("%-*s  %s\n", static_cast<int>(widest), rule.key.c_str(), rule.word);
+    }
+  }
+  std::printf("\nWhat may change when a run goes on from a checkpoint:\n\n%s", resume_legend().c_str());
+}
+
+}  // namespace
+
+int settings_command(const std::string& settings_file, bool resume, bool json) {
+  const bool has_file = !settings_file.empty();
+  if (!has_file && !resume) {
+    throw Error(ErrorKind::kSettings, "bascule settings", "no file is named",
+                "name a TOML file, or give --resume for the list of what may change");
+  }
+  const Settings settings = has_file ? read_settings(settings_file) : Settings();
+  if (!resume && !json) {
+    std::printf("%s", print_settings(settings).c_str());
+    return 0;
+  }
+  const std::vector<KeyRule> rules = resume_rules(settings);
+  if (json) {
+    std::printf("%s\n", json_text(rules_json(rules, has_file), 2).c_str());
+  } else {
+    print_rules(rules, has_file);
+  }
+  return 0;
+}
+
+}  // namespace bascule

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/settings/resume_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "src/settings/keys.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kNotSet[] = "not set";
+
+struct EffectText {
+  KeyEffect effect;
+  const char* word;
+  const char* meaning;
+};
+
+constexpr EffectText kEffects[] = {
+    {KeyEffect::kFree, "yes", "another value gives the same results"},
+    {KeyEffect::kFromThereOn, "from there on", "another value gives other results; it holds from the checkpoint on"},
+    {KeyEffect::kLonger, "longer",
+     "the run may get longer; its schedule is stretched to the new end, or kept with `training.lr_schedule_steps`"},
+    {KeyEffect::kLower, "lower", "it may be lowered after values that are not finite stopped the run"},
+    {KeyEffect::kSameFiles, "same content", "another path may lead to files of the same content"},
+    {KeyEffect::kSameRows, "same rows", "another path may lead to the same rows and pictures"},
+    {KeyEffect::kSameProduct, "same product",
+     "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
+     "`training.gather_negatives` or `data.dataloader_drop_last` also the ranks themselves"},
+    {KeyEffect::kNumbers, "no", "another value gives other results, so it must be the same"},
+};
+
+const EffectText& text_of(KeyEffect effect) {
+  return *std::find_if(std::begin(kEffects), std::end(kEffects),
+                       [&](const EffectText& text) { return text.effect == effect; });
+}
+
+bool is_present(const Key& key, const Settings& settings) {
+  return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
+}
+
+bool is_number(KeyEffect effect) { return effect != KeyEffect::kFree && effect != KeyEffect::kSameProduct; }
+
+KeyValues keys_where(bool numbers, const Settings& settings) {
+  KeyValues keys;
+  for (const Key& key : all_keys()) {
+    if (is_number(key.effect) == numbers && is_present(key, settings))
+      keys.emplace_back(qualified_name(key), value_text(key, settings));
+  }
+  return keys;
+}
+
+const std::string* find(const KeyValues& values, const std::string& key) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const auto& one) { return one.first == key; });
+  return found == values.end() ? nullptr : &found->second;
+}
+
+bool is_key(const std::string& name) {
+  return std::any_of(all_keys().begin(), all_keys().end(), [&](const Key& key) { return qualified_name(key) == name; });
+}
+
+}  // namespace
+
+const char* resume_word(KeyEffect effect) { return text_of(effect).word; }
+const char* resume_meaning(KeyEffect effect) { return text_of(effect).meaning; }
+
+std::string resume_legend() {
+  std::string text;
+  for (const EffectText& effect : kEffects) text += std::string("- ") + effect.word + ": " + effect.meaning + "\n";
+  return text;
+}
+
+std::vector<KeyRule> resume_rules(const Settings& settings) {
+  std::vector<KeyRule> rules;
+  for (const Key& key : all_keys()) {
+    const EffectText& text = text_of(key.effect);
+    rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
+  }
+  return rules;
+}
+
+KeyValues number_keys(const Settings& settings) {
+  KeyValues keys = keys_where(true, settings);
+  // Several ranks with less accumulation sum the same gradient: only the product counts.
+  const std::int64_t passes = settings.distributed.world_size * settings.training.gradient_accumulation_steps;
+  keys.emplace_back("distributed.world_size * training.gradient_accumulation_steps", std::to_string(passes));
+  // Negatives come from the ranks of one micro-batch: then it is another loss with another number of them. And what is
+  // dropped is a micro-batch that is not whole: then it is another epoch.
+  for (const auto& [is_on, key] : {std::pair{settings.training.gather_negatives, "training.gather_negatives"},
+                                   {settings.data.dataloader_drop_last, "data.dataloader_drop_last"}}) {
+    if (is_on)
+      keys.emplace_back(std::string("distributed.world_size with ") + key,
+                        std::to_string(settings.distributed.world_size));
+  }
+  return keys;
+}
+
+KeyValues other_keys(const Settings& settings) { return keys_where(false, settings); }
+
+std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now) {
+  const Settings defaults;
+  std::vector<SettingChange> changes;
+  const auto compare = [&](const std::string& key, const std::string& from, const std::string& to, KeyEffect effect) {
+    if (from != to) changes.push_back({key, from, to, effect});
+  };
+  for (const Key& key : all_keys()) {
+    const std::string name = qualified_name(key);
+    const std::string* then = find(numbers, name);
+    if (then == nullptr) then = find(others, name);
+    if (then == nullptr && !is_number(key.effect)) continue;
+    compare(name, then != nullptr ? *then : value_text(key, defaults), value_text(key, now), key.effect);
+  }
+  const KeyValues today = number_keys(now);
+  for (const auto& [name, value] : today) {
+    if (is_key(name)) continue;
+    const std::string* const then = find(numbers, name);
+    compare(name, then != nullptr ? *then : kNotSet, value, KeyEffect::kNumbers);
+  }
+  for (const auto& [name, value] : numbers) {
+    if (!is_key(name) && find(today, name) == nullptr) compare(name, value, kNotSet, KeyEffect::kNumbers);
+  }
+  return changes;
+}
+
+}  // namespace bascule

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/resume_check.h"
+
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kMaxSteps[] = "training.max_steps";
+constexpr char kEpochs[] = "training.num_train_epochs";
+constexpr char kScheduleSteps[] = "training.lr_schedule_steps";
+
+std::vector<SettingValue> values_of(const KeyValues& keys) {
+  std::vector<SettingValue> values;
+  for (const auto& [key, value] : keys) values.push_back({key, value});
+  return values;
+}
+
+KeyValues pairs_of(const std::vector<SettingValue>& values) {
+  KeyValues keys;
+  for (const SettingValue& one : values) keys.emplace_back(one.key, one.value);
+  return keys;
+}
+
+// A number in canonical text.
+double number_of(const std::string& text) {
+  double number = 0.0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+[[noreturn]] void refuse(const ResumePoint& point, const Settings& now, const std::string& key, const std::string& from,
+                         const std::string& to, KeyEffect effect) {
+  throw Error(
+      ErrorKind::kSettings, where_written(now, key),
+      key + " is " + to + ", but " + point.folder + " was trained with " + from + " (" + resume_meaning(effect) + ")",
+      "set it back, or choose another output_dir");
+}
+
+// The length of a run and of its schedule in updates, as the settings of the checkpoint have it.
+struct Lengths {
+  std::int64_t total = 0;
+  std::int64_t schedule = 0;
+};
+
+Lengths lengths_then(const RecordedRun& run) {
+  const auto number = [&](const char* key) {
+    for (const SettingValue& one : run.resume->settings) {
+      if (one.key == key) return number_of(one.value);
+    }
+    return 0.0;
+  };
+  Lengths lengths;
+  const double steps = number(kMaxSteps), schedule = number(kScheduleSteps);
+  lengths.total = steps > 0.0 ? static_cast<std::int64_t>(steps) : updates_of_epochs(run.length, number(kEpochs));
+  lengths.schedule = schedule > 0.0 ? static_cast<std::int64_t>(schedule) : lengths.total;
+  return lengths;
+}
+
+std::string updates(std::int64_t count) { return std::to_string(count) + " updates"; }
+
+std::string value_then(const ResumePoint& point, const std::string& key) {
+  for (const SettingValue& one : point.settings) {
+    if (one.key == key) return one.value;
+  }
+  return "not set";
+}
+
+std::string value_now(const Settings& settings, const std::string& key) {
+  for (const auto& [name, value] : number_keys(settings)) {
+    if (name == key) return value;
+  }
+  return "not set";
+}
+
+std::string utc_now() {
+  char text[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+}  // namespace
+
+std::vector<SettingValue> number_values(const Settings& settings) { return values_of(number_keys(settings)); }
+std::vector<SettingValue> other_values(const Settings& settings) { return values_of(other_keys(settings)); }
+
+std::vector<SettingChange> changes_since(const ResumePoint& point, const Settings& now) {
+  return setting_changes(pairs_of(point.settings), pairs_of(point.other_settings), now);
+}
+
+void check_settings(const ResumePoint& point, const Settings& now, std::int64_t not_finite_at) {
+  for (const SettingChange& change : changes_since(point, now)) {
+    if (change.effect == KeyEffect::kNumbers) refuse(point, now, change.key, change.from, change.to, change.effect);
+    if (change.effect != KeyEffect::kLower) continue;
+    const bool is_lower = number_of(change.to) < number_of(change.from);
+    if (is_lower && not_finite_at > point.global_step) continue;
+    refuse(point, now, change.key, change.from, change.to, change.effect);
+  }
+}
+
+void check_length(RecordedRun* run) {
+  const ResumePoint& point = *run->resume;
+  const Settings& settings = run->settings;
+  const Lengths then = lengths_then(*run);
+  const std::int64_t total = run->length.total_updates, schedule = run->schedule.total_steps;
+  if (total < then.total) {
+    const char* const key = settings.training.max_steps > 0 ? kMaxSteps : kEpochs;
+    const std::string other = value_then(point, kMaxSteps) != "0" ? kMaxSteps : kEpochs;
+    refuse(point, settings, key,
+           (other != key ? other + " = " : std::string()) + value_then(point, other) + " (" + updates(then.total) + ")",
+           value_now(settings, key) + " (" + updates(total) + ")", KeyEffect::kLonger);
+  }
+  if (schedule < then.schedule) {
+    refuse(point, settings, kScheduleSteps, value_then(point, kScheduleSteps) + " (" + updates(then.schedule) + ")",
+           value_now(settings, kScheduleSteps) + " (" + updates(schedule) + ")", KeyEffect::kLonger);
+  }
+  if (total == then.total && schedule == then.schedule) return;
+  const std::string longer =
+      total > then.total ? std::to_string(total) + " instead of " + updates(then.total) + ": " : "";
+  run->notes.push_back("resume: " + longer +
+                       (schedule > then.schedule
+                            ? "the schedule is stretched from update " + std::to_string(then.schedule) + " to " +
+                                  std::to_string(schedule)
+                            : "the schedule stays that of " + updates(schedule) + "; after it the rate is " +
+                                  readable_number(run->schedule.at(schedule)).c_str()));
+}
+
+std::vector<HistoryEntry> history_of(const RecordedRun& run) {
+  if (!run.resume) return {};
+  std::vector<HistoryEntry> history = run.resume->history;
+  const std::string time = utc_now();
+  for (const SettingChange& change : run.changes)
+    history.push_back({run.resume->global_step, change.key, change.from, change.to, time});
+  return history;
+}
+
+}  // namespace bascule

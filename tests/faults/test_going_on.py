@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may change when a run goes on from a checkpoint: it goes on as `bascule settings --resume` says, or is refused by name."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, digest, run, settings
+
+
+def tree(folder):
+    """Every file below a folder with its content."""
+    return {str(path.relative_to(folder)): digest(path) for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file()}
+
+
+class GoingOn(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def settings(self, name="a", **changes):
+        (self.folder / name).mkdir(exist_ok=True)
+        return settings(self.folder / name, **{"training__max_steps": "4", "training__save_steps": "2", "training__logging_steps": "1",
+                                               "training__per_device_train_batch_size": "4", **changes})
+
+    def run_to_the_end(self, toml):
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def model(self, name="a"):
+        return digest(self.folder / name / "run/model.safetensors")
+
+    def history(self, name="a"):
+        marker = json.loads((self.folder / name / "run/bascule.json").read_text())
+        return [(entry["step"], entry["key"], entry["from"], entry["to"]) for entry in marker["history"]]
+
+    def refused(self, toml, code, *words):
+        folder = toml.parent / "run"
+        before = tree(folder)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, code, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr.splitlines()[-1])
+        self.assertEqual(tree(folder), before)
+
+    def test_a_longer_run_of_a_constant_rate_has_the_bits_of_one_that_was_as_long_from_the_start(self):
+        constant = {"training__lr_scheduler_type": '"constant"'}
+        self.run_to_the_end(self.settings("long", training__max_steps="7", **constant))
+        self.run_to_the_end(self.settings(**constant))
+        said = self.run_to_the_end(self.settings(training__max_steps="7", **constant))
+        self.assertIn("resume: 7 instead of 4 updates: the schedule is stretched from update 4 to 7", said)
+        self.assertIn("resume: from checkpoint-4", said)
+        self.assertEqual(self.model(), self.model("long"))
+        self.assertEqual(self.history(), [(4, "training.max_steps", "4", "7")])
+        state = json.loads((self.folder / "a/run/checkpoint-7/bascule_state.json").read_text())
+        self.assertEqual([entry["key"] for entry in state["history"]], ["training.max_steps"])
+        self.assertIn("Changes on the way", (self.folder / "a/run/report.html").read_text())
+        # The curve of the whole run, from both processes.
+        steps = [entry["step"] for entry in json.loads((self.folder / "a/run/trainer_state.json").read_text())["log_history"] if "loss" in entry]
+        self.assertEqual(steps, list(range(1, 8)))
+        self.assertIn("finished already", self.run_to_the_end(self.settings(training__max_steps="7", **constant)))
+
+    def test_a_schedule_that_was_made_for_more_updates_is_kept(self):
+        self.run_to_the_end(self.settings("long", training__max_steps="7"))
+        self.run_to_the_end(self.settings(training__lr_schedule_steps="7"))
+        said = self.run_to_the_end(self.settings(training__max_steps="7", training__lr_schedule_steps="7"))
+        self.assertIn("7 instead of 4 updates: the schedule stays that of 7 updates", said)
+        self.assertEqual(self.model(), self.model("long"))
+
+    def test_a_shorter_run_and_a_shorter_schedule_are_refused(self):
+        self.run_to_the_end(self.settings(training__lr_schedule_steps="6"))
+        self.refused(self.settings(training__max_steps="3", training__lr_schedule_steps="6"), 2, "training.max_steps is 3 (3 updates)",
+                     "was trained with 4 (4 updates)")
+        self.refused(self.settings(training__max_steps="5"), 2, "training.lr_schedule_steps is 0 (5 updates)", "was trained with 6 (6 updates)")
+        self.refused(self.settings(training__max_steps=None, training__num_train_epochs="0.003"), 2, "training.num_train_epochs is 0.003",
+                     "training.max_steps = 4 (4 updates)")
+
+    def test_another_value_of_a_key_that_must_be_the_same_is_refused_with_both(self):
+        self.run_to_the_end(self.settings())
+        self.refused(self.settings(training__seed="7"), 2, "training.seed is 7, but ", "checkpoint-4 was trained with 42")
+
+    def test_a_lower_rate_only_after_values_that_are_not_finite(self):
+        wild = dict(training__max_steps="40", training__save_steps="1", training__lr_scheduler_type='"constant"',
+                    training__learning_rate="1e3", training__weight_decay="1e3")
+        done = run("run", self.settings(**wild))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("not finite", done.stderr)
+        steps = [int(path.name.split("-")[1]) for path in (self.folder / "a/run").glob("checkpoint-*")]
+        self.assertTrue(steps, done.stderr)
+        self.refused(self.settings(**{**wild, "training__seed": "7"}), 2, "training.seed is 7", "42")
+        said = run("run", self.settings(**{**wild, "training__learning_rate": "1e-9"})).stderr
+        self.assertIn(f"resume: from checkpoint-{max(steps)}", said)
+        self.assertIn("resume: training.learning_rate was 1000.0 and is 1e-09", said)
+
+    def test_a_lower_rate_is_refused_where_nothing_went_wrong(self):
+        self.run_to_the_end(self.settings())
+        self.refused(self.settings(training__learning_rate="1e-4"), 2, "training.learning_rate is 1e-04", "was trained with 0.001",
+                     "it may be lowered after values that are not finite stopped the run")
+
+    def test_a_model_folder_may_move_but_not_change(self):
+        for name in ("model", "tokenizer"):
+            shutil.copytree(EMOJI / name, self.folder / "a" / name)
+        moved = {"model__model_name_or_path": '"model"', "model__tokenizer_name": '"tokenizer"'}
+        self.run_to_the_end(self.settings())
+        self.run_to_the_end(self.settings(training__max_steps="6", **moved))
+        self.assertIn((4, "model.model_name_or_path", f'"{EMOJI}/model"', '"model"'), self.history())
+        config = self.folder / "a/model/config.json"
+        values = json.loads(config.read_text())
+        config.write_text(json.dumps(values, indent=7))  # the same content
+        self.run_to_the_end(self.settings(training__max_steps="7", **moved))
+        config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
+        self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path: config.json differs from what ")
+        self.run_to_the_end(self.settings(training__max_steps="8"))
+        self.refused(self.settings(training__max_steps="9", **moved), 2, 'model.model_name_or_path is "model", but ', f'"{EMOJI}/model"',
+                     "config.json there differs")
+
+    def test_weights_are_told_by_their_content(self):
+        self.run_to_the_end(self.settings("source", training__max_steps="1"))
+        source = self.folder / "source/run"
+        for name in ("model", "other"):
+            shutil.copytree(source, self.folder / "a" / name, ignore=shutil.ignore_patterns("checkpoint-*", "runs"))
+        with open(self.folder / "a/other/model.safetensors", "r+b") as file:
+            file.seek(-1, 2)
+            file.write(b"\x3e")
+        def using(folder, steps):
+            return self.settings(model__model_name_or_path=f'"{folder}"', model__from_scratch="false", training__max_steps=str(steps))
+        self.run_to_the_end(using(source, 2))
+        self.refused(using("other", 4), 2, "model.model_name_or_path", "the content of the weights there differs")
+        self.run_to_the_end(using("model", 4))
+
+    def test_a_finished_run_evaluates_other_data(self):
+        self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/test.jsonl"'))
+        model = self.model()
+        said = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
+        self.assertIn("resume: from checkpoint-4", said)
+        self.assertEqual(self.model(), model)
+        again = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
+        self.assertIn("finished already", again)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/settings/resume_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/settings/keys.h"
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+std::string changes_text(const std::vector<SettingChange>& changes) {
+  std::string text;
+  for (const SettingChange& one : changes)
+    text += one.key + ": " + one.from + " -> " + one.to + " [" + resume_word(one.effect) + "]\n";
+  return text;
+}
+
+std::string changed(const Settings& then, const Settings& now) {
+  return changes_text(setting_changes(number_keys(then), other_keys(then), now));
+}
+
+// The promise to people in one place: a key that is not listed here must be the same.
+TEST(ResumeRules, WhatMayChangeIsThis) {
+  const std::map<std::string, std::string> expected = {{"model.model_name_or_path", "same content"},
+                                                       {"model.tokenizer_name", "same content"},
+                                                       {"data.train_file", "same rows"},
+                                                       {"data.validation_file", "from there on"},
+                                                       {"data.test_file", "from there on"},
+                                                       {"data.on_bad_sample", "from there on"},
+                                                       {"training.per_device_eval_batch_size", "from there on"},
+                                                       {"training.num_train_epochs", "longer"},
+                                                       {"training.max_steps", "longer"},
+                                                       {"training.lr_schedule_steps", "longer"},
+                                                       {"training.learning_rate", "lower"},
+                                                       {"training.gradient_accumulation_steps", "same product"},
+                                                       {"distributed.world_size", "same product"},
+                                                       {"data.dataloader_num_workers", "yes"},
+                                                       {"data.ring_slots", "yes"},
+                                                       {"media_engine.queue_depth", "yes"},
+                                                       {"media_engine.memory_mib", "yes"},
+                                                       {"media_engine.fallback", "yes"},
+                                                       {"media_engine.simulation.units", "yes"},
+                                                       {"media_engine.simulation.pictures_per_second", "yes"},
+                                                       {"media_engine.simulation.latency_ms", "yes"},
+                                                       {"media_engine.simulation.polling", "yes"},
+                                                       {"media_engine.simulation.timeout_ms", "yes"},
+                                                       {"media_engine.simulation.faults", "yes"},
+                                                       {"media_engine.simulation.fault_seed", "yes"},
+                                                       {"training.output_dir", "yes"},
+                                                       {"training.do_train", "yes"},
+                                                       {"training.do_eval", "yes"},
+                                                       {"training.do_predict", "yes"},
+                                                       {"training.gradient_checkpointing", "yes"},
+                                                       {"training.logging_steps", "yes"},
+                                                       {"training.eval_steps", "yes"},
+                                                       {"training.save_steps", "yes"},
+                                                       {"training.save_total_limit", "yes"},
+                                                       {"training.resume", "yes"},
+                                                       {"training.throughput_warmup_steps", "yes"},
+                                                       {"distributed.distribution_strategy", "yes"},
+                                                       {"distributed.bucket_mib", "yes"},
+                                                       {"distributed.sharded_stage", "yes"},
+                                                       {"distributed.timeout_seconds", "yes"},
+                                                       {"distributed.hostfile", "yes"},
+                                                       {"machine.memory_limit_gib", "yes"},
+                                                       {"machine.threads", "yes"},
+                                                       {"machine.isa", "yes"},
+                                                       {"machine.huge_pages", "yes"},
+                                                       {"machine.lock_memory", "yes"},
+                                                       {"report.tensorboard", "yes"},
+                                                       {"report.html", "yes"},
+                                                       {"report.profile", "yes"}};
+  std::map<std::string, std::string> found;
+  for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
+    if (rule.word != std::string("no")) found[rule.key] = rule.word;
+    EXPECT_FALSE(std::string(rule.meaning).empty());
+    EXPECT_NE(resume_legend().find(std::string("- ") + rule.word + ": " + rule.meaning + "\n"), std::string::npos);
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(ResumeRules, TheSameSettingsHaveNoChanges) {
+  const Settings settings = settings_of(least_with("media_engine.simulation", ""));
+  EXPECT_EQ(changed(settings, settings), "");
+}
+
+TEST(ResumeRules, AChangeNamesBothValues) {
+  const Settings then = settings_of(kLeast);
+  Settings now = then;
+  now.training.max_steps = 7;
+  now.data.ring_slots = 5;
+  now.model.head = Head::kMaskedLm;
+  EXPECT_EQ(changed(then, now),
+            "model.head: \"contrastive\" -> \"masked_lm\" [no]\n"
+            "data.ring_slots: 3 -> 5 [yes]\n"
+            "training.max_steps: 0 -> 7 [longer]\n");
+}
+
+TEST(ResumeRules, OnlyTheProductOfRanksAndAccumulationBinds) {
+  Settings then = settings_of(least_with("training", "gradient_accumulation_steps = 4"));
+  Settings now = then;
+  now.training.gradient_accumulation_steps = 2;
+  now.distributed.world_size = 2;
+  EXPECT_EQ(changed(then, now),
+            "training.gradient_accumulation_steps: 4 -> 2 [same product]\n"
+            "distributed.world_size: 1 -> 2 [same product]\n");
+  then.training.gather_negatives = now.training.gather_negatives = true;
+  EXPECT_NE(changed(then, now).find("distributed.world_size with training.gather_negatives: 1 -> 2 [no]\n"),
+            std::string::npos);
+  now.distributed.world_size = 3;
+  EXPECT_NE(changed(then, now).find("distributed.world_size * training.gradient_accumulation_steps: 4 -> 6 [no]\n"),
+            std::string::npos);
+}
+
+// What an older program has kept: fewer keys that change numbers, and none of the others.
+TEST(ResumeRules, AKeyThatWasNotKeptHadItsDefault) {
+  Settings settings = settings_of(kLeast);
+  KeyValues numbers = number_keys(settings);
+  const auto schedule = std::find_if(numbers.begin(), numbers.end(),
+                                     [](const auto& one) { return one.first == "training.lr_schedule_steps"; });
+  ASSERT_NE(schedule, numbers.end());
+  numbers.erase(schedule);
+  EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "");
+  settings.training.lr_schedule_steps = 9;
+  settings.machine.threads = 3;
+  EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "training.lr_schedule_steps: 0 -> 9 [longer]\n");
+}
+
+TEST(ResumeRules, WhatOnlyTheStartKnewBinds) {
+  const Settings settings = settings_of(kLeast);
+  KeyValues numbers = number_keys(settings);
+  numbers.emplace_back("training.warp", "9");
+  EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "training.warp: 9 -> not set [no]\n");
+}
+
+}  // namespace
+}  // namespace bascule
