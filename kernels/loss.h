@@ -6,26 +6,31 @@
 
 namespace bascule {
 
-// logsumexp[r] = log sum_c exp(logits[r,c]);  loss[r] = logsumexp[r] - logits[r, label[r]];  hit[r] = 1 if the largest
-// logit (of equal ones the first) is the label's. A negative label: loss, logsumexp and hit 0, logits not read (the row
-// is not counted). Source: torch.nn.functional.cross_entropy.
-// Shapes: logits (rows, cols) dense; loss, logsumexp, hit, label (rows). Overwrites.
+// loss[r] = log sum_c exp(logits[r,c]) - logits[r, label[r]];  hit[r] = 1 if the largest logit (of equal ones the first)
+// is the label's. For backward: top[r] = max_c logits[r,c];  others[r] = sum_{c != label[r]} exp(logits[r,c] - top[r]).
+// A negative label: all four 0, logits not read (the row is not counted).
+// Source: torch.nn.functional.cross_entropy.
+// Shapes: logits (rows, cols) dense; loss, top, others, hit, label (rows). Overwrites.
 // Requires: label < cols (checked at the border).
 struct CrossEntropyForward {
   float* loss;
-  float* logsumexp;
+  float* top;
+  float* others;
   std::int32_t* hit;
   const float* logits;
   const std::int32_t* label;
   std::int64_t rows, cols;
 };
 
-// d_logits[r,c] = (exp(logits[r,c] - logsumexp[r]) - [c == label[r]]) * scale;  rows with a negative label: 0.
+// d_logits[r,c] = (softmax(logits[r,:])[c] - [c == label[r]]) * scale;  rows with a negative label: 0.
 // Aliasing: d_logits may be logits. Overwrites d_logits.
+// Numerics: exponentials of logits - top divided by their sum, and at the label -others / sum: neither the rounding of
+// a logarithm of the size of the logits nor the difference of two numbers near 1 enters.
 struct CrossEntropyBackward {
   float* d_logits;
   const float* logits;
-  const float* logsumexp;
+  const float* top;
+  const float* others;
   const std::int32_t* label;
   std::int64_t rows, cols;
   float scale;

@@ -21,29 +21,35 @@ T log_sum_exp(const T* x, std::int64_t count, T scale) {
 }
 
 template <typename T>
-void cross_entropy_forward(T* loss, T* logsumexp, std::int32_t* hit, const T* logits, const CrossEntropyForward& a) {
+void cross_entropy_forward(T* loss, T* top, T* others, std::int32_t* hit, const T* logits,
+                           const CrossEntropyForward& a) {
+  using std::exp;
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const T* const x = logits + r * a.cols;
     const std::int32_t label = a.label[r];
-    loss[r] = logsumexp[r] = T(0);
+    loss[r] = top[r] = others[r] = T(0);
     hit[r] = 0;
     if (label < 0) continue;
-    logsumexp[r] = log_sum_exp(x, a.cols, T(1));
-    loss[r] = logsumexp[r] - x[label];
     std::int64_t best = 0;
     for (std::int64_t c = 1; c < a.cols; ++c) best = x[c] > x[best] ? c : best;
     hit[r] = best == label ? 1 : 0;
+    top[r] = x[best];
+    for (std::int64_t c = 0; c < a.cols; ++c) others[r] += c == label ? T(0) : exp(x[c] - top[r]);
+    loss[r] = log_sum_exp(x, a.cols, T(1)) - x[label];
   }
 }
 
 template <typename T>
-void cross_entropy_backward(T* d_logits, const T* logits, const T* logsumexp, const CrossEntropyBackward& a) {
+void cross_entropy_backward(T* d_logits, const T* logits, const T* top, const T* others,
+                            const CrossEntropyBackward& a) {
   using std::exp;
   for (std::int64_t r = 0; r < a.rows; ++r) {
+    const T* const x = logits + r * a.cols;
+    const std::int32_t label = a.label[r];
+    const T sum = label < 0 ? T(1) : others[r] + exp(x[label] - top[r]);
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      const std::int64_t i = r * a.cols + c;
-      const T p = a.label[r] < 0 ? T(0) : exp(logits[i] - logsumexp[r]) - T(c == a.label[r] ? 1 : 0);
-      d_logits[i] = p * T(static_cast<double>(a.scale));
+      const T p = label < 0 ? T(0) : c == label ? T(0) - others[r] / sum : exp(x[c] - top[r]) / sum;
+      d_logits[r * a.cols + c] = p * T(static_cast<double>(a.scale));
     }
   }
 }

@@ -45,7 +45,8 @@ inline void dots(float* out, const float* a, const float* b, std::int64_t column
 }  // namespace
 
 // weights[r,:] holds the plain dots until the last pass over it. The slope is summed as sum_j p[j] (dot[j] -
-// dot[diagonal]), which is the same as p sums to 1, and does not cancel where p[diagonal] is near 1.
+// dot[diagonal]), which is the same as p sums to 1, and p[diagonal] - 1 is minus the sum of the others: neither cancels
+// where p[diagonal] is near 1.
 void contrastive_forward(const ContrastiveForward& a) {
   const f32x16 scale = set(a.scale);
   for (std::int64_t r = 0; r < a.rows; ++r) {
@@ -59,12 +60,16 @@ void contrastive_forward(const ContrastiveForward& a) {
           tops = max(tops, keep(lanes, scale * load(w + j, lanes), -__builtin_inff()));
         });
     const float top = horizontal_max(tops);
+    w[diagonal] = -__builtin_inff();  // an exponential of 0: the sum is of the others
     f32x16 sums = set(0.0f);
     for_lanes(
         a.columns, [&](auto lanes, std::int64_t j) __attribute__((always_inline)) {
           sums = sums + keep(lanes, exp(scale * load(w + j, lanes) - set(top)), 0.0f);
         });
-    const float sum = horizontal_sum(sums);
+    const float others = horizontal_sum(sums);
+    const float below_top = a.scale * matching - top;
+    const float sum = others + exp_of(below_top);
+    w[diagonal] = matching;
     f32x16 slopes = set(0.0f);
     for_lanes(
         a.columns, [&](auto lanes, std::int64_t j) __attribute__((always_inline)) {
@@ -73,9 +78,9 @@ void contrastive_forward(const ContrastiveForward& a) {
           slopes = slopes + keep(lanes, p * (product - set(matching)), 0.0f);
           store(w + j, lanes, p);
         });
-    w[diagonal] -= 1.0f;
+    w[diagonal] = -others / sum;
     a.slope[r] = horizontal_sum(slopes);
-    a.loss[r] = log_of(sum) - (a.scale * matching - top);
+    a.loss[r] = log_of(sum) - below_top;
   }
 }
 

@@ -25,7 +25,8 @@ void cross_entropy_forward(const CrossEntropyForward& a) {
     const std::int64_t label = a.label[r];
     if (label < 0) {
       a.loss[r] = 0.0f;
-      a.logsumexp[r] = 0.0f;
+      a.top[r] = 0.0f;
+      a.others[r] = 0.0f;
       a.hit[r] = 0;
       continue;
     }
@@ -34,15 +35,17 @@ void cross_entropy_forward(const CrossEntropyForward& a) {
     const float before = largest(x, label);
     const float behind = largest(x + label, a.cols - label);
     const float top = before < behind ? behind : before;
-    const float log_sum = log_of(sum_of_exponentials(x, a.cols, top));
-    a.logsumexp[r] = top + log_sum;
-    a.loss[r] = log_sum - (x[label] - top);
+    const float others =
+        sum_of_exponentials(x, label, top) + sum_of_exponentials(x + label + 1, a.cols - label - 1, top);
+    const float below_top = x[label] - top;
+    a.top[r] = top;
+    a.others[r] = others;
+    a.loss[r] = log_of(others + exp_of(below_top)) - below_top;
     a.hit[r] = x[label] > before && x[label] >= behind ? 1 : 0;
   }
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& a) {
-  const f32x16 scale = set(a.scale);
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const x = a.logits + r * a.cols;
     float* const d_x = a.d_logits + r * a.cols;
@@ -51,13 +54,13 @@ void cross_entropy_backward(const CrossEntropyBackward& a) {
       fill_row(d_x, a.cols, 0.0f);
       continue;
     }
-    const float shift = a.logsumexp[r];
-    const float at_label = (exp_of(x[label] - shift) - 1.0f) * a.scale;  // before d_x, which may be x, is written
+    const float top = a.top[r];
+    const float factor = a.scale / (a.others[r] + exp_of(x[label] - top));  // before d_x, which may be x, is written
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          store(d_x + c, lanes, exp(load(x + c, lanes) - set(shift)) * scale);
+          store(d_x + c, lanes, exp(load(x + c, lanes) - set(top)) * set(factor));
         });
-    d_x[label] = at_label;
+    d_x[label] = -a.others[r] * factor;
   }
 }
 

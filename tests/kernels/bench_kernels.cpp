@@ -199,14 +199,15 @@ void update(Bench& bench, Pool& pool, std::int64_t count) {
 void cross_entropy(Bench& bench, Pool& pool, std::int64_t R, std::int64_t V) {
   pool.restart();
   const double row_bytes = 4.0 * static_cast<double>(R * V);
-  float *logits = pool.take(R * V), *d = pool.take(R * V), *loss = pool.take(R), *sums = pool.take(R);
+  float *logits = pool.take(R * V), *d = pool.take(R * V), *loss = pool.take(R), *tops = pool.take(R);
+  float* others = pool.take(R);
   const std::vector<std::int32_t> label(static_cast<std::size_t>(R), 5);
   std::vector<std::int32_t> hit(static_cast<std::size_t>(R));
   bench.run("cross_entropy_forward" + shape(R, V), row_bytes, [&](const KernelTable& k) {
-    k.cross_entropy_forward({loss, sums, hit.data(), logits, label.data(), R, V});
+    k.cross_entropy_forward({loss, tops, others, hit.data(), logits, label.data(), R, V});
   });
   bench.run("cross_entropy_backward" + shape(R, V), 2 * row_bytes, [&](const KernelTable& k) {
-    k.cross_entropy_backward({d, logits, sums, label.data(), R, V, 0.1f});
+    k.cross_entropy_backward({d, logits, tops, others, label.data(), R, V, 0.1f});
   });
 }
 

@@ -69,6 +69,24 @@ TEST(Contrastive, ForwardIsWithinItsBoundAndTheSameOnEveryIsa) {
   }
 }
 
+// Of orthogonal rows and a scale of 40 the others have a probability of e^-40 each, which 1 - (1 - e^-40) would lose.
+TEST(Contrastive, WeightOfTheDiagonalIsMinusTheSumOfTheOthersHoweverSmall) {
+  constexpr std::int64_t kColumns = 5;
+  std::vector<float> rows(kColumns * kColumns, 0.0f);
+  for (std::size_t i = 0; i < kColumns; ++i) rows[i * (kColumns + 1)] = 1.0f;
+  const auto values = same_on_every_isa([&](const KernelTable& kernels) {
+    Floats loss(kColumns), slope(kColumns), weights(kColumns * kColumns), a(rows);
+    kernels.contrastive_forward(
+        {loss.data(), slope.data(), weights.data(), a.data(), a.data(), kColumns, kColumns, kColumns, 0, 40.0f});
+    return weights.values();
+  });
+  const double p = std::exp(-40.0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double truth = i % (kColumns + 1) == 0 ? -4 * p : p;
+    EXPECT_NEAR(static_cast<double>(values[i]), truth, 1e-6 * p) << i;
+  }
+}
+
 TEST(Contrastive, WeightsAndSlopeOfTheReferenceAreTheDerivativesOfItsLoss) {
   Seeded random;
   const Sizes s{2, 4, 3, 1};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -38,32 +39,35 @@ std::vector<std::int64_t> widths() {
 }
 
 // The sum of exponentials: each has 1.5 ulp and the rounding of its argument, |x - top| epsilon, weighed by itself, at
-// most 1 in all; cols / 16 + 4 additions. So log_sum is within s = (cols / 16 + 9) epsilon and one rounding of its own;
-// loss and logsumexp add their own. Plus, where log_sum is tiny, nothing: the errors are absolute.
+// most 1 in all; cols / 16 + 5 additions of what is at most `cols`. So its logarithm is within (cols / 16 + 10) epsilon
+// and one rounding of its own; the loss adds its own. The errors are absolute where the logarithm is tiny.
 TEST(CrossEntropy, ForwardIsWithinItsBoundAndHitsGoToTheFirstOfEqualLogits) {
   Seeded random;
   for (const std::int64_t cols : widths()) {
     const Inputs in(random, cols);
-    std::vector<double> loss = zeros(kRows), logsumexp = zeros(kRows), bound = zeros(kRows);
+    std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows);
+    std::vector<double> bound = zeros(kRows), others_bound = zeros(kRows);
     std::vector<std::int32_t> hit(kRows);
-    reference::cross_entropy_forward(loss.data(), logsumexp.data(), hit.data(), widened(in.logits).data(),
-                                     {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols});
+    reference::cross_entropy_forward(loss.data(), top.data(), others.data(), hit.data(), widened(in.logits).data(),
+                                     {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols});
     for (std::size_t r = 0; r < kRows; ++r) {
-      bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 9 + 2 * std::abs(loss[r]) + 2 * std::abs(logsumexp[r]));
+      bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 10 + 4 * std::abs(loss[r]));
+      others_bound[r] = kEpsilon * ((static_cast<double>(cols) / 16 + 9) * others[r] + 8);
     }
     EXPECT_EQ(hit[0], 1);
     EXPECT_EQ(hit[2], cols == 1 ? 1 : 0);
     for (const Place place : kPlaces) {
       const auto values = same_on_every_isa([&](const KernelTable& kernels) {
-        Floats losses(kRows, place), sums(kRows, place), logits(in.logits, place);
+        Floats losses(kRows, place), tops(kRows, place), sums(kRows, place), logits(in.logits, place);
         std::vector<std::int32_t> hits(kRows, 7);
         kernels.cross_entropy_forward(
-            {losses.data(), sums.data(), hits.data(), logits.data(), in.label.data(), kRows, cols});
+            {losses.data(), tops.data(), sums.data(), hits.data(), logits.data(), in.label.data(), kRows, cols});
         EXPECT_EQ(hits, hit) << cols;
-        return joined({losses.values(), sums.values()});
+        return joined({losses.values(), tops.values(), sums.values()});
       });
       expect_within(values, 0, loss, bound, "loss");
-      expect_within(values, kRows, logsumexp, bound, "logsumexp");
+      expect_within(values, kRows, top, zeros(kRows), "top");
+      expect_within(values, 2 * kRows, others, others_bound, "others");
     }
   }
 }
@@ -72,37 +76,53 @@ TEST(CrossEntropy, HugeLogitsNeitherOverflowNorUnderflow) {
   const std::vector<float> logits = {3e38f, 0.0f, -3e38f, -3e38f, -3e38f, -3e38f};
   const std::int32_t label[2] = {0, 1};
   for (const Isa isa : isas()) {
-    float loss[2], logsumexp[2];
+    float loss[2], top[2], others[2];
     std::int32_t hit[2];
-    kernels_for(isa).cross_entropy_forward({loss, logsumexp, hit, logits.data(), label, 2, 3});
+    kernels_for(isa).cross_entropy_forward({loss, top, others, hit, logits.data(), label, 2, 3});
     EXPECT_EQ(loss[0], 0.0f);
-    EXPECT_EQ(logsumexp[0], 3e38f);
+    EXPECT_EQ(top[0], 3e38f);
+    EXPECT_EQ(others[0], 0.0f);
     EXPECT_NEAR(static_cast<double>(loss[1]), std::log(3.0), 1e-6);
   }
 }
 
-// exp has 1.5 ulp (3 epsilon) and the rounding of its argument; - 1 at the label one more, * scale one.
+std::vector<double> gradient(const Inputs& in, double scale) {
+  std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows), d = zeros(kRows * in.cols);
+  std::vector<std::int32_t> hit(kRows);
+  const std::vector<double> logits = widened(in.logits);
+  reference::cross_entropy_forward(loss.data(), top.data(), others.data(), hit.data(), logits.data(),
+                                   {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols});
+  reference::cross_entropy_backward(d.data(), logits.data(), top.data(), others.data(),
+                                    {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, 1.0f});
+  for (double& value : d) value *= scale;
+  return d;
+}
+
+// The truth is float64's own, from the logits alone. exp has 1.5 ulp (3 epsilon) and the rounding of its argument; the
+// sum the same, weighed by its terms, and cols / 16 + 5 additions; the quotient and the product two more. At the label
+// the sum of the others takes the place of the exponential.
 void check_backward(const Inputs& in, Place place) {
   const std::int64_t n = kRows * in.cols;
   const float scale = 0.37f;
-  std::vector<float> logsumexp(kRows), loss(kRows);
-  std::vector<std::int32_t> hit(kRows);
-  kernels_for(isas()[0]).cross_entropy_forward(
-      {loss.data(), logsumexp.data(), hit.data(), in.logits.data(), in.label.data(), kRows, in.cols});
-  const CrossEntropyBackward sizes{nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, scale};
-  std::vector<double> truth = zeros(n), bound = zeros(n);
-  reference::cross_entropy_backward(truth.data(), widened(in.logits).data(), widened(logsumexp).data(), sizes);
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    const std::size_t r = i / static_cast<std::size_t>(in.cols);
-    const double argument = static_cast<double>(in.logits[i]) - static_cast<double>(logsumexp[r]);
-    const bool at_label = static_cast<std::int64_t>(i % static_cast<std::size_t>(in.cols)) == in.label[r];
-    const double p = std::exp(std::min(argument, 0.0)) * static_cast<double>(scale);
-    bound[i] = kEpsilon * ((5 + std::abs(argument)) * p + (at_label ? 2.0 : 0.0)) + 0x1p-149;
+  const std::vector<double> truth = gradient(in, static_cast<double>(scale));
+  std::vector<double> bound = zeros(n);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const auto row = in.logits.begin() + static_cast<std::ptrdiff_t>(r) * in.cols;
+    const auto [low, top] = std::minmax_element(row, row + in.cols);
+    const double factor = kEpsilon * (20 + static_cast<double>(in.cols) / 16 + 2 * static_cast<double>(*top - *low));
+    for (std::size_t c = 0; c < static_cast<std::size_t>(in.cols); ++c) {
+      const std::size_t i = r * static_cast<std::size_t>(in.cols) + c;
+      bound[i] = factor * std::abs(truth[i]) + 0x1p-148;
+    }
   }
   const auto run = [&](const KernelTable& kernels, bool in_place) {
-    Floats d(n, place), logits(in.logits, place), sums(logsumexp, place);
+    Floats d(n, place), logits(in.logits, place), loss(kRows), top(kRows, place), others(kRows, place);
+    std::vector<std::int32_t> hit(kRows);
+    kernels.cross_entropy_forward(
+        {loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(), kRows, in.cols});
     Floats& out = in_place ? logits : d;
-    kernels.cross_entropy_backward({out.data(), logits.data(), sums.data(), in.label.data(), kRows, in.cols, scale});
+    kernels.cross_entropy_backward(
+        {out.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale});
     return out.values();
   };
   const auto values = same_on_every_isa([&](const KernelTable& kernels) { return run(kernels, false); });
@@ -118,19 +138,90 @@ TEST(CrossEntropy, BackwardIsWithinItsBoundAlsoInPlace) {
   }
 }
 
+// The formula of torch.nn.functional.cross_entropy's gradient in float32: exp(logits - max - log(sum)) * scale, and at
+// the label minus scale; here with sums in float64, which is kinder to it than any order of float32 sums.
+std::vector<float> gradient_of_pytorch(const Inputs& in, float scale) {
+  std::vector<float> d(in.logits.size(), 0.0f);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    if (in.label[r] < 0) continue;
+    const auto row = in.logits.begin() + static_cast<std::ptrdiff_t>(r) * in.cols;
+    const float top = *std::max_element(row, row + in.cols);
+    double sum = 0.0;
+    for (std::int64_t c = 0; c < in.cols; ++c) sum += static_cast<double>(std::exp(row[c] - top));
+    const float log_sum = std::log(static_cast<float>(sum));
+    for (std::int64_t c = 0; c < in.cols; ++c) {
+      const float p = std::exp(row[c] - top - log_sum);
+      d[r * static_cast<std::size_t>(in.cols) + static_cast<std::size_t>(c)] =
+          p * scale - (c == in.label[r] ? scale : 0.0f);
+    }
+  }
+  return d;
+}
+
+std::vector<float> gradient_of_kernels(const Inputs& in, float scale) {
+  return same_on_every_isa([&](const KernelTable& kernels) {
+    Floats d(kRows * in.cols), logits(in.logits), loss(kRows), top(kRows), others(kRows);
+    std::vector<std::int32_t> hit(kRows);
+    kernels.cross_entropy_forward(
+        {loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(), kRows, in.cols});
+    kernels.cross_entropy_backward(
+        {d.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale});
+    return d.values();
+  });
+}
+
+// Sums over the rows of squared relative errors: of the element at the label, and of the others together.
+struct SquaredErrors {
+  double label = 0.0, others = 0.0;
+
+  void add(const std::vector<float>& values, const std::vector<double>& truth, const Inputs& in) {
+    for (std::ptrdiff_t r = 0; r < kRows; ++r) {
+      std::vector<float> row(values.begin() + r * in.cols, values.begin() + (r + 1) * in.cols);
+      std::vector<double> expected(truth.begin() + r * in.cols, truth.begin() + (r + 1) * in.cols);
+      const std::ptrdiff_t at = in.label[static_cast<std::size_t>(r)];
+      const double error = ulp_error(row[at], expected[at]) * kEpsilon;
+      label += error * error;
+      row.erase(row.begin() + at);
+      expected.erase(expected.begin() + at);
+      const double rest = relative_l2(row, expected);
+      others += rest * rest;
+    }
+  }
+};
+
+TEST(CrossEntropy, GradientsOfConfidentLogitsAreAsAccurateAsThoseOfPyTorch) {
+  Seeded random;
+  for (const std::int64_t cols : {2, 19, 1000}) {
+    for (const double offset : {0.0, 40.0, 1000.0, -1000.0}) {
+      SquaredErrors ours, theirs;
+      for (int repetition = 0; repetition < 20; ++repetition) {
+        Inputs in(random, cols);
+        in.logits = normal(random, kRows * cols, 2.0, offset);
+        for (std::size_t r = 0; r < kRows; ++r) {
+          in.label[r] = static_cast<std::int32_t>(random.integer(0, cols - 1));
+          in.logits[r * static_cast<std::size_t>(cols) + static_cast<std::size_t>(in.label[r])] +=
+              static_cast<float>(4 + 5 * r);
+        }
+        const std::vector<double> truth = gradient(in, 0.25);
+        ours.add(gradient_of_kernels(in, 0.25f), truth, in);
+        theirs.add(gradient_of_pytorch(in, 0.25f), truth, in);
+      }
+      EXPECT_LE(std::sqrt(ours.label / theirs.label), 1.2) << "cols " << cols << ", offset " << offset;
+      EXPECT_LE(std::sqrt(ours.others / theirs.others), 1.2) << "cols " << cols << ", offset " << offset;
+    }
+  }
+}
+
 TEST(CrossEntropy, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
   Seeded random;
   const Inputs in(random, 6);
-  std::vector<double> loss = zeros(kRows), logsumexp = zeros(kRows), d = zeros(kRows * 6);
+  const CrossEntropyForward sizes{nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, 6};
   std::int32_t hit[kRows];
-  const CrossEntropyForward sizes{nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, 6};
-  reference::cross_entropy_forward(loss.data(), logsumexp.data(), hit, widened(in.logits).data(), sizes);
-  reference::cross_entropy_backward(d.data(), widened(in.logits).data(), logsumexp.data(),
-                                    {nullptr, nullptr, nullptr, in.label.data(), kRows, 6, 1.0f});
+  const std::vector<double> d = gradient(in, 1.0);
   for (std::size_t i = 0; i < in.logits.size(); ++i) {
-    std::vector<Dual> moved = constants(in.logits), losses(kRows), sums(kRows);
+    std::vector<Dual> moved = constants(in.logits), losses(kRows), tops(kRows), others(kRows);
     moved[i].derivative = 1.0;
-    reference::cross_entropy_forward(losses.data(), sums.data(), hit, moved.data(), sizes);
+    reference::cross_entropy_forward(losses.data(), tops.data(), others.data(), hit, moved.data(), sizes);
     EXPECT_NEAR((losses[0] + losses[1] + losses[2] + losses[3]).derivative, d[i], 1e-12);
   }
 }

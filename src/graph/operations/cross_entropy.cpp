@@ -11,7 +11,7 @@ namespace {
 
 struct ForwardArguments {
   const KernelTable* kernels;
-  float *losses, *logsumexp;
+  float *losses, *tops, *others;
   std::int32_t* hits;
   const float* logits;
   Extent rows;
@@ -21,9 +21,9 @@ struct ForwardArguments {
   }
   static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    a.kernels->cross_entropy_forward({a.losses + range.first, a.logsumexp + range.first, a.hits + range.first,
-                                      a.logits + range.first * a.cols, replay.batch.labels + range.first, range.count,
-                                      a.cols});
+    a.kernels->cross_entropy_forward({a.losses + range.first, a.tops + range.first, a.others + range.first,
+                                      a.hits + range.first, a.logits + range.first * a.cols,
+                                      replay.batch.labels + range.first, range.count, a.cols});
   }
 };
 
@@ -50,7 +50,7 @@ struct MeanArguments {
 struct BackwardArguments {
   const KernelTable* kernels;
   float* d_logits;
-  const float *logits, *logsumexp;
+  const float *logits, *tops, *others;
   Extent rows;
   std::int64_t cols;
   static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
@@ -62,7 +62,7 @@ struct BackwardArguments {
     const std::int64_t counted = counted_rows(replay.batch.labels, rows);
     const double scale = counted > 0 ? static_cast<double>(replay.loss_weight) / static_cast<double>(counted) : 0.0;
     const std::int64_t from = range.first * a.cols;
-    a.kernels->cross_entropy_backward({a.d_logits + from, a.logits + from, a.logsumexp + range.first,
+    a.kernels->cross_entropy_backward({a.d_logits + from, a.logits + from, a.tops + range.first, a.others + range.first,
                                        replay.batch.labels + range.first, range.count, a.cols,
                                        static_cast<float>(scale)});
   }
@@ -70,14 +70,14 @@ struct BackwardArguments {
 
 class CrossEntropyGradient final : public Operation {
  public:
-  Tensor logits, logsumexp;
+  Tensor logits, tops, others;
   Backward::Slot d_logits;
   Extent rows;
   std::int64_t cols = 0;
 
   const char* kind() const override { return "cross_entropy_backward"; }
   std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{logits, Access::kRead}, {logsumexp, Access::kRead}};
+    std::vector<TensorUse> uses = {{logits, Access::kRead}, {tops, Access::kRead}, {others, Access::kRead}};
     add_slots(&uses, {d_logits});
     return uses;
   }
@@ -86,24 +86,21 @@ class CrossEntropyGradient final : public Operation {
     return {12.0 * values, 8.0 * values};
   }
   void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_logits.gradient), launch.at(logits),
-                                  launch.at(logsumexp), rows, cols});
+    launch.step(BackwardArguments{&launch.kernels, launch.at(d_logits.gradient), launch.at(logits), launch.at(tops),
+                                  launch.at(others), rows, cols});
   }
 };
 
 class CrossEntropy final : public Operation {
  public:
-  Tensor logits, losses, logsumexp, hits, loss;
+  Tensor logits, losses, tops, others, hits, loss;
   Extent rows;
   std::int64_t cols = 0;
 
   const char* kind() const override { return "cross_entropy"; }
   std::vector<TensorUse> uses() const override {
-    return {{logits, Access::kRead},
-            {losses, Access::kWrite},
-            {logsumexp, Access::kWrite},
-            {hits, Access::kWrite},
-            {loss, Access::kWrite}};
+    return {{logits, Access::kRead},  {losses, Access::kWrite}, {tops, Access::kWrite},
+            {others, Access::kWrite}, {hits, Access::kWrite},   {loss, Access::kWrite}};
   }
   Cost cost(const BatchCounts& counts) const override {
     const double values = static_cast<double>(rows.at(counts) * cols);
@@ -112,7 +109,8 @@ class CrossEntropy final : public Operation {
   void derive(Backward& b) const override {
     auto op = std::make_unique<CrossEntropyGradient>();
     op->logits = logits;
-    op->logsumexp = logsumexp;
+    op->tops = tops;
+    op->others = others;
     op->d_logits = b.slot(logits);
     if (!op->d_logits) return;
     b.graph().may_share(op->d_logits.gradient, logits);
@@ -121,7 +119,7 @@ class CrossEntropy final : public Operation {
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(losses), launch.at(logsumexp),
+    launch.step(ForwardArguments{&launch.kernels, launch.at(losses), launch.at(tops), launch.at(others),
                                  launch.at<std::int32_t>(hits), launch.at(logits), rows, cols});
     launch.step(MeanArguments{launch.at(loss), launch.at(losses), rows});
   }
@@ -217,7 +215,8 @@ ClassLoss cross_entropy_loss(Graph& graph, Tensor logits) {
   op->rows = graph[logits].rows;
   op->cols = graph[logits].cols;
   op->losses = graph.activation("losses", op->rows, 1);
-  op->logsumexp = graph.activation("logsumexp", op->rows, 1);
+  op->tops = graph.activation("tops", op->rows, 1);
+  op->others = graph.activation("others", op->rows, 1);
   op->hits = graph.activation("hits", op->rows, 1, DType::kInt32);
   op->loss = graph.activation("loss", fixed_rows(1), 1);
   graph.keep(op->loss);
