@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every key does what README's table says of it: two short runs that differ in this key alone have other parameters, other results, or the same bits.
+
+KEYS has a line for each key, and a key that is not in it fails: say there what it changes.
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, ROOT
+from small_run import DATA, ROWS, TOKENIZER, copy_model, outcome, write_rows
+
+PARAMETERS, EVALUATION, EXIT_CODE, NOTHING, REFUSED, EITHER = "parameters", "evaluation", "exit code", "nothing", "refused", "either"
+
+# What the run is like in which the key is changed; {f} is the test's folder.
+CONTRASTIVE = {"data__validation_file": '"{f}/validation.jsonl"', "data__test_file": '"{f}/test.jsonl"', "model__model_name_or_path": '"{f}/model"'}
+EPOCHS = {"training__max_steps": None, "training__num_train_epochs": "0.5"}
+MASKED = {"model": "mlm_interpolate", "model__head": '"masked_lm"'}
+MATCHING = {"model": "itm_scaled_add", "model__head": '"image_text_matching"'}
+TWO_RANKS = {"distributed__world_size": "2", "training__per_device_train_batch_size": "3"}
+DDP = {**TWO_RANKS, "distributed__distribution_strategy": '"ddp"'}
+SHARDED = {**TWO_RANKS, "distributed__distribution_strategy": '"sharded"', "distributed__bucket_mib": "1"}
+BAD_PICTURE = {"data__train_file": '"{f}/bad.jsonl"', "training__max_steps": "4"}
+LARGE_PICTURE = {"data__train_file": '"{f}/large.jsonl"', "training__max_steps": "4"}
+LARGER_PICTURES = {"model__model_name_or_path": f'"{EMOJI}/model"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__from_scratch": "true"}  # a processor's are multiples of 32
+DEVICE = {"program": "bascule_hpu_sim", "media_engine.simulation__units": "2"}
+FAULTY = {**DEVICE, "media_engine.simulation__faults": '["corrupted_completion:0.5"]'}
+
+# table.key: (what it changes, the run, another value)
+KEYS = {
+    "model.model_name_or_path": (PARAMETERS, CONTRASTIVE, '"{f}/other_model"'),
+    "model.tokenizer_name": (PARAMETERS, CONTRASTIVE, '"{f}/other_tokenizer"'),
+    "model.head": (PARAMETERS, CONTRASTIVE, '"image_text_matching"'),
+    "model.from_scratch": (PARAMETERS, CONTRASTIVE, "true"),
+    "model.freeze": (PARAMETERS, CONTRASTIVE, '["vision_model"]'),
+    "model.precision": (REFUSED, CONTRASTIVE, '"bf16"'),
+    "model.dropout": (PARAMETERS, CONTRASTIVE, '"config"'),
+    "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
+    "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
+    "data.test_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
+    "data.image_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_image"'),
+    "data.caption_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_caption"'),
+    "data.label_column": (PARAMETERS, {**MATCHING, "data__train_file": '"{f}/columns.jsonl"'}, '"label"'),
+    "data.max_seq_length": (PARAMETERS, CONTRASTIVE, "5"),
+    "data.mlm_probability": (PARAMETERS, MASKED, "0.5"),
+    "data.negative_fraction": (PARAMETERS, MATCHING, "0.1"),
+    "data.preprocessing": (PARAMETERS, LARGER_PICTURES, '"processor"'),
+    "data.dataloader_num_workers": (NOTHING, CONTRASTIVE, "3"),
+    "data.dataloader_drop_last": (PARAMETERS, {"training__max_steps": "5"}, "true"),
+    "data.ring_slots": (NOTHING, CONTRASTIVE, "5"),
+    "data.on_bad_sample": (EXIT_CODE, BAD_PICTURE, '"skip"'),
+    "media_engine.queue_depth": (NOTHING, CONTRASTIVE, "1"),
+    "media_engine.memory_mib": (NOTHING, CONTRASTIVE, "64"),
+    "media_engine.max_megapixels": (EXIT_CODE, LARGE_PICTURE, "1"),
+    "media_engine.scale_in_decoder": (PARAMETERS, CONTRASTIVE, "true"),
+    "media_engine.fallback": (NOTHING, CONTRASTIVE, "false"),
+    "media_engine.simulation.units": (NOTHING, DEVICE, "1"),
+    "media_engine.simulation.pictures_per_second": (NOTHING, DEVICE, "2000.0"),
+    "media_engine.simulation.latency_ms": (NOTHING, DEVICE, "1.0"),
+    "media_engine.simulation.polling": (NOTHING, DEVICE, "true"),
+    "media_engine.simulation.timeout_ms": (NOTHING, DEVICE, "3000"),
+    "media_engine.simulation.faults": (NOTHING, DEVICE, '["corrupted_completion@2"]'),
+    "media_engine.simulation.fault_seed": (NOTHING, FAULTY, "2"),
+    "training.output_dir": (NOTHING, CONTRASTIVE, '"{f}/{n}/run2"'),
+    "training.do_train": (PARAMETERS, CONTRASTIVE, "false"),
+    "training.do_eval": (EVALUATION, CONTRASTIVE, "false"),
+    "training.do_predict": (EVALUATION, CONTRASTIVE, "false"),
+    "training.seed": (PARAMETERS, CONTRASTIVE, "43"),
+    "training.num_train_epochs": (PARAMETERS, EPOCHS, "1.0"),
+    "training.max_steps": (PARAMETERS, CONTRASTIVE, "2"),
+    "training.per_device_train_batch_size": (PARAMETERS, CONTRASTIVE, "5"),
+    "training.per_device_eval_batch_size": (EVALUATION, CONTRASTIVE, "3"),
+    "training.learning_rate": (PARAMETERS, CONTRASTIVE, "0.0011"),
+    "training.weight_decay": (PARAMETERS, CONTRASTIVE, "0.1"),
+    "training.adam_beta1": (PARAMETERS, CONTRASTIVE, "0.8"),
+    "training.adam_beta2": (PARAMETERS, CONTRASTIVE, "0.9"),
+    "training.adam_epsilon": (PARAMETERS, CONTRASTIVE, "1e-4"),
+    "training.max_grad_norm": (PARAMETERS, CONTRASTIVE, "2.0"),
+    "training.lr_scheduler_type": (PARAMETERS, CONTRASTIVE, '"cosine"'),
+    "training.lr_schedule_steps": (PARAMETERS, CONTRASTIVE, "9"),
+    "training.warmup_steps": (PARAMETERS, CONTRASTIVE, "1"),
+    "training.warmup_ratio": (PARAMETERS, CONTRASTIVE, "0.3"),
+    "training.gradient_accumulation_steps": (PARAMETERS, CONTRASTIVE, "2"),
+    "training.gradient_checkpointing": (REFUSED, CONTRASTIVE, '"full"'),
+    "training.gather_negatives": (PARAMETERS, TWO_RANKS, "true"),
+    "training.logging_steps": (NOTHING, CONTRASTIVE, "2"),
+    "training.eval_steps": (NOTHING, CONTRASTIVE, "1"),
+    "training.save_steps": (NOTHING, CONTRASTIVE, "1"),
+    "training.save_total_limit": (NOTHING, CONTRASTIVE, "1"),
+    "training.resume": (NOTHING, CONTRASTIVE, '"never"'),
+    "training.throughput_warmup_steps": (NOTHING, CONTRASTIVE, "1"),
+    "distributed.world_size": (PARAMETERS, CONTRASTIVE, "2"),  # of samples of each rank
+    "distributed.distribution_strategy": (NOTHING, TWO_RANKS, '"ddp"'),
+    "distributed.wire_type": (NOTHING, TWO_RANKS, '"bf16"'),  # of the wire between machines; see test_nodes.py
+    "distributed.bucket_mib": (NOTHING, DDP, "1"),
+    "distributed.sharded_stage": (NOTHING, SHARDED, "2"),
+    "distributed.timeout_seconds": (NOTHING, TWO_RANKS, "30"),
+    "distributed.hostfile": (NOTHING, TWO_RANKS, '"{f}/hosts"'),
+    "machine.memory_limit_gib": (NOTHING, CONTRASTIVE, "2.0"),
+    "machine.threads": (NOTHING, CONTRASTIVE, "3"),
+    "machine.isa": (EITHER, CONTRASTIVE, '"avx2"'),  # the products' library has bits of its own for each
+    "machine.huge_pages": (NOTHING, CONTRASTIVE, "true"),
+    "machine.lock_memory": (NOTHING, CONTRASTIVE, "true"),
+    "machine.step_seconds": (PARAMETERS, CONTRASTIVE, "0.001"),
+    "report.tensorboard": (NOTHING, CONTRASTIVE, "false"),
+    "report.html": (NOTHING, CONTRASTIVE, "false"),
+    "report.profile": (NOTHING, CONTRASTIVE, "true"),
+}
+
+
+def documented_keys():
+    """The keys of README's tables of settings, which tests/tools/test_readme.py compares with the program's."""
+    text = (ROOT / "README.md").read_text()
+    text = text[text.index("<!-- settings: "):text.index("<!-- settings end -->")]
+    keys, table = [], ""
+    for line in text.splitlines():
+        table = line[5:-1] if line.startswith("### [") else table
+        keys += [f"{table}.{name}" for name in re.findall(r"^\| `(\w+)` \|", line)]
+    return keys
+
+
+def start(program):
+    return lambda *words: subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=600, check=False)
+
+
+class EveryKey(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.known, cls.runs = {}, 0
+        copy_model("itc_add", cls.folder / "model", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+        other = copy_model("itc_add", cls.folder / "other_model", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1) / "model.safetensors"
+        values = bytearray(other.read_bytes())
+        values[-1] ^= 1  # the exponent of the last weight
+        other.write_bytes(values)
+        shutil.copytree(TOKENIZER, cls.folder / "other_tokenizer")
+        vocabulary = json.loads((TOKENIZER / "vocab.json").read_text())
+        vocabulary["e"], vocabulary["o"] = vocabulary["o"], vocabulary["e"]
+        (cls.folder / "other_tokenizer" / "vocab.json").write_text(json.dumps(vocabulary))
+        (cls.folder / "cut.jpg").write_bytes((DATA / "run_goldens" / ROWS[3]["image"]).read_bytes()[:300])
+        (cls.folder / "hosts").write_text("localhost slots=2\n")
+        columns = [{**row, "other_image": str((DATA / "run_goldens" / ROWS[at - 1]["image"]).resolve()), "other_caption": ROWS[at - 2]["caption"], "label": at % 2} for at, row in enumerate(ROWS)]
+        large = {**ROWS[3], "image": "../images/jpeg/size_2485x2240_tie.jpg"}
+        for name, rows in {"columns": columns, "other": ROWS[:6] + ROWS[8:14], "validation": ROWS[:9], "test": ROWS[5:12], "bad": ROWS[:3] + [{**ROWS[3], "image": str(cls.folder / "cut.jpg")}] + ROWS[4:],
+                           "large": ROWS[:3] + [large] + ROWS[4:]}.items():
+            write_rows(cls.folder / f"{name}.jsonl", rows)
+
+    def outcome(self, values):
+        """Of each run once."""
+        values = dict(values)
+        known = json.dumps(values, sort_keys=True)
+        if known not in self.known:
+            program = PROGRAM.parent / "tests" / values.pop("program") if "program" in values else PROGRAM
+            model = values.pop("model", "itc_add")
+            type(self).runs += 1
+            folder = self.folder / f"run{self.runs}"
+            folder.mkdir()
+            values = {key: value.replace("{f}", str(self.folder)).replace("{n}", folder.name) if value else value for key, value in values.items()}
+            self.known[known] = outcome(folder, model, start(program), **values)
+        return self.known[known]
+
+    def test_does_what_the_table_says(self):
+        for key, (changes, base, value) in KEYS.items():
+            table, name = key.rsplit(".", 1)
+            with self.subTest(key=key):
+                one, other = self.outcome(base), self.outcome({**base, f"{table}__{name}": value})
+                if changes == EXIT_CODE:
+                    self.assertNotEqual(one["exit"], other["exit"], one["stderr"] + other["stderr"])
+                    continue
+                self.assertEqual(one["exit"], 0, one["stderr"])
+                if changes == REFUSED:
+                    self.assertEqual(other["exit"], 2, other["stderr"])
+                    self.assertIn(name, other["stderr"])
+                    continue
+                self.assertEqual(other["exit"], 0, other["stderr"])
+                same = {part: one[part] == other[part] for part in (PARAMETERS, EVALUATION)}
+                if changes == PARAMETERS:
+                    self.assertFalse(same[PARAMETERS], "the parameters are the same")
+                elif changes != EITHER:
+                    self.assertTrue(same[PARAMETERS], "the parameters differ")
+                    self.assertEqual(same[EVALUATION], changes == NOTHING, f"{one[EVALUATION]} and {other[EVALUATION]}")
+
+    def test_is_in_this_table(self):
+        self.assertEqual(sorted(documented_keys()), sorted(KEYS), "say in KEYS what the key changes")
+
+
+if __name__ == "__main__":
+    unittest.main()
