@@ -75,6 +75,13 @@ double ResumePoint::number(const std::string& name) const {
   throw Error{ErrorKind::kData, folder + "/" + kStateFile, "holds no number \"" + name + "\"", ""};
 }
 
+double ResumePoint::number_or(const std::string& name, double otherwise) const noexcept {
+  for (const auto& [key, value] : numbers) {
+    if (key == name) return value;
+  }
+  return otherwise;
+}
+
 ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
   const std::string path = folder + "/" + kStateFile;
   const Json state = read_json_file(path);

@@ -58,6 +58,8 @@ struct ResumePoint {
   std::vector<std::pair<std::string, double>> numbers;
 
   double number(const std::string& name) const;  // Error{kData} if the checkpoint has none of that name
+  // For numbers that older versions did not write.
+  double number_or(const std::string& name, double otherwise) const noexcept;
 };
 
 Json history_json(const std::vector<HistoryEntry>& history);

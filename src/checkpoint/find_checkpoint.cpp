@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "src/base/error.h"
@@ -26,6 +28,12 @@ std::optional<ResumePoint> find_newest_checkpoint(const std::string& output_dir,
     }
   }
   return std::nullopt;
+}
+
+bool has_checkpoint(const std::string& output_dir, std::int64_t step) {
+  std::error_code ignored;
+  return std::filesystem::exists(
+      output_dir + "/" + std::string(kCheckpointPrefix) + std::to_string(step) + "/" + kStateFile, ignored);
 }
 
 }  // namespace bascule

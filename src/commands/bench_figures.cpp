@@ -116,7 +116,7 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   column.most = *std::max_element(rates.begin(), rates.end());
   const double all = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);
   for (int phase = 0; phase < kStepPhases; ++phase) column.phases[phase] = steps.phases[phase] / all;
-  column.could_deliver = steps.loader.deliverable_samples_per_second;
+  column.could_deliver = std::max(steps.could_deliver, column.median);
   column.ring_occupancy = steps.stream.mean_occupancy;
   column.planned_bytes = run.plan.peak_bytes();
   column.trained_parameters = run.session.layout().trained_elements;

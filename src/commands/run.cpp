@@ -188,6 +188,8 @@ SealedFigures measure_sealed(SealedRun& sealed) {
     }
   }
   for (std::size_t i = 0; i < count; ++i) {
+    figures.foreign_calls += foreign[i].calls;
+    figures.foreign_bytes += foreign[i].bytes;
     figures.foreign_allocations.push_back(
         {foreign[i].library, std::to_string(foreign[i].calls) + " calls, " + readable_bytes(foreign[i].bytes).c_str()});
   }
@@ -206,12 +208,11 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
   const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
-  Report report = make_report(sealed, figures);
-  add_bad_samples(&report, skipped);
+  Report report = make_report(sealed, figures, skipped);
   const RecordedSplit* split = run.find(shown);
   if (split != nullptr && run.head == ModelHead::kContrastive) {
     write_embeddings(sealed, shown);
-    add_retrieval_examples(&report, *sealed.evaluation(), *split->manifest, run.evaluation_shape.width);
+    add_retrieval_examples(&report, sealed.evaluation()->judged(), *split->manifest, run.evaluation_shape.width);
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
@@ -224,9 +225,8 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
 // What only one process of a run does to its folder, before anything is sealed.
 void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " +
-      std::to_string(run.session.parameters().size()) + " parameters, " + std::to_string(run.length.total_updates) +
-      " updates");
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " + parameters_text(run) +
+      ", " + std::to_string(run.length.total_updates) + " updates");
   const std::string& folder = run.settings.training.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
   if (before.finished && run.resume) {
@@ -246,7 +246,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group) {
   if (group.is_first()) {
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
-        " threads; nothing is allocated from here on");
+        " threads; from here on nothing of ours is allocated, and what libraries allocate is counted");
   }
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);

@@ -9,7 +9,7 @@
 namespace bascule {
 
 struct BatchSize {
-  std::int64_t samples = 0;        // B; 0 where this rank has no share of the epoch's last batch
+  std::int64_t samples = 0;        // B; 0 where this rank has no share of the epoch's last batch, or all were left out
   std::int64_t text_rows = 0;      // R
   std::int64_t selected_rows = 0;  // M; masked LM only, else 0
 };
@@ -31,8 +31,11 @@ struct Batch {
       nullptr;  // (B), manifest row of its caption; differs from rows for a made negative
 
   std::int64_t epoch = 0;
-  std::int64_t index = 0;           // number of the batch in its epoch, among those that this rank has a share in
-  std::int64_t first_position = 0;  // position in the epoch of this rank's first sample; sample b has that + b
+  std::int64_t index = 0;  // number of the batch in its epoch, among those that this rank has a share in
+  // The positions of the epoch that this rank has of the batch. Sample b has first_position + b, unless bad ones were
+  // left out (evaluation only): then the samples are the others, in order, and there are fewer samples than positions.
+  std::int64_t first_position = 0;
+  std::int64_t positions = 0;
 };
 
 // The key of one row of one sample: what dropout_row_key of kernels/dropout.h is, which this room may not include.

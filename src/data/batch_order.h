@@ -31,6 +31,8 @@ class BatchOrder {
   explicit BatchOrder(const BatchDealing& dealing) noexcept;
 
   std::int64_t rows() const noexcept { return dealing_.rows; }
+  // Position i of every epoch is row i: the stream of an evaluation.
+  bool is_sequential() const noexcept { return !dealing_.shuffled; }
   // Of this rank, empty shares counted.
   std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   // Of all ranks.

@@ -23,6 +23,10 @@ std::string reason_of(const Status& status) {
     if (reason == kNotAFile) return "is not a file any more";
     return std::generic_category().message(static_cast<int>(reason));
   }
+  if ((reason & kAllLeftOut) != 0) {
+    return media_text(reason & ~kAllLeftOut) +
+           "; no row of this file has a picture that can be read, so none was judged";
+  }
   if ((reason & kGaveUp) == 0) {
     return media_text(reason) + "; mend it, take the row out, or use data.on_bad_sample = \"skip\"";
   }
@@ -31,6 +35,10 @@ std::string reason_of(const Status& status) {
 }
 
 }  // namespace
+
+Status all_left_out(const ReplacedSample& first) noexcept {
+  return Status{StatusCode::kBadSample, {first.bad_row, first.reason | kAllLeftOut}};
+}
 
 std::string bad_picture_text(const ReplacedSample& replaced) { return media_text(replaced.reason); }
 

@@ -114,10 +114,8 @@ struct LoaderPlan {
 LoaderPlan plan_loader(const LoaderSettings& settings);
 
 struct LoaderStatistics {
-  std::int64_t loaded_samples = 0;              // of all streams, also those that no step has asked for yet
-  double worker_busy_seconds = 0.0;             // summed over workers
-  double worker_wait_seconds = 0.0;             // no slot was free or nothing was left to do; summed over workers
-  double deliverable_samples_per_second = 0.0;  // what the workers would give if no step held them up
+  std::int64_t loaded_samples = 0;   // of all streams, also those that no step has asked for yet
+  double worker_wait_seconds = 0.0;  // no slot was free or nothing was left to do; summed over workers
   media_engine_statistics media = {};
 };
 
@@ -151,7 +149,9 @@ class Loader {
 
 // One line for a status that a stream gave: "train.jsonl:17: images/x.jpg: the picture is truncated". Allocates.
 std::string describe(const Status& status, const Manifest& manifest);
-// What is wrong with the picture that was replaced: "the JPEG file is cut short". Allocates.
+// For an evaluation that left out every row: the status of the first of them.
+Status all_left_out(const ReplacedSample& first) noexcept;
+// What is wrong with the picture of a sample that was replaced or left out: "the JPEG file is cut short". Allocates.
 std::string bad_picture_text(const ReplacedSample& replaced);
 
 }  // namespace bascule

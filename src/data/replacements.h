@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that stand in for bad ones.
+// Samples that were bad, and those that stand in for them.
 #pragma once
 
 #include <cstdint>
 
 namespace bascule {
 
-// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
+// or, in an evaluation, none was: then `row` is -1.
 struct ReplacedSample {
   std::int64_t epoch = 0;
   std::int64_t position = 0;

@@ -54,10 +54,9 @@ void mask_sample(Slot* slot, const TextSettings& settings, Span<std::int32_t> id
   }
 }
 
-// Appends sample b's caption to the batch. kLongCaption: it has more tokens than any was to have.
-Status write_caption(Slot* slot, std::int64_t b, const Manifest& manifest, const TextSettings& settings,
-                     std::uint64_t sample, TextScratch& scratch) noexcept {
-  const std::int64_t row = slot->samples[b].row;
+// Appends the caption of `row` to the batch, as its sample b. kLongCaption: it has more tokens than any was to have.
+Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifest& manifest,
+                     const TextSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
   const MatchingSample text = caption_for(manifest, settings, slot->place.epoch, row);
   slot->rows[b] = row;
   slot->caption_rows[b] = text.caption_row;
@@ -131,6 +130,7 @@ void begin_batch(Slot* slot) noexcept {
   batch.epoch = slot->place.epoch;
   batch.index = slot->place.index;
   batch.first_position = slot->place.first_position;
+  batch.positions = slot->place.count;
   slot->text_offsets[0] = 0;
   slot->status = ok_status();
 }
@@ -139,14 +139,20 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
                     TextScratch& scratch) noexcept {
   slot->status = first_failure(*slot);
   if (!slot->status.ok()) return;
-  for (std::int64_t b = 0; b < slot->place.count; ++b) {
-    const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + b;
+  std::int64_t b = 0;
+  for (std::int64_t place = 0; place < slot->place.count; ++place) {
+    const std::int64_t row = slot->samples[place].row;
+    if (row == SampleRecord::kLeftOut) continue;
+    if (b != place) std::copy_n(slot->pixels_of(place), slot->bounds.pixels_per_sample, slot->pixels_of(b));
+    const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + place;
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
     slot->sample_keys[b] = row_key(sample, 0);
     write_image_keys(slot, b, sample);
-    slot->status = write_caption(slot, b, manifest, settings, sample, scratch);
+    slot->status = write_caption(slot, b, row, manifest, settings, sample, scratch);
     if (!slot->status.ok()) return;
+    ++b;
   }
+  slot->batch.counts.samples = b;
 }
 
 }  // namespace bascule

@@ -44,7 +44,8 @@ std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t sample
 // When a slot is opened, slot->place being set: its batch without samples, which for an empty place is all of it.
 void begin_batch(Slot* slot) noexcept;
 
-// Completes slot->batch from slot->place and slot->samples, or sets slot->status if a sample failed.
+// Completes slot->batch from slot->place and slot->samples, or sets slot->status if a sample failed. The samples that
+// were not left out move together.
 // samples_per_epoch: of all ranks. Allocates nothing.
 void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& settings, std::int64_t samples_per_epoch,
                     TextScratch& scratch) noexcept;

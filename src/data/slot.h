@@ -24,8 +24,10 @@ struct SlotBounds {
 
 // How one sample went. Written by the worker that holds it, read by whoever completes the batch and by the step.
 struct SampleRecord {
+  static constexpr std::int64_t kLeftOut = -1;
+
   Status status;
-  std::int64_t row = 0;       // whose picture is in the batch
+  std::int64_t row = 0;       // whose picture is in the batch; kLeftOut: none is
   std::int64_t bad_rows = 0;  // rows that were tried before it and found bad, the sample's own first
   std::int64_t reason = 0;    // media_engine_status of the sample's own
 };

@@ -19,6 +19,10 @@ std::int64_t Stream::samples_per_epoch() const noexcept { return state_.order.sa
 void Stream::start(std::int64_t first, std::int64_t end) noexcept {
   BASCULE_CHECK(!is_lent_ && first >= 0);
   state_.ring.halt();
+  if (state_.order.is_sequential()) {
+    statistics_.bad_samples = 0;
+    listed_count_ = 0;
+  }
   next_ = first;
   opened_ = first;
   end_ = end;
@@ -81,7 +85,7 @@ void Stream::list_replacements(std::int64_t number) noexcept {
   }
 }
 
-// Evaluations give the same samples again and again.
+// A sample is given again after a resume, where the update that it was for had failed.
 bool Stream::is_listed(std::int64_t epoch, std::int64_t position) const noexcept {
   const Span<const ReplacedSample> listed = replacements();
   return std::any_of(listed.begin(), listed.end(),
@@ -99,7 +103,15 @@ void Stream::restore_replacements(Span<const ReplacedSample> replaced, std::int6
 StreamStatistics Stream::statistics() const noexcept {
   StreamStatistics result = statistics_;
   if (calls_ > 0) result.mean_occupancy = static_cast<double>(occupancy_) / static_cast<double>(calls_);
+  result.loaded_samples = state_.loaded_samples.load();
+  result.loading_seconds =
+      static_cast<double>(state_.busy_ns.load()) * 1e-9 / static_cast<double>(workers_.worker_count());
   return result;
+}
+
+double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept {
+  const double seconds = to.loading_seconds - from.loading_seconds;
+  return seconds > 0.0 ? static_cast<double>(to.loaded_samples - from.loaded_samples) / seconds : 0.0;
 }
 
 }  // namespace bascule

@@ -15,12 +15,22 @@
 namespace bascule {
 
 struct StreamStatistics {
-  std::int64_t batches = 0;        // that next() gave
-  std::int64_t samples = 0;        // in them
-  std::int64_t bad_samples = 0;    // of them that were replaced, those of earlier processes of this run among them
+  std::int64_t batches = 0;  // that next() gave
+  std::int64_t samples = 0;  // in them
+  // Training: of them that were replaced, those of earlier processes of this run among them. Evaluation: left out since
+  // start().
+  std::int64_t bad_samples = 0;
   double step_wait_seconds = 0.0;  // next() had to wait, or with workers = 0 to load
   double mean_occupancy = 0.0;     // ready slots when next() is called, of LoaderPlan's `slots`
+  // Loaded by the workers, also those that no step has asked for yet, and the seconds that this took them: processor
+  // time, and waiting for files and for a media engine with a device, but not for a core; divided by the workers.
+  std::int64_t loaded_samples = 0;
+  double loading_seconds = 0.0;
 };
+
+// Samples a second that the workers would load between two moments if neither a step held them up nor anything else
+// wanted their cores. 0: nothing was loaded.
+double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept;
 
 class Workers;
 struct StreamState;
@@ -37,7 +47,8 @@ class Stream {
   // Samples of an epoch, all ranks.
   std::int64_t samples_per_epoch() const noexcept;
 
-  // Gives batches first .. end - 1 from now on; what was under way is dropped. Requires that no batch is lent.
+  // Gives batches first .. end - 1 from now on; what was under way is dropped. Requires that no batch is lent. An
+  // evaluation begins its list of replacements anew.
   void start(std::int64_t first, std::int64_t end) noexcept;
   // Waits for the next batch and lends it. Requires that the one before was released. kEndOfEpoch: all were given.
   // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongCaption (row, tokens), kDeviceFailed (row,
@@ -46,8 +57,8 @@ class Stream {
   // Gives the lent batch back; its memory will be filled anew.
   void release() noexcept;
 
-  // Samples that were replaced in the batches that next() gave, each once, in order of the first time. At most
-  // max_replacements; what is beyond them is counted in StreamStatistics::bad_samples, and again each time it is given.
+  // Samples that were replaced, or left out, in the batches that next() gave, each once, in order of the first time. At
+  // most max_replacements; what is beyond them is counted in StreamStatistics::bad_samples.
   Span<const ReplacedSample> replacements() const noexcept;
   // What earlier processes of this run replaced, and how many that were in all; before the first start().
   void restore_replacements(Span<const ReplacedSample> replaced, std::int64_t bad_samples);

@@ -2,6 +2,7 @@
 // What workers and step share of one stream. Constant but for the slots, whose owner the ring decides.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ struct StreamState {
   const PictureFolder folder;
   std::vector<Slot> slots;
   Ring ring;
+  // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).
+  std::atomic<std::int64_t> loaded_samples{0};
+  std::atomic<std::int64_t> busy_ns{0};
 };
 
 }  // namespace bascule

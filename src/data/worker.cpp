@@ -15,17 +15,33 @@ constexpr std::uint64_t kJobMask = (std::uint64_t{1} << kJobBits) - 1;
 // How long a worker waits in the engine before it looks for other work. Only engines with threads of their own wait.
 constexpr std::uint64_t kEngineWaitNs = 5'000'000;
 
+std::int64_t nanoseconds_of(::clockid_t clock) noexcept {
+  ::timespec now = {};
+  ::clock_gettime(clock, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+std::int64_t processor_ns() noexcept { return nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
+// What a call waits for, beside a core.
+class BlockedTime {
+ public:
+  BlockedTime() noexcept : wall_ns_(monotonic_ns()), processor_ns_(processor_ns()) {}
+  std::int64_t ns() const noexcept {
+    return std::max(std::int64_t{0}, monotonic_ns() - wall_ns_ - (processor_ns() - processor_ns_));
+  }
+
+ private:
+  std::int64_t wall_ns_, processor_ns_;
+};
+
 Status device_failure(const Job& job, std::int32_t status) noexcept {
   return Status{StatusCode::kDeviceFailed, {job.row, status}};
 }
 
 }  // namespace
 
-std::int64_t monotonic_ns() noexcept {
-  ::timespec now = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+std::int64_t monotonic_ns() noexcept { return nanoseconds_of(CLOCK_MONOTONIC); }
 
 Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept
     : crew_(crew), own_jobs_(jobs), scratch_(scratch) {
@@ -33,29 +49,32 @@ Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept
 }
 
 void Worker::run() noexcept {
-  std::int64_t now_ns = monotonic_ns();
   while (!crew_.is_closing.load()) {
-    const std::int64_t begin_ns = now_ns;
     const std::uint32_t seen = crew_.work.count();
-    const bool has_worked = advance(nullptr);
-    now_ns = monotonic_ns();
-    busy_ns_.fetch_add(now_ns - begin_ns);
-    if (has_worked || crew_.is_closing.load()) continue;
-    const std::int64_t asleep_ns = now_ns;
+    if (advance_measured(nullptr) || crew_.is_closing.load()) continue;
+    const std::int64_t asleep_ns = monotonic_ns();
     crew_.work.wait_beyond(seen);
-    now_ns = monotonic_ns();
     const std::int64_t started_ns = crew_.started_ns.load();
-    if (started_ns != 0) wait_ns_.fetch_add(std::max(std::int64_t{0}, now_ns - std::max(asleep_ns, started_ns)));
+    if (started_ns != 0)
+      wait_ns_.fetch_add(std::max(std::int64_t{0}, monotonic_ns() - std::max(asleep_ns, started_ns)));
   }
 }
 
 void Worker::load(StreamState& stream, std::int64_t number) noexcept {
-  const std::int64_t begin_ns = monotonic_ns();
   while (!stream.ring.is_ready(number)) {
     // Nobody else has a job: an engine that knows of none has lost one.
-    if (!advance(&stream)) fail_device(MEDIA_ENGINE_DEVICE_FAILED);
+    if (!advance_measured(&stream)) fail_device(MEDIA_ENGINE_DEVICE_FAILED);
   }
-  busy_ns_.fetch_add(monotonic_ns() - begin_ns);
+}
+
+// Time without a core is not counted: workers give way to the step, and what they lose by that says nothing about how
+// fast they load.
+bool Worker::advance_measured(StreamState* only) noexcept {
+  const std::int64_t begin_ns = processor_ns();
+  blocked_ns_ = 0;
+  if (!advance(only)) return false;
+  if (worked_for_ != nullptr) worked_for_->busy_ns.fetch_add(processor_ns() - begin_ns + blocked_ns_);
+  return true;
 }
 
 bool Worker::advance(StreamState* only) noexcept {
@@ -114,6 +133,7 @@ bool Worker::begin_sample_of(StreamState& stream, Job& job) noexcept {
   if (!stream.ring.try_claim(&job.claim)) return false;
   job.state.store(JobState::kHeld);
   job.stream = &stream;
+  worked_for_ = &stream;
   job.bad_rows = 0;
   read_picture(job);
   return true;
@@ -121,7 +141,9 @@ bool Worker::begin_sample_of(StreamState& stream, Job& job) noexcept {
 
 bool Worker::take_completion() noexcept {
   media_engine_completion completion = {};
+  const BlockedTime waited;
   const media_engine_status status = media_engine_wait(crew_.media->engine(), &completion, kEngineWaitNs);
+  if (crew_.decodes_elsewhere) blocked_ns_ += waited.ns();
   if (status == MEDIA_ENGINE_EMPTY) return false;
   if (status == MEDIA_ENGINE_TIMED_OUT) return true;
   if (status == MEDIA_ENGINE_OK) {
@@ -137,6 +159,7 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
   if (place >= crew_.jobs.size()) return;
   Job& job = crew_.jobs[place];
   if (job.sequence.load() != completion.sequence || !take_back(job)) return;
+  worked_for_ = job.stream;
   const media_engine_status status = static_cast<media_engine_status>(completion.status);
   if (status == MEDIA_ENGINE_OK) {
     finish(job, ok_status());
@@ -147,11 +170,16 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
   }
 }
 
-// The good sample at the nearest later position of the epoch, cyclic, takes the place of a bad one.
+// In training the good sample at the nearest later position of the epoch, cyclic, takes the place of a bad one. An
+// evaluation leaves it out: no row is judged twice.
 void Worker::replace_bad_row(Job& job, std::int64_t reason) noexcept {
   const std::int64_t bad_row = job.row;
   if (job.bad_rows++ == 0) job.reason = reason;
   const bool is_skipping = crew_.on_bad_sample == OnBadSample::kSkip;
+  if (is_skipping && job.stream->order.is_sequential()) {
+    job.row = SampleRecord::kLeftOut;
+    return finish(job, ok_status());
+  }
   if (is_skipping && job.bad_rows < std::min(kMostBadRows, job.stream->order.rows())) return read_picture(job);
   finish(job, Status{StatusCode::kBadSample, {bad_row, is_skipping ? reason | kGaveUp : reason}});
 }
@@ -161,7 +189,9 @@ void Worker::read_picture(Job& job) noexcept {
   const Slot& slot = stream.slot(job.claim.number);
   const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
   job.row = stream.order.row(slot.order, position % stream.order.rows());
+  const BlockedTime reading;
   const int failure = stream.folder.read(job.row, job.buffer, &job.encoded_bytes);
+  blocked_ns_ += reading.ns();
   if (failure != 0) return finish(job, Status{StatusCode::kReadFailed, {job.row, failure}});
   put_last(job);
 }
@@ -173,7 +203,7 @@ void Worker::finish(Job& job, const Status& status) noexcept {
   Slot& slot = stream.slot(claim.number);
   slot.samples[claim.sample] = SampleRecord{status, job.row, job.bad_rows, job.reason};
   job.state.store(JobState::kFree);
-  loaded_samples_.fetch_add(1);
+  stream.loaded_samples.fetch_add(1);
   if (stream.ring.finish_sample(claim.number)) {
     complete_batch(&slot, stream.manifest, stream.text, stream.order.samples_per_epoch(), scratch_);
     stream.ring.publish(claim.number);

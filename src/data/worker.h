@@ -4,7 +4,8 @@
 // seal.
 //
 // A job is one picture on its way, with a buffer for its file. Its states: free -> held by a worker -> in the engine ->
-// held by the worker that takes its completion -> free, or to the engine again with the next row, if a picture was bad.
+// held by the worker that takes its completion -> free, or, in training, to the engine again with the next row, if a
+// picture was bad.
 #pragma once
 
 #include <atomic>
@@ -41,6 +42,7 @@ struct Job {
 // What all workers share.
 struct Crew {
   Media* media = nullptr;
+  bool decodes_elsewhere = false;  // the engine has threads, or a device: waiting for it is part of the work
   Span<StreamState* const> streams;
   Span<Job> jobs;
   OnBadSample on_bad_sample = OnBadSample::kStop;
@@ -51,9 +53,11 @@ struct Crew {
 };
 
 // The rows that may be bad one after another before a sample is given up, and the mark of that in the second detail of
-// kBadSample, beside the media_engine_status of the last of them.
+// kBadSample, beside the media_engine_status of the last of them. Then the mark of an evaluation that left out all
+// rows.
 constexpr std::int64_t kMostBadRows = 1000;
 constexpr std::int64_t kGaveUp = std::int64_t{1} << 16;
+constexpr std::int64_t kAllLeftOut = std::int64_t{1} << 17;
 
 class Worker {
  public:
@@ -65,13 +69,12 @@ class Worker {
   // In the calling thread: works until the batch is ready.
   void load(StreamState& stream, std::int64_t number) noexcept;
 
-  std::int64_t loaded_samples() const noexcept { return loaded_samples_.load(); }
-  std::int64_t busy_ns() const noexcept { return busy_ns_.load(); }
   std::int64_t wait_ns() const noexcept { return wait_ns_.load(); }
 
  private:
   // Does the next thing that can be done; false: there is none now. only: the one stream to begin samples of, or null.
   bool advance(StreamState* only) noexcept;
+  bool advance_measured(StreamState* only) noexcept;
   bool submit_pending() noexcept;
   bool begin_sample(StreamState* only) noexcept;
   bool begin_sample_of(StreamState& stream, Job& job) noexcept;
@@ -89,8 +92,8 @@ class Worker {
   TextScratch scratch_;
   Job* pending_first_ = nullptr;  // read, and not yet in the engine
   Job* pending_last_ = nullptr;
-  std::atomic<std::int64_t> loaded_samples_{0};
-  std::atomic<std::int64_t> busy_ns_{0};
+  StreamState* worked_for_ = nullptr;  // last
+  std::int64_t blocked_ns_ = 0;        // in the advance under way: waiting for a file or a device
   std::atomic<std::int64_t> wait_ns_{0};
 };
 

@@ -59,6 +59,7 @@ Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> stre
   }
   media_ = std::make_unique<Media>(settings.media, media);
   crew_.media = media_.get();
+  crew_.decodes_elsewhere = media_engine_query(settings.media.driver).works_in_poll == 0;
   crew_.streams = Span<StreamState* const>(streams_.data(), streams_.size());
   crew_.jobs = Span<Job>(jobs_.data(), jobs_.size());
   crew_.on_bad_sample = settings.on_bad_sample;
@@ -105,20 +106,15 @@ void Workers::await(StreamState& stream, std::int64_t number) noexcept {
 
 std::uint64_t Workers::loaded_samples() const noexcept {
   std::uint64_t samples = 0;
-  for (const std::unique_ptr<Worker>& worker : workers_)
-    samples += static_cast<std::uint64_t>(worker->loaded_samples());
+  for (const StreamState* const stream : streams_) samples += static_cast<std::uint64_t>(stream->loaded_samples.load());
   return samples;
 }
 
 LoaderStatistics Workers::statistics() const noexcept {
   LoaderStatistics result;
-  for (const std::unique_ptr<Worker>& worker : workers_) {
-    result.loaded_samples += worker->loaded_samples();
-    result.worker_busy_seconds += static_cast<double>(worker->busy_ns()) * 1e-9;
+  result.loaded_samples = static_cast<std::int64_t>(loaded_samples());
+  for (const std::unique_ptr<Worker>& worker : workers_)
     result.worker_wait_seconds += static_cast<double>(worker->wait_ns()) * 1e-9;
-  }
-  const double seconds = result.worker_busy_seconds / static_cast<double>(workers_.size());
-  if (seconds > 0.0) result.deliverable_samples_per_second = static_cast<double>(result.loaded_samples) / seconds;
   result.media = media_ != nullptr ? media_engine_get_statistics(media_->engine()) : final_media_;
   return result;
 }

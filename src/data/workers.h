@@ -41,6 +41,8 @@ class Workers {
   void wake() noexcept { crew_.work.raise(); }
   // Returns when the batch is ready: sleeps, or works where there are no threads.
   void await(StreamState& stream, std::int64_t number) noexcept;
+  // Threads, or the one that calls await().
+  std::int64_t worker_count() const noexcept { return static_cast<std::int64_t>(workers_.size()); }
   LoaderStatistics statistics() const noexcept;
   std::uint64_t loaded_samples() const noexcept;
   void close() noexcept;

@@ -80,6 +80,17 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, const char
   out += std::string("| samples | ") + readable_count(record->samples).c_str() + " |\n";
 }
 
+// What recall means where pictures have several captions.
+void add_definitions(std::string& out, const EvaluationRecord& record) {
+  if (std::isnan(record.metric[static_cast<int>(Metric::kTextToImageRecall1)])) return;
+  out +=
+      "\nR@k is the share of queries with fewer than k others ranked ahead; ties count against the query. Text to "
+      "image: "
+      "each caption ranks the distinct pictures. Image to text: each distinct picture ranks all captions, and any of "
+      "its "
+      "own is a hit.\n";
+}
+
 void add_loading(std::string& out, const Report& report) {
   const std::string name = report.architecture.empty() ? "BridgeTowerModel" : report.architecture;
   out +=
@@ -110,6 +121,7 @@ std::string model_card(const Report& report) {
   if (validation != nullptr || test != nullptr) out += "\n## Evaluation\n";
   add_evaluation(out, validation, "Validation", report.validation_dataset);
   add_evaluation(out, test, "Test", report.test_dataset);
+  if (validation != nullptr || test != nullptr) add_definitions(out, validation != nullptr ? *validation : *test);
 
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";

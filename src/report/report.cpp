@@ -11,4 +11,15 @@ const EvaluationRecord* last_evaluation(const Report& report, Split split) {
   return last;
 }
 
+std::string skipped_text(const SplitRows& split) {
+  const auto counted = [](std::int64_t count, const char* noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  };
+  const std::string name = std::string(split_name(split.split)) + ": ";
+  if (split.judged >= 0)
+    return name + counted(split.skipped, "row") + " left out, " + std::to_string(split.judged) + " judged";
+  return name + (split.list_is_full ? "at least " : "") + counted(split.skipped_rows, "row") + " skipped, " +
+         counted(split.skipped, "time") + " in all, another row in place of each";
+}
+
 }  // namespace bascule

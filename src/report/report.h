@@ -96,26 +96,36 @@ struct PictureExample {
   std::int64_t right_rank = 0;   // as above
 };
 
+// Training over all processes of a run, that is, over its resumes: what led to the result.
+struct WholeRun {
+  std::int64_t processes = 1;
+  std::int64_t steps = 0;           // fewer than global_step where a checkpoint of an older version was resumed
+  double seconds = 0.0;             // as in TrainSummary, summed
+  double samples_per_second = 0.0;  // over the counted time of all of them
+  double steps_per_second = 0.0;
+};
+
 struct TrainSummary {
   bool done = false;                // false: this run did not train
-  double train_loss = 0.0;          // mean over all steps
+  double train_loss = 0.0;          // mean over all steps of the run
   double seconds = 0.0;             // whole loop of this process, warm-up, evaluation and saving included
   double samples_per_second = 0.0;  // design, contract 6: after the warm-up steps, without evaluation and saving
   double steps_per_second = 0.0;    // the same
-  double evaluation_seconds = 0.0;
-  double save_seconds = 0.0;
-  double total_flos = 0.0;  // floating point operations of all steps, really done
-  StepTotals totals;        // where the time went
+  double evaluation_seconds = 0.0;  // of this process
+  double save_seconds = 0.0;        // the same
+  StepTotals totals;                // where the time of this process went
+  WholeRun whole;
+  double total_flos = 0.0;  // floating point operations of the whole run, really done
 };
 
 // Of the training stream, in this process.
 struct LoaderSummary {
-  double could_deliver_samples_per_second = 0.0;  // if no step held it up
+  double could_deliver_samples_per_second = 0.0;  // if no step held it up; at least what it did deliver
   double step_waited_seconds = 0.0;               // the step for data
   double waited_for_step_seconds = 0.0;           // the workers for the step, summed over them
   double ring_occupancy = 0.0;                    // slots ready when the step asked, mean
   std::int64_t ring_slots = 0;
-  std::int64_t bad_samples = 0;  // replaced by others
+  std::int64_t bad_samples = 0;  // replaced by others, in the whole run
 };
 
 // Gradients between machines, those of this one, in this process.
@@ -134,8 +144,21 @@ struct BadSample {
   std::string row;          // "train.jsonl:17"
   std::string picture;      // as written
   std::string reason;       // what is wrong with it
-  std::string replaced_by;  // the row whose sample was taken instead
+  std::string replaced_by;  // the row whose sample was taken instead; "": it was left out
 };
+
+// How many rows a split has, and what became of them.
+struct SplitRows {
+  Split split = Split::kTrain;
+  std::int64_t rows = 0;          // of its file
+  std::int64_t judged = -1;       // by its last evaluation; -1: none, as in training
+  std::int64_t skipped = 0;       // evaluation: rows left out. Training: times that another row was taken
+  std::int64_t skipped_rows = 0;  // distinct rows among those that are listed
+  std::int64_t listed = 0;
+  bool list_is_full = false;  // then skipped_rows may be more
+};
+// "train: 2 rows skipped, 10 times in all, another row in place of each", "test: 1 row left out, 23 judged".
+std::string skipped_text(const SplitRows& split);
 
 struct Report {
   // Who and what.
@@ -149,7 +172,8 @@ struct Report {
   std::string validation_dataset, test_dataset;  // as written; empty: none
   std::string finished_at;                       // "2026-11-21 14:03 UTC"; may be empty
 
-  // Skipped samples, and how many there were in all: the list has an end.
+  // Rows of the splits that the run used. Skipped samples, and how many there were in all: the list has an end.
+  std::vector<SplitRows> rows;
   std::vector<BadSample> bad_samples;
   std::int64_t bad_sample_count = 0;
 

@@ -10,6 +10,9 @@
 namespace bascule {
 namespace {
 
+// Of a file, or a record, of one split, as Trainer has it.
+constexpr char kEvaluationPrefix[] = "eval_";
+
 // Hugging Face rounds run times to 4 digits and rates to 3.
 double rounded(double value, int digits) {
   const double scale = std::pow(10.0, digits);
@@ -30,22 +33,44 @@ void add_memory(Json& json, const Report& report) {
   json["total_memory_available (GB)"] = gigabytes(report.machine_bytes);
 }
 
+// train_* as Trainer writes them: of this process. total_train_*: of the whole run, over its resumes.
 void add_train_figures(Json& json, const Report& report) {
+  const WholeRun& whole = report.train.whole;
   json["total_flos"] = report.train.total_flos;
+  json["total_train_processes"] = whole.processes;
+  json["total_train_runtime"] = rounded(whole.seconds, 4);
+  json["total_train_samples_per_second"] = rounded(whole.samples_per_second, 3);
+  json["total_train_steps"] = whole.steps;
+  json["total_train_steps_per_second"] = rounded(whole.steps_per_second, 3);
   json["train_loss"] = report.train.train_loss;
   json["train_runtime"] = rounded(report.train.seconds, 4);
   json["train_samples_per_second"] = rounded(report.train.samples_per_second, 3);
   json["train_steps_per_second"] = rounded(report.train.steps_per_second, 3);
 }
 
-void add_evaluation_figures(Json& json, const EvaluationRecord& record) {
-  json["eval_loss"] = record.loss;
-  json["eval_runtime"] = rounded(record.seconds, 4);
-  json["eval_samples_per_second"] = rate(record.samples, record.seconds);
-  json["eval_steps_per_second"] = rate(record.steps, record.seconds);
+void add_evaluation_figures(Json& json, const EvaluationRecord& record, const std::string& prefix) {
+  json[prefix + "loss"] = record.loss;
+  json[prefix + "runtime"] = rounded(record.seconds, 4);
+  json[prefix + "samples"] = record.samples;
+  json[prefix + "samples_per_second"] = rate(record.samples, record.seconds);
+  json[prefix + "steps_per_second"] = rate(record.steps, record.seconds);
   for (int metric = 0; metric < kMetrics; ++metric) {
     if (std::isnan(record.metric[metric])) continue;
-    json[std::string("eval_") + metric_key(static_cast<Metric>(metric))] = record.metric[metric];
+    json[prefix + metric_key(static_cast<Metric>(metric))] = record.metric[metric];
+  }
+}
+
+// The rows of each split: how many there are, and how many were skipped.
+void add_rows(Json& json, const Report& report) {
+  for (const SplitRows& split : report.rows) {
+    const std::string prefix = std::string(split_name(split.split)) + "_";
+    if (split.judged >= 0) {
+      json[prefix + "skipped_rows"] = split.skipped;
+      continue;
+    }
+    json[prefix + "samples"] = split.rows;
+    json[prefix + "skipped_rows"] = split.skipped_rows;
+    json[prefix + "replaced_samples"] = split.skipped;
   }
 }
 
@@ -78,6 +103,8 @@ void add_device(Json& json, const DeviceReport& device) {
 Json train_results(const Report& report) {
   Json json = Json::object();
   json["epoch"] = report.epoch;
+  json["parameters"] = report.parameters;
+  json["trained_parameters"] = report.trained_parameters;
   add_train_figures(json, report);
   add_loader_figures(json, report.loader);
   add_wire(json, report.wire);
@@ -88,7 +115,7 @@ Json train_results(const Report& report) {
 Json split_results(const Report& report, const EvaluationRecord& record) {
   Json json = Json::object();
   json["epoch"] = record.epoch;
-  add_evaluation_figures(json, record);
+  add_evaluation_figures(json, record, kEvaluationPrefix);
   add_memory(json, report);
   return json;
 }
@@ -105,7 +132,7 @@ Json evaluation_entry(const EvaluationRecord& record) {
   Json json = Json::object();
   json["epoch"] = rounded(record.epoch, 4);
   json["step"] = record.global_step;
-  add_evaluation_figures(json, record);
+  add_evaluation_figures(json, record, kEvaluationPrefix);
   return json;
 }
 
@@ -151,14 +178,20 @@ std::string all_results_json(const Report& report) {
   if (report.train.done) json.update(train_results(report));
   for (const Split split : {Split::kValidation, Split::kTest}) {
     const EvaluationRecord* const record = last_evaluation(report, split);
-    if (record != nullptr) json.update(split_results(report, *record));
+    if (record == nullptr) continue;
+    json["epoch"] = record->epoch;
+    add_evaluation_figures(json, *record, std::string(split_name(split)) + "_");
   }
+  json["parameters"] = report.parameters;
+  json["trained_parameters"] = report.trained_parameters;
+  add_memory(json, report);
+  add_rows(json, report);
   json["bad_samples"] = Json::array();
   for (const BadSample& bad : report.bad_samples) {
     json["bad_samples"].push_back({{"epoch", bad.epoch},
                                    {"picture", bad.picture},
                                    {"reason", bad.reason},
-                                   {"replaced_by", bad.replaced_by},
+                                   {"replaced_by", bad.replaced_by.empty() ? Json(nullptr) : Json(bad.replaced_by)},
                                    {"row", bad.row},
                                    {"split", bad.split}});
   }

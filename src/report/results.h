@@ -12,9 +12,9 @@ namespace bascule {
 
 // The documents, each as the text of its file.
 std::string train_results_json(const Report& report);
-// Keys start with eval_ for both splits, as in the published runs. "" if the split was not evaluated.
+// The file of one split: keys start with eval_, as in the published runs. "" if the split was not evaluated.
 std::string split_results_json(const Report& report, Split split);
-// Union; test values overwrite validation's.
+// All of them: the keys of a split start with its name, train_, validation_ and test_.
 std::string all_results_json(const Report& report);
 std::string trainer_state_json(const Report& report);
 

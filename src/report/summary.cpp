@@ -69,8 +69,17 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     std::snprintf(steps, sizeof steps, "%s  (%.2f epochs)", readable_count(report.global_step).c_str(), report.epoch);
     pairs.push_back({"steps", steps});
     pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
-    pairs.push_back(
-        {"throughput", std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    const WholeRun& whole = report.train.whole;
+    const bool resumed = whole.processes > 1;
+    const char* const here = resumed ? ", this process" : "";
+    const std::string whole_run = ", whole run";
+    pairs.push_back({std::string("throughput") + here,
+                     std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    if (resumed) {
+      pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +
+                                                     " samples/s over " + readable_count(whole.steps).c_str() +
+                                                     " steps of " + std::to_string(whole.processes) + " processes"});
+    }
     char loader[128];
     std::snprintf(loader, sizeof loader, "could deliver %s samples/s; step waited %s, %.2f of %lld slots ready",
                   readable_number(report.loader.could_deliver_samples_per_second).c_str(),
@@ -78,7 +87,8 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
                   static_cast<long long>(report.loader.ring_slots));
     pairs.push_back({"loader", loader});
     if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
-    pairs.push_back({"training time", readable_seconds(report.train.seconds).c_str()});
+    pairs.push_back({std::string("training time") + here, readable_seconds(report.train.seconds).c_str()});
+    if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds).c_str()});
   }
   if (report.planned_bytes != 0) {
     std::string memory = std::string("planned ") + readable_bytes(report.planned_bytes).c_str();
@@ -91,6 +101,11 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;
     pairs.push_back({std::string(split_name(split)) + " loss", readable_number(record->loss).c_str()});
+    for (const SplitRows& rows : report.rows) {
+      if (rows.split == split && rows.skipped > 0)
+        pairs.push_back({std::string(split_name(split)) + " rows",
+                         std::to_string(record->samples) + " judged, " + std::to_string(rows.skipped) + " left out"});
+    }
     for (int metric = 0; metric < kMetrics; ++metric) {
       if (std::isnan(record->metric[metric])) continue;
       pairs.push_back({std::string(split_name(split)) + " " + metric_title(static_cast<Metric>(metric)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/bad_samples.h"
 
+#include <set>
 #include <utility>
 
 #include "src/train/sealed_run.h"
@@ -19,15 +20,21 @@ std::string left_out(const Report& report) {
 }
 
 FactTable table_of(const Report& report) {
-  FactTable table{"Skipped samples", "Their pictures are bad; the next good sample was taken in place of each.", {}};
-  table.rows.push_back({"in all", std::to_string(report.bad_sample_count)});
+  FactTable table{"Skipped samples",
+                  "Their pictures are bad. In training the next good row was taken in place of each; evaluations leave "
+                  "them out.",
+                  {}};
+  for (const SplitRows& split : report.rows) {
+    if (split.skipped > 0) table.rows.push_back({"in all", skipped_text(split)});
+  }
   for (const BadSample& bad : report.bad_samples) {
     if (table.rows.size() > kMostShown) {
       table.rows.push_back({"...", "all_results.json has more"});
       break;
     }
     table.rows.push_back({bad.row, bad.picture + ": " + bad.reason + "; in " + bad.split + ", epoch " +
-                                       std::to_string(bad.epoch) + ", replaced by " + bad.replaced_by});
+                                       std::to_string(bad.epoch) +
+                                       (bad.replaced_by.empty() ? ", left out" : ", replaced by " + bad.replaced_by)});
   }
   const std::string more = left_out(report);
   if (!more.empty()) table.rows.push_back({"...", more});
@@ -44,8 +51,10 @@ std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group) {
     // The memory is that of the next split too. Where a rank has failed, the watch over ranks says so.
     const bool are_there = shared != nullptr && shared->gather(stream);
     const Span<const ReplacedSample> listed = are_there && group.is_first() ? shared->merge() : stream.replacements();
-    all.push_back(
-        {&split, {listed.begin(), listed.end()}, are_there ? shared->bad_samples() : stream.statistics().bad_samples});
+    all.push_back({&split,
+                   {listed.begin(), listed.end()},
+                   are_there ? shared->bad_samples() : stream.statistics().bad_samples,
+                   sealed.run().loader_settings.max_replacements});
     if (are_there && !group.barrier()) break;
   }
   return all;
@@ -57,11 +66,23 @@ void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped)
     const Manifest& manifest = *split.manifest;
     report->bad_sample_count += of_split.count;
     if (split.split == Split::kTrain) report->loader.bad_samples = of_split.count;
+    std::set<std::int64_t> distinct;
     for (const ReplacedSample& one : of_split.listed) {
+      distinct.insert(one.bad_row);
       report->bad_samples.push_back({split_name(split.split), one.epoch, manifest.where(one.bad_row),
                                      std::string(manifest.row(one.bad_row).image_path), bad_picture_text(one),
-                                     manifest.where(one.row)});
+                                     one.row < 0 ? "" : manifest.where(one.row)});
     }
+    SplitRows rows;
+    rows.split = split.split;
+    rows.rows = manifest.rows();
+    const EvaluationRecord* const record = last_evaluation(*report, split.split);
+    if (record != nullptr && split.split != Split::kTrain) rows.judged = record->samples;
+    rows.skipped = of_split.count;
+    rows.skipped_rows = static_cast<std::int64_t>(distinct.size());
+    rows.listed = static_cast<std::int64_t>(of_split.listed.size());
+    rows.list_is_full = rows.listed >= of_split.list_room;
+    report->rows.push_back(rows);
   }
   if (report->bad_sample_count > 0) report->facts.push_back(table_of(*report));
 }
@@ -69,7 +90,11 @@ void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped)
 std::string bad_samples_note(const Report& report) {
   if (report.bad_sample_count == 0) return "";
   const std::string more = left_out(report);
-  std::string note = "bad samples: " + std::to_string(report.bad_sample_count) + " skipped, see all_results.json";
+  std::string note = "bad samples: ";
+  for (const SplitRows& split : report.rows) {
+    if (split.skipped > 0) note += skipped_text(split) + "; ";
+  }
+  note += "see all_results.json";
   if (!more.empty()) note += " (" + more + ")";
   if (!report.bad_samples.empty()) {
     const BadSample& first = report.bad_samples[0];

@@ -10,12 +10,14 @@
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
 #include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
 #include "src/report/html.h"
 #include "src/report/model_card.h"
 #include "src/report/output_file.h"
 #include "src/report/readable.h"
 #include "src/report/results.h"
+#include "src/train/contracts.h"
 #include "src/train/retrieval_examples.h"
 
 namespace bascule {
@@ -25,6 +27,21 @@ std::string hex(std::uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;
+}
+
+// Numbers, not tensors.
+struct ParameterCount {
+  std::int64_t all = 0, trained = 0;
+};
+
+ParameterCount count_parameters(const RecordedRun& run) {
+  ParameterCount count;
+  for (int p = 0; p < run.session.parameters().size(); ++p) {
+    const Parameter& parameter = run.session.parameters()[p];
+    count.all += parameter.elements();
+    count.trained += parameter.trained ? parameter.elements() : 0;
+  }
+  return count;
 }
 
 void add_training(Report* report, SealedRun& sealed) {
@@ -54,6 +71,15 @@ void add_training(Report* report, SealedRun& sealed) {
   train.evaluation_seconds = times.evaluation_seconds;
   train.save_seconds = times.save_seconds;
   train.totals = times.totals;
+  const RunTotals totals = sealed.loop().totals();
+  WholeRun& whole = train.whole;
+  whole.processes = static_cast<std::int64_t>(totals.processes);
+  whole.steps = static_cast<std::int64_t>(totals.updates);
+  whole.seconds = totals.seconds;
+  // Where every process was no longer than its warm-up, the last one's figures are all there are.
+  const bool counted = totals.counted_seconds > 0.0;
+  whole.samples_per_second = counted ? totals.counted_samples / totals.counted_seconds : train.samples_per_second;
+  whole.steps_per_second = counted ? totals.counted_updates / totals.counted_seconds : train.steps_per_second;
 }
 
 void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
@@ -69,31 +95,40 @@ void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   report->wire.wait_seconds = sealed.loop().times().wire_seconds;
 }
 
+// Of all processes and ranks: counted on rank 0 for its mean micro-batch; the others do their parts of the same
+// samples.
+double flops_of_run(SealedRun& sealed) {
+  const RecordedRun& run = sealed.run();
+  const RunTotals totals = sealed.loop().totals();
+  const auto mean = [&](double all) { return static_cast<std::int64_t>(all / totals.micro_batches); };
+  double flops = 0.0;
+  for (const NodeTime& node :
+       run.session.tape(*run.train_graph)
+           .node_times({mean(totals.rank_samples), mean(totals.text_rows), mean(totals.selected_rows)}))
+    flops += node.flops * totals.micro_batches;
+  return flops * totals.samples / std::max(1.0, totals.rank_samples);
+}
+
 void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
   const std::int64_t count = times.micro_batches;
   if (!run.train_graph || count == 0) return;
   const double replays = static_cast<double>(count);
-  // Measured on this rank; the others do their parts of the same samples.
-  const double all_ranks =
-      static_cast<double>(times.samples) / static_cast<double>(std::max<std::int64_t>(1, times.rows.samples));
   const BatchCounts mean{times.rows.samples / count, times.rows.text_rows / count, times.rows.selected_rows / count};
   std::map<std::string, OperationTime> by_kind;
-  double flops = 0.0;
   for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean)) {
     OperationTime& kind = by_kind[node.kind];
     kind.name = node.kind;
     kind.calls += count;
     kind.seconds += node.seconds;
     kind.gflops_per_second += node.flops * replays * 1e-9;
-    flops += node.flops * replays;
     if (run.settings.report.profile) {
       report->trace.push_back({node.scope, node.kind, node.seconds / replays,
                                node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
     }
   }
-  report->train.total_flos = flops * all_ranks;
+  report->train.total_flos = flops_of_run(sealed);
   for (auto& [name, kind] : by_kind) {
     kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
     report->operations.push_back(kind);
@@ -116,45 +151,28 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->machine_bytes = machine_memory_bytes();
 }
 
-ContractResult durability(const TrainingTimes& times) {
-  return {"Durability", times.checkpoints > 0 ? ContractState::kKept : ContractState::kNotChecked,
-          std::to_string(times.checkpoints) + " checkpoints, each synced before it got its name"};
-}
-
-// The samples of the records and those that the ranks' tapes were given must be the same ones.
-ContractResult honest_figures(const TrainingTimes& times) {
-  if (times.updates == 0) return {"Honest figures", ContractState::kNotChecked, "nothing was trained"};
-  const bool kept = times.totals.samples == times.samples && times.counted_steps <= times.updates;
-  return {"Honest figures", kept ? ContractState::kKept : ContractState::kBroken,
-          "throughput counts " + std::to_string(times.counted_samples) + " samples of " +
-              std::to_string(times.counted_steps) + " updates; " + std::to_string(times.updates - times.counted_steps) +
-              " of warm-up left out"};
-}
-
-void add_contracts(Report* report, const SealedFigures& figures, const TrainingTimes& times, std::size_t ranks) {
-  const double limit = 1.03 * static_cast<double>(report->planned_bytes) + 67108864.0 * static_cast<double>(ranks);
-  ContractResult memory{"Memory", ContractState::kNotChecked, "the kernel does not tell the resident set"};
-  if (figures.resident_bytes > 0) {
-    memory.state = static_cast<double>(figures.resident_bytes) <= limit ? ContractState::kKept : ContractState::kBroken;
-    char text[160];
-    std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB",
-                  static_cast<double>(figures.resident_bytes) / 1048576.0,
-                  static_cast<double>(report->planned_bytes) / 1048576.0);
-    memory.detail = text;
-  }
-  ContractResult sealed{"Sealed", figures.guarded ? ContractState::kKept : ContractState::kNotChecked,
-                        figures.guarded ? "no allocation of ours after the seal (the first would have ended the run)"
-                                        : "this build has no guard"};
-  report->contracts = {{"Numbers", ContractState::kNotChecked, "judged by `bascule verify`, not by a run"},
-                       memory,
-                       sealed,
-                       {"Bits", ContractState::kNotChecked, "judged by running again and comparing"},
-                       durability(times),
-                       {"Errors", ContractState::kNotChecked, "this run met none; judged by the tests"},
-                       honest_figures(times)};
-  if (!figures.foreign_allocations.empty()) {
-    report->facts.push_back(
-        {"Allocations by libraries after the seal", "Freed at once; none is ours.", figures.foreign_allocations});
+void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {
+  const TrainingTimes& times = sealed.loop().times();
+  ContractFigures figures;
+  figures.ranks = sealed.run().plan.ranks;
+  figures.planned_bytes = report->planned_bytes;
+  figures.resident_bytes = sealed_figures.resident_bytes;
+  figures.guarded = sealed_figures.guarded;
+  figures.foreign_calls = sealed_figures.foreign_calls;
+  figures.foreign_bytes = sealed_figures.foreign_bytes;
+  figures.checkpoints = times.checkpoints;
+  figures.newest_is_in_place =
+      has_checkpoint(sealed.run().settings.training.output_dir.resolved, sealed.loop().position().global_step);
+  figures.splits = report->rows;
+  figures.recorded_samples = times.totals.samples;
+  figures.trained_samples = times.samples;
+  figures.updates = times.updates;
+  figures.counted_updates = times.counted_steps;
+  figures.counted_samples = times.counted_samples;
+  report->contracts = judge_contracts(figures);
+  if (!sealed_figures.foreign_allocations.empty()) {
+    report->facts.push_back({"Allocations by libraries after the seal", "Of this process; none is ours.",
+                             sealed_figures.foreign_allocations});
   }
 }
 
@@ -184,28 +202,27 @@ void add_device(Report* report, const media_engine_statistics& media) {
 }
 
 void add_loader(Report* report, SealedRun& sealed) {
+  const LoaderStatistics statistics = sealed.loader().statistics();
   if (const RecordedSplit* train = sealed.run().find(Split::kTrain)) {
-    const LoaderStatistics loader = sealed.loader().statistics();
     const StreamStatistics stream = sealed.loader().stream(train->stream).statistics();
-    report->loader = {loader.deliverable_samples_per_second,
+    // It could deliver what it did deliver, also where it got ahead while the run was saving or evaluating.
+    report->loader = {std::max(sealed.loop().times().could_deliver, report->train.samples_per_second),
                       stream.step_wait_seconds,
-                      loader.worker_wait_seconds,
+                      statistics.worker_wait_seconds,
                       stream.mean_occupancy,
                       sealed.run().loader_plan.streams[train->stream].slots,
                       stream.bad_samples};
   }
   FactTable table{"Loader", "", {}};
-  char text[96];
-  const LoaderStatistics statistics = sealed.loader().statistics();
-  std::snprintf(text, sizeof text, "%.1f samples/s", statistics.deliverable_samples_per_second);
-  table.rows.push_back({"could deliver", text});
+  char text[128];
   std::snprintf(text, sizeof text, "%.3f s, summed over them", statistics.worker_wait_seconds);
   table.rows.push_back({"workers waited for the step", text});
   for (const RecordedSplit& split : sealed.run().splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
-    std::snprintf(text, sizeof text, "%lld samples, step waited %.3f s, %.2f slots ready, %lld bad",
-                  static_cast<long long>(stream.samples), stream.step_wait_seconds, stream.mean_occupancy,
-                  static_cast<long long>(stream.bad_samples));
+    const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
+                                                      : deliverable_samples_per_second({}, stream);
+    std::snprintf(text, sizeof text, "%lld samples, could deliver %.1f a second; step waited %.3f s, %.2f slots ready",
+                  static_cast<long long>(stream.samples), could, stream.step_wait_seconds, stream.mean_occupancy);
     table.rows.push_back({split_name(split.split), text});
   }
   report->facts.push_back(std::move(table));
@@ -233,6 +250,12 @@ void add_settings(Report* report, const Settings& settings) {
 
 }  // namespace
 
+std::string parameters_text(const RecordedRun& run) {
+  const ParameterCount count = count_parameters(run);
+  return std::string(readable_count(count.all).c_str()) + " parameters, " + readable_count(count.trained).c_str() +
+         " of them trained";
+}
+
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
   std::vector<NamedText> facts = {{"bascule", BASCULE_VERSION},
                                   {"compiler", __VERSION__},
@@ -249,7 +272,7 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
   return facts;
 }
 
-Report make_report(SealedRun& sealed, const SealedFigures& figures) {
+Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
   const RecordedRun& run = sealed.run();
   Report report;
   report.output_dir = run.settings.training.output_dir.resolved;
@@ -264,11 +287,9 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   gmtime_r(&now, &utc);
   std::strftime(finished, sizeof finished, "%Y-%m-%d %H:%M UTC", &utc);
   report.finished_at = finished;
-  for (int p = 0; p < run.session.parameters().size(); ++p) {
-    const Parameter& parameter = run.session.parameters()[p];
-    report.parameters += parameter.elements();
-    report.trained_parameters += parameter.trained ? parameter.elements() : 0;
-  }
+  const ParameterCount parameters = count_parameters(run);
+  report.parameters = parameters.all;
+  report.trained_parameters = parameters.trained;
   add_settings(&report, run.settings);
   add_training(&report, sealed);
   add_wire(&report, sealed, figures);
@@ -276,30 +297,32 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures) {
   report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
-  add_contracts(&report, figures, sealed.loop().times(), run.plan.ranks);
   add_loader(&report, sealed);
   add_history(&report, run.history);
+  add_bad_samples(&report, skipped);
+  add_contracts(&report, sealed, figures);
   report.provenance = provenance_of(run, sealed.isa());
   return report;
 }
 
 void write_embeddings(SealedRun& sealed, Split split) {
   const RecordedSplit* recorded = sealed.run().find(split);
-  Evaluation* evaluation = sealed.evaluation();
+  const Evaluation* evaluation = sealed.evaluation();
   if (recorded == nullptr || evaluation == nullptr || sealed.run().head != ModelHead::kContrastive) return;
   const Manifest& manifest = *recorded->manifest;
-  const std::int64_t rows = static_cast<std::int64_t>(evaluation->shown_rows().size()),
+  const JudgedSplit& judged = evaluation->judged();
+  const std::int64_t rows = static_cast<std::int64_t>(judged.rows().size()),
                      width = sealed.run().evaluation_shape.width;
   Json paths = Json::array(), captions = Json::array();
-  for (const std::int32_t shown : evaluation->shown_rows()) {
-    const ManifestRow row = manifest.row(shown);
+  for (const std::int32_t number : judged.rows()) {
+    const ManifestRow row = manifest.row(number);
     paths.push_back(manifest.picture_location(row.image_id));
     captions.push_back(std::string(row.caption));
   }
   std::vector<TensorToWrite> tensors;
-  const std::pair<const char*, Span<const float>> all[] = {{"text_embeds", evaluation->text_embeds()},
-                                                           {"image_embeds", evaluation->image_embeds()},
-                                                           {"cross_embeds", evaluation->cross_embeds()}};
+  const std::pair<const char*, Span<const float>> all[] = {{"text_embeds", judged.text_embeds()},
+                                                           {"image_embeds", judged.image_embeds()},
+                                                           {"cross_embeds", judged.cross_embeds()}};
   for (const auto& [name, values] : all) {
     TensorToWrite tensor;
     tensor.name = name;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/report/report.h"
+#include "src/train/bad_samples.h"
 #include "src/train/sealed_run.h"
 
 namespace bascule {
@@ -17,13 +18,17 @@ struct SealedFigures {
   std::uint64_t resident_bytes = 0;                  // of all ranks
   std::uint64_t sent_bytes = 0, received_bytes = 0;  // of gradients, by all ranks of this machine
   bool guarded = false;
-  std::vector<NamedText> foreign_allocations;  // library -> "n calls, m bytes"
+  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // allocations by libraries in this process after the seal
+  std::vector<NamedText> foreign_allocations;          // library -> "n calls, m bytes"
 };
+
+// "131,072 parameters, 65,536 of them trained".
+std::string parameters_text(const RecordedRun& run);
 
 // Build, ISA, engine, seed and digests: what is needed to get the same bits.
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);
 
-Report make_report(SealedRun& sealed, const SealedFigures& figures);
+Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped);
 
 // embeddings.safetensors of the split that was evaluated last; contrastive only.
 void write_embeddings(SealedRun& sealed, Split split);

@@ -176,6 +176,7 @@ Status TrainingLoop::step() noexcept {
   at_.interval_loss += loss_;
   at_.interval_steps += 1;
   at_.interval_samples += samples;
+  ++interval_steps_;
   samples_here_ += samples;
   times_.samples += samples;
   ++steps_here_;
@@ -192,6 +193,14 @@ void TrainingLoop::log(bool last) noexcept {
   if (at_.global_step % training.logging_steps != 0 && !last) return;
   if (at_.interval_steps == 0) return;
   const double now = monotonic_seconds();
+  const LoaderStatistics loader = p_.loader.statistics();
+  const StreamStatistics stream = train_stream();
+  interval_.steps = interval_steps_;
+  interval_.samples = samples_here_;
+  interval_.wall_seconds = now - interval_began_ - interval_paused_;
+  interval_.loader_wait_seconds = loader.worker_wait_seconds - loader_waited_;
+  times_.totals.add(interval_);
+  // With the part of an earlier process, where one was stopped within the interval.
   interval_.global_step = at_.global_step;
   interval_.steps = at_.interval_steps;
   interval_.samples = at_.interval_samples;
@@ -199,25 +208,64 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.loss = at_.interval_loss / static_cast<double>(at_.interval_steps);
   interval_.grad_norm = norm_;
   interval_.learning_rate = rate_;
-  interval_.wall_seconds = now - interval_began_ - interval_paused_;
+  interval_.wall_seconds += at_.interval_wall_seconds;
+  interval_.loader_wait_seconds += at_.interval_loader_wait_seconds;
+  for (int phase = 0; phase < kStepPhases; ++phase) interval_.seconds[phase] += at_.interval_seconds[phase];
   interval_.samples_per_second =
-      interval_.wall_seconds > 0.0 ? static_cast<double>(samples_here_) / interval_.wall_seconds : 0.0;
-  const LoaderStatistics loader = p_.loader.statistics();
-  interval_.loader_samples_per_second = loader.deliverable_samples_per_second;
-  interval_.loader_wait_seconds = loader.worker_wait_seconds - loader_waited_;
-  loader_waited_ = loader.worker_wait_seconds;
-  interval_.ring_occupancy = p_.loader.stream(p_.run.find(Split::kTrain)->stream).statistics().mean_occupancy;
+      interval_.wall_seconds > 0.0 ? static_cast<double>(interval_.samples) / interval_.wall_seconds : 0.0;
+  interval_.loader_samples_per_second = deliverable_samples_per_second({}, stream);
+  interval_.ring_occupancy = stream.mean_occupancy;
   p_.steps.append(interval_);
-  times_.totals.add(interval_);
   // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
   if (!p_.events.step(interval_, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
   p_.progress.record(interval_);
   interval_ = StepRecord{};
-  at_.interval_loss = 0.0;
+  at_.interval_loss = at_.interval_wall_seconds = at_.interval_loader_wait_seconds = 0.0;
+  std::fill_n(at_.interval_seconds, kStepPhases, 0.0);
   at_.interval_steps = at_.interval_samples = 0;
-  samples_here_ = 0;
+  interval_steps_ = samples_here_ = 0;
+  loader_waited_ = loader.worker_wait_seconds;
   interval_began_ = now;
   interval_paused_ = 0.0;
+}
+
+StreamStatistics TrainingLoop::train_stream() const noexcept {
+  return p_.loader.stream(p_.run.find(Split::kTrain)->stream).statistics();
+}
+
+// Times of this process up to now.
+void TrainingLoop::measure(double now) noexcept {
+  const double paused = times_.evaluation_seconds + times_.save_seconds;
+  times_.wall_seconds = now - began_;
+  times_.counted_seconds = times_.counted_steps > 0 ? now - counted_from_ - (paused - paused_before_) : 0.0;
+  times_.could_deliver = deliverable_samples_per_second(loaded_before_, train_stream());
+}
+
+RunTotals TrainingLoop::totals() const noexcept {
+  RunTotals all = at_.earlier;
+  all.processes += 1.0;
+  all.updates += static_cast<double>(times_.updates);
+  all.seconds += times_.wall_seconds;
+  all.counted_samples += static_cast<double>(times_.counted_samples);
+  all.counted_updates += static_cast<double>(times_.counted_steps);
+  all.counted_seconds += times_.counted_seconds;
+  all.samples += static_cast<double>(times_.samples);
+  all.micro_batches += static_cast<double>(times_.micro_batches);
+  all.rank_samples += static_cast<double>(times_.rows.samples);
+  all.text_rows += static_cast<double>(times_.rows.text_rows);
+  all.selected_rows += static_cast<double>(times_.rows.selected_rows);
+  return all;
+}
+
+// As the next process is to find it.
+TrainingPosition TrainingLoop::position_to_save(double now) const noexcept {
+  TrainingPosition position = at_;
+  position.earlier = totals();
+  if (at_.interval_steps == 0) return position;
+  position.interval_wall_seconds += now - interval_began_ - interval_paused_;
+  position.interval_loader_wait_seconds += p_.loader.statistics().worker_wait_seconds - loader_waited_;
+  for (int phase = 0; phase < kStepPhases; ++phase) position.interval_seconds[phase] += interval_.seconds[phase];
+  return position;
 }
 
 Status TrainingLoop::evaluate(Split split) noexcept {
@@ -244,6 +292,7 @@ Status TrainingLoop::evaluate(Split split) noexcept {
 // By rank 0; the others wait for it.
 Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
+  measure(began);
   p_.group.set_phase(RankPhase::kSaving);
   if (p_.replaced != nullptr) {
     if (!p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
@@ -278,15 +327,13 @@ Status TrainingLoop::write_checkpoint() noexcept {
       p_.replaced != nullptr ? p_.replaced->bad_samples() : stream.statistics().bad_samples;
   static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
                 offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
-  const NamedNumber numbers[] = {{"bad_samples", static_cast<double>(bad_samples)},
-                                 {"loss_sum", at_.loss_sum},
-                                 {"interval_loss", at_.interval_loss},
-                                 {"interval_steps", static_cast<double>(at_.interval_steps)},
-                                 {"interval_samples", static_cast<double>(at_.interval_samples)},
-                                 {"step_records_appended", static_cast<double>(p_.steps.appended())},
-                                 {"step_records_stride", static_cast<double>(p_.steps.stride())},
-                                 {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
-                                 {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
+  NamedNumber numbers[kPositionNumbers + 5] = {
+      {"bad_samples", static_cast<double>(bad_samples)},
+      {"step_records_appended", static_cast<double>(p_.steps.appended())},
+      {"step_records_stride", static_cast<double>(p_.steps.stride())},
+      {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
+      {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
+  write_numbers(position_to_save(began_ + times_.wall_seconds), numbers + 5);
   const auto bytes = [](auto records) {
     return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
   };
@@ -332,9 +379,7 @@ void TrainingLoop::begin() noexcept {
 Status TrainingLoop::run() noexcept {
   const TrainingSettings& training = p_.run.settings.training;
   const TrainingLength& length = p_.run.length;
-  const double began = monotonic_seconds();
-  double counted_from = began, paused_before = 0.0;
-  interval_began_ = began;
+  began_ = counted_from_ = interval_began_ = monotonic_seconds();
   // An evaluation that a signal cut short is made up for, so that the curve has no hole.
   const Span<const EvaluationRecord> made = p_.evaluations.records();
   const bool due = training.eval_steps > 0 && at_.global_step > 0 && at_.global_step % training.eval_steps == 0 &&
@@ -347,8 +392,9 @@ Status TrainingLoop::run() noexcept {
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
     if (steps_here_ == training.throughput_warmup_steps) {
-      counted_from = now;
-      paused_before = times_.evaluation_seconds + times_.save_seconds;
+      counted_from_ = now;
+      paused_before_ = times_.evaluation_seconds + times_.save_seconds;
+      loaded_before_ = train_stream();
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
     p_.progress.step({at_.global_step, epoch_now(), loss_, rate}, now);
@@ -370,11 +416,10 @@ Status TrainingLoop::run() noexcept {
   if (times_.updates == 0 && !p_.run.changes.empty()) BASCULE_TRY(save());
   const double ended = monotonic_seconds();
   p_.progress.end(ended);
-  times_.wall_seconds = ended - began;
-  times_.counted_seconds = ended - counted_from - (times_.evaluation_seconds + times_.save_seconds - paused_before);
+  measure(ended);
   // A run no longer than its warm-up is measured whole: better than no figure.
   if (times_.counted_steps == 0) {
-    times_.counted_seconds = ended - began - times_.evaluation_seconds - times_.save_seconds;
+    times_.counted_seconds = times_.wall_seconds - times_.evaluation_seconds - times_.save_seconds;
     times_.counted_steps = steps_here_;
     times_.counted_samples = times_.samples;
   }

@@ -17,17 +17,9 @@
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 #include "src/train/replaced_samples.h"
+#include "src/train/training_position.h"
 
 namespace bascule {
-
-// Where a run is. Saved with every checkpoint.
-struct TrainingPosition {
-  std::int64_t global_step = 0;  // updates done
-  double loss_sum = 0.0;         // over all updates of the run
-  // Of the logging interval under way.
-  double interval_loss = 0.0;
-  std::int64_t interval_steps = 0, interval_samples = 0;
-};
 
 // What the loop measures of this process.
 struct TrainingTimes {
@@ -36,6 +28,7 @@ struct TrainingTimes {
   double wire_seconds = 0.0;     // waiting for sums of other machines
   double counted_seconds = 0.0;  // after the warm-up updates, without evaluation and saving
   std::int64_t counted_samples = 0, counted_steps = 0;
+  double could_deliver = 0.0;  // samples a second, by the loader, in the counted time
   StepTotals totals;
   std::int64_t samples = 0;  // of all ranks
   BatchCounts rows;          // of this rank, summed over all micro-batches
@@ -79,6 +72,8 @@ class TrainingLoop {
 
   const TrainingPosition& position() const { return at_; }
   const TrainingTimes& times() const { return times_; }
+  // Of this run's processes, this one among them, up to the last measurement: at a save and at the end.
+  RunTotals totals() const noexcept;
   // The split whose batch was asked for last: whose manifest a failure speaks of.
   Split reading() const { return reading_; }
 
@@ -99,6 +94,9 @@ class TrainingLoop {
   Status write_checkpoint() noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
+  void measure(double now) noexcept;
+  StreamStatistics train_stream() const noexcept;
+  TrainingPosition position_to_save(double now) const noexcept;
   double epoch_now() const noexcept;
 
   Parts p_;
@@ -111,10 +109,15 @@ class TrainingLoop {
   // Of the update under way, over all ranks: what its micro-batches hold (see count_batch), and the first of them. The
   // gradients of an update add up in units of the first one's mean loss.
   double counted_ = 0.0, unit_ = 1.0;
+  double began_ = 0.0;
+  // When counting began, the pauses before it, and what the loader had done by then.
+  double counted_from_ = 0.0, paused_before_ = 0.0;
+  StreamStatistics loaded_before_;
   double interval_began_ = 0.0, interval_paused_ = 0.0;
-  double loader_waited_ = 0.0;     // by the loader's workers for the step, up to the last record
-  std::int64_t steps_here_ = 0;    // updates of this process
-  std::int64_t samples_here_ = 0;  // of the interval under way, in this process
+  double loader_waited_ = 0.0;       // by the loader's workers for the step, up to the last record
+  std::int64_t interval_steps_ = 0;  // of the interval under way, in this process
+  std::int64_t steps_here_ = 0;      // updates of this process
+  std::int64_t samples_here_ = 0;    // of the interval under way, in this process
   Split reading_ = Split::kTrain;
 };
 

@@ -11,10 +11,11 @@
 namespace bascule {
 namespace {
 
-Status run_steps(TrainingLoop& loop, std::int64_t warmup, double* seconds, std::int64_t* samples,
+Status run_steps(TrainingLoop& loop, const Stream& stream, std::int64_t warmup, double* seconds, std::int64_t* samples,
                  MeasuredSteps* steps) noexcept {
   loop.begin();
   for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(loop.step());
+  const StreamStatistics loaded_before = stream.statistics();
   double before[kStepPhases];
   std::copy_n(loop.interval().seconds, kStepPhases, before);
   for (std::size_t i = 0; i < steps->seconds.size(); ++i) {
@@ -27,6 +28,7 @@ Status run_steps(TrainingLoop& loop, std::int64_t warmup, double* seconds, std::
   for (int phase = 0; phase < kStepPhases; ++phase) {
     steps->phases[phase] = loop.interval().seconds[phase] - before[phase];
   }
+  steps->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
   steps->resident_bytes = resident_bytes();
   return ok_status();
 }
@@ -56,7 +58,8 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   steps.seconds.resize(static_cast<std::size_t>(count));
   steps.samples.resize(static_cast<std::size_t>(count));
   seal_memory();
-  const Status status = run_steps(loop, warmup, steps.seconds.data(), steps.samples.data(), &steps);
+  const Status status = run_steps(loop, loader.stream(run.find(Split::kTrain)->stream), warmup, steps.seconds.data(),
+                                  steps.samples.data(), &steps);
   open_memory();
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
@@ -69,7 +72,6 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   steps.rows = {times.rows.samples / times.micro_batches, times.rows.text_rows / times.micro_batches,
                 times.rows.selected_rows / times.micro_batches};
   steps.nodes = run.session.tape(*run.train_graph).node_times(steps.rows);
-  steps.loader = loader.statistics();
   steps.stream = loader.stream(run.find(Split::kTrain)->stream).statistics();
   return steps;
 }

@@ -22,8 +22,8 @@ struct MeasuredSteps {
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
   std::vector<NodeTime> nodes;        // summed over micro_batches
-  LoaderStatistics loader;
   StreamStatistics stream;
+  double could_deliver = 0.0;  // samples a second, by the loader, during the measurement
   std::size_t resident_bytes = 0;
 };
 

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recall@k between two sets of embeddings of the same rows. A hit is any row with the query's picture; ties count
-// against the query.
-//   rank(q) = how many rows d with another picture have  query_q . candidate_d >= max over rows e with q's picture of
-//   query_q . candidate_e recall@k = share of queries with rank < k
+// Recall@k between captions and pictures, both ways, as Flickr30k and COCO are judged: a row is a caption with its
+// picture, and rows may share a picture. A picture's embedding is that of the first row that shows it.
+//
+//   text to image: every row's caption ranks the distinct pictures.
+//     rank(t) = number of other pictures p with  text_t . image_p >= text_t . image_own(t)
+//   image to text: every distinct picture ranks the captions of all rows; the best of its own captions counts.
+//     rank(p) = number of captions t of other pictures with  image_p . text_t >= max over p's captions e of
+//               image_p . text_e
+//   recall@k  = share of the queries with rank < k
+//
+// So ties count against the query, and two rows with the same caption text but different pictures are two captions. A
+// score that is no number counts against the query too. Rows that were skipped are not among the rows: their captions
+// are no queries and no candidates, and a picture without a row is no candidate.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +27,10 @@ struct Recall {
   double at_1 = 0.0, at_5 = 0.0, at_10 = 0.0;
 };
 
+struct RecallBothWays {
+  Recall text_to_image, image_to_text;
+};
+
 class Retrieval {
  public:
   static constexpr std::int64_t kBlock = 256;  // queries at a time
@@ -26,24 +39,32 @@ class Retrieval {
   Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmCache& products);
   static std::size_t bytes(std::int64_t max_rows);
 
-  // Embeddings (rows, width) with memory for align_up(rows, 16) rows; pictures (rows). After the seal.
-  Recall measure(Threads& threads, float* queries, const float* candidates, const std::int32_t* pictures,
-                 std::int64_t rows) noexcept;
+  // Embeddings (rows, width) with memory for max_rows rounded up to 16; pictures (rows): numbers from 0 to
+  // max_rows - 1, equal for rows with the same picture. After the seal.
+  RecallBothWays measure(Threads& threads, float* text, float* images, const std::int32_t* pictures,
+                         std::int64_t rows) noexcept;
 
  private:
   static std::int64_t tasks(const void* arguments, const Replay& replay);
   static void run(const void* arguments, const Replay& replay, std::int64_t task, int thread);
-  std::int64_t rank_of(const float* scores, std::int64_t query) const noexcept;
+  void list_pictures() noexcept;
+  bool shows_first(std::int64_t row) const noexcept { return first_row_[pictures_[row]] == row; }
+  template <typename IsQuery, typename RankOf>
+  Recall recall(Threads& threads, float* queries, const float* candidates, IsQuery is_query, RankOf rank_of) noexcept;
+  std::int64_t rank_of_picture(const float* scores, std::int64_t row) const noexcept;
+  std::int64_t rank_of_captions(const float* scores, std::int64_t row) const noexcept;
 
-  std::int64_t width_;
+  std::int64_t max_rows_, width_;
   std::unique_ptr<Gemm> product_;
-  float* scores_;  // (kBlock, max_rows)
+  float* scores_;               // (kBlock, max_rows)
+  std::int32_t* first_row_;     // (max_rows), by picture: the first row that shows it
+  std::int32_t* picture_rows_;  // (max_rows): those rows in order, one a distinct picture
   Step step_;
   // Of the measurement under way.
   float* queries_ = nullptr;
   const float* candidates_ = nullptr;
   const std::int32_t* pictures_ = nullptr;
-  std::int64_t rows_ = 0, first_ = 0, max_rows_ = 0;
+  std::int64_t rows_ = 0, first_ = 0, distinct_ = 0;
 };
 
 // Area under the receiver operating curve: the chance that a positive scores above a negative, ties counting half.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "src/data/picture_folder.h"
 
@@ -13,20 +14,29 @@ namespace {
 constexpr std::int64_t kExamples = 8, kAnswers = 5;
 
 struct Answer {
-  std::int64_t row;
+  std::int64_t place;  // among the rows judged
   double score;
 };
 
-std::vector<Answer> nearest(const float* query, Span<const float> candidates, std::int64_t width) {
-  const std::int64_t rows = static_cast<std::int64_t>(candidates.size()) / width;
+// Candidates, best first; ties in order of place.
+std::vector<Answer> ranked(const float* query, Span<const float> embeds, const std::vector<std::int64_t>& candidates,
+                           std::int64_t width) {
   std::vector<Answer> answers;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* candidate = candidates.data() + r * width;
-    answers.push_back({r, static_cast<double>(std::inner_product(query, query + width, candidate, 0.0f))});
+  for (const std::int64_t place : candidates) {
+    const float* candidate = embeds.data() + place * width;
+    answers.push_back({place, static_cast<double>(std::inner_product(query, query + width, candidate, 0.0f))});
   }
   std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
-  if (static_cast<std::int64_t>(answers.size()) > kAnswers) answers.resize(kAnswers);
   return answers;
+}
+
+// count of all, evenly spaced.
+std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int64_t count) {
+  const std::int64_t size = static_cast<std::int64_t>(all.size());
+  std::vector<std::int64_t> some;
+  for (std::int64_t i = 0; i < std::min(count, size); ++i)
+    some.push_back(all[static_cast<std::size_t>(i * size / std::min(count, size))]);
+  return some;
 }
 
 // Pictures of the report, each read once.
@@ -56,36 +66,60 @@ class PictureShelf {
   std::map<std::int64_t, std::size_t> index_;
 };
 
+// What was judged, and who shows which picture.
+struct Judged {
+  Judged(const JudgedSplit& of_split, const Manifest& of_manifest) : split(of_split), manifest(of_manifest) {
+    std::set<std::int64_t> seen;
+    for (std::size_t place = 0; place < split.rows().size(); ++place) {
+      captions.push_back(static_cast<std::int64_t>(place));
+      if (seen.insert(picture(captions.back())).second) pictures.push_back(captions.back());
+    }
+  }
+  std::int64_t row(std::int64_t place) const { return split.rows()[static_cast<std::size_t>(place)]; }
+  std::int64_t picture(std::int64_t place) const { return manifest.image_id(row(place)); }
+  std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).caption); }
+
+  const JudgedSplit& split;
+  const Manifest& manifest;
+  std::vector<std::int64_t> captions;  // every place
+  std::vector<std::int64_t> pictures;  // the first place of each distinct picture
+};
+
+CaptionExample search_by_caption(const Judged& judged, std::int64_t place, std::int64_t width, PictureShelf& shelf) {
+  const float* const query = judged.split.text_embeds().data() + place * width;
+  CaptionExample example;
+  example.caption = judged.caption(place);
+  std::int64_t rank = 0;
+  for (const Answer& answer : ranked(query, judged.split.image_embeds(), judged.pictures, width)) {
+    const bool right = judged.picture(answer.place) == judged.picture(place);
+    if (++rank <= kAnswers) example.hits.push_back({shelf.add(judged.row(answer.place)), answer.score, right});
+    if (right && example.right_rank == 0) example.right_rank = rank;
+  }
+  return example;
+}
+
+PictureExample search_by_picture(const Judged& judged, std::int64_t place, std::int64_t width, PictureShelf& shelf) {
+  const float* const query = judged.split.image_embeds().data() + place * width;
+  PictureExample example;
+  example.picture = shelf.add(judged.row(place));
+  std::int64_t rank = 0;
+  for (const Answer& answer : ranked(query, judged.split.text_embeds(), judged.captions, width)) {
+    const bool right = judged.picture(answer.place) == judged.picture(place);
+    if (++rank <= kAnswers) example.hits.push_back({judged.caption(answer.place), answer.score, right});
+    if (right && example.right_rank == 0) example.right_rank = rank;
+  }
+  return example;
+}
+
 }  // namespace
 
-void add_retrieval_examples(Report* report, const Evaluation& evaluation, const Manifest& manifest,
-                            std::int64_t width) {
-  const std::int64_t rows =
-      static_cast<std::int64_t>(evaluation.text_embeds().size()) / std::max<std::int64_t>(1, width);
+void add_retrieval_examples(Report* report, const JudgedSplit& split, const Manifest& manifest, std::int64_t width) {
+  const Judged judged(split, manifest);
   PictureShelf shelf(report, manifest);
-  for (std::int64_t i = 0; i < std::min(kExamples, rows); ++i) {
-    const std::int64_t place = i * rows / std::min(kExamples, rows);
-    const auto row_of = [&](std::int64_t p) {
-      return static_cast<std::int64_t>(evaluation.shown_rows()[static_cast<std::size_t>(p)]);
-    };
-    const std::int64_t row = row_of(place);
-    CaptionExample by_caption;
-    by_caption.caption = std::string(manifest.row(row).caption);
-    for (const Answer& answer :
-         nearest(evaluation.text_embeds().data() + place * width, evaluation.image_embeds(), width)) {
-      by_caption.hits.push_back({shelf.add(row_of(answer.row)), answer.score,
-                                 manifest.image_id(row_of(answer.row)) == manifest.image_id(row)});
-    }
-    report->caption_examples.push_back(std::move(by_caption));
-    PictureExample by_picture;
-    by_picture.picture = shelf.add(row);
-    for (const Answer& answer :
-         nearest(evaluation.image_embeds().data() + place * width, evaluation.text_embeds(), width)) {
-      by_picture.hits.push_back({std::string(manifest.row(row_of(answer.row)).caption), answer.score,
-                                 manifest.image_id(row_of(answer.row)) == manifest.image_id(row)});
-    }
-    report->picture_examples.push_back(std::move(by_picture));
-  }
+  for (const std::int64_t place : spread(judged.captions, kExamples))
+    report->caption_examples.push_back(search_by_caption(judged, place, width, shelf));
+  for (const std::int64_t place : spread(judged.pictures, kExamples))
+    report->picture_examples.push_back(search_by_picture(judged, place, width, shelf));
 }
 
 }  // namespace bascule

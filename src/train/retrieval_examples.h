@@ -5,11 +5,12 @@
 
 #include "src/data/manifest.h"
 #include "src/report/report.h"
-#include "src/train/evaluate.h"
+#include "src/train/judged_split.h"
 
 namespace bascule {
 
-// From the embeddings of the split that was evaluated last: eight evenly spaced rows each way, five answers each.
-void add_retrieval_examples(Report* report, const Evaluation& evaluation, const Manifest& manifest, std::int64_t width);
+// From the embeddings of a split: eight evenly spaced captions, each with the five distinct
+// pictures that are nearest, and eight evenly spaced distinct pictures, each with the five nearest captions.
+void add_retrieval_examples(Report* report, const JudgedSplit& split, const Manifest& manifest, std::int64_t width);
 
 }  // namespace bascule

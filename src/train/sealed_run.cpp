@@ -207,11 +207,7 @@ void SealedRun::make_unused_tensors() {
 }
 
 void SealedRun::resume_records(const ResumePoint& point) {
-  position_.global_step = point.global_step;
-  position_.loss_sum = point.number("loss_sum");
-  position_.interval_loss = point.number("interval_loss");
-  position_.interval_steps = static_cast<std::int64_t>(point.number("interval_steps"));
-  position_.interval_samples = static_cast<std::int64_t>(point.number("interval_samples"));
+  position_ = read_position(point);
   restore_log(&steps_, point, kStepRecords, "step_records");
   if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks

@@ -206,8 +206,36 @@ TEST(Loader, CountsSamplesAndWhoWaitedForWhom) {
   const LoaderStatistics loader = run.loader().statistics();
   EXPECT_EQ(loader.loaded_samples, 100);
   EXPECT_EQ(loader.media.completed, 100u);
-  EXPECT_GT(loader.worker_busy_seconds, 0.0);
-  EXPECT_DOUBLE_EQ(loader.deliverable_samples_per_second, 100.0 * 2.0 / loader.worker_busy_seconds);
+  EXPECT_EQ(stream.loaded_samples, 100);
+  EXPECT_GT(stream.loading_seconds, 0.0);
+  EXPECT_DOUBLE_EQ(deliverable_samples_per_second({}, stream), 100.0 / stream.loading_seconds);
+  StreamStatistics earlier;
+  earlier.loaded_samples = 40;
+  earlier.loading_seconds = 0.25 * stream.loading_seconds;
+  EXPECT_DOUBLE_EQ(deliverable_samples_per_second(earlier, stream), 60.0 / (0.75 * stream.loading_seconds));
+  EXPECT_EQ(deliverable_samples_per_second(stream, stream), 0.0);
+}
+
+// What "could deliver" says of training is not mixed with what evaluations read.
+TEST(Loader, MeasuresEachStreamByItself) {
+  const Manifest train = emoji("test"), validation = emoji("validation");
+  LoaderSettings settings = emoji_settings(train);
+  settings.streams.push_back(settings.streams[0]);
+  settings.streams[1].manifest = &validation;
+  settings.streams[1].shuffled = false;
+  for (const std::int64_t workers : {0, 2}) {
+    settings.workers = workers;
+    LoaderRun run(settings);
+    fingerprints(run.stream(0), settings, 0, 15);
+    const double seconds = run.stream(0).statistics().loading_seconds;
+    EXPECT_EQ(run.stream(1).statistics().loaded_samples, 0);
+    EXPECT_EQ(run.stream(1).statistics().loading_seconds, 0.0);
+    fingerprints(run.stream(1), settings, 0, 5);
+    EXPECT_EQ(run.stream(1).statistics().loaded_samples, 35);
+    EXPECT_GT(run.stream(1).statistics().loading_seconds, 0.0);
+    EXPECT_EQ(run.stream(0).statistics().loaded_samples, 100);
+    EXPECT_LT(run.stream(0).statistics().loading_seconds, 1.5 * seconds + 0.01) << workers;
+  }
 }
 
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {

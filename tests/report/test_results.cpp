@@ -25,43 +25,95 @@ TEST(Results, TrainResultsHaveHuggingFacesKeys) {
   for (const char* key :
        {"epoch", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos",
         "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)",
+        // Of the whole run, over its resumes.
+        "total_train_processes", "total_train_runtime", "total_train_samples_per_second", "total_train_steps",
+        "total_train_steps_per_second", "parameters", "trained_parameters",
         // Ours: what the loader did.
         "loader_bad_samples", "loader_could_deliver_samples_per_second", "loader_ring_occupancy", "loader_ring_slots",
         "loader_step_waited_seconds", "loader_waited_for_step_seconds"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  EXPECT_EQ(json.size(), 15u);
+  EXPECT_EQ(json.size(), 22u);
   EXPECT_DOUBLE_EQ(json["train_samples_per_second"].get<double>(), 138.9);
 }
 
-TEST(Results, BothSplitsUseTheEvalPrefixAndTestWinsInTheUnion) {
+TEST(Results, ThisProcessAndTheWholeRunStandApart) {
+  Report report = test::sample_report();
+  EXPECT_EQ(summary_text(report).find("whole run"), std::string::npos) << "there was one process";
+  report.train.whole = {3, 400, 310.25, 120.5, 3.77};
+  const Json json = parsed(all_results_json(report));
+  EXPECT_EQ(json["total_train_processes"], 3);
+  EXPECT_EQ(json["total_train_steps"], 400);
+  EXPECT_EQ(json["total_train_runtime"], 310.25);
+  EXPECT_EQ(json["total_train_samples_per_second"], 120.5);
+  EXPECT_EQ(json["total_train_steps_per_second"], 3.77);
+  EXPECT_EQ(json["train_runtime"], 103.4);
+  EXPECT_EQ(json["train_samples_per_second"], 138.9);
+  const std::string text = summary_text(report);
+  EXPECT_NE(text.find("throughput, this process       138.9 samples/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("throughput, whole run          120.5 samples/s over 400 steps of 3 processes"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("training time, whole run"), std::string::npos) << text;
+}
+
+TEST(Results, AFileOfOneSplitUsesTheEvalPrefix) {
   const Report report = test::sample_report();
   const Json validation = parsed(split_results_json(report, Split::kValidation));
   const Json tested = parsed(split_results_json(report, Split::kTest));
-  const Json all = parsed(all_results_json(report));
-  for (const char* key : {"eval_loss", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second",
-                          "eval_text_to_image_recall_at_5", "epoch"}) {
+  for (const char* key : {"eval_loss", "eval_runtime", "eval_samples", "eval_samples_per_second",
+                          "eval_steps_per_second", "eval_text_to_image_recall_at_5", "epoch"}) {
     EXPECT_TRUE(validation.contains(key)) << key;
   }
   EXPECT_FALSE(validation.contains("eval_accuracy"));
   EXPECT_NE(validation["eval_loss"], tested["eval_loss"]);
-  EXPECT_EQ(all["eval_loss"], tested["eval_loss"]);
+}
+
+TEST(Results, TheUnionHasBothSplitsByTheirNames) {
+  const Report report = test::sample_report();
+  const Json validation = parsed(split_results_json(report, Split::kValidation));
+  const Json tested = parsed(split_results_json(report, Split::kTest));
+  const Json all = parsed(all_results_json(report));
   EXPECT_EQ(all["train_loss"], 1.2345);
+  for (const auto& entry : all.items()) EXPECT_NE(entry.key().substr(0, 5), "eval_") << entry.key();
+  for (const char* key : {"loss", "runtime", "samples", "samples_per_second", "steps_per_second",
+                          "text_to_image_recall_at_1", "image_to_text_recall_at_10"}) {
+    EXPECT_EQ(all[std::string("validation_") + key], validation[std::string("eval_") + key]) << key;
+    EXPECT_EQ(all[std::string("test_") + key], tested[std::string("eval_") + key]) << key;
+  }
+  EXPECT_EQ(all["parameters"], report.parameters);
 }
 
 TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
   Report report = test::sample_report();
   EXPECT_EQ(parsed(all_results_json(report))["bad_samples_count"], 0);
-  report.bad_samples = {{"test", 0, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", "rows.jsonl:9"}};
+  report.bad_samples = {{"train", 1, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", "rows.jsonl:9"},
+                        {"test", 0, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", ""}};
   report.bad_sample_count = 3;
+  report.rows = {{Split::kTrain, 24, -1, 2, 1, 2, false}, {Split::kTest, 301, 300, 1, 1, 1, false}};
   const Json all = parsed(all_results_json(report));
   EXPECT_EQ(all["bad_samples_count"], 3);
-  ASSERT_EQ(all["bad_samples"].size(), 1u);
+  ASSERT_EQ(all["bad_samples"].size(), 2u);
   EXPECT_EQ(all["bad_samples"][0]["row"], "rows.jsonl:8");
   EXPECT_EQ(all["bad_samples"][0]["picture"], "p/7.jpg");
   EXPECT_EQ(all["bad_samples"][0]["reason"], "the JPEG file is cut short");
   EXPECT_EQ(all["bad_samples"][0]["replaced_by"], "rows.jsonl:9");
-  EXPECT_EQ(all["bad_samples"][0]["split"], "test");
+  EXPECT_EQ(all["bad_samples"][1]["split"], "test");
+  EXPECT_TRUE(all["bad_samples"][1]["replaced_by"].is_null()) << "an evaluation leaves it out";
+  EXPECT_EQ(all["train_samples"], 24);
+  EXPECT_EQ(all["train_skipped_rows"], 1);
+  EXPECT_EQ(all["train_replaced_samples"], 2);
+  EXPECT_EQ(all["test_samples"], 300);
+  EXPECT_EQ(all["test_skipped_rows"], 1);
+  EXPECT_NE(summary_text(report).find("300 judged, 1 left out"), std::string::npos);
+}
+
+TEST(Results, DistinctRowsAndRepetitionsAreToldApart) {
+  EXPECT_EQ(skipped_text({Split::kTrain, 24, -1, 10, 2, 10, false}),
+            "train: 2 rows skipped, 10 times in all, another row in place of each");
+  EXPECT_EQ(skipped_text({Split::kTrain, 9999, -1, 1200, 1, 1000, true}),
+            "train: at least 1 row skipped, 1200 times in all, another row in place of each");
+  EXPECT_EQ(skipped_text({Split::kValidation, 24, 23, 1, 1, 1, false}), "validation: 1 row left out, 23 judged");
 }
 
 TEST(Results, WhatADeviceDidStandsInTheUnionAndInTheSummary) {

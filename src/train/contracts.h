@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contracts that a run can judge of itself at its end, from plain figures. Finish phase.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/report/report.h"
+
+namespace bascule {
+
+struct ContractFigures {
+  std::size_t ranks = 1;  // of this machine
+  // Memory. resident_bytes 0: unknown.
+  std::uint64_t planned_bytes = 0, resident_bytes = 0;
+  // Sealed.
+  bool guarded = false;
+  std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // by libraries after the seal
+  // Durability.
+  std::int64_t checkpoints = 0;    // saved by this process
+  bool newest_is_in_place = true;  // the checkpoint of the last update
+  // Errors: what was skipped, by split.
+  std::vector<SplitRows> splits;
+  // Honest figures: samples by the records of this process, and by the batches that its tapes were given.
+  std::int64_t recorded_samples = 0, trained_samples = 0;
+  std::int64_t updates = 0, counted_updates = 0, counted_samples = 0;
+};
+
+// In the order of the contracts; those that no run can judge of itself are not checked.
+std::vector<ContractResult> judge_contracts(const ContractFigures& figures);
+
+}  // namespace bascule

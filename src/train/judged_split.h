@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an evaluation computed of a split, row by row, and the figures that are made of it: the loss over its batches
+// and the head's metrics. Contrastive: recall both ways (retrieval.h defines it). Matching: accuracy and area under the
+// curve. Masked LM: accuracy and perplexity. It knows no tape and no stream.
+//
+// Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
+// loss weighted by its samples (masked LM: by its labelled tokens).
+//
+//   begin(rows)
+//   take(batch, outputs, manifest)           every batch once, in any order, by any rank: its places are its own
+//   finish(threads, &record)                 once all are taken; the rows judged are then together, in order
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/span.h"
+#include "src/data/batch.h"
+#include "src/data/manifest.h"
+#include "src/models/bridgetower.h"
+#include "src/report/step_record.h"
+#include "src/train/retrieval.h"
+
+namespace bascule {
+
+// What a replay left for the samples of a batch; null for what the head has not.
+struct BatchOutputs {
+  float loss = 0.0f;
+  const float *text_embeds = nullptr, *image_embeds = nullptr, *cross_embeds = nullptr;  // (samples, width)
+  const float* logits = nullptr;                                                         // matching: (samples, 2)
+  const std::int32_t* hits = nullptr;  // matching: (samples); masked LM: (labelled tokens); 1 where it was right
+};
+
+class JudgedSplit {
+ public:
+  struct Shape {
+    ModelHead head = ModelHead::kContrastive;
+    std::int64_t max_rows = 0;  // of the largest split
+    std::int64_t batch = 1;     // rows of a batch, but for the last
+    std::int64_t width = 0;     // of the embeddings; 0 for other heads
+  };
+
+  // memory: bytes(shape), 64-byte aligned. Before the seal.
+  JudgedSplit(const Shape& shape, std::byte* memory, GemmCache& products);
+  static std::size_t bytes(const Shape& shape);
+  // The part of the memory that take() writes: what ranks put together before finish().
+  Span<std::byte> taken() const { return taken_; }
+
+  // After the seal, as below. batch.rows are those of a stream in the order of the rows.
+  void begin(std::int64_t rows) noexcept { rows_ = rows; }
+  void take(const Batch& batch, const BatchOutputs& outputs, const Manifest& manifest) noexcept;
+  // Fills in samples, loss and metrics. record->samples 0: every row was left out, and there is nothing else.
+  void finish(Threads& threads, EvaluationRecord* record) noexcept;
+
+  // After finish(): the rows judged, (rows, width) each; contrastive only.
+  Span<const float> text_embeds() const { return {text_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  Span<const float> image_embeds() const { return {image_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  Span<const float> cross_embeds() const { return {cross_, static_cast<std::size_t>(rows_ * shape_.width)}; }
+  // The manifest row that each of them is, ascending; every head.
+  Span<const std::int32_t> rows() const { return {judged_, static_cast<std::size_t>(rows_)}; }
+
+ private:
+  struct BatchSums {
+    double loss = 0.0, counted = 0.0, hits = 0.0;
+  };
+  void close_gaps() noexcept;
+
+  Shape shape_;
+  Span<std::byte> taken_;
+  BatchSums* sums_ = nullptr;  // by batch of the split
+  float *text_ = nullptr, *image_ = nullptr, *cross_ = nullptr, *scores_ = nullptr;
+  std::int32_t *pictures_ = nullptr, *judged_ = nullptr, *labels_ = nullptr, *order_ = nullptr;
+  std::unique_ptr<Retrieval> retrieval_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace bascule

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/training_position.h"
+
+namespace bascule {
+namespace {
+
+constexpr const char* kPhaseNames[kStepPhases] = {"interval_data_seconds", "interval_forward_seconds",
+                                                  "interval_backward_seconds", "interval_reduction_seconds",
+                                                  "interval_update_seconds"};
+
+struct TotalName {
+  const char* name;
+  double RunTotals::*value;
+};
+constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
+                                 {"run_updates", &RunTotals::updates},
+                                 {"run_seconds", &RunTotals::seconds},
+                                 {"run_counted_samples", &RunTotals::counted_samples},
+                                 {"run_counted_updates", &RunTotals::counted_updates},
+                                 {"run_counted_seconds", &RunTotals::counted_seconds},
+                                 {"run_samples", &RunTotals::samples},
+                                 {"run_micro_batches", &RunTotals::micro_batches},
+                                 {"run_rank_samples", &RunTotals::rank_samples},
+                                 {"run_text_rows", &RunTotals::text_rows},
+                                 {"run_selected_rows", &RunTotals::selected_rows}};
+static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0]);
+
+}  // namespace
+
+void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept {
+  *out++ = {"loss_sum", position.loss_sum};
+  *out++ = {"interval_loss", position.interval_loss};
+  *out++ = {"interval_steps", static_cast<double>(position.interval_steps)};
+  *out++ = {"interval_samples", static_cast<double>(position.interval_samples)};
+  *out++ = {"interval_wall_seconds", position.interval_wall_seconds};
+  *out++ = {"interval_loader_wait_seconds", position.interval_loader_wait_seconds};
+  for (int phase = 0; phase < kStepPhases; ++phase) *out++ = {kPhaseNames[phase], position.interval_seconds[phase]};
+  for (const TotalName& total : kTotals) *out++ = {total.name, position.earlier.*total.value};
+}
+
+TrainingPosition read_position(const ResumePoint& point) {
+  TrainingPosition position;
+  position.global_step = point.global_step;
+  position.loss_sum = point.number("loss_sum");
+  position.interval_loss = point.number("interval_loss");
+  position.interval_steps = static_cast<std::int64_t>(point.number("interval_steps"));
+  position.interval_samples = static_cast<std::int64_t>(point.number("interval_samples"));
+  position.interval_wall_seconds = point.number_or("interval_wall_seconds", 0.0);
+  position.interval_loader_wait_seconds = point.number_or("interval_loader_wait_seconds", 0.0);
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    position.interval_seconds[phase] = point.number_or(kPhaseNames[phase], 0.0);
+  for (const TotalName& total : kTotals) position.earlier.*total.value = point.number_or(total.name, 0.0);
+  return position;
+}
+
+}  // namespace bascule

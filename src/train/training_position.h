@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a training run is, and the numbers of it that a checkpoint keeps beside weights and moments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/checkpoint/checkpoint_writer.h"
+#include "src/report/step_record.h"
+
+namespace bascule {
+
+// What led to a moment of the run, summed over its processes. What a process did after its last checkpoint was done
+// again by the next one, and is not in here.
+struct RunTotals {
+  double processes = 0.0;
+  double updates = 0.0;
+  double seconds = 0.0;  // of the loop, evaluation and saving included
+  // After each process's warm-up updates, without evaluation and saving.
+  double counted_samples = 0.0, counted_updates = 0.0, counted_seconds = 0.0;
+  double samples = 0.0;  // of all ranks
+  // Of rank 0.
+  double micro_batches = 0.0, rank_samples = 0.0, text_rows = 0.0, selected_rows = 0.0;
+};
+
+struct TrainingPosition {
+  std::int64_t global_step = 0;  // updates done
+  double loss_sum = 0.0;         // over all updates of the run
+  // Of the logging interval under way.
+  double interval_loss = 0.0;
+  std::int64_t interval_steps = 0, interval_samples = 0;
+  // Of its part before this process: as in StepRecord.
+  double interval_wall_seconds = 0.0, interval_loader_wait_seconds = 0.0;
+  double interval_seconds[kStepPhases] = {};
+  RunTotals earlier;  // before this process
+};
+
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 11;
+
+// out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
+void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;
+// Throws Error{kData} where the checkpoint lacks a number that every version wrote; others are 0 then.
+TrainingPosition read_position(const ResumePoint& point);
+
+}  // namespace bascule
