@@ -49,6 +49,10 @@ CASES = {
                      learning_rate=2e-3, weight_decay=0.1, betas=(0.85, 0.99), eps=1e-6, schedule="cosine", warmup={"training__warmup_ratio": "0.2"}),
     "masked_lm": dict(model="mlm_interpolate", head="masked_lm", ways={"one rank": ONE_RANK, "two ranks": TWO_RANKS},
                       learning_rate=1e-3, weight_decay=0.02, betas=(0.9, 0.98), eps=1e-7, schedule="constant_with_warmup", warmup={"training__warmup_steps": "2"}),
+    "masked_lm_tied": dict(model="mlm_tied", head="masked_lm", ways={"one rank": ONE_RANK},
+                           learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
+    "matching_frozen": dict(model="itm_frozen", head="image_text_matching", freeze=["vision_model", "text_model"], label_column="label", ways={"one rank": ONE_RANK},
+                            learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
 }
 WARMUP_STEPS = 2  # of each of them: ceil(0.2 * 8) is 2 as well
 
@@ -83,11 +87,14 @@ class Inputs:
         self.special = sorted(self.vocabulary[token] for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
 
 
-def make_batch(torch, head, inputs, epoch, rows):
+def make_batch(torch, spec, inputs, epoch, rows):
     """One batch in Transformers' form, and how much it counts."""
+    head, label_column = spec["head"], spec.get("label_column")
     ids, labels, matching = [], [], []
     for row in rows:
-        caption, label = matching_sample(SEED, inputs.pictures, epoch, row) if head == "image_text_matching" else (row, None)
+        caption, label = row, inputs.rows[row].get(label_column)
+        if head == "image_text_matching" and not label_column:
+            caption, label = matching_sample(SEED, inputs.pictures, epoch, row)
         shown, wanted = inputs.ids[caption], None
         if head == "masked_lm":
             shown, wanted = masked(SEED, shown, epoch, row, len(inputs.vocabulary), inputs.special, inputs.vocabulary["<mask>"])
@@ -121,7 +128,7 @@ def make_updates(torch, spec, inputs):
         micro = [order[at:at + MICRO_BATCH] for at in range(0, ROWS, MICRO_BATCH)]
         for at in range(0, len(micro), ACCUMULATION):
             parts = [share for rows in micro[at:at + ACCUMULATION] for share in shares_of(rows, spec.get("shares", 1))]
-            batches = [make_batch(torch, spec["head"], inputs, epoch, rows) for rows in parts]
+            batches = [make_batch(torch, spec, inputs, epoch, rows) for rows in parts]
             whole = sum(count for _, count in batches)
             updates.append([(batch, count / whole) for batch, count in batches])
             record.append({"epoch": epoch, "batches": parts})
@@ -142,7 +149,7 @@ def train(oracle, model, spec, max_grad_norm, updates):
         optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for batch, weight in batches:
-            loss = oracle.forward(model, {"head": spec["head"]}, batch)[0]
+            loss = oracle.forward(model, spec, batch)[0]
             (loss * weight).backward()
             total += loss.item() * weight
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in named], max_grad_norm or math.inf, foreach=False)
@@ -196,11 +203,11 @@ def places(kept):
 def make_case(arguments, oracle, load_file, save_file, name, spec):
     torch = oracle.torch
     folder = DATA / "goldens" / spec["model"]
-    load = lambda dtype: oracle.load(folder, {"head": spec["head"]}, dtype)
+    load = lambda dtype: oracle.load(folder, spec, dtype)
     truth, plain = load(torch.float32).double(), load(torch.float32)
     inputs = Inputs(arguments, truth.config, load_file)
     updates, record = make_updates(torch, spec, inputs)
-    slices = oracle.insensitive_slices(oracle.run_once(truth, {"head": spec["head"]}, updates[0][0][0])[2])
+    slices = oracle.insensitive_slices(oracle.run_once(truth, spec, updates[0][0][0])[2])
     bound = choose_clipping(oracle, truth, spec, updates)
     start = {n: p.detach().clone() for n, p in truth.named_parameters()}
     log = train(oracle, truth, spec, bound, updates)
@@ -223,6 +230,8 @@ def make_case(arguments, oracle, load_file, save_file, name, spec):
     settings = {**COMMON, **spec["warmup"], "model__head": f'"{spec["head"]}"', "training__learning_rate": repr(spec["learning_rate"]), "training__weight_decay": repr(spec["weight_decay"]),
                 "training__adam_beta1": repr(spec["betas"][0]), "training__adam_beta2": repr(spec["betas"][1]), "training__adam_epsilon": repr(spec["eps"]),
                 "training__lr_scheduler_type": f'"{spec["schedule"]}"', "training__max_grad_norm": repr(bound)}
+    settings.update({"model__freeze": json.dumps(spec["freeze"])} if "freeze" in spec else {})
+    settings.update({"data__label_column": json.dumps(spec["label_column"])} if "label_column" in spec else {})
     clipped = [norm > bound for norm in log["grad_norm"]]
     case = {"model": spec["model"], "made_with": {"torch": torch.__version__.split("+")[0], "transformers": oracle.transformers.__version__}, "equivalent_runs": EQUIVALENT,
             "settings": settings, "ways": spec["ways"], "updates": record, "log": {**log, "clipped": clipped}, "limits": limits,
