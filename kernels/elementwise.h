@@ -30,14 +30,14 @@ struct CopyRows {
   bool accumulate;
 };
 
-// part[c] = sum_r x[r,c], rows in order. Shapes: x (rows, cols) with stride; part (cols). Overwrites part.
+// part[c] = sum_r x[r,c], four rows at a time. Shapes: x (rows, cols) with stride; part (cols). Overwrites part.
 struct ColumnSums {
   float* part;
   const float* x;
   std::int64_t rows, cols, stride;
 };
 
-// out[c] (+)= sum_p parts[p * stride + c], in the order of p. Shapes: out (cols).
+// out[c] (+)= sum_p parts[p * stride + c], in the same order. Shapes: out (cols).
 // Ends sums over row blocks: the same bits for any thread count.
 struct AddParts {
   float* out;

@@ -6,7 +6,7 @@
 
 namespace bascule {
 
-// loss[r] = log sum_c exp(logits[r,c]) - logits[r, label[r]];  hit[r] = 1 if the largest logit (of equal ones the first)
+// loss[r] = log sum_c exp(logits[r,c]) - logits[r, label[r]];  hit[r] = 1 if the largest logit (the first of equals)
 // is the label's. For backward: top[r] = max_c logits[r,c];  others[r] = sum_{c != label[r]} exp(logits[r,c] - top[r]).
 // A negative label: all four 0, logits not read (the row is not counted).
 // Source: torch.nn.functional.cross_entropy.

@@ -69,10 +69,14 @@ struct ReducedExponent {
   return select(less(x, set(0.0f)), set(__builtin_nanf("")), select(equal(x, x), not_negative, x));
 }
 
-// (e^2|x| - 1) / (e^2|x| + 1) with the sign of x; 1 to all digits from 9.02 on.
+// With E = e^2|x| - 1 and the sign of x: E / (E + 2) below 1/2, above it 1 - 2 / (E + 2), where the rounding of the
+// quotient, less than 0.54, weighs less than that of the result. 1 to all digits from 9.02 on.
 [[gnu::always_inline]] inline f32x16 tanh(f32x16 x) {
   const f32x16 e = exp_minus_one(min(set(18.5f), abs(x) + abs(x)));
-  return copy_sign(e / (e + set(2.0f)), x);
+  const f32x16 sum = e + set(2.0f);
+  const Mask16 is_small = less(abs(x), set(0.5f));
+  const f32x16 quotient = select(is_small, e, set(2.0f)) / sum;
+  return copy_sign(select(is_small, quotient, set(1.0f) - quotient), x);
 }
 
 // 1 / (1 + e^-x) and its derivative, both from e^-|x|, so that neither side of 0 cancels.

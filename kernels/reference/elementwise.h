@@ -19,20 +19,27 @@ void copy_rows(T* out, const T* x, const CopyRows& a) {
   }
 }
 
+// sum + x[0] + x[stride] + ...: four rows are added to each other before they are added to the sum.
+template <typename T>
+T sum_of_rows(T sum, const T* x, std::int64_t rows, std::int64_t stride) {
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T* const x0 = x + r * stride;
+    sum += (x0[0] + x0[stride]) + (x0[2 * stride] + x0[3 * stride]);
+  }
+  for (; r < rows; ++r) sum += x[r * stride];
+  return sum;
+}
+
 template <typename T>
 void column_sums(T* part, const T* x, const ColumnSums& a) {
-  for (std::int64_t c = 0; c < a.cols; ++c) {
-    part[c] = T(0);
-    for (std::int64_t r = 0; r < a.rows; ++r) part[c] += x[r * a.stride + c];
-  }
+  for (std::int64_t c = 0; c < a.cols; ++c) part[c] = sum_of_rows(T(0), x + c, a.rows, a.stride);
 }
 
 template <typename T>
 void add_parts(T* out, const T* parts, const AddParts& a) {
   for (std::int64_t c = 0; c < a.cols; ++c) {
-    T sum = a.accumulate ? out[c] : T(0);
-    for (std::int64_t p = 0; p < a.count; ++p) sum += parts[p * a.stride + c];
-    out[c] = sum;
+    out[c] = sum_of_rows(a.accumulate ? out[c] : T(0), parts + c, a.count, a.stride);
   }
 }
 

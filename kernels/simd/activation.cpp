@@ -23,7 +23,13 @@ struct GeluTanh {
   [[gnu::always_inline]] static f32x16 argument(f32x16 x) {
     return x * fma(x * x, set(0x1.2444f2p-4f), set(0x1.988454p+0f));
   }
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return x * sigmoid(argument(x)); }
+  // For positive x one less the small side, whose roundings then weigh little.
+  [[gnu::always_inline]] static f32x16 value(f32x16 x) {
+    const f32x16 u = argument(x);
+    const f32x16 e = exp(set(0.0f) - abs(u));
+    const f32x16 small = e / (set(1.0f) + e);
+    return x * select(less(u, set(0.0f)), small, set(1.0f) - small);
+  }
   [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
     const Sigmoid s = sigmoid_and_derivative(argument(x));
     const f32x16 argument_slope = fma(x * x, set(0x1.b6676cp-3f), set(0x1.988454p+0f));
@@ -53,10 +59,14 @@ struct Silu {
   }
 };
 
-// tanh' (x) = 4 sigmoid'(2x): 1 - tanh^2 would cancel.
+// tanh' (x) = 1 - tanh^2 (x) where that is above 1/2, else 4 sigmoid'(2x), where the difference would cancel.
 struct Tanh {
   [[gnu::always_inline]] static f32x16 value(f32x16 x) { return tanh(x); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) { return sigmoid_and_derivative(x + x).derivative * set(4.0f); }
+  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
+    const f32x16 y = tanh(x);
+    const f32x16 far = sigmoid_and_derivative(x + x).derivative * set(4.0f);
+    return select(less(abs(x), set(0.8f)), fnma(y, y, set(1.0f)), far);
+  }
 };
 
 struct SigmoidFunction {

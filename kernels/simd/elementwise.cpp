@@ -28,12 +28,12 @@ void copy_rows(const CopyRows& a) {
 
 void column_sums(const ColumnSums& a) {
   fill_row(a.part, a.cols, 0.0f);
-  add_rows_in_order(a.part, a.x, a.rows, a.cols, a.stride);
+  add_rows(a.part, a.x, a.rows, a.cols, a.stride);
 }
 
 void add_parts(const AddParts& a) {
   if (!a.accumulate) fill_row(a.out, a.cols, 0.0f);
-  add_rows_in_order(a.out, a.parts, a.count, a.cols, a.stride);
+  add_rows(a.out, a.parts, a.count, a.cols, a.stride);
 }
 
 namespace {

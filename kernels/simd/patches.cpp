@@ -40,7 +40,7 @@ namespace {
 // out (+)= the sum over the samples of row i.
 inline void sum_over_samples(float* out, const ImageEmbeddingBackward& a, std::int64_t i, bool accumulate) {
   if (!accumulate) fill_row(out, a.cols, 0.0f);
-  add_rows_in_order(out, a.d_out + i * a.cols, a.samples, a.cols, (a.patches + 1) * a.cols);
+  add_rows(out, a.d_out + i * a.cols, a.samples, a.cols, (a.patches + 1) * a.cols);
 }
 
 }  // namespace

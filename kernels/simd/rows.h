@@ -26,8 +26,9 @@ inline void add_to_row(float* out, const float* x, std::int64_t count) {
                  __attribute__((always_inline)) { store(out + c, lanes, load(out + c, lanes) + load(x + c, lanes)); });
 }
 
-// out[c] = ((out[c] + x[0,c]) + x[1,c]) + ...: four rows a pass, so that `out` is read and written a quarter as often.
-inline void add_rows_in_order(float* out, const float* x, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+// out[c] += x[0,c] + x[1,c] + ...: four rows are added to each other first. So `out` is read and written a quarter as
+// often, and a long sum has a quarter of its additions.
+inline void add_rows(float* out, const float* x, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
   std::int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     const float* const x0 = x + r * stride;
@@ -36,8 +37,9 @@ inline void add_rows_in_order(float* out, const float* x, std::int64_t rows, std
     const float* const x3 = x2 + stride;
     for_lanes(
         cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          const f32x16 two = load(out + c, lanes) + load(x0 + c, lanes) + load(x1 + c, lanes);
-          store(out + c, lanes, two + load(x2 + c, lanes) + load(x3 + c, lanes));
+          const f32x16 low = load(x0 + c, lanes) + load(x1 + c, lanes),
+                       high = load(x2 + c, lanes) + load(x3 + c, lanes);
+          store(out + c, lanes, load(out + c, lanes) + (low + high));
         });
   }
   for (; r < rows; ++r) add_to_row(out, x + r * stride, cols);

@@ -53,8 +53,8 @@ TEST(Elementwise, CopyRowsHonoursBothStridesAndLeavesTheGapsAlone) {
   }
 }
 
-// Rows are added in order, so the reference in float gives the very bits.
-TEST(Elementwise, SumsDownColumnsAreInOrder) {
+// The reference in float adds in the same order, so it gives the very bits.
+TEST(Elementwise, SumsDownColumnsAreInAFixedOrder) {
   Seeded random;
   for (const std::int64_t cols : lengths()) {
     for (const std::int64_t rows : {0, 1, 3, 4, 5, 11}) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -121,6 +122,29 @@ void expect_right(const Case& test, GemmCache& cache, Seeded& random) {
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool in_matrix = static_cast<std::int64_t>(i) % o.spec.ldc < o.c_columns;
     if (!in_matrix && o.c[i] != before[i]) FAIL() << "wrote between the rows, element " << i;
+  }
+}
+
+// Random terms of either sign: after j of them a sum is about sqrt(j) large, and rounding it once errs by epsilon /
+// sqrt(3) of that. One chain of k additions so has a relative error of epsilon sqrt(k / 6): no product may be worse
+// than that by more than a quarter, whatever its length. (Bounds by magnitude, as above, allow k epsilon.)
+TEST(Gemm, LongSumsAreNoWorseThanOneChainOfAdditions) {
+  Seeded random;
+  const auto cache = GemmCache::make(1);
+  for (const std::int64_t length : {768, 1024, 2048, 3072, 4096}) {
+    for (const GemmKind kind : kKinds) {
+      const bool weight = kind == GemmKind::kWeightGradient;
+      const Case test{kind, weight ? length : 48, 64, weight ? 64 : length};
+      SCOPED_TRACE(::testing::Message() << test);
+      Operands o(test, random);
+      const GemmRun run = o.run(test);
+      run_all(*Gemm::make(o.spec, *cache), run);
+      const std::int64_t rows = weight ? test.n : test.rows;
+      const MatrixF64 held = MatrixF64::Zero(rows, o.c_columns);
+      const MatrixF64 truth = eigen_gemm(o.spec, run, held).value;
+      const MatrixF64 error = rows_of(o.c.data(), rows, o.c_columns, o.spec.ldc) - truth;
+      EXPECT_LE(error.norm() / truth.norm(), 1.25 * kFloatEpsilon * std::sqrt(static_cast<double>(length) / 6.0));
+    }
   }
 }
 

@@ -57,9 +57,7 @@ struct BackwardCase {
   std::int64_t first, last;
 };
 
-// Samples are added in order. Overwriting, that is the reference's own order in float; accumulating, the kernel adds
-// each sample to what is there, the reference their sum: kSamples roundings of the largest partial sum apart from the
-// truth.
+// kSamples additions, and one to what is there: so many roundings of the largest partial sum apart from the truth.
 void check_backward(const BackwardCase& c, std::int64_t cols, Place place, Seeded& random) {
   const auto d_out = normal(random, kSamples * (kPatches + 1) * cols);
   const auto before = normal(random, (kPatches + 1) * cols), class_before = normal(random, cols);
