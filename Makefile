@@ -8,7 +8,7 @@ SECONDS := 20
 PROGRAM := $(BUILD)/bascule
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test quick check sanitize fuzz demo install clean
+.PHONY: help setup build test quick check mutate sanitize fuzz demo install clean
 
 help: ## List the verbs
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -26,9 +26,12 @@ test: build ## Run every test that a bare clone can run; ends with "N passed, N 
 quick: build ## Run the tests that take under a minute in all
 	tools/run_tests --quick $(BUILD)
 
-check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, sanitizers
+check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, ten faults, sanitizers
 	@tools/install_packages check
 	tools/check
+
+mutate: setup ## Put each fault of tools/mutations into the code; the tests must notice 95 % of them
+	tools/mutate
 
 sanitize: setup ## Run the tests under address, undefined-behaviour and thread sanitizers
 	@tools/install_packages check
@@ -45,4 +48,4 @@ install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
 
 clean: ## Remove the build folders
-	rm -rf build build-clang build-debug build-asan build-tsan build-fuzz
+	rm -rf build build-clang build-debug build-asan build-tsan build-fuzz build-mutants
