@@ -175,6 +175,21 @@ void judge_unused(const CaseFiles& files, const Session& session, Judgement* jud
   }
 }
 
+// Whatever the reference computed has been compared with something of ours.
+void judge_the_rest(const CaseFiles& files, Judgement* judgement) {
+  std::set<std::string> judged;
+  for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
+  const std::set<std::string> series = {"loss", "grad_norm", "learning_rate"};  // of steps: judged step by step
+  const std::string norm = "grad_l2.";                                          // beside a whole gradient: its norm
+  for (const TensorSource* source : {&files.expected, &files.steps}) {
+    for (const StoredTensor& tensor : source->tensors()) {
+      if (source == &files.steps && series.count(tensor.name) == 1) continue;
+      if (tensor.name.rfind(norm, 0) == 0 && judged.count("grad." + tensor.name.substr(norm.size())) == 1) continue;
+      if (judged.count(tensor.name) == 0) judgement->add_norm(tensor.name + " (not computed)", 1.0, 0.0);
+    }
+  }
+}
+
 }  // namespace
 
 bool VerifiedCase::passed() const {
@@ -194,6 +209,7 @@ VerifiedCase verify_case(const std::string& folder, Isa isa, int threads) {
   judge_gradients(files, model.training(), &judgement);
   judge_unused(files, model.training(), &judgement);
   if (files.has_steps) judge_training(files, &model, &judgement);
+  judge_the_rest(files, &judgement);
   return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors)};
 }
 

@@ -66,6 +66,17 @@ class ChangedCase {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
+  // A tensor of a safetensors file gets another name of the same length.
+  void rename(const std::string& file, const std::string& from, const std::string& to) {
+    ASSERT_EQ(from.size(), to.size());
+    const fs::path path = fs::path(folder_.path()) / file;
+    std::string bytes = read_file(path);
+    const std::size_t place = bytes.find("\"" + from + "\"");
+    ASSERT_NE(place, std::string::npos);
+    bytes.replace(place + 1, from.size(), to);
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+
   // The document of case.json.
   template <typename Change>
   void describe(Change change) {
@@ -164,6 +175,14 @@ TEST(Verify, AParameterThatIsUnusedForOneSideOnlyFails) {
   ChangedCase added("itm_frozen");
   added.describe([&](Json* description) { (*description)["unused_parameters"].push_back(trained); });
   EXPECT_EQ(added.failed(), std::vector<std::string>{"param." + trained + " (no gradient)"});
+}
+
+TEST(Verify, WhatOnlyTheReferenceComputesFails) {
+  ChangedCase changed("itm_frozen");
+  changed.rename("steps.safetensors", "param.itm_score.fc.bias", "param.text_model.gone__");
+  const std::vector<std::string> failed = changed.failed();
+  EXPECT_EQ(std::count(failed.begin(), failed.end(), "param.text_model.gone__ (not computed)"), 1);
+  EXPECT_EQ(std::count(failed.begin(), failed.end(), "param.itm_score.fc.bias (unchanged)"), 1);
 }
 
 }  // namespace
