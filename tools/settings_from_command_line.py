@@ -68,7 +68,7 @@ CARRIED = {
 TRANSLATED = {
     "model_name_or_path", "dataset_name", "dataset_config_name", "dataset_revision", "data_dir", "image_column",
     "caption_column", "freeze_vision_model", "freeze_text_model", "freeze_text_pooler", "bf16", "fp16", "gaudi_config_name",
-    "use_habana", "lr_scheduler_type", "gradient_checkpointing", "save_strategy", "eval_strategy", "evaluation_strategy",
+    "use_habana", "lr_scheduler_type", "lr_scheduler_kwargs", "gradient_checkpointing", "save_strategy", "eval_strategy", "evaluation_strategy",
     "eval_steps", "logging_strategy", "optim", "report_to", "distribution_strategy", "resume_from_checkpoint",
 }
 
@@ -109,6 +109,18 @@ SCRIPT_DEFAULTS = {
     "training.per_device_train_batch_size": 8,
     "training.per_device_eval_batch_size": 8,
     "training.learning_rate": 5e-5,
+}
+
+# lr_scheduler_type: {keyword of lr_scheduler_kwargs: key of ours}.
+SCHEDULES = {
+    "linear": {},
+    "cosine": {},
+    "constant": {},
+    "constant_with_warmup": {},
+    "polynomial": {"power": "lr_power", "lr_end": "lr_end"},
+    "cosine_with_restarts": {"num_cycles": "lr_num_cycles"},
+    "inverse_sqrt": {"timescale": "lr_timescale"},
+    "cosine_with_min_lr": {"min_lr_rate": "min_lr_ratio"},
 }
 
 TABLES = ("model", "data", "training", "distributed", "report")
@@ -251,12 +263,31 @@ def data(c):
     c.notes.append("make the manifests beside the settings file: " + " ".join(shlex.quote(word) for word in command))
 
 
+def schedule_keywords(c, keys):
+    """--lr_scheduler_kwargs, a JSON object, into keys of the schedule."""
+    text = c.text("lr_scheduler_kwargs", "{}")
+    try:
+        given = json.loads(text)
+        if not isinstance(given, dict):
+            raise ValueError
+    except ValueError:
+        raise CommandLineError(f"--lr_scheduler_kwargs {text}: a JSON object is wanted") from None
+    if "min_lr" in given and "min_lr_rate" in keys:
+        given["min_lr_rate"] = given.pop("min_lr") / c.settings["training.learning_rate"][0]
+    for keyword, value in given.items():
+        if keyword in keys and value is not None:
+            c.set("training." + keys[keyword], value)
+        else:
+            c.drop(f"lr_scheduler_kwargs {keyword}", "the schedule has no such key")
+
+
 def schedule(c):
     kind = c.text("lr_scheduler_type", "linear")
-    if kind in ("linear", "cosine", "constant", "constant_with_warmup"):
+    if kind in SCHEDULES:
         c.set("training.lr_scheduler_type", kind)
+        schedule_keywords(c, SCHEDULES[kind])
     else:
-        c.drop("lr_scheduler_type", f"\"{kind}\" is not known: linear, cosine, constant or constant_with_warmup")
+        c.drop("lr_scheduler_type", f"\"{kind}\" is not known: {', '.join(SCHEDULES)}")
     steps, _ = c.settings.get("training.warmup_steps", (0, ""))
     ratio, _ = c.settings.get("training.warmup_ratio", (0.0, ""))
     if kind == "constant" and (steps or ratio):

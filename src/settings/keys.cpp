@@ -69,7 +69,10 @@ constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and Wi
 constexpr const char* kDropouts[] = {"config", "off"};
 constexpr const char* kPreprocessings[] = {"training", "processor"};
 constexpr const char* kOnBadSample[] = {"stop", "skip"};
-constexpr const char* kSchedulers[] = {"linear", "cosine", "constant", "constant_with_warmup"};
+constexpr const char* kSchedulers[] = {"linear",       "cosine",
+                                       "constant",     "constant_with_warmup",
+                                       "polynomial",   "cosine_with_restarts",
+                                       "inverse_sqrt", "cosine_with_min_lr"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
@@ -209,6 +212,16 @@ constexpr Key kKeys[] = {
      "updates over which the rate rises from 0"},
     {"training", "warmup_ratio", real<kTrain, &T::warmup_ratio>(0.0, 1.0), kNumbers,
      "the same as a share of the schedule's updates, rounded up"},
+    {"training", "lr_power", real_above<kTrain, &T::lr_power>(0.0, 100.0), kNumbers,
+     "exponent of the `polynomial` schedule"},
+    {"training", "lr_end", real<kTrain, &T::lr_end>(0.0, 1e3), kNumbers,
+     "rate at the end of the `polynomial` schedule, below `learning_rate`"},
+    {"training", "lr_num_cycles", integer<kTrain, &T::lr_num_cycles>(1, kMany), kNumbers,
+     "half cosines of `cosine_with_restarts`, each from the highest rate to 0"},
+    {"training", "lr_timescale", integer<kTrain, &T::lr_timescale>(0, kMany), kNumbers,
+     "updates over which `inverse_sqrt` falls to 0.71; 0: as many as warm up, or 10,000 without a warm-up"},
+    {"training", "min_lr_ratio", real<kTrain, &T::min_lr_ratio>(0.0, 1.0), kNumbers,
+     "share of `learning_rate` at which `cosine_with_min_lr` ends"},
     {"training", "gradient_accumulation_steps", integer<kTrain, &T::gradient_accumulation_steps>(1, 1 << 20),
      kSameProduct, "backward passes of one update"},
     {"training", "gradient_checkpointing", choice<kTrain, &T::gradient_checkpointing>(kCheckpointings), kFree,

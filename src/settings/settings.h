@@ -33,7 +33,16 @@ enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
 enum class Preprocessing { kTraining, kProcessor };
 enum class OnBadSample { kStop, kSkip };
-enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
+enum class Scheduler {
+  kLinear,
+  kCosine,
+  kConstant,
+  kConstantWithWarmup,
+  kPolynomial,
+  kCosineWithRestarts,
+  kInverseSqrt,
+  kCosineWithMinLr
+};
 enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever };
 enum class Strategy { kFastDdp, kDdp, kSharded };
@@ -115,6 +124,11 @@ struct TrainingSettings {
   std::int64_t lr_schedule_steps = 0;  // updates that the schedule is made for; 0: all of the run
   std::int64_t warmup_steps = 0;       // at most one of the two is above 0
   double warmup_ratio = 0.0;           // steps = ceil(ratio * the schedule's)
+  double lr_power = 1.0;               // polynomial
+  double lr_end = 1e-7;                // polynomial
+  std::int64_t lr_num_cycles = 1;      // cosine_with_restarts
+  std::int64_t lr_timescale = 0;       // inverse_sqrt; 0: the warm-up's updates, or 10,000 without one
+  double min_lr_ratio = 0.0;           // cosine_with_min_lr, which needs it above 0
   std::int64_t gradient_accumulation_steps = 1;
   GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kOff;
   bool gather_negatives = false;

@@ -77,6 +77,38 @@ void check_schedule(const Settings& s) {
   }
 }
 
+// A key of one schedule does nothing beside another.
+void check_schedule_keys(const Settings& s) {
+  const TrainingSettings& t = s.training;
+  const TrainingSettings defaults;
+  const struct {
+    bool is_given;
+    const char* key;
+    Scheduler kind;
+    const char* name;
+  } keys[] = {
+      {t.lr_power != defaults.lr_power, "lr_power", Scheduler::kPolynomial, "polynomial"},
+      {t.lr_end != defaults.lr_end, "lr_end", Scheduler::kPolynomial, "polynomial"},
+      {t.lr_num_cycles != defaults.lr_num_cycles, "lr_num_cycles", Scheduler::kCosineWithRestarts,
+       "cosine_with_restarts"},
+      {t.lr_timescale != defaults.lr_timescale, "lr_timescale", Scheduler::kInverseSqrt, "inverse_sqrt"},
+      {t.min_lr_ratio != defaults.min_lr_ratio, "min_lr_ratio", Scheduler::kCosineWithMinLr, "cosine_with_min_lr"}};
+  for (const auto& [is_given, key, kind, name] : keys) {
+    if (!is_given || t.lr_scheduler_type == kind) continue;
+    refuse(s, std::string("training.") + key,
+           std::string("training.") + key + " belongs to lr_scheduler_type = \"" + name + "\"",
+           "remove it, or set that schedule");
+  }
+  if (t.lr_scheduler_type == Scheduler::kPolynomial && t.lr_end >= t.learning_rate) {
+    refuse(s, "training.lr_end", "training.lr_end is not below training.learning_rate",
+           "lower it: the schedule falls from learning_rate to lr_end");
+  }
+  if (t.lr_scheduler_type == Scheduler::kCosineWithMinLr && t.min_lr_ratio == 0.0) {
+    refuse(s, "training.lr_scheduler_type", "lr_scheduler_type = \"cosine_with_min_lr\" needs training.min_lr_ratio",
+           "give it, or set lr_scheduler_type = \"cosine\"");
+  }
+}
+
 void check_heads(const Settings& s) {
   if (s.training.gather_negatives && s.model.head != Head::kContrastive) {
     refuse(s, "training.gather_negatives", "training.gather_negatives = true, but only the contrastive head has them",
@@ -102,6 +134,7 @@ void check_between_keys(const Settings& settings) {
   check_folders(settings);
   check_length(settings);
   check_schedule(settings);
+  check_schedule_keys(settings);
   check_heads(settings);
 }
 

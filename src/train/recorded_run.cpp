@@ -141,6 +141,11 @@ void plan_length(RecordedRun* run) {
   run->schedule.kind = training.lr_scheduler_type;
   run->schedule.learning_rate = training.learning_rate;
   run->schedule.total_steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
+  run->schedule.power = training.lr_power;
+  run->schedule.end = training.lr_end;
+  run->schedule.cycles = training.lr_num_cycles;
+  run->schedule.timescale = training.lr_timescale;
+  run->schedule.min_ratio = training.min_lr_ratio;
   run->schedule.warmup_steps = training.warmup_steps > 0
                                    ? training.warmup_steps
                                    : static_cast<std::int64_t>(std::ceil(

@@ -5,6 +5,11 @@
 #include <cmath>
 
 namespace bascule {
+namespace {
+
+constexpr double kPi = 3.141592653589793;
+
+}  // namespace
 
 double Schedule::at(std::int64_t step) const noexcept {
   // A run that is longer than its schedule keeps the rate of the schedule's end.
@@ -12,11 +17,23 @@ double Schedule::at(std::int64_t step) const noexcept {
                total = static_cast<double>(total_steps);
   if (kind == Scheduler::kConstant) return learning_rate;
   if (step < warmup_steps) return learning_rate * (s / std::max(1.0, warm));
-  const double span = std::max(1.0, total - warm);
+  const double span = std::max(1.0, total - warm), progress = (s - warm) / span;
+  const auto half_cosine = [](double at) { return 0.5 * (1.0 + std::cos(kPi * at)); };
   switch (kind) {
     case Scheduler::kLinear: return learning_rate * std::max(0.0, (total - s) / span);
-    case Scheduler::kCosine:
-      return learning_rate * std::max(0.0, 0.5 * (1.0 + std::cos(3.141592653589793 * (s - warm) / span)));
+    case Scheduler::kCosine: return learning_rate * std::max(0.0, 0.5 * (1.0 + std::cos(kPi * (s - warm) / span)));
+    case Scheduler::kPolynomial: {
+      const double left = std::max(0.0, 1.0 - progress);
+      return learning_rate * (((learning_rate - end) * std::pow(left, power) + end) / learning_rate);
+    }
+    case Scheduler::kCosineWithRestarts:
+      return progress >= 1.0 ? 0.0
+                             : learning_rate * half_cosine(std::fmod(static_cast<double>(cycles) * progress, 1.0));
+    case Scheduler::kInverseSqrt: {
+      const double scale = timescale > 0 ? static_cast<double>(timescale) : warmup_steps > 0 ? warm : 1e4;
+      return learning_rate * (1.0 / std::sqrt((s + (scale - warm)) / scale));
+    }
+    case Scheduler::kCosineWithMinLr: return learning_rate * (half_cosine(progress) * (1.0 - min_ratio) + min_ratio);
     default: return learning_rate;
   }
 }

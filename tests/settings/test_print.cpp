@@ -36,6 +36,16 @@ std::string text_with(const Key& key) {
   if (name == "data.label_column") text += "model.head = \"image_text_matching\"\n";
   if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
   if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
+  for (const auto& [own, scheduler] : {std::pair{"lr_power", "polynomial"},
+                                       {"lr_end", "polynomial"},
+                                       {"lr_num_cycles", "cosine_with_restarts"},
+                                       {"lr_timescale", "inverse_sqrt"},
+                                       {"min_lr_ratio", "cosine_with_min_lr"}}) {
+    if (name == std::string("training.") + own)
+      text += std::string("training.lr_scheduler_type = \"") + scheduler + "\"\n";
+  }
+  if (name == "training.lr_end") text += "training.learning_rate = 0.5\n";
+  if (name == "training.lr_scheduler_type") text += "training.min_lr_ratio = 0.1\n";
   if (name == "training.do_train") text = "data.validation_file = \"v\"\n" + text;
   return text;
 }

@@ -82,6 +82,10 @@ TEST(ReadSettings, EveryNumberReachesItsMember) {
       "training.adam_beta2 = 0.45\n"
       "training.adam_epsilon = 0.46\n"
       "training.max_grad_norm = 0.47\n");
+  const Settings polynomial = settings_of(kLeast + std::string("lr_scheduler_type = \"polynomial\"\nlr_power = 2.5\n"
+                                                               "lr_end = 1e-9\n"));
+  EXPECT_EQ(polynomial.training.lr_power, 2.5);
+  EXPECT_EQ(polynomial.training.lr_end, 1e-9);
   EXPECT_EQ(s.data.max_seq_length, 11);
   EXPECT_EQ(s.data.dataloader_num_workers, 12);
   EXPECT_EQ(s.data.ring_slots, 13);

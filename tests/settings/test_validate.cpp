@@ -37,6 +37,28 @@ TEST(Validate, WarmUpIsStepsOrRatioAndNeedsAScheduleThatHasOne) {
   EXPECT_EQ(refusal_of(least_with("training", "warmup_steps = 7\nlr_scheduler_type = \"constant_with_warmup\"")), "");
 }
 
+TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
+  const auto with = [](const std::string& kind, const std::string& line) {
+    return refusal_of(least_with("training", "lr_scheduler_type = \"" + kind + "\"\n" + line));
+  };
+  const struct {
+    const char *kind, *key, *value;
+  } keys[] = {{"polynomial", "lr_power", "2.0"},
+              {"polynomial", "lr_end", "1e-8"},
+              {"cosine_with_restarts", "lr_num_cycles", "2"},
+              {"inverse_sqrt", "lr_timescale", "100"},
+              {"cosine_with_min_lr", "min_lr_ratio", "0.1"}};
+  for (const auto& [kind, key, value] : keys) {
+    const std::string line = std::string(key) + " = " + value;
+    EXPECT_EQ(with(kind, line), "") << line;
+    EXPECT_EQ(with("cosine", line), std::string("test.toml:7:") + std::to_string(std::string(key).size() + 4) +
+                                        ": training." + key + " belongs to lr_scheduler_type = \"" + kind +
+                                        "\"; remove it, or set that schedule");
+  }
+  EXPECT_NE(with("polynomial", "lr_end = 1e-5").find("lr_end is not below training.learning_rate"), std::string::npos);
+  EXPECT_NE(with("cosine_with_min_lr", "").find("needs training.min_lr_ratio"), std::string::npos);
+}
+
 TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
   EXPECT_NE(refusal_of(least_with("data", "label_column = \"l\"")).find("image_text_matching"), std::string::npos);
   EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"

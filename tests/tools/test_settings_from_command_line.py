@@ -83,6 +83,19 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(sum("goes before it" in line for line in said), 2)
         self.assertNotIn("training.max_steps", convert(LEAST + "--max_steps -1")[1])
 
+    def test_schedules_keep_their_keywords(self):
+        for kind, given, key, value in (("polynomial", '{"power": 2.0, "lr_end": 1e-09}', "lr_power", "2.0"),
+                                        ("cosine_with_restarts", '{"num_cycles": 3}', "lr_num_cycles", "3"),
+                                        ("inverse_sqrt", '{"timescale": 400}', "lr_timescale", "400"),
+                                        ("cosine_with_min_lr", '{"min_lr_rate": 0.25}', "min_lr_ratio", "0.25"),
+                                        ("cosine_with_min_lr", '{"min_lr": 1e-05}', "min_lr_ratio", "0.2")):
+            _, settings, said = convert(LEAST + f"--lr_scheduler_type {kind} --lr_scheduler_kwargs '{given}'")
+            self.assertEqual(settings["training.lr_scheduler_type"], f'"{kind}"')
+            self.assertAlmostEqual(float(settings["training." + key]), float(value))
+            self.assertEqual(said, [])
+        self.assertIn("not carried over: --lr_scheduler_kwargs power: the schedule has no such key",
+                      convert(LEAST + "--lr_scheduler_type linear --lr_scheduler_kwargs '{\"power\": 2}'")[2])
+
     def test_launchers_give_the_world_size(self):
         for launcher in ("python gaudi_spawn.py --world_size=4 --use_mpi", "torchrun --nproc_per_node 4",
                          "mpirun -np 4 python3", "python -m torch.distributed.run --nproc-per-node=4"):
