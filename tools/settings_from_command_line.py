@@ -59,6 +59,9 @@ CARRIED = {
     "gradient_accumulation_steps": ("training.gradient_accumulation_steps", int),
     "logging_steps": ("training.logging_steps", int),
     "save_steps": ("training.save_steps", int),
+    "load_best_model_at_end": ("training.load_best_model_at_end", parse_bool),
+    "metric_for_best_model": ("training.metric_for_best_model", str),
+    "greater_is_better": ("training.greater_is_better", parse_bool),
     "save_total_limit": ("training.save_total_limit", int),
     "throughput_warmup_steps": ("training.throughput_warmup_steps", int),
     "ddp_bucket_cap_mb": ("distributed.bucket_mib", int),
@@ -313,15 +316,18 @@ def training(c):
     if c.converted("gradient_checkpointing", parse_bool, False):
         c.set("training.gradient_checkpointing", "full")
     saving = c.text("save_strategy", "steps")
-    if saving == "no":
-        c.set("training.save_steps", 0, "once, at the end")
+    if saving in ("no", "epoch"):
+        c.set("training.save_strategy", saving)
+        c.settings.pop("training.save_steps", None)
     elif saving != "steps":
-        c.drop("save_strategy", "checkpoints are counted in updates: see training.save_steps")
+        c.drop("save_strategy", f"\"{saving}\" is not known: no, steps or epoch")
     evaluating = c.text("eval_strategy", c.text("evaluation_strategy", "no"))
     if evaluating == "steps":
         c.set("training.eval_steps", c.converted("eval_steps", int, c.converted("logging_steps", int, 500)))
+    elif evaluating == "epoch":
+        c.set("training.eval_strategy", evaluating)
     elif evaluating != "no":
-        c.drop("eval_strategy", "evaluations are counted in updates: see training.eval_steps")
+        c.drop("eval_strategy", f"\"{evaluating}\" is not known: no, steps or epoch")
     elif "eval_steps" in c.flags:
         c.drop("eval_steps", "without --eval_strategy steps the script evaluates at the end")
     if c.text("logging_strategy", "steps") != "steps":

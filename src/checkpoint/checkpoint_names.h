@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "src/checkpoint/durable_write.h"
+
 namespace bascule {
 
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
@@ -22,6 +24,12 @@ inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexce
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   const bool sound = failure == std::errc() && end == digits.data() + digits.size() && step >= 0;
   return sound ? std::optional<std::int64_t>(step) : std::nullopt;
+}
+
+inline PathBuffer checkpoint_name(std::int64_t step) noexcept {
+  PathBuffer name(kCheckpointPrefix);
+  name.append(step);
+  return name;
 }
 
 }  // namespace bascule

@@ -19,32 +19,6 @@ constexpr std::int64_t kReplacementChars = 120;
 constexpr std::int64_t kNumberChars = 128;
 constexpr std::int64_t kSpareChars = 1024;
 
-PathBuffer checkpoint_name(std::int64_t step) noexcept {
-  PathBuffer name(kCheckpointPrefix);
-  name.append(step);
-  return name;
-}
-
-// The steps of the checkpoints in a folder.
-struct StepRange {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-  std::int64_t count = 0;
-};
-
-Status find_steps(const char* folder, StepRange* steps) noexcept {
-  const auto visit = [](void* context, const char* name) noexcept {
-    auto* range = static_cast<StepRange*>(context);
-    if (const std::optional<std::int64_t> step = checkpoint_step(name)) {
-      range->first = range->count == 0 ? *step : std::min(range->first, *step);
-      range->last = std::max(range->last, *step);
-      ++range->count;
-    }
-    return ok_status();
-  };
-  return visit_entries(folder, visit, steps);
-}
-
 // "settings", "data" and the sizes of the files whose sizes are known before the seal.
 std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& model,
                         const SafetensorsWritePlan& optimizer) {
@@ -68,7 +42,7 @@ std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& 
 
 CheckpointWriter::CheckpointWriter(CheckpointContents contents)
     : output_dir_(contents.output_dir),
-      save_total_limit_(contents.save_total_limit),
+      rotation_(contents.output_dir, contents.save_total_limit),
       model_(std::move(contents.model)),
       optimizer_(std::move(contents.optimizer)),
       text_files_(contents.text_files),
@@ -101,7 +75,9 @@ Status CheckpointWriter::save(const CheckpointMoment& moment, WriteProgress prog
     static_cast<void>(removed);
     return status;
   }
-  return remove_old(moment.global_step);
+  status = rotation_.remove_old(moment.global_step, moment.best_step);
+  if (!status.ok()) failed_path_ = rotation_.failed_path();
+  return status;
 }
 
 Status CheckpointWriter::write_files(const CheckpointMoment& moment, PathBuffer& path,
@@ -144,19 +120,6 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
   out.end_object().line_break().end_object().line_break();
   if (out.overflowed()) return Status{StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   return write_synced(path, out.text());
-}
-
-// Checkpoints of later steps belong to a run that was given up; of the others the newest save_total_limit_ stay.
-Status CheckpointWriter::remove_old(std::int64_t newest) noexcept {
-  for (;;) {
-    StepRange steps;
-    BASCULE_TRY(find_steps(output_dir_.c_str(), &steps));
-    const bool abandoned = steps.last > newest;
-    if (!abandoned && (save_total_limit_ <= 0 || steps.count <= save_total_limit_)) return ok_status();
-    const PathBuffer name = checkpoint_name(abandoned ? steps.last : steps.first);
-    failed_path_ = PathBuffer(output_dir_).append("/").append(name.text());
-    BASCULE_TRY(remove_folder(output_dir_.c_str(), name.text()));
-  }
 }
 
 }  // namespace bascule

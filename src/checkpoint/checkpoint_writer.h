@@ -13,6 +13,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/hf_write.h"
+#include "src/checkpoint/rotation.h"
 #include "src/checkpoint/safetensors.h"
 
 namespace bascule {
@@ -28,6 +29,7 @@ struct CheckpointMoment {
   std::int64_t global_step = 0;
   std::int64_t samples_seen = 0;  // the position, from the first epoch's first sample on
   double epoch = 0.0;
+  std::int64_t best_step = -1;  // its checkpoint is kept beside the newest; -1: none is
   Span<const NamedNumber> numbers;
   Span<const Replacement> replacements;
   Span<const std::string_view> texts;  // the contents of CheckpointContents::text_files, in their order
@@ -35,7 +37,7 @@ struct CheckpointMoment {
 
 struct CheckpointContents {
   std::string output_dir;             // exists
-  std::int64_t save_total_limit = 0;  // newest ones kept; 0: all
+  std::int64_t save_total_limit = 0;  // kept, the newest and the best among them; 0: all
   HfFolderContents model;
   std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
   std::string settings_digest;
@@ -57,6 +59,9 @@ class CheckpointWriter {
   // checkpoints stand. Replaces a checkpoint of the same step.
   Status save(const CheckpointMoment& moment, WriteProgress progress = {}) noexcept;
 
+  // Removes all checkpoints but that of `step`.
+  Status keep_only(std::int64_t step) noexcept { return rotation_.keep_only(step); }
+
   // After a failed save: the file or folder at fault, for the one line.
   const char* failed_path() const noexcept { return failed_path_.c_str(); }
   // Bytes that one checkpoint takes, without the texts.
@@ -65,10 +70,9 @@ class CheckpointWriter {
  private:
   Status write_files(const CheckpointMoment& moment, PathBuffer& path, WriteProgress progress) noexcept;
   Status write_state(const CheckpointMoment& moment, const char* path) noexcept;
-  Status remove_old(std::int64_t newest) noexcept;
 
   std::string output_dir_;
-  std::int64_t save_total_limit_;
+  CheckpointRotation rotation_;
   HfFolderPlan model_;
   SafetensorsWritePlan optimizer_;
   std::vector<std::string> text_files_;

@@ -37,7 +37,13 @@ class HfFolderPlan {
  public:
   explicit HfFolderPlan(HfFolderContents contents);
 
+  struct Shard {
+    std::string name;
+    SafetensorsWritePlan plan;
+  };
+
   const std::vector<PlannedFile>& files() const { return files_; }
+  const std::vector<Shard>& shards() const { return shards_; }
 
   // Into a folder that exists, each file at its final name and synced; for folders that are published as a whole.
   Status write_into(const char* folder, WriteProgress progress = {}) const noexcept;
@@ -48,10 +54,6 @@ class HfFolderPlan {
   struct Copy {
     std::string name;
     InputFile file;
-  };
-  struct Shard {
-    std::string name;
-    SafetensorsWritePlan plan;
   };
 
   // Writes the file `index` of files() at `path` and syncs it.

@@ -56,7 +56,9 @@ class SafetensorsWritePlan {
                                 const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
   std::int64_t file_bytes() const { return file_bytes_; }
+  // In the order of the file, one after another from the end of the header on.
   const std::vector<TensorToWrite>& tensors() const { return tensors_; }
+  const std::string& header() const { return header_; }
 
   // Creates (or empties) `path`, writes, syncs the data, closes. kDiskFailed (detail: errno) or kReadFailed; the broken
   // file is left for the caller, who writes under a temporary name (durable_write.h).

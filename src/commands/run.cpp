@@ -149,6 +149,15 @@ std::optional<ResumePoint> resume_point(const Settings& settings) {
                   "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or go back to an older checkpoint");
     default:
+      if (status.code == StatusCode::kReadFailed && status.detail[0] == WeightsReader::kUnreadable) {
+        const std::int64_t step = sealed.loop().control().best().checkpoint;
+        throw Error(
+            ErrorKind::kData, folder + "/checkpoint-" + std::to_string(step),
+            "the best weights cannot be read back: " +
+                (status.detail[1] == 0 ? std::string("they are not what was written")
+                                       : std::string(std::strerror(static_cast<int>(status.detail[1])))),
+            "to keep the last weights, set training.load_best_model_at_end = false and run the same command again");
+      }
       // A row below zero: a checkpoint's weights that only pass through could not be read again.
       if (status.code == StatusCode::kReadFailed && status.detail[0] < 0) {
         throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.written,
@@ -199,9 +208,27 @@ SealedFigures measure_sealed(SealedRun& sealed) {
 // Replay: training, evaluation, prediction.
 Status replay(SealedRun& sealed) {
   seal_memory();
-  if (sealed.run().train_graph) BASCULE_TRY(sealed.loop().run());
+  if (sealed.run().train_graph) {
+    BASCULE_TRY(sealed.loop().run());
+    BASCULE_TRY(sealed.loop().load_best());
+  }
   BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
   return sealed.loop().evaluate(Split::kTest);
+}
+
+// As Trainer does: with a limit of one, the last checkpoint was kept only until the best could take its place.
+void keep_best_checkpoint(SealedRun& sealed) {
+  const std::int64_t best = sealed.loop().control().best().checkpoint;
+  if (best < 0) return;
+  throw_if_failed(sealed.writer()->keep_only(best), sealed.run().settings.training.output_dir.written,
+                  "removing all checkpoints but the best");
+}
+
+std::string kept_weights(const BestSummary& best) {
+  const std::string step = std::to_string(best.step);
+  if (best.weights_of == best.step) return "the weights are those of update " + step + ", the best by " + best.figure;
+  return "the weights are those of update " + std::to_string(best.weights_of) + ": update " + step + ", the best by " +
+         best.figure + ", was not saved";
 }
 
 void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
@@ -216,9 +243,14 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
+  if (report.best.is_known && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
   std::fputs(summary_text(report).c_str(), stdout);
+  if (!report.best.stopped_early.empty()) {
+    say("run: stopped early after update " + std::to_string(report.global_step) + ": " + report.best.stopped_early);
+  }
+  if (report.best.is_known && settings.training.load_best_model_at_end) say("run: " + kept_weights(report.best));
   say("run: finished; see " + settings.training.output_dir.written + (settings.report.html ? "/report.html" : ""));
 }
 

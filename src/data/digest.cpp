@@ -7,12 +7,14 @@ namespace bascule {
 
 void Digest::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
-Digest::Digest() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
+Digest::Digest() : state_(XXH3_createState()) { reset(); }
 
-void Digest::add(const void* data, std::size_t bytes) {
+void Digest::reset() noexcept { XXH3_64bits_reset(state_.get()); }
+
+void Digest::add(const void* data, std::size_t bytes) noexcept {
   if (bytes > 0) XXH3_64bits_update(state_.get(), data, bytes);
 }
 
-std::uint64_t Digest::value() const { return XXH3_64bits_digest(state_.get()); }
+std::uint64_t Digest::value() const noexcept { return XXH3_64bits_digest(state_.get()); }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 of what comes in parts. Before the seal.
+// XXH3 of what comes in parts. Made before the seal; nothing else here allocates.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@ class Digest {
  public:
   Digest();
 
-  void add(const void* data, std::size_t bytes);
-  void add_number(std::uint64_t number) { add(&number, sizeof number); }
+  void reset() noexcept;
+  void add(const void* data, std::size_t bytes) noexcept;
+  void add_number(std::uint64_t number) noexcept { add(&number, sizeof number); }
   // Of all that was added so far.
-  std::uint64_t value() const;
+  std::uint64_t value() const noexcept;
 
  private:
   struct Free {

@@ -126,6 +126,12 @@ std::string model_card(const Report& report) {
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";
     out += std::string("| steps | ") + readable_count(report.global_step).c_str() + " |\n";
+    if (report.best.is_known) {
+      out += std::string("| weights | of step ") + readable_count(report.best.weights_of).c_str() +
+             "; the best evaluation was that of step " + readable_count(report.best.step).c_str() + ", with " +
+             cell(report.best.figure) + " " + readable_number(report.best.value).c_str() + " |\n";
+    }
+    if (!report.best.stopped_early.empty()) out += "| stopped early | " + cell(report.best.stopped_early) + " |\n";
     out += std::string("| epochs | ") + readable_number(report.epoch).c_str() + " |\n";
     out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
     out += std::string("| throughput | ") + readable_number(report.train.samples_per_second).c_str() +

@@ -5,8 +5,10 @@ namespace bascule {
 
 const EvaluationRecord* last_evaluation(const Report& report, Split split) {
   const EvaluationRecord* last = nullptr;
-  for (const EvaluationRecord& record : report.evaluations) {
-    if (record.split == split) last = &record;
+  for (const auto* records : {&report.evaluations, &report.repeated}) {
+    for (const EvaluationRecord& record : *records) {
+      if (record.split == split) last = &record;
+    }
   }
   return last;
 }

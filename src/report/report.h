@@ -137,6 +137,17 @@ struct WireSummary {
   double wait_seconds = 0.0;                         // by rank 0, for sums of other machines
 };
 
+// The best evaluation while training, and what came of it.
+struct BestSummary {
+  bool is_known = false;  // false: nobody asked for one, or none was made
+  std::string figure;     // "loss", "text_to_image_recall_at_1"
+  double value = 0.0;
+  std::int64_t step = 0;
+  std::string checkpoint;       // its folder; empty: it was not saved
+  std::int64_t weights_of = 0;  // the update whose weights the run ends with
+  std::string stopped_early;    // why training ended before its last update; empty: it did not
+};
+
 // A sample that was skipped, as people find it.
 struct BadSample {
   std::string split;
@@ -193,6 +204,9 @@ struct Report {
   TrainSummary train;
   std::vector<StepRecord> steps;
   std::vector<EvaluationRecord> evaluations;  // in the order in which they were made
+  // Of the weights that the run ends with, where `evaluations` has one of them already: with every figure the same.
+  std::vector<EvaluationRecord> repeated;
+  BestSummary best;
 
   LoaderSummary loader;
   WireSummary wire;
@@ -223,7 +237,7 @@ struct Report {
   std::vector<NamedText> provenance;
 };
 
-// The last evaluation of a split, or nullptr.
+// The evaluation of a split with the weights that the run ends with, or nullptr.
 const EvaluationRecord* last_evaluation(const Report& report, Split split);
 
 }  // namespace bascule

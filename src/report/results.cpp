@@ -202,9 +202,10 @@ std::string all_results_json(const Report& report) {
 
 std::string trainer_state_json(const Report& report) {
   Json json = Json::object();
-  json["best_global_step"] = nullptr;
-  json["best_metric"] = nullptr;
-  json["best_model_checkpoint"] = nullptr;
+  const BestSummary& best = report.best;
+  json["best_global_step"] = best.is_known ? Json(best.step) : Json(nullptr);
+  json["best_metric"] = best.is_known ? Json(best.value) : Json(nullptr);
+  json["best_model_checkpoint"] = best.checkpoint.empty() ? Json(nullptr) : Json(best.checkpoint);
   json["epoch"] = report.epoch;
   json["eval_steps"] = report.eval_steps;
   json["global_step"] = report.global_step;

@@ -56,6 +56,12 @@ std::string device_text(const DeviceReport& device) {
   return text;
 }
 
+std::string best_text(const BestSummary& best) {
+  const auto step = [](std::int64_t number) { return "step " + std::string(readable_count(number).c_str()); };
+  return best.figure + " " + readable_number(best.value).c_str() + " at " + step(best.step) +
+         "; the folder holds the weights of " + step(best.weights_of);
+}
+
 std::string wire_text(const WireSummary& wire) {
   const std::uint64_t updates = static_cast<std::uint64_t>(std::max<std::int64_t>(1, wire.updates));
   return std::string("this one sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " an update, of " +
@@ -68,6 +74,8 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     char steps[64];
     std::snprintf(steps, sizeof steps, "%s  (%.2f epochs)", readable_count(report.global_step).c_str(), report.epoch);
     pairs.push_back({"steps", steps});
+    if (!report.best.stopped_early.empty()) pairs.push_back({"stopped early", report.best.stopped_early});
+    if (report.best.is_known) pairs.push_back({"best evaluation", best_text(report.best)});
     pairs.push_back({"mean training loss", readable_number(report.train.train_loss).c_str()});
     const WholeRun& whole = report.train.whole;
     const bool resumed = whole.processes > 1;

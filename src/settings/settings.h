@@ -43,6 +43,7 @@ enum class Scheduler {
   kInverseSqrt,
   kCosineWithMinLr
 };
+enum class Interval { kNo, kSteps, kEpoch };
 enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever };
 enum class Strategy { kFastDdp, kDdp, kSharded };
@@ -133,9 +134,16 @@ struct TrainingSettings {
   GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kOff;
   bool gather_negatives = false;
   std::int64_t logging_steps = 10;
-  std::int64_t eval_steps = 0;        // 0: at the end
-  std::int64_t save_steps = 500;      // 0: at the end
-  std::int64_t save_total_limit = 2;  // 0: all
+  Interval eval_strategy = Interval::kNo;     // not written: kSteps where eval_steps is above 0
+  std::int64_t eval_steps = 0;                // above 0 where the strategy is kSteps, else 0
+  Interval save_strategy = Interval::kSteps;  // not written: kSteps where save_steps is above 0
+  std::int64_t save_steps = 500;              // above 0 where the strategy is kSteps, else 0
+  std::int64_t save_total_limit = 2;          // 0: all
+  bool load_best_model_at_end = false;
+  std::string metric_for_best_model;         // "": no evaluation is the best; "loss" where a best one is needed
+  bool greater_is_better = false;            // not written: true but for losses and perplexity
+  std::int64_t early_stopping_patience = 0;  // evaluations without a better one; 0: never
+  double early_stopping_threshold = 0.0;
   Resume resume = Resume::kAuto;
   std::int64_t throughput_warmup_steps = 3;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/settings/validate.h"
 
+#include <string>
+#include <string_view>
+
 #include "src/base/error.h"
 
 namespace bascule {
@@ -109,11 +112,75 @@ void check_schedule_keys(const Settings& s) {
   }
 }
 
+// One of the pairs eval_strategy and eval_steps, save_strategy and save_steps.
+void check_interval(const Settings& s, const std::string& what, Interval strategy, std::int64_t steps) {
+  const std::string strategy_key = "training." + what + "_strategy", steps_key = "training." + what + "_steps";
+  if (strategy == Interval::kSteps && steps == 0) {
+    refuse(s, steps_key, strategy_key + " = \"steps\", but " + steps_key + " = 0",
+           "give the updates between two, or set " + strategy_key + " = \"no\"");
+  }
+  if (strategy != Interval::kSteps && steps > 0) {
+    refuse(s, steps_key, steps_key + " is given, but " + strategy_key + " is not \"steps\"", "remove one");
+  }
+}
+
+void check_best(const Settings& s) {
+  const TrainingSettings& t = s.training;
+  const bool wants_best = !t.metric_for_best_model.empty();
+  const auto refuse_key = [&](const char* key, const std::string& what, const std::string& what_to_do) {
+    refuse(s, std::string("training.") + key, std::string("training.") + key + " " + what, what_to_do);
+  };
+  const char* const asks = t.load_best_model_at_end        ? "load_best_model_at_end"
+                           : t.early_stopping_patience > 0 ? "early_stopping_patience"
+                                                           : "metric_for_best_model";
+  if (!wants_best && t.greater_is_better) refuse_key("greater_is_better", "is given without a metric", "remove it");
+  if (t.early_stopping_threshold > 0.0 && t.early_stopping_patience == 0)
+    refuse_key("early_stopping_threshold", "is given without training.early_stopping_patience",
+               "remove it, or give both");
+  if (!wants_best || !t.do_train) return;
+  if (t.eval_strategy == Interval::kNo)
+    refuse_key(asks, "needs evaluations", "set training.eval_strategy = \"steps\" or \"epoch\"");
+  if (!t.do_eval) refuse_key(asks, "needs evaluations, but there is no data.validation_file", "name one");
+  if (!t.load_best_model_at_end) return;
+  if (t.eval_strategy != t.save_strategy) {
+    refuse_key(asks, "needs training.save_strategy and training.eval_strategy to be the same", "make them the same");
+  }
+  if (t.eval_strategy == Interval::kSteps && t.save_steps % t.eval_steps != 0) {
+    refuse_key(asks, "needs training.save_steps to be a multiple of training.eval_steps",
+               "set save_steps = eval_steps");
+  }
+}
+
 void check_heads(const Settings& s) {
   if (s.training.gather_negatives && s.model.head != Head::kContrastive) {
     refuse(s, "training.gather_negatives", "training.gather_negatives = true, but only the contrastive head has them",
            "set it to false, or model.head = \"contrastive\"");
   }
+}
+
+void resolve_intervals(Settings& settings) {
+  TrainingSettings& t = settings.training;
+  if (!is_written(settings, "training.eval_strategy")) {
+    t.eval_strategy = t.eval_steps > 0 ? Interval::kSteps : Interval::kNo;
+  } else if (t.eval_strategy == Interval::kSteps && !is_written(settings, "training.eval_steps")) {
+    t.eval_steps = t.logging_steps;
+  }
+  if (!is_written(settings, "training.save_strategy")) {
+    t.save_strategy = t.save_steps > 0 ? Interval::kSteps : Interval::kNo;
+  } else if (t.save_strategy != Interval::kSteps && !is_written(settings, "training.save_steps")) {
+    t.save_steps = 0;
+  }
+}
+
+void resolve_best(Settings& settings) {
+  TrainingSettings& t = settings.training;
+  std::string& metric = t.metric_for_best_model;
+  if (metric.empty() && (t.load_best_model_at_end || t.early_stopping_patience > 0)) metric = "loss";
+  if (metric.empty() || is_written(settings, "training.greater_is_better")) return;
+  const auto ends_with = [&](std::string_view end) {
+    return metric.size() >= end.size() && metric.compare(metric.size() - end.size(), end.size(), end) == 0;
+  };
+  t.greater_is_better = !ends_with("loss") && !ends_with("perplexity");
 }
 
 }  // namespace
@@ -124,6 +191,8 @@ void resolve_defaults(Settings& settings) {
   if (!is_written(settings, "training.do_eval")) t.do_eval = settings.data.validation_file.is_given();
   if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.test_file.is_given();
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
+  resolve_intervals(settings);
+  resolve_best(settings);
   PathSetting& tokenizer = settings.model.tokenizer_name;
   if (!tokenizer.is_given()) tokenizer.resolved = settings.model.model_name_or_path.resolved;
 }
@@ -135,6 +204,9 @@ void check_between_keys(const Settings& settings) {
   check_length(settings);
   check_schedule(settings);
   check_schedule_keys(settings);
+  check_interval(settings, "eval", settings.training.eval_strategy, settings.training.eval_steps);
+  check_interval(settings, "save", settings.training.save_strategy, settings.training.save_steps);
+  check_best(settings);
   check_heads(settings);
 }
 

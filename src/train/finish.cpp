@@ -82,6 +82,35 @@ void add_training(Report* report, SealedRun& sealed) {
   whole.steps_per_second = counted ? totals.counted_updates / totals.counted_seconds : train.steps_per_second;
 }
 
+void add_best(Report* report, SealedRun& sealed) {
+  const RecordedRun& run = sealed.run();
+  const TrainingControl& control = sealed.loop().control();
+  const BestSoFar& best = control.best();
+  if (!run.train_graph || !run.best_figure) return;
+  BestSummary& summary = report->best;
+  summary.figure = run.best_figure->name();
+  if (control.stops_early() && report->global_step < report->max_steps) {
+    char threshold[48] = "";
+    if (control.settings().threshold > 0.0)
+      std::snprintf(threshold, sizeof threshold, " by more than %g", control.settings().threshold);
+    summary.stopped_early = summary.figure + " did not get better" + threshold + " in " +
+                            std::to_string(best.not_better) +
+                            (best.not_better == 1 ? " evaluation" : " evaluations in a row");
+  }
+  if (best.step < 0) return;
+  summary.is_known = true;
+  summary.value = best.figure;
+  summary.step = best.step;
+  summary.weights_of = sealed.loop().weights_step();
+  if (best.checkpoint >= 0) summary.checkpoint = report->output_dir + "/checkpoint-" + std::to_string(best.checkpoint);
+  FactTable table{"Best evaluation", "", {}};
+  if (!summary.stopped_early.empty()) table.note = "Training stopped early: " + summary.stopped_early + ".";
+  table.rows = {{summary.figure, readable_number(summary.value).c_str()},
+                {"of step", std::to_string(summary.step)},
+                {"weights in this folder", "of step " + std::to_string(summary.weights_of)}};
+  report->facts.push_back(std::move(table));
+}
+
 void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   const RecordedRun& run = sealed.run();
   report->wire.is_there = run.train_graph && run.place.nodes > 1;
@@ -292,9 +321,11 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   report.trained_parameters = parameters.trained;
   add_settings(&report, run.settings);
   add_training(&report, sealed);
+  add_best(&report, sealed);
   add_wire(&report, sealed, figures);
   report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
-  report.evaluations.assign(sealed.evaluations().records().begin(), sealed.evaluations().records().end());
+  for (const EvaluationRecord& record : sealed.evaluations().records())
+    (record.repeats != 0 ? report.repeated : report.evaluations).push_back(record);
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
   add_loader(&report, sealed);
@@ -302,6 +333,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   add_bad_samples(&report, skipped);
   add_contracts(&report, sealed, figures);
   report.provenance = provenance_of(run, sealed.isa());
+  if (report.best.is_known) report.provenance.push_back({"weights of step", std::to_string(report.best.weights_of)});
   return report;
 }
 

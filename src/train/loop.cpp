@@ -12,8 +12,16 @@
 
 namespace bascule {
 
-double TrainingLoop::epoch_now() const noexcept {
-  return static_cast<double>(at_.global_step) / static_cast<double>(p_.run.length.updates_per_epoch);
+TrainingLoop::TrainingLoop(const Parts& parts, const TrainingPosition& position)
+    : p_(parts),
+      at_(position),
+      control_(parts.run.control, position.best),
+      agreement_(parts.group),
+      weights_step_(position.global_step) {}
+
+double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
+  const std::int64_t updates = p_.run.length.updates_per_epoch;
+  return updates > 0 ? static_cast<double>(step) / static_cast<double>(updates) : 0.0;
 }
 
 // How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by samples, or,
@@ -171,7 +179,7 @@ Status TrainingLoop::step() noexcept {
   std::int64_t samples = 0;
   BASCULE_TRY(meet(compute_gradients(&samples), &samples));
   if (p_.run.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
-  ++at_.global_step;
+  weights_step_ = ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
   at_.interval_steps += 1;
@@ -204,7 +212,7 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.global_step = at_.global_step;
   interval_.steps = at_.interval_steps;
   interval_.samples = at_.interval_samples;
-  interval_.epoch = epoch_now();
+  interval_.epoch = epoch_of(at_.global_step);
   interval_.loss = at_.interval_loss / static_cast<double>(at_.interval_steps);
   interval_.grad_norm = norm_;
   interval_.learning_rate = rate_;
@@ -218,6 +226,7 @@ void TrainingLoop::log(bool last) noexcept {
   p_.steps.append(interval_);
   // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
   if (!p_.events.step(interval_, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
+  if (!p_.log.step(interval_, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
   p_.progress.record(interval_);
   interval_ = StepRecord{};
   at_.interval_loss = at_.interval_wall_seconds = at_.interval_loader_wait_seconds = 0.0;
@@ -261,6 +270,7 @@ RunTotals TrainingLoop::totals() const noexcept {
 TrainingPosition TrainingLoop::position_to_save(double now) const noexcept {
   TrainingPosition position = at_;
   position.earlier = totals();
+  position.best = control_.best();
   if (at_.interval_steps == 0) return position;
   position.interval_wall_seconds += now - interval_began_ - interval_paused_;
   position.interval_loader_wait_seconds += p_.loader.statistics().worker_wait_seconds - loader_waited_;
@@ -268,32 +278,15 @@ TrainingPosition TrainingLoop::position_to_save(double now) const noexcept {
   return position;
 }
 
-Status TrainingLoop::evaluate(Split split) noexcept {
-  const RecordedSplit* recorded = p_.run.find(split);
-  if (recorded == nullptr || p_.evaluation == nullptr) return ok_status();
-  const double began = monotonic_seconds();
-  reading_ = split;
-  EvaluationRecord record;
-  record.split = split;
-  record.global_step = at_.global_step;
-  record.epoch = p_.run.length.updates_per_epoch > 0 ? epoch_now() : 0.0;
-  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record,
-                                 &p_.progress));
-  p_.evaluations.append(record);
-  reading_ = Split::kTrain;
-  if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
-  p_.progress.evaluation(record);
-  const double seconds = monotonic_seconds() - began;
-  times_.evaluation_seconds += seconds;
-  interval_paused_ += seconds;
-  return ok_status();
-}
-
 // By rank 0; the others wait for it.
 Status TrainingLoop::save() noexcept {
   const double began = monotonic_seconds();
   measure(began);
   p_.group.set_phase(RankPhase::kSaving);
+  if (control_.saves_after(at_.global_step)) {
+    control_.saves(at_.global_step);
+    if (control_.best().checkpoint == at_.global_step && p_.group.is_first()) at_.best_digest = digest_of_weights();
+  }
   if (p_.replaced != nullptr) {
     if (!p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
       return {StatusCode::kRankFailed, {-1, 0}};
@@ -327,13 +320,14 @@ Status TrainingLoop::write_checkpoint() noexcept {
       p_.replaced != nullptr ? p_.replaced->bad_samples() : stream.statistics().bad_samples;
   static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
                 offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
-  NamedNumber numbers[kPositionNumbers + 5] = {
+  NamedNumber numbers[kPositionNumbers + 6] = {
+      {"best_figure_number", static_cast<double>(p_.run.best_figure_number())},
       {"bad_samples", static_cast<double>(bad_samples)},
       {"step_records_appended", static_cast<double>(p_.steps.appended())},
       {"step_records_stride", static_cast<double>(p_.steps.stride())},
       {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
       {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
-  write_numbers(position_to_save(began_ + times_.wall_seconds), numbers + 5);
+  write_numbers(position_to_save(began_ + times_.wall_seconds), numbers + 6);
   const auto bytes = [](auto records) {
     return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
   };
@@ -344,12 +338,14 @@ Status TrainingLoop::write_checkpoint() noexcept {
   const std::int64_t batches =
       at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
   moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.length.cut.global_batch();
-  moment.epoch = epoch_now();
+  moment.epoch = epoch_of(at_.global_step);
+  moment.best_step = control_.best().checkpoint;
   moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
   moment.replacements = Span<const Replacement>(
       static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
   moment.texts = Span<const std::string_view>(texts, 2);
   if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
+  if (!p_.log.sync().ok()) p_.progress.note("log.jsonl could not be synced");
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
   return p_.writer->save(moment, {beat, &p_.group});
 }
@@ -380,15 +376,10 @@ Status TrainingLoop::run() noexcept {
   const TrainingSettings& training = p_.run.settings.training;
   const TrainingLength& length = p_.run.length;
   began_ = counted_from_ = interval_began_ = monotonic_seconds();
-  // An evaluation that a signal cut short is made up for, so that the curve has no hole.
-  const Span<const EvaluationRecord> made = p_.evaluations.records();
-  const bool due = training.eval_steps > 0 && at_.global_step > 0 && at_.global_step % training.eval_steps == 0 &&
-                   at_.global_step < length.total_updates;
-  if (due && (made.empty() || made[made.size() - 1].global_step < at_.global_step))
-    BASCULE_TRY(evaluate(Split::kValidation));
+  BASCULE_TRY(make_up());
   p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
   begin();
-  while (at_.global_step < length.total_updates) {
+  while (!control_.ends_after(at_.global_step)) {
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
     if (steps_here_ == training.throughput_warmup_steps) {
@@ -397,17 +388,18 @@ Status TrainingLoop::run() noexcept {
       loaded_before_ = train_stream();
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
-    p_.progress.step({at_.global_step, epoch_now(), loss_, rate}, now);
-    const bool last = at_.global_step == length.total_updates;
-    log(last);
-    if (!last && training.eval_steps > 0 && at_.global_step % training.eval_steps == 0) {
-      if (const Status status = evaluate(Split::kValidation); !status.ok()) return save_and(status);
+    p_.progress.step({at_.global_step, epoch_of(at_.global_step), loss_, rate}, now);
+    // The interval is closed before the evaluation that may end training: a run that is stopped during it has the same
+    // records.
+    log(control_.may_end_after(at_.global_step));
+    if (control_.evaluates_after(at_.global_step)) {
+      if (const Status status = evaluate_and_judge(); !status.ok()) return save_and(status);
       p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
     }
     if (p_.group.size() == 1) signal_ = *p_.stop;
-    const bool stop = signal_ != 0;
-    if (last || stop || (training.save_steps > 0 && at_.global_step % training.save_steps == 0)) BASCULE_TRY(save());
-    if (stop && !last) {
+    const bool ends = control_.ends_after(at_.global_step), stop = signal_ != 0;
+    if (stop || control_.saves_after(at_.global_step)) BASCULE_TRY(save());
+    if (stop && !ends) {
       p_.progress.end(monotonic_seconds());
       return {StatusCode::kStopped, {signal_, 0}};
     }

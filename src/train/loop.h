@@ -6,8 +6,11 @@
 #include <cstdint>
 
 #include "src/checkpoint/checkpoint_writer.h"
+#include "src/checkpoint/weights_reader.h"
+#include "src/data/digest.h"
 #include "src/data/loader.h"
 #include "src/distributed/group.h"
+#include "src/report/json_log.h"
 #include "src/report/progress.h"
 #include "src/report/step_record.h"
 #include "src/report/tensorboard.h"
@@ -17,6 +20,7 @@
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 #include "src/train/replaced_samples.h"
+#include "src/train/training_control.h"
 #include "src/train/training_position.h"
 
 namespace bascule {
@@ -44,20 +48,21 @@ class TrainingLoop {
     Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;     // null: none
-    GatheredRows* gathered;     // null: the loss is made over each rank's own samples
-    ReplacedSamples* replaced;  // null in a run of one process
-    CheckpointWriter* writer;   // null in ranks other than 0
-    MomentExchange* moments;    // null where this node has all, and in ranks that are not the first of their node
+    Evaluation* evaluation;       // null: none
+    GatheredRows* gathered;       // null: the loss is made over each rank's own samples
+    ReplacedSamples* replaced;    // null in a run of one process
+    CheckpointWriter* writer;     // null in ranks other than 0
+    MomentExchange* moments;      // null where this node has all, and in ranks that are not the first of their node
+    WeightsReader* best_weights;  // null where the last weights are kept, and in ranks that are not the first of a node
     TensorBoardWriter& events;
+    JsonLog& log;
     Progress& progress;
     RecordLog<StepRecord>& steps;
     RecordLog<EvaluationRecord>& evaluations;
     const volatile int* stop;  // a signal's number when one has come
   };
 
-  TrainingLoop(const Parts& parts, const TrainingPosition& position)
-      : p_(parts), at_(position), agreement_(parts.group) {}
+  TrainingLoop(const Parts& parts, const TrainingPosition& position);
 
   // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
   void begin() noexcept;
@@ -67,10 +72,14 @@ class TrainingLoop {
 
   // From the position to the end. kStopped after a signal: the step was finished and a checkpoint saved.
   Status run() noexcept;
-  // One evaluation of a split, recorded.
+  // load_best_model_at_end: from here on the weights are those of the best checkpoint.
+  Status load_best() noexcept;
+  // One evaluation of a split, recorded. Nothing where the last one of validation was of the same weights.
   Status evaluate(Split split) noexcept;
 
   const TrainingPosition& position() const { return at_; }
+  const TrainingControl& control() const { return control_; }
+  std::int64_t weights_step() const { return weights_step_; }  // the update that made the weights of now
   const TrainingTimes& times() const { return times_; }
   // Of this run's processes, this one among them, up to the last measurement: at a save and at the end.
   RunTotals totals() const noexcept;
@@ -97,11 +106,17 @@ class TrainingLoop {
   void measure(double now) noexcept;
   StreamStatistics train_stream() const noexcept;
   TrainingPosition position_to_save(double now) const noexcept;
-  double epoch_now() const noexcept;
+  double epoch_of(std::int64_t step) const noexcept;
+  Status make_up() noexcept;
+  Status evaluate_and_judge() noexcept;
+  bool has_evaluated(std::int64_t step) const noexcept;
+  double digest_of_weights() noexcept;
 
   Parts p_;
   TrainingPosition at_;
+  TrainingControl control_;
   Agreement agreement_;
+  Digest digest_;
   int signal_ = 0;  // that all ranks know of
   TrainingTimes times_;
   StepRecord interval_;
@@ -119,6 +134,7 @@ class TrainingLoop {
   std::int64_t steps_here_ = 0;      // updates of this process
   std::int64_t samples_here_ = 0;    // of the interval under way, in this process
   Split reading_ = Split::kTrain;
+  std::int64_t weights_step_ = 0, evaluated_ = -1;  // updates of the weights of now, and of those validated last
 };
 
 }  // namespace bascule

@@ -46,13 +46,14 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   initialise_parameters(run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
 
   TensorBoardWriter no_events;
+  JsonLog no_log;
   Progress progress = Progress::on_stderr();
   RecordLog<StepRecord> no_steps;
   RecordLog<EvaluationRecord> no_evaluations;
   const volatile int never = 0;
   Group alone(RankPlace{}, GroupOptions{});
   TrainingLoop loop(TrainingLoop::Parts{run, alone, loader, threads, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                        no_events, progress, no_steps, no_evaluations, &never},
+                                        nullptr, no_events, no_log, progress, no_steps, no_evaluations, &never},
                     TrainingPosition{});
   MeasuredSteps steps;
   steps.seconds.resize(static_cast<std::size_t>(count));

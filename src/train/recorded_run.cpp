@@ -124,6 +124,30 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   run->loader_plan = plan_loader(loader);
 }
 
+// Which figure says what is best is known by the head; settings name it.
+void plan_control(RecordedRun* run) {
+  const TrainingSettings& training = run->settings.training;
+  ControlSettings& control = run->control;
+  control.evaluate = run->find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
+  control.save = training.save_strategy;
+  control.eval_steps = training.eval_steps;
+  control.save_steps = training.save_steps;
+  control.updates_per_epoch = run->length.updates_per_epoch;
+  control.total_updates = run->length.total_updates;
+  if (training.metric_for_best_model.empty()) return;
+  run->best_figure = EvaluationFigure::named(training.metric_for_best_model, run->head);
+  if (!run->best_figure) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "training.metric_for_best_model"),
+                "training.metric_for_best_model = \"" + training.metric_for_best_model +
+                    "\" is no figure of an evaluation of this head",
+                "name one that it has: " + EvaluationFigure::names_of(run->head));
+  }
+  control.keeps_best = true;
+  control.greater_is_better = training.greater_is_better;
+  control.patience = training.early_stopping_patience;
+  control.threshold = training.early_stopping_threshold;
+}
+
 void plan_length(RecordedRun* run) {
   const TrainingSettings& training = run->settings.training;
   const RecordedSplit* train = run->find(Split::kTrain);
@@ -151,6 +175,7 @@ void plan_length(RecordedRun* run) {
                                    : static_cast<std::int64_t>(std::ceil(
                                          training.warmup_ratio * static_cast<double>(run->schedule.total_steps)));
   if (run->resume) check_length(run);
+  plan_control(run);
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
@@ -196,7 +221,9 @@ void record_graphs(RecordedRun* run) {
   run->evaluation_shape.width = run->head == ModelHead::kContrastive ? run->config.contrastive_hidden_size : 0;
   const TrainingSettings& training = run->settings.training;
   const std::int64_t every =
-      training.eval_steps > 0 ? training.eval_steps : std::max<std::int64_t>(1, run->length.total_updates);
+      std::max<std::int64_t>(1, training.eval_strategy == Interval::kSteps   ? training.eval_steps
+                                : training.eval_strategy == Interval::kEpoch ? run->length.updates_per_epoch
+                                                                             : run->length.total_updates);
   run->evaluation_records =
       planned_records(std::max<std::int64_t>(2, run->length.total_updates), every, kMaxEvaluationRecords) + 2;
 }
@@ -300,6 +327,10 @@ RankPlace planned_place(const Settings& settings) {
 
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
   return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+}
+
+int RecordedRun::best_figure_number() const {
+  return best_figure ? 1 + 2 * best_figure->number() + (control.greater_is_better ? 1 : 0) : 0;
 }
 
 std::int64_t RecordedRun::gathered_samples() const {

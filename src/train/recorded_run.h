@@ -21,9 +21,11 @@
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/train/evaluate.h"
+#include "src/train/evaluation_figure.h"
 #include "src/train/gathered_rows.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
+#include "src/train/training_control.h"
 
 namespace bascule {
 
@@ -66,6 +68,8 @@ struct RecordedRun {
   LoaderPlan loader_plan;
   TrainingLength length;
   Schedule schedule;
+  ControlSettings control;
+  std::optional<EvaluationFigure> best_figure;  // says which evaluation is the best; none: nobody asked
   int threads = 1;
   RankPlace place;
 
@@ -77,6 +81,8 @@ struct RecordedRun {
   MemoryPlan plan;
 
   const RecordedSplit* find(Split split) const;
+  // A number of the figure and its direction; 0 where there is none. Bests of different figures do not compare.
+  int best_figure_number() const;
   // Most samples of all ranks that the training loss is made over; 0: each rank's own.
   std::int64_t gathered_samples() const;
 };

@@ -99,14 +99,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
   if (group.is_first()) make_writers();
-  if (!group.is_first()) progress_ = Progress::silent();
-  if (settings.report.tensorboard && group.is_first()) {
-    const Span<const EvaluationRecord> made = evaluations_.records();
-    const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
-    if (run.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
-    events_ = TensorBoardWriter::open(events_folder(settings),
-                                      {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+  if (run.train_graph && settings.training.load_best_model_at_end && group.is_leader()) {
+    const Span<float> trained(run.session.parameter_memory().trained,
+                              static_cast<std::size_t>(run.session.layout().trained_elements));
+    std::optional<HfFolderPlan> files;
+    if (!group.is_first()) files.emplace(folder_contents());
+    best_weights_ = std::make_unique<WeightsReader>(group.is_first() ? *final_model_ : *files, trained);
   }
+  if (!group.is_first()) progress_ = Progress::silent();
+  if (group.is_first()) open_logs();
   if (group.size() > 1) {
     replaced_ = std::make_unique<ReplacedSamples>(group, run.loader_settings.max_replacements,
                                                   arena_->at(run.plan[kReplacedMemory]));
@@ -116,7 +117,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                                run.config.contrastive_hidden_size);
   loop_ = std::make_unique<TrainingLoop>(
       TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
-                          writer_.get(), moment_exchange_.get(), events_, progress_, steps_, evaluations_, stop},
+                          writer_.get(), moment_exchange_.get(), best_weights_.get(), events_, log_, progress_, steps_,
+                          evaluations_, stop},
       position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
@@ -208,6 +210,7 @@ void SealedRun::make_unused_tensors() {
 
 void SealedRun::resume_records(const ResumePoint& point) {
   position_ = read_position(point);
+  if (!compares_with(point)) position_.best = BestSoFar{};
   restore_log(&steps_, point, kStepRecords, "step_records");
   if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
@@ -224,6 +227,15 @@ void SealedRun::resume_records(const ResumePoint& point) {
   loader_->stream(train->stream)
       .restore_replacements(Span<const ReplacedSample>(replaced),
                             static_cast<std::int64_t>(point.number("bad_samples")));
+}
+
+// Whether the best evaluation that a checkpoint knows is one by the same figure of the same rows.
+bool SealedRun::compares_with(const ResumePoint& point) const {
+  if (!run_.best_figure || point.number_or("best_figure_number", 0.0) != run_.best_figure_number()) return false;
+  return std::none_of(run_.changes.begin(), run_.changes.end(), [](const SettingChange& change) {
+    const bool other_file = change.key.rfind("data.validation_file", 0) == 0;  // its path or its content
+    return other_file || change.key == "training.per_device_eval_batch_size";
+  });
 }
 
 HfFolderContents SealedRun::folder_contents() const {
@@ -268,6 +280,20 @@ std::vector<TensorToWrite> SealedRun::moments_to_write() {
     }
   }
   return all;
+}
+
+// What a run that was ended has written of what is now computed again is cut.
+void SealedRun::open_logs() {
+  const Settings& settings = run_.settings;
+  const Span<const EvaluationRecord> made = evaluations_.records();
+  const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
+  const std::string& folder = settings.training.output_dir.resolved;
+  cut_log_after(folder, position_.global_step, evaluated);
+  log_ = JsonLog::open(folder);
+  if (!settings.report.tensorboard) return;
+  if (run_.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
+  events_ = TensorBoardWriter::open(events_folder(settings),
+                                    {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
 }
 
 void SealedRun::make_writers() {

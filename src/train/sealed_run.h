@@ -48,10 +48,12 @@ class SealedRun {
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
+  bool compares_with(const ResumePoint& point) const;
   HfFolderContents folder_contents() const;
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();
   void make_writers();
+  void open_logs();
 
   RecordedRun& run_;
   Isa isa_;
@@ -71,7 +73,9 @@ class SealedRun {
   std::unique_ptr<MomentExchange> moment_exchange_;
   std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;
+  std::unique_ptr<WeightsReader> best_weights_;
   TensorBoardWriter events_;
+  JsonLog log_;
   Progress progress_ = Progress::on_stderr();
   RecordLog<StepRecord> steps_;
   RecordLog<EvaluationRecord> evaluations_;

@@ -23,7 +23,7 @@ constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
                                  {"run_rank_samples", &RunTotals::rank_samples},
                                  {"run_text_rows", &RunTotals::text_rows},
                                  {"run_selected_rows", &RunTotals::selected_rows}};
-static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0]);
+static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + 6);
 
 }  // namespace
 
@@ -36,6 +36,12 @@ void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept 
   *out++ = {"interval_loader_wait_seconds", position.interval_loader_wait_seconds};
   for (int phase = 0; phase < kStepPhases; ++phase) *out++ = {kPhaseNames[phase], position.interval_seconds[phase]};
   for (const TotalName& total : kTotals) *out++ = {total.name, position.earlier.*total.value};
+  *out++ = {"best_judged", static_cast<double>(position.best.judged)};
+  *out++ = {"best_figure", position.best.figure};
+  *out++ = {"best_step", static_cast<double>(position.best.step)};
+  *out++ = {"best_checkpoint", static_cast<double>(position.best.checkpoint)};
+  *out++ = {"best_not_better", static_cast<double>(position.best.not_better)};
+  *out++ = {"best_digest", position.best_digest};
 }
 
 TrainingPosition read_position(const ResumePoint& point) {
@@ -50,6 +56,15 @@ TrainingPosition read_position(const ResumePoint& point) {
   for (int phase = 0; phase < kStepPhases; ++phase)
     position.interval_seconds[phase] = point.number_or(kPhaseNames[phase], 0.0);
   for (const TotalName& total : kTotals) position.earlier.*total.value = point.number_or(total.name, 0.0);
+  const auto integer = [&](const char* name, double otherwise) {
+    return static_cast<std::int64_t>(point.number_or(name, otherwise));
+  };
+  position.best.judged = integer("best_judged", 0.0);
+  position.best.figure = point.number_or("best_figure", 0.0);
+  position.best.step = integer("best_step", -1.0);
+  position.best.checkpoint = integer("best_checkpoint", -1.0);
+  position.best.not_better = integer("best_not_better", 0.0);
+  position.best_digest = point.number_or("best_digest", 0.0);
   return position;
 }
 

@@ -7,6 +7,7 @@
 
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/report/step_record.h"
+#include "src/train/training_control.h"
 
 namespace bascule {
 
@@ -33,9 +34,11 @@ struct TrainingPosition {
   double interval_wall_seconds = 0.0, interval_loader_wait_seconds = 0.0;
   double interval_seconds[kStepPhases] = {};
   RunTotals earlier;  // before this process
+  BestSoFar best;
+  double best_digest = 0.0;  // of the weights of its checkpoint
 };
 
-inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 11;
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 11 + 6;
 
 // out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
 void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;

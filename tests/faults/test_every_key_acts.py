@@ -24,6 +24,11 @@ MATCHING = {"model": "itm_scaled_add", "model__head": '"image_text_matching"'}
 TWO_RANKS = {"distributed__world_size": "2", "training__per_device_train_batch_size": "3"}
 DDP = {**TWO_RANKS, "distributed__distribution_strategy": '"ddp"'}
 SHARDED = {**TWO_RANKS, "distributed__distribution_strategy": '"sharded"', "distributed__bucket_mib": "1"}
+POLYNOMIAL = {"training__lr_scheduler_type": '"polynomial"'}
+# The loss on the validation file falls from update to update: the last one is the best, or the worst, of three.
+EACH_UPDATE = {**CONTRASTIVE, "training__eval_steps": "1", "training__save_steps": "1"}
+BEST = {**EACH_UPDATE, "training__load_best_model_at_end": "true"}
+HIGHEST_LOSS = {**EACH_UPDATE, "training__metric_for_best_model": '"loss"', "training__greater_is_better": "true"}
 BAD_PICTURE = {"data__train_file": '"{f}/bad.jsonl"', "training__max_steps": "4"}
 LARGE_PICTURE = {"data__train_file": '"{f}/large.jsonl"', "training__max_steps": "4"}
 LARGER_PICTURES = {"model__model_name_or_path": f'"{EMOJI}/model"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__from_scratch": "true"}  # a processor's are multiples of 32
@@ -84,13 +89,25 @@ KEYS = {
     "training.lr_schedule_steps": (PARAMETERS, CONTRASTIVE, "9"),
     "training.warmup_steps": (PARAMETERS, CONTRASTIVE, "1"),
     "training.warmup_ratio": (PARAMETERS, CONTRASTIVE, "0.3"),
+    "training.lr_power": (PARAMETERS, POLYNOMIAL, "2.0"),
+    "training.lr_end": (PARAMETERS, POLYNOMIAL, "1e-4"),
+    "training.lr_num_cycles": (PARAMETERS, {"training__lr_scheduler_type": '"cosine_with_restarts"'}, "2"),
+    "training.lr_timescale": (PARAMETERS, {"training__lr_scheduler_type": '"inverse_sqrt"'}, "2"),
+    "training.min_lr_ratio": (PARAMETERS, {"training__lr_scheduler_type": '"cosine_with_min_lr"', "training__min_lr_ratio": "0.1"}, "0.5"),
     "training.gradient_accumulation_steps": (PARAMETERS, CONTRASTIVE, "2"),
     "training.gradient_checkpointing": (REFUSED, CONTRASTIVE, '"full"'),
     "training.gather_negatives": (PARAMETERS, TWO_RANKS, "true"),
     "training.logging_steps": (NOTHING, CONTRASTIVE, "2"),
+    "training.eval_strategy": (NOTHING, CONTRASTIVE, '"epoch"'),
     "training.eval_steps": (NOTHING, CONTRASTIVE, "1"),
+    "training.save_strategy": (NOTHING, CONTRASTIVE, '"epoch"'),
     "training.save_steps": (NOTHING, CONTRASTIVE, "1"),
     "training.save_total_limit": (NOTHING, CONTRASTIVE, "1"),
+    "training.load_best_model_at_end": (PARAMETERS, HIGHEST_LOSS, "true"),
+    "training.metric_for_best_model": (PARAMETERS, BEST, '"text_to_image_recall_at_10"'),  # 1 for nine rows: the first is the best
+    "training.greater_is_better": (PARAMETERS, BEST, "true"),
+    "training.early_stopping_patience": (PARAMETERS, HIGHEST_LOSS, "1"),
+    "training.early_stopping_threshold": (PARAMETERS, {**EACH_UPDATE, "training__early_stopping_patience": "1"}, "100.0"),
     "training.resume": (NOTHING, CONTRASTIVE, '"never"'),
     "training.throughput_warmup_steps": (NOTHING, CONTRASTIVE, "1"),
     "distributed.world_size": (PARAMETERS, CONTRASTIVE, "2"),  # of samples of each rank

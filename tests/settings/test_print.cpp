@@ -46,6 +46,13 @@ std::string text_with(const Key& key) {
   }
   if (name == "training.lr_end") text += "training.learning_rate = 0.5\n";
   if (name == "training.lr_scheduler_type") text += "training.min_lr_ratio = 0.1\n";
+  for (const char* best : {"load_best_model_at_end", "metric_for_best_model", "greater_is_better",
+                           "early_stopping_patience", "early_stopping_threshold"}) {
+    if (name != std::string("training.") + best) continue;
+    text += "data.validation_file = \"v\"\ntraining.eval_strategy = \"epoch\"\ntraining.save_strategy = \"epoch\"\n";
+    if (name == "training.greater_is_better") text += "training.metric_for_best_model = \"loss\"\n";
+    if (name == "training.early_stopping_threshold") text += "training.early_stopping_patience = 2\n";
+  }
   if (name == "training.do_train") text = "data.validation_file = \"v\"\n" + text;
   return text;
 }

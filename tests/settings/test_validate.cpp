@@ -59,6 +59,54 @@ TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
   EXPECT_NE(with("cosine_with_min_lr", "").find("needs training.min_lr_ratio"), std::string::npos);
 }
 
+TEST(Validate, IntervalsFollowTheirStepsUnlessWritten) {
+  const auto training_with = [](const std::string& lines) {
+    return settings_of(least_with("training", lines)).training;
+  };
+  EXPECT_EQ(training_with("").eval_strategy, Interval::kNo);
+  EXPECT_EQ(training_with("").save_strategy, Interval::kSteps);
+  EXPECT_EQ(training_with("").save_steps, 500);
+  EXPECT_EQ(training_with("eval_steps = 3").eval_strategy, Interval::kSteps);
+  EXPECT_EQ(training_with("save_steps = 0").save_strategy, Interval::kNo);
+  EXPECT_EQ(training_with("save_strategy = \"epoch\"").save_steps, 0);
+  EXPECT_EQ(training_with("eval_strategy = \"steps\"\nlogging_steps = 7").eval_steps, 7);
+  EXPECT_EQ(training_with("eval_strategy = \"epoch\"").eval_steps, 0);
+  EXPECT_EQ(refusal_of(least_with("training", "eval_strategy = \"epoch\"\neval_steps = 3")),
+            "test.toml:7:14: training.eval_steps is given, but training.eval_strategy is not \"steps\"; remove one");
+  EXPECT_NE(refusal_of(least_with("training", "save_strategy = \"steps\"\nsave_steps = 0")).find("save_steps = 0"),
+            std::string::npos);
+}
+
+TEST(Validate, ABestEvaluationNeedsEvaluationsAndItsCheckpoints) {
+  const auto with = [](const std::string& lines) {
+    std::string text = least_with("training", lines);
+    return text.insert(text.find("[data]\n") + 7, "validation_file = \"v\"\n");
+  };
+  const TrainingSettings best =
+      settings_of(with("load_best_model_at_end = true\neval_steps = 3\nsave_steps = 6")).training;
+  EXPECT_EQ(best.metric_for_best_model, "loss");
+  EXPECT_FALSE(best.greater_is_better);
+  const std::string metric = "eval_strategy = \"epoch\"\nmetric_for_best_model = ";
+  EXPECT_TRUE(settings_of(with(metric + "\"accuracy\"")).training.greater_is_better);
+  EXPECT_FALSE(settings_of(with(metric + "\"eval_perplexity\"")).training.greater_is_better);
+  EXPECT_FALSE(settings_of(with(metric + "\"accuracy\"\ngreater_is_better = false")).training.greater_is_better);
+  EXPECT_EQ(settings_of(with("eval_steps = 3\nearly_stopping_patience = 2")).training.metric_for_best_model, "loss");
+
+  const auto refused = [&](const std::string& lines, const std::string& what) {
+    EXPECT_NE(refusal_of(with(lines)).find(what), std::string::npos) << lines << "\n" << refusal_of(with(lines));
+  };
+  refused("load_best_model_at_end = true\neval_steps = 3\nsave_steps = 4", "save_steps to be a multiple of");
+  refused("load_best_model_at_end = true\neval_strategy = \"epoch\"", "to be the same");
+  refused("load_best_model_at_end = true\nsave_steps = 0", "needs evaluations");
+  refused("early_stopping_patience = 2", "needs evaluations");
+  refused("metric_for_best_model = \"loss\"", "needs evaluations");
+  refused("early_stopping_threshold = 0.5", "without training.early_stopping_patience");
+  refused("greater_is_better = true", "is given without a metric");
+  EXPECT_NE(refusal_of(least_with("training", "load_best_model_at_end = true\neval_steps = 3\nsave_steps = 3"))
+                .find("no data.validation_file"),
+            std::string::npos);
+}
+
 TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
   EXPECT_NE(refusal_of(least_with("data", "label_column = \"l\"")).find("image_text_matching"), std::string::npos);
   EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"

@@ -48,7 +48,8 @@ class SettingsFromCommandLine(unittest.TestCase):
         for flag in ("--use_lazy_mode", "--mediapipe_dataloader", "--sdp_on_bf16", "--trust_remote_code",
                      "--overwrite_output_dir", "--remove_unused_columns", "PT_HPU_LAZY_MODE", "--use_mpi"):
             self.assertIn(f"not carried over: {flag}: ", named)
-        self.assertEqual(settings["training.save_steps"], "0")
+        self.assertEqual(settings["training.save_strategy"], '"no"')
+        self.assertNotIn("training.save_steps", settings)
         self.assertEqual(settings["training.per_device_train_batch_size"], "48")
         self.assertEqual(settings["distributed.distribution_strategy"], '"fast_ddp"')
         self.assertEqual(settings["data.dataloader_num_workers"], "2")
@@ -95,6 +96,16 @@ class SettingsFromCommandLine(unittest.TestCase):
             self.assertEqual(said, [])
         self.assertIn("not carried over: --lr_scheduler_kwargs power: the schedule has no such key",
                       convert(LEAST + "--lr_scheduler_type linear --lr_scheduler_kwargs '{\"power\": 2}'")[2])
+
+    def test_the_best_checkpoint_is_carried_over(self):
+        _, settings, said = convert(LEAST + "--load_best_model_at_end --metric_for_best_model eval_loss --greater_is_better False "
+                                    "--eval_strategy epoch --save_strategy epoch --save_steps 10")
+        self.assertEqual({key: value for key, value in settings.items() if "strategy" in key or "best" in key or "better" in key},
+                         {"training.load_best_model_at_end": "true", "training.metric_for_best_model": '"eval_loss"',
+                          "training.greater_is_better": "false", "training.eval_strategy": '"epoch"',
+                          "training.save_strategy": '"epoch"'})
+        self.assertNotIn("training.save_steps", settings)
+        self.assertEqual(said, [])
 
     def test_launchers_give_the_world_size(self):
         for launcher in ("python gaudi_spawn.py --world_size=4 --use_mpi", "torchrun --nproc_per_node 4",

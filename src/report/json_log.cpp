@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/report/json_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/json/json_stream.h"
+#include "src/report/output_file.h"
+
+namespace bascule {
+namespace {
+
+// Whether a whole line says what is not computed again.
+bool stays(const std::string& text, std::int64_t step, std::int64_t evaluated) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) return false;
+  if (line.contains("test_loss")) return false;
+  const std::int64_t limit = line.contains("eval_loss") ? std::min(step, evaluated) : step;
+  return line["step"].get<std::int64_t>() <= limit;
+}
+
+}  // namespace
+
+JsonLog::JsonLog(JsonLog&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+JsonLog& JsonLog::operator=(JsonLog&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+JsonLog::~JsonLog() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+JsonLog JsonLog::open(const std::string& folder) {
+  const std::string path = folder + "/" + kLogFile;
+  JsonLog log;
+  log.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log.fd_ < 0) throw Error{ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno), ""};
+  return log;
+}
+
+Status JsonLog::step(const StepRecord& record, double unix_seconds) noexcept {
+  JsonStream line(Span<char>(line_, sizeof line_));
+  line.begin_object();
+  line.key("step").integer(record.global_step);
+  line.key("epoch").number(record.epoch);
+  line.key("loss").number(record.loss);
+  line.key("grad_norm").number(record.grad_norm);
+  line.key("learning_rate").number(record.learning_rate);
+  line.key("samples_per_second").number(record.samples_per_second);
+  line.key("time").number(unix_seconds);
+  line.end_object();
+  return write_line(line);
+}
+
+Status JsonLog::evaluation(const EvaluationRecord& record, double unix_seconds) noexcept {
+  const char* const prefix = record.split == Split::kTest ? "test" : "eval";
+  char key[64];
+  const auto named = [&](const char* name) {
+    std::snprintf(key, sizeof key, "%s_%s", prefix, name);
+    return key;
+  };
+  JsonStream line(Span<char>(line_, sizeof line_));
+  line.begin_object();
+  line.key("step").integer(record.global_step);
+  line.key("epoch").number(record.epoch);
+  line.key(named("loss")).number(record.loss);
+  line.key(named("runtime")).number(record.seconds);
+  line.key(named("samples")).integer(record.samples);
+  for (int metric = 0; metric < kMetrics; ++metric) {
+    if (std::isnan(record.metric[metric])) continue;
+    line.key(named(metric_key(static_cast<Metric>(metric)))).number(record.metric[metric]);
+  }
+  line.key("time").number(unix_seconds);
+  line.end_object();
+  return write_line(line);
+}
+
+Status JsonLog::write_line(const JsonStream& line) noexcept {
+  if (fd_ < 0) return ok_status();
+  BASCULE_DCHECK(!line.overflowed());
+  std::size_t size = line.text().size();
+  if (line.overflowed() || size == sizeof line_) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
+  line_[size++] = '\n';
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t wrote = ::write(fd_, line_ + done, size - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return {StatusCode::kDiskFailed, {wrote < 0 ? errno : ENOSPC, 0}};
+    done += static_cast<std::size_t>(wrote);
+  }
+  return ok_status();
+}
+
+Status JsonLog::sync() noexcept {
+  if (fd_ < 0 || ::fdatasync(fd_) == 0) return ok_status();
+  return {StatusCode::kDiskFailed, {errno, 0}};
+}
+
+void cut_log_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
+  const std::string path = folder + "/" + kLogFile;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return;
+  std::string kept, line;
+  bool changed = false;
+  while (std::getline(file, line)) {
+    const bool whole = !file.eof();  // a line that a killed run did not end has no line break
+    if (whole && stays(line, step, evaluated)) {
+      kept += line + "\n";
+    } else {
+      changed = true;
+    }
+  }
+  if (changed) write_output_file(path, kept);
+}
+
+}  // namespace bascule

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop's evaluations: making one, telling the control of it, and going back to the weights of the best.
+#include <cstdio>
+
+#include "src/train/clock.h"
+#include "src/train/loop.h"
+
+namespace bascule {
+
+Status TrainingLoop::evaluate(Split split) noexcept {
+  const RecordedSplit* recorded = p_.run.find(split);
+  if (recorded == nullptr || p_.evaluation == nullptr) return ok_status();
+  if (split == Split::kValidation && evaluated_ == weights_step_ && evaluated_ >= 0) return ok_status();
+  const double began = monotonic_seconds();
+  reading_ = split;
+  EvaluationRecord record;
+  record.split = split;
+  record.global_step = weights_step_;
+  record.epoch = epoch_of(weights_step_);
+  record.repeats = split == Split::kValidation && has_evaluated(weights_step_) ? 1 : 0;
+  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record,
+                                 &p_.progress));
+  p_.evaluations.append(record);
+  if (split == Split::kValidation) evaluated_ = weights_step_;
+  reading_ = Split::kTrain;
+  // What repeats an earlier one has its point on the curve already.
+  if (record.repeats == 0) {
+    if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
+    if (!p_.log.evaluation(record, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
+  }
+  p_.progress.evaluation(record);
+  const double seconds = monotonic_seconds() - began;
+  times_.evaluation_seconds += seconds;
+  interval_paused_ += seconds;
+  return ok_status();
+}
+
+bool TrainingLoop::has_evaluated(std::int64_t step) const noexcept {
+  const Span<const EvaluationRecord> made = p_.evaluations.records();
+  return !made.empty() && made[made.size() - 1].global_step >= step;
+}
+
+// While training: what comes of it decides which weights are the best and whether to go on.
+Status TrainingLoop::evaluate_and_judge() noexcept {
+  BASCULE_TRY(evaluate(Split::kValidation));
+  if (!p_.run.best_figure) return ok_status();
+  const Span<const EvaluationRecord> made = p_.evaluations.records();
+  double figure = p_.group.is_first() ? p_.run.best_figure->of(made[made.size() - 1]) : 0.0;
+  BASCULE_TRY(agreement_.settle(ok_status(), {&figure, 1}));  // the figures are rank 0's
+  const bool is_best = control_.judge(at_.global_step, figure);
+  const BestSoFar& best = control_.best();
+  const char* const name = p_.run.best_figure->name();
+  char text[160];
+  if (is_best) {
+    std::snprintf(text, sizeof text, "the best %s so far", name);
+  } else {
+    std::snprintf(text, sizeof text, "the best %s is still %.6g, of step %lld", name, best.figure,
+                  static_cast<long long>(best.step));
+  }
+  p_.progress.note(text);
+  if (!control_.stops_early()) return ok_status();
+  std::snprintf(text, sizeof text, "stops early: %lld evaluations in a row were not better",
+                static_cast<long long>(best.not_better));
+  p_.progress.note(text);
+  return ok_status();
+}
+
+// What a signal cut short between an update and what follows it is made up for: the curve has no hole, and the best is
+// what it would be.
+Status TrainingLoop::make_up() noexcept {
+  const std::int64_t step = at_.global_step;
+  if (!control_.evaluates_after(step) || has_evaluated(step)) return ok_status();
+  BASCULE_TRY(evaluate_and_judge());
+  return p_.run.best_figure && control_.saves_after(step) ? save() : ok_status();
+}
+
+// Of the trained weights, as a number that a checkpoint keeps.
+double TrainingLoop::digest_of_weights() noexcept {
+  digest_.reset();
+  const Session& session = p_.run.session;
+  digest_.add(session.parameter_memory().trained,
+              static_cast<std::size_t>(session.layout().trained_elements) * sizeof(float));
+  return static_cast<double>(digest_.value() >> 11);
+}
+
+// By the first rank of every node, into what its ranks share.
+Status TrainingLoop::load_best() noexcept {
+  const std::int64_t step = control_.best().checkpoint;
+  if (!p_.run.settings.training.load_best_model_at_end || step < 0 || step == at_.global_step) return ok_status();
+  p_.group.set_phase(RankPhase::kFinishing);
+  PathBuffer folder(p_.run.settings.training.output_dir.resolved);
+  folder.append("/checkpoint-").append(step);
+  const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
+  const bool reads = p_.best_weights != nullptr;
+  double written = p_.group.is_first() ? at_.best_digest : 0.0;
+  BASCULE_TRY(
+      agreement_.settle(reads ? p_.best_weights->read(folder.c_str(), {beat, &p_.group}) : ok_status(), {&written, 1}));
+  const bool same = !reads || digest_of_weights() == written;
+  BASCULE_TRY(agreement_.settle(same ? ok_status() : Status{StatusCode::kReadFailed, {WeightsReader::kUnreadable, 0}}));
+  weights_step_ = step;
+  char text[96];
+  std::snprintf(text, sizeof text, "loaded the best weights, those of checkpoint-%lld", static_cast<long long>(step));
+  p_.progress.note(text);
+  return ok_status();
+}
+
+}  // namespace bascule

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/rotation.h"
+
+#include <filesystem>
+#include <initializer_list>
+
+#include "src/checkpoint/checkpoint_names.h"
+#include "tests/checkpoint/files.h"
+#include "tests/data/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names left_of(std::initializer_list<std::int64_t> steps, std::int64_t limit, std::int64_t newest, std::int64_t best) {
+  const test::TemporaryFolder folder;
+  for (const std::int64_t step : steps)
+    std::filesystem::create_directory(folder.path() + "/" + std::string(checkpoint_name(step).text()));
+  EXPECT_TRUE(CheckpointRotation(folder.path(), limit).remove_old(newest, best).ok());
+  return folder_entries(folder.path());
+}
+
+TEST(Rotation, TheBestStaysBesideTheNewest) {
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 2, 40, 10), (Names{"checkpoint-10", "checkpoint-40"}));
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 3, 40, 10), (Names{"checkpoint-10", "checkpoint-30", "checkpoint-40"}));
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 2, 40, 40), (Names{"checkpoint-30", "checkpoint-40"}));
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 0, 40, 10).size(), 4U);
+}
+
+TEST(Rotation, ALimitOfOneLeavesTwoWhereTheBestIsNotTheNewest) {
+  EXPECT_EQ(left_of({10, 20, 30}, 1, 30, 20), (Names{"checkpoint-20", "checkpoint-30"}));
+  EXPECT_EQ(left_of({10, 20, 30}, 1, 30, -1), (Names{"checkpoint-30"}));
+}
+
+TEST(Rotation, ThoseOfAnAbandonedRunGoWhateverTheLimit) {
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 0, 20, 10), (Names{"checkpoint-10", "checkpoint-20"}));
+}
+
+}  // namespace
+}  // namespace bascule
