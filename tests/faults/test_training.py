@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run does beside the arithmetic: when it drops, what the seed drives, metrics against their definitions, weights that are not finite."""
+"""What a run does beside the arithmetic: when it drops, what the seed drives, what is frozen, metrics against their definitions, weights that are not finite."""
 import json
 import math
 import pathlib
@@ -8,7 +8,8 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, run, settings
-from run_files import tensors
+from run_files import scalars, tensors, weights
+from small_run import DATA, ROWS, small_settings, write_rows
 
 
 def put(path, name, index, value):
@@ -103,6 +104,42 @@ class Training(unittest.TestCase):
                                    for i, seed in enumerate(("11", "12", "11")))
                 self.assertEqual(one, again)
                 self.assertNotAlmostEqual(one, two, delta=1e-5)
+
+    def small_run(self, name, model, **changes):
+        """The output folder of a run on a model of tests/data/goldens."""
+        place = pathlib.Path(self.folder) / name
+        place.mkdir()
+        done = run("run", small_settings(place, model, model__head='"image_text_matching"', **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return place / "run"
+
+    def test_takes_each_row_once_an_epoch_in_an_order_of_the_seed_and_the_epoch(self):
+        """With a rate of 0 and one row a batch the loss tells which row it is."""
+        rows = write_rows(pathlib.Path(self.folder) / "rows.jsonl", [{**row, "label": number % 2} for number, row in enumerate(ROWS[:14])])
+        same = {"data__label_column": '"label"', "data__train_file": rows, "training__per_device_train_batch_size": "1", "training__max_steps": "28", "training__learning_rate": "0.0"}
+        orders = []
+        for seed in (1, 2, 1 << 40 | 1):
+            losses = scalars(self.small_run(f"seed {seed}", "itm_scaled_add", training__seed=str(seed), **same), "train/loss")
+            orders += [[losses[step] for step in range(first, first + 14)] for first in (1, 15)]
+        for number, order in enumerate(orders):
+            self.assertEqual(len(set(order)), 14)
+            self.assertEqual(sorted(order), sorted(orders[0]))
+            self.assertNotIn(order, orders[:number])
+
+    def test_keeps_the_bits_of_what_is_frozen_and_moves_all_else(self):
+        """With weight decay, which would move it too."""
+        case = json.loads((DATA / "goldens/itm_scaled_add/case.json").read_text())
+        insensitive = {part["parameter"] for part in case["zero_gradient"]}
+        start = weights(DATA / "goldens/itm_scaled_add")
+        for frozen in ([], ["vision_model"], ["text_model"], ["vision_model", "text_model"]):
+            with self.subTest(frozen=frozen):
+                output = self.small_run(" ".join(["frozen", *frozen]), "itm_scaled_add", model__freeze=json.dumps(frozen), training__weight_decay="0.1")
+                final = tensors(output / "model.safetensors")
+                self.assertEqual(sorted(final), sorted(start))
+                for name, values in final.items():
+                    still = name in case["unused_parameters"] or any(name.startswith(f"bridgetower.{part}.") for part in frozen)
+                    if still or name not in insensitive:
+                        self.assertEqual(values == start[name], still, name)
 
     def test_a_run_that_leaves_the_finite_numbers_writes_none_of_them(self):
         few = few_rows(self.folder, "few.jsonl", 8)
