@@ -50,11 +50,15 @@ void add_metric_figures(std::string& out, const EvaluationRecord& record) {
 std::string headline(const Report& report) {
   std::string out = "<div class=\"figures\">\n";
   if (report.train.done) {
-    add_figure(out, "throughput", readable_number(report.train.samples_per_second).c_str(), "samples/s",
-               "loading and update included");
-    add_figure(
-        out, "training", readable_seconds(report.train.seconds).c_str(), "",
-        std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) + " epochs");
+    const WholeRun& whole = report.train.whole;
+    const bool resumed = whole.processes > 1;
+    add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
+               resumed
+                   ? std::string("whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
+                   : "loading and update included");
+    add_figure(out, "training", readable_seconds(whole.seconds).c_str(), "",
+               std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) +
+                   " epochs" + (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
     add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
                report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());
   }

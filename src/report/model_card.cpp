@@ -134,9 +134,11 @@ std::string model_card(const Report& report) {
     if (!report.best.stopped_early.empty()) out += "| stopped early | " + cell(report.best.stopped_early) + " |\n";
     out += std::string("| epochs | ") + readable_number(report.epoch).c_str() + " |\n";
     out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
-    out += std::string("| throughput | ") + readable_number(report.train.samples_per_second).c_str() +
+    const WholeRun& whole = report.train.whole;
+    out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second).c_str() +
            " samples/s, loading, reduction and update included |\n";
-    out += std::string("| time of the last process | ") + readable_seconds(report.train.seconds).c_str() + " |\n";
+    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() +
+           (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") + " |\n";
     out += std::string("| memory as planned | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
   }
   add_loading(out, report);

@@ -158,7 +158,8 @@ constexpr Key kKeys[] = {
     {"data", "ring_slots", integer<kData, &D::ring_slots>(2, 1024), kFree,
      "batches in memory at once; one is filled while another is read"},
     {"data", "on_bad_sample", choice<kData, &D::on_bad_sample>(kOnBadSample), kFromThereOn,
-     "`stop`: name the row and stop; `skip`: take the next good one, list and count"},
+     "`stop`: name the row and stop; `skip`: list and count it; training takes the next good one, evaluation leaves it "
+     "out"},
     // [media_engine]
     {"media_engine", "queue_depth", integer<kEngine, &E::queue_depth>(1, 4096), kFree, "pictures in work at once"},
     {"media_engine", "memory_mib", integer<kEngine, &E::memory_mib>(1, 1 << 20), kFree,

@@ -32,9 +32,10 @@ FactTable table_of(const Report& report) {
       table.rows.push_back({"...", "all_results.json has more"});
       break;
     }
-    table.rows.push_back({bad.row, bad.picture + ": " + bad.reason + "; in " + bad.split + ", epoch " +
-                                       std::to_string(bad.epoch) +
-                                       (bad.replaced_by.empty() ? ", left out" : ", replaced by " + bad.replaced_by)});
+    const std::string then = bad.replaced_by.empty()
+                                 ? ", left out"
+                                 : ", epoch " + std::to_string(bad.epoch) + ", replaced by " + bad.replaced_by;
+    table.rows.push_back({bad.row, bad.picture + ": " + bad.reason + "; in " + bad.split + then});
   }
   const std::string more = left_out(report);
   if (!more.empty()) table.rows.push_back({"...", more});

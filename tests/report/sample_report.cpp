@@ -188,6 +188,7 @@ Report sample_report() {
   report.train.seconds = 103.4;
   report.train.samples_per_second = 138.9;
   report.train.steps_per_second = 4.34;
+  report.train.whole = {1, kSteps, 103.4, 138.9, 4.34};
   report.train.evaluation_seconds = 9.3;
   report.train.save_seconds = 1.2;
   report.train.total_flos = 1.7e13;

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/report/html.h"
 #include "src/report/model_card.h"
 #include "src/report/output_file.h"
 #include "src/report/summary.h"
@@ -55,6 +56,12 @@ TEST(Results, ThisProcessAndTheWholeRunStandApart) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("training time, whole run"), std::string::npos) << text;
+  const std::string card = model_card(report);
+  EXPECT_NE(card.find("| throughput of the whole run | 120.5 samples/s"), std::string::npos) << card;
+  EXPECT_NE(card.find("| time of the whole run | 5 min 10 s, in 3 processes |"), std::string::npos) << card;
+  const std::string page = report_html(report);
+  EXPECT_NE(page.find("whole run; last process 138.9"), std::string::npos);
+  EXPECT_NE(page.find("3 processes"), std::string::npos);
 }
 
 TEST(Results, AFileOfOneSplitUsesTheEvalPrefix) {
