@@ -6,12 +6,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 
 namespace {
 
 std::string recorded_folder;  // "" while nothing is recorded
 std::vector<std::string> recorded;
+bool is_disturbed = false;
+bool was_interrupted = false;
+constexpr size_t kFewBytes = 1000;
 
 // "" for what lies elsewhere.
 std::string relative(const std::string& path) {
@@ -45,8 +49,14 @@ extern "C" {
 
 ssize_t write(int descriptor, const void* data, size_t bytes) {
   static const auto real = next<ssize_t (*)(int, const void*, size_t)>("write");
-  if (!recorded_folder.empty()) note("write", relative(path_of(descriptor)));
-  return real(descriptor, data, bytes);
+  if (recorded_folder.empty()) return real(descriptor, data, bytes);
+  const std::string path = relative(path_of(descriptor));
+  note("write", path);
+  if (!is_disturbed || path.empty()) return real(descriptor, data, bytes);
+  was_interrupted = !was_interrupted;
+  if (!was_interrupted) return real(descriptor, data, bytes < kFewBytes ? bytes : kFewBytes);
+  errno = EINTR;
+  return -1;
 }
 
 int fsync(int descriptor) {
@@ -84,9 +94,12 @@ namespace bascule::test {
 
 RecordedCalls::RecordedCalls(std::string folder) {
   recorded.clear();
+  is_disturbed = was_interrupted = false;
   recorded_folder = std::move(folder);
 }
 RecordedCalls::~RecordedCalls() { recorded_folder.clear(); }
+
+void RecordedCalls::disturb_writes() { is_disturbed = true; }
 
 std::vector<std::string> RecordedCalls::calls() const { return recorded; }
 

@@ -16,6 +16,9 @@ class RecordedCalls {
   RecordedCalls(const RecordedCalls&) = delete;
   RecordedCalls& operator=(const RecordedCalls&) = delete;
 
+  // From now on every other write below the folder is interrupted by a signal, and the rest take few bytes each.
+  void disturb_writes();
+
   // "write a", "sync a", "rename a b", "exchange a b", "remove a"; paths are relative to the folder, which is ".".
   // Writes of one file in a row are one.
   std::vector<std::string> calls() const;

@@ -48,6 +48,16 @@ TEST(RecordedCalls, AFileIsSyncedThenNamedThenItsFolderIsSynced) {
   EXPECT_EQ(recorded.calls(), (Calls{"write .tmp-a.json", "sync .tmp-a.json", "rename .tmp-a.json a.json", "sync ."}));
 }
 
+TEST(RecordedCalls, AFileIsWholeWhateverSignalsComeAndHoweverLittleAWriteTakes) {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 2000; ++i) content += std::to_string(i) + " ";
+  RecordedCalls recorded(folder.path());
+  recorded.disturb_writes();
+  ASSERT_TRUE(write_durably(folder.path().c_str(), "a.json", content).ok());
+  EXPECT_EQ(test::read_file(folder.path() + "/a.json"), content);
+}
+
 TEST(RecordedCalls, AFolderIsSyncedThenNamedThenTheOneAboveIsSynced) {
   const TemporaryFolder folder;
   for (const bool exists : {false, true}) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/support/seeded.h"
@@ -44,6 +45,19 @@ TEST(BatchOrder, DealsEveryPositionOnceAnEpochToExactlyOneRank) {
     const BatchDealing dealing = random_dealing(random, random.chance(0.5));
     const std::vector<int> once(static_cast<std::size_t>(dealing.rows), 1);
     ASSERT_EQ(times_dealt(dealing, random.integer(0, 5)), once);
+  }
+}
+
+TEST(BatchOrder, LeavesOutALastSmallerBatchInTrainingOnly) {
+  for (const bool shuffled : {false, true}) {
+    BatchDealing dealing;
+    dealing.rows = 11;
+    dealing.shuffled = shuffled;
+    dealing.world_size = 2;
+    dealing.batch_per_rank = 2;
+    dealing.drop_last = true;
+    const std::vector<int> times = times_dealt(dealing, 1);
+    EXPECT_EQ(std::count(times.begin(), times.end(), 1), shuffled ? 8 : 11);
   }
 }
 

@@ -94,13 +94,17 @@ class Training(unittest.TestCase):
         other = short_run(self.folder, "other", data__train_file=few, model__head='"masked_lm"', training__seed="2")
         name = "bridgetower.text_model.encoder.layer.0.attention.self.query.weight"
         self.assertNotEqual(tensors(first / "model.safetensors")[name], tensors(other / "model.safetensors")[name])
-        same = {"model__model_name_or_path": f'"{first}"', "model__from_scratch": "false", "training__learning_rate": "0.0",
-                "model__head": '"masked_lm"'}
-        for what, changes in (("order", {"data__train_file": all_rows, "model__dropout": '"off"', "model__head": '"contrastive"'}),
-                              ("dropout", {"data__train_file": few, "model__dropout": '"config"', "model__head": '"contrastive"'}),
-                              ("masks", {"data__train_file": few, "model__dropout": '"off"'})):
+        same = {"model__from_scratch": "false", "training__learning_rate": "0.0"}
+        one_row = {"data__train_file": few_rows(self.folder, "one.jsonl", 1), "model__head": '"image_text_matching"',
+                   "data__label_column": '"label"'}  # no order, no mask, no other caption: what is left is dropout
+        matching = short_run(self.folder, "matching", **one_row)
+        contrastive = short_run(self.folder, "contrastive", data__train_file=few)
+        for what, model, changes in (
+                ("order", contrastive, {"data__train_file": all_rows, "model__dropout": '"off"'}),
+                ("dropout", matching, {**one_row, "model__dropout": '"config"'}),
+                ("masks", first, {"data__train_file": few, "model__dropout": '"off"', "model__head": '"masked_lm"'})):
             with self.subTest(what):
-                one, two, again = (mean_loss(short_run(self.folder, f"{what} {i}", **{**same, **changes}, training__seed=seed))
+                one, two, again = (mean_loss(short_run(self.folder, f"{what} {i}", **same, **changes, model__model_name_or_path=f'"{model}"', training__seed=seed))
                                    for i, seed in enumerate(("11", "12", "11")))
                 self.assertEqual(one, again)
                 self.assertNotAlmostEqual(one, two, delta=1e-5)
@@ -147,10 +151,10 @@ class Training(unittest.TestCase):
         weights = sound / "model.safetensors"
         table = "bridgetower.text_model.embeddings.word_embeddings.weight"
         unread = len(tensors(weights)[table]) - 1  # the last token of the vocabulary is in none of the captions
-        # The loss is sound, and the update makes an infinite weight of a large one; or the loss is not finite itself.
+        # The loss is sound, and the update makes an infinite weight of a large one; or all weights are finite, and e^200 is not.
         for what, name, index, value, changes in (
                 ("weight", table, unread, 1e33, {"training__weight_decay": "1000.0", "training__learning_rate": "1000.0"}),
-                ("loss", "logit_scale", 0, math.nan, {})):
+                ("loss", "logit_scale", 0, 200.0, {})):
             with self.subTest(what):
                 put(weights, name, index, value)
                 place = pathlib.Path(self.folder) / what
@@ -166,9 +170,9 @@ class Training(unittest.TestCase):
     def test_micro_batches_and_an_uneven_last_one_give_the_update_of_their_union(self):
         for head in ("image_text_matching", "masked_lm"):
             with self.subTest(head):
-                few = few_rows(self.folder, f"{head}.jsonl", 7)
-                same = {"data__train_file": few, "model__head": f'"{head}"', "model__dropout": '"off"', "training__max_steps": "2"}
-                whole = short_run(self.folder, f"{head} whole", **same)
+                rows = few_rows(self.folder, f"{head}.jsonl", 10)  # an epoch of two updates, the second of one micro-batch
+                same = {"data__train_file": rows, "model__head": f'"{head}"', "model__dropout": '"off"', "training__max_steps": "3"}
+                whole = short_run(self.folder, f"{head} whole", **same, training__per_device_train_batch_size="9")
                 cut = short_run(self.folder, f"{head} cut", **same, training__per_device_train_batch_size="3",
                                 training__gradient_accumulation_steps="3")
                 for a, b in zip(history(whole), history(cut)):

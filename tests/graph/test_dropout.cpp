@@ -42,6 +42,19 @@ TEST(Dropout, BackwardDropsTheSameElements) {
   EXPECT_NE(first_different_bit(run.rows_of(y, 40), mask), -1) << "another step drops others";
 }
 
+TEST(Dropout, EveryPlaceOfTheModelDropsByItself) {
+  const TestBatch batch = some_batches({9, 4, 17, 2, 8})[0];
+  GraphRun run(kBounds);
+  const Tensor h = linear(run.graph(), "h", run.input("x", text_rows(), 50), run.parameter("w", 50, 50), Tensor{});
+  const Tensor places[] = {dropout(run.graph(), "a", h, {0.5f, 3}), dropout(run.graph(), "b", h, {0.5f, 4})};
+  for (const Tensor place : places) run.graph().keep(place);
+  run.seal(kernels_for(best_isa()));
+  run.set_values("x", std::vector<float>(40 * 50, 1.0f));
+  run.set_values("w", std::vector<float>(50 * 50, 0.02f));
+  run.replay(batch.view());
+  EXPECT_NE(first_different_bit(run.rows_of(places[0], 40), run.rows_of(places[1], 40)), -1);
+}
+
 // sum - x is what dropout left of h: its zeros are the mask that the gradient must have.
 TEST(Dropout, BeforeALayerNormBackwardDropsTheSameElements) {
   for (const SampleRows rows : {SampleRows{true, 0}, SampleRows{false, 1}, SampleRows{false, 4}}) {

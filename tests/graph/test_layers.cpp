@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "src/graph/launch.h"
 #include "src/graph/operations.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
@@ -35,6 +36,37 @@ TEST(Linear, WorksOnManyRowsASample) {
       [](const auto& v, const TestBatch& batch) {
         return v.loss({linear_of(v.source("x", 13 * batch.samples()), v.matrix("w"))});
       });
+}
+
+// Rows are summed block by block, of eight rows at this width. A bias is added to every row, so its gradient is the sum
+// of the rows' cotangents.
+void expect_bias_gradient_of_all_blocks(Tensor (*build)(GraphRun&, Tensor bias)) {
+  constexpr std::int64_t kWidth = 4100;
+  GraphRun run(kBounds);
+  const Tensor bias = run.parameter("b", 1, kWidth);
+  run.finish({build(run, bias)});
+  const TestBatch batch = some_batches().back();
+  run.replay(batch.view());
+  const std::vector<float> cotangent = run.values("cotangent0"), gradient = run.gradient("b");
+  ASSERT_GT(batch.text_rows(), 3 * rows_per_task(kWidth));
+  for (std::size_t c = 0; c < kWidth; ++c) {
+    double sum = 0.0;
+    for (std::int64_t r = 0; r < batch.text_rows(); ++r)
+      sum += static_cast<double>(cotangent[static_cast<std::size_t>(r * kWidth) + c]);
+    ASSERT_NEAR(static_cast<double>(gradient[c]), sum, 1e-5) << c;
+  }
+}
+
+TEST(Linear, BiasGradientsAreOfAllBlocksOfRows) {
+  expect_bias_gradient_of_all_blocks([](GraphRun& run, Tensor bias) {
+    return linear(run.graph(), "y", run.source("x", text_rows(), 3), run.parameter("w", 4100, 3), bias);
+  });
+}
+
+TEST(LayerNorm, BiasGradientsAreOfAllBlocksOfRows) {
+  expect_bias_gradient_of_all_blocks([](GraphRun& run, Tensor bias) {
+    return layer_norm(run.graph(), "y", run.source("x", text_rows(), 4100), run.parameter("w", 1, 4100), bias, 1e-5f);
+  });
 }
 
 TEST(LayerNorm, AFrozenWeightOrBiasLeavesTheOtherExact) {

@@ -252,6 +252,17 @@ TEST(Gemm, EveryRowCountUpToTheBoundRunsOnTheSameGemm) {
   }
 }
 
+TEST(Gemm, AWeightGradientOfNoRowsIsZeroOrWhatWasThere) {
+  const auto cache = GemmCache::make(1);
+  const auto gemm = Gemm::make({GemmKind::kWeightGradient, 16, 20, 24, 20, 24, 26, false, true, true}, *cache);
+  const std::vector<float> nothing(16 * 24, 0.0f);
+  for (const bool accumulate : {true, false}) {
+    std::vector<float> c(20 * 26, 3.0f);
+    run_all(*gemm, {c.data(), nothing.data(), nothing.data(), nullptr, 0, accumulate});
+    for (std::size_t i = 0; i < c.size(); ++i) ASSERT_EQ(c[i], accumulate || i % 26 >= 24 ? 3.0f : 0.0f) << i;
+  }
+}
+
 std::vector<float> run_on_threads(const Case& test, int threads) {
   Seeded random(7);
   const auto cache = GemmCache::make(threads);
