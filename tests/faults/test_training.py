@@ -179,6 +179,15 @@ class Training(unittest.TestCase):
                     self.assertAlmostEqual(a["loss"], b["loss"], delta=1.1e-4)
                     self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-4 * a["grad_norm"])
 
+    def test_a_line_of_the_log_is_the_mean_of_its_interval(self):
+        same = {"data__train_file": few_rows(self.folder, "few.jsonl", 8), "training__max_steps": "4", "training__learning_rate": "1e-2",
+                "training__per_device_train_batch_size": "4"}
+        each = [entry["loss"] for entry in history(short_run(self.folder, "each", **same))]
+        pairs = [entry["loss"] for entry in history(short_run(self.folder, "pairs", **{**same, "training__logging_steps": "2"}))]
+        self.assertGreater(abs(each[0] - each[1]), 1e-3)
+        for i, loss in enumerate(pairs):
+            self.assertAlmostEqual(loss, (each[2 * i] + each[2 * i + 1]) / 2, delta=1.1e-4)
+
     def test_an_untied_decoder_is_trained_by_itself(self):
         few = few_rows(self.folder, "few.jsonl", 8)
         same = {"data__train_file": few, "model__head": '"masked_lm"'}
