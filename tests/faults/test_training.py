@@ -252,6 +252,14 @@ class Metrics(unittest.TestCase):
         self.assertEqual(whole["eval_accuracy"], cut["eval_accuracy"])
         self.assertAlmostEqual(whole["eval_auc"], cut["eval_auc"], delta=1e-9)
 
+    def test_negative_fraction_is_the_share_of_wrong_captions(self):
+        rows = few_rows(self.folder, "rows.jsonl", 8)
+        model = self.trained("image_text_matching", rows)
+        accuracy = [judge(self.folder, share, model, data__validation_file=rows, model__head='"image_text_matching"',
+                          data__negative_fraction=share)["eval_accuracy"] for share in ("0.0", "1.0")]
+        self.assertAlmostEqual(sum(accuracy), 1.0, delta=0.3)  # the same guesses: right where every caption is, or where none is
+        self.assertNotEqual(accuracy[0], accuracy[1])
+
     def test_of_masked_lm_are_over_the_labelled_tokens(self):
         rows = few_rows(self.folder, "rows.jsonl", 9)
         same = {"data__validation_file": rows, "model__head": '"masked_lm"'}
