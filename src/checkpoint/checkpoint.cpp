@@ -58,6 +58,18 @@ std::vector<HistoryEntry> read_history(const Json& state, const std::string& whe
   return history;
 }
 
+RowsState read_rows(const Json& state, const std::string& where) {
+  RowsState rows;
+  if (find_member(state, "rows", where) == nullptr) return rows;
+  const Json& object = get_object(state, "rows", where);
+  rows.count = get_int(object, "count", where);
+  rows.blocks = get_ints(object, "blocks", where);
+  rows.taken_out = get_ints(object, "taken_out", where);
+  rows.bad = get_ints(state, "bad_rows", where);
+  if (rows.bad.size() % 3 != 0) throw Error{ErrorKind::kData, where, "bad_rows is cut short", ""};
+  return rows;
+}
+
 }  // namespace
 
 Json history_json(const std::vector<HistoryEntry>& history) {
@@ -103,6 +115,7 @@ ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
   point.settings = read_values(state, "settings", path);
   point.other_settings = read_values(state, "other_settings", path);
   point.data = read_values(state, "data", path);
+  point.rows = read_rows(state, path);
   point.history = read_history(state, path);
   point.replacements = read_replacements(state, path);
   const Json& numbers = get_object(state, "numbers", path);

@@ -31,13 +31,22 @@ struct HistoryEntry {
   std::string time;  // "2026-11-21T14:03:00Z"
 };
 
-// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place.
+// The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
+// or, where it is below 0, none was, and the run ended.
 struct Replacement {
   std::int64_t epoch = 0;
   std::int64_t position = 0;
   std::int64_t row = 0;
   std::int64_t bad_row = 0;
   std::int64_t reason = 0;  // the loader's
+};
+
+// The rows of the training data, as src/data/row_digests.h tells them.
+struct RowsState {
+  std::int64_t count = 0;  // 0 in checkpoints of before they were kept
+  std::vector<std::int64_t> blocks;
+  std::vector<std::int64_t> taken_out;
+  std::vector<std::int64_t> bad;  // three numbers each: row, content, bytes of the picture
 };
 
 inline std::string exp_avg_name(const std::string& name) { return "exp_avg." + name; }
@@ -53,7 +62,8 @@ struct ResumePoint {
   std::vector<SettingValue> settings;        // that change numbers
   std::vector<SettingValue> other_settings;  // all others; empty in checkpoints of before they were kept
   std::vector<SettingValue> data;            // empty in checkpoints of before it was kept
-  std::vector<HistoryEntry> history;         // of the whole run, in order
+  RowsState rows;
+  std::vector<HistoryEntry> history;  // of the whole run, in order
   std::vector<Replacement> replacements;
   std::vector<std::pair<std::string, double>> numbers;
 

@@ -17,6 +17,7 @@ namespace {
 // Upper bounds of one element of bascule_state.json in characters: five 64-bit integers; a short name and a double.
 constexpr std::int64_t kReplacementChars = 120;
 constexpr std::int64_t kNumberChars = 128;
+constexpr std::int64_t kBadRowChars = 72;
 constexpr std::int64_t kSpareChars = 1024;
 
 // "settings", "data" and the sizes of the files whose sizes are known before the seal.
@@ -27,11 +28,13 @@ std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& 
     for (const SettingValue& one : values) json[one.key] = one.value;
     return json_text(json);
   };
-  std::string text = "\"settings_digest\": " + json_text(Json(contents.settings_digest)) +
-                     ",\n \"settings\": " + object(contents.settings) +
-                     ",\n \"other_settings\": " + object(contents.other_settings) +
-                     ",\n \"history\": " + json_text(history_json(contents.history)) +
-                     ",\n \"data\": " + object(contents.data) + ",\n \"files\": {";
+  std::string text =
+      "\"settings_digest\": " + json_text(Json(contents.settings_digest)) +
+      ",\n \"settings\": " + object(contents.settings) + ",\n \"other_settings\": " + object(contents.other_settings) +
+      ",\n \"history\": " + json_text(history_json(contents.history)) + ",\n \"rows\": " +
+      json_text(Json{
+          {"count", contents.rows.count}, {"blocks", contents.rows.blocks}, {"taken_out", contents.rows.taken_out}}) +
+      ",\n \"data\": " + object(contents.data) + ",\n \"files\": {";
   for (const PlannedFile& file : model.files()) {
     text += json_text(Json(file.name)) + ": " + std::to_string(file.bytes) + ", ";
   }
@@ -48,7 +51,8 @@ CheckpointWriter::CheckpointWriter(CheckpointContents contents)
       text_files_(contents.text_files),
       fixed_state_(fixed_state(contents, model_, optimizer_)) {
   std::int64_t chars = static_cast<std::int64_t>(fixed_state_.size()) + kSpareChars +
-                       contents.max_replacements * kReplacementChars + contents.max_numbers * kNumberChars;
+                       contents.max_replacements * kReplacementChars + contents.max_numbers * kNumberChars +
+                       contents.max_bad_rows * kBadRowChars;
   for (const std::string& name : text_files_) chars += static_cast<std::int64_t>(name.size()) + kNumberChars;
   state_.resize(static_cast<std::size_t>(chars));
 }
@@ -112,6 +116,9 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
     out.begin_array().integer(one.epoch).integer(one.position).integer(one.row);
     out.integer(one.bad_row).integer(one.reason).end_array();
   }
+  out.end_array();
+  out.key("bad_rows").begin_array();
+  for (const std::int64_t number : moment.bad_rows) out.integer(number);
   out.end_array();
   out.raw(fixed_state_);
   for (std::size_t i = 0; i < text_files_.size(); ++i) {

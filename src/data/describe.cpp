@@ -11,6 +11,7 @@ namespace bascule {
 namespace {
 
 std::string media_text(std::int64_t status) {
+  if (status == kTakenOut) return "its row was taken out";
   return media_engine_status_text(static_cast<media_engine_status>(status));
 }
 

@@ -79,7 +79,7 @@ Manifest Manifest::load(const std::string& path, const ManifestColumns& columns,
 }
 
 ManifestRow Manifest::row(std::int64_t row) const noexcept {
-  const std::size_t i = static_cast<std::size_t>(row);
+  const std::size_t i = place_of(row);
   ManifestRow result;
   result.image_id = image_id(row);
   result.image_path = image_path(result.image_id);
@@ -90,8 +90,27 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
 
 std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
   BASCULE_DCHECK(row >= 0 && row < rows());
-  if (tables_.image_of_row.empty()) return row;
-  return std::min<std::int64_t>(tables_.image_of_row[static_cast<std::size_t>(row)], pictures() - 1);
+  const std::size_t place = place_of(row);
+  if (tables_.image_of_row.empty()) return static_cast<std::int64_t>(place);
+  return std::min<std::int64_t>(tables_.image_of_row[place], pictures() - 1);
+}
+
+void Manifest::take_out(std::vector<std::int64_t> rows) { taken_out_ = std::move(rows); }
+
+bool Manifest::is_taken_out(std::int64_t row) const noexcept {
+  return !taken_out_.empty() && std::binary_search(taken_out_.begin(), taken_out_.end(), row);
+}
+
+// Where a row's entries are: without those that were taken out before it.
+std::size_t Manifest::place_of(std::int64_t row) const noexcept {
+  if (taken_out_.empty()) return static_cast<std::size_t>(row);
+  const auto before = std::lower_bound(taken_out_.begin(), taken_out_.end(), row) - taken_out_.begin();
+  return static_cast<std::size_t>(std::min<std::int64_t>(row - before, static_cast<std::int64_t>(figures_.rows) - 1));
+}
+
+std::int64_t Manifest::picture_bytes(std::int64_t image_id) const noexcept {
+  const std::size_t i = static_cast<std::size_t>(image_id);
+  return tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
 }
 
 std::string_view Manifest::image_path(std::int64_t image_id) const noexcept {
@@ -112,8 +131,9 @@ const std::string& Manifest::shard_of(std::int64_t image_id) const noexcept {
 
 std::string Manifest::where(std::int64_t row) const {
   BASCULE_DCHECK(row >= 0 && row < rows());
+  if (is_taken_out(row)) return file_ + ": row " + std::to_string(row + 1) + ", which was taken out";
   if (!shards_.empty()) return shard_of(image_id(row));
-  return file_ + ":" + std::to_string(tables_.line[static_cast<std::size_t>(row)]);
+  return file_ + ":" + std::to_string(tables_.line[place_of(row)]);
 }
 
 std::string Manifest::picture_location(std::int64_t image_id) const {

@@ -56,7 +56,9 @@ class Manifest {
   Manifest(Manifest&& other) noexcept;
   Manifest& operator=(Manifest&& other) noexcept;
 
-  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(figures_.rows); }
+  std::int64_t rows() const noexcept {
+    return static_cast<std::int64_t>(figures_.rows) + static_cast<std::int64_t>(taken_out_.size());
+  }
   // Different pictures, told apart by their path as written; in shards, one a row.
   std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
@@ -64,6 +66,12 @@ class Manifest {
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
   std::size_t longest_caption_bytes() const noexcept { return figures_.longest_caption_bytes; }
+
+  // From here on the rows are numbered as they were before these were taken out of the file: rows() counts them, and
+  // the rows behind them keep their numbers. What row() gives for one of them is of no use. rows: ascending, each once.
+  void take_out(std::vector<std::int64_t> rows);
+  bool is_taken_out(std::int64_t row) const noexcept;
+  const std::vector<std::int64_t>& taken_out() const noexcept { return taken_out_; }
 
   // The manifest as it was named: a file, a folder, or shards.
   const std::string& file() const noexcept { return file_; }
@@ -82,7 +90,8 @@ class Manifest {
   // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.
   void measure_pictures();
   bool is_measured() const noexcept { return !tables_.places.empty() || !tables_.picture_bytes.empty(); }
-  // Only of measured pictures.
+  // Only of measured pictures, as the next one.
+  std::int64_t picture_bytes(std::int64_t image_id) const noexcept;
   std::size_t largest_picture_bytes() const noexcept { return figures_.largest_picture_bytes; }
 
   // XXH3 of the manifest file's bytes; of shards, of the names, places and sizes of their members and the contents of
@@ -106,6 +115,7 @@ class Manifest {
   friend class ManifestBuilder;
   friend class IndexFile;
   Manifest();
+  std::size_t place_of(std::int64_t row) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
   std::uint64_t digest_of_sizes() const;
 
@@ -114,6 +124,7 @@ class Manifest {
   std::vector<std::string> shards_;
   ManifestTables tables_;
   ManifestFigures figures_;
+  std::vector<std::int64_t> taken_out_;
   // Who holds the tables: one of these.
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;

@@ -98,11 +98,14 @@ MatchingSample matching_sample(const Manifest& manifest, const NegativeSettings&
   BASCULE_DCHECK(manifest.pictures() >= 2);
   const std::int64_t picture = manifest.image_id(row);
   const std::uint64_t rows = static_cast<std::uint64_t>(manifest.rows());
+  const auto is_of_no_use = [&](std::int64_t drawn) {
+    return manifest.image_id(drawn) == picture || manifest.is_taken_out(drawn);
+  };
   std::int64_t other = row;
-  for (std::uint32_t draw = 1; draw <= kDraws && manifest.image_id(other) == picture; ++draw) {
+  for (std::uint32_t draw = 1; draw <= kDraws && is_of_no_use(other); ++draw) {
     other = static_cast<std::int64_t>(philox4x32(coordinates(epoch, row, draw), key).wide(0) % rows);
   }
-  while (manifest.image_id(other) == picture) other = other + 1 < manifest.rows() ? other + 1 : 0;
+  while (is_of_no_use(other)) other = other + 1 < manifest.rows() ? other + 1 : 0;
   return MatchingSample{other, 0};
 }
 

@@ -6,14 +6,17 @@
 
 namespace bascule {
 
+// In place of a row: none was taken.
+inline constexpr std::int64_t kNoRow = -1;
+
 // The sample at `position` of epoch `epoch` shows the picture of `bad_row`, which is bad; `row` was taken in its place,
-// or, in an evaluation, none was: then `row` is -1.
+// or none was: an evaluation leaves the sample out, and where nothing is skipped it ends the run.
 struct ReplacedSample {
   std::int64_t epoch = 0;
   std::int64_t position = 0;
   std::int64_t row = 0;
   std::int64_t bad_row = 0;
-  std::int64_t reason = 0;  // media_engine_status
+  std::int64_t reason = 0;  // media_engine_status, or kTakenOut (worker.h)
 };
 
 }  // namespace bascule

@@ -45,7 +45,10 @@ Status Stream::next(const Batch** batch) noexcept {
   if (next_ >= end_) return Status{StatusCode::kEndOfEpoch, {0, 0}};
   wait_for_batch();
   const Slot& slot = state_.slot(next_);
-  BASCULE_TRY(slot.status);
+  if (!slot.status.ok()) {
+    list_failure(next_);
+    return slot.status;
+  }
   list_replacements(next_);
   ++statistics_.batches;
   statistics_.samples += slot.batch.counts.samples;
@@ -83,6 +86,17 @@ void Stream::list_replacements(std::int64_t number) noexcept {
     if (listed_count_ == listed_.size()) continue;
     listed_[listed_count_++] = ReplacedSample{slot.place.epoch, position, sample.row, bad_row, sample.reason};
   }
+}
+
+// A picture that ends the run is listed too, with no row in its place: it may be mended before the run goes on.
+void Stream::list_failure(std::int64_t number) noexcept {
+  const Slot& slot = state_.slot(number);
+  if (slot.status.code != StatusCode::kBadSample && slot.status.code != StatusCode::kReadFailed) return;
+  std::int64_t b = 0;
+  while (b < slot.place.count && slot.samples[b].status.ok()) ++b;
+  if (b == slot.place.count || listed_count_ == listed_.size()) return;
+  listed_[listed_count_++] = ReplacedSample{slot.place.epoch, slot.place.first_position + b, kNoRow,
+                                            slot.status.detail[0], slot.status.detail[1]};
 }
 
 // A sample is given again after a resume, where the update that it was for had failed.

@@ -67,6 +67,7 @@ class Stream {
  private:
   void open_next() noexcept;
   void wait_for_batch() noexcept;
+  void list_failure(std::int64_t number) noexcept;
   void list_replacements(std::int64_t number) noexcept;
   bool is_listed(std::int64_t epoch, std::int64_t position) const noexcept;
 

@@ -187,8 +187,15 @@ void Worker::replace_bad_row(Job& job, std::int64_t reason) noexcept {
 void Worker::read_picture(Job& job) noexcept {
   StreamState& stream = *job.stream;
   const Slot& slot = stream.slot(job.claim.number);
-  const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
-  job.row = stream.order.row(slot.order, position % stream.order.rows());
+  const std::int64_t rows = stream.order.rows();
+  for (;;) {
+    const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
+    job.row = stream.order.row(slot.order, position % rows);
+    if (!stream.manifest.is_taken_out(job.row)) break;
+    if (job.bad_rows++ == 0) job.reason = kTakenOut;
+    if (job.bad_rows >= std::min(kMostBadRows, rows))
+      return finish(job, Status{StatusCode::kBadSample, {job.row, kTakenOut | kGaveUp}});
+  }
   const BlockedTime reading;
   const int failure = stream.folder.read(job.row, job.buffer, &job.encoded_bytes);
   blocked_ns_ += reading.ns();

@@ -25,7 +25,8 @@ constexpr EffectText kEffects[] = {
      "the run may get longer; its schedule is stretched to the new end, or kept with `training.lr_schedule_steps`"},
     {KeyEffect::kLower, "lower", "it may be lowered after values that are not finite stopped the run"},
     {KeyEffect::kSameFiles, "same content", "another path may lead to files of the same content"},
-    {KeyEffect::kSameRows, "same rows", "another path may lead to the same rows and pictures"},
+    {KeyEffect::kSameRows, "same rows",
+     "another path may lead to the same rows; pictures that the run found bad may be mended, or their rows taken out"},
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
      "`training.gather_negatives` or `data.dataloader_drop_last` also the ranks themselves"},

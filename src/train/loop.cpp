@@ -17,7 +17,11 @@ TrainingLoop::TrainingLoop(const Parts& parts, const TrainingPosition& position)
       at_(position),
       control_(parts.run.control, position.best),
       agreement_(parts.group),
-      weights_step_(position.global_step) {}
+      weights_step_(position.global_step) {
+  if (parts.writer == nullptr) return;
+  replaced_rows_.resize(static_cast<std::size_t>(parts.run.loader_settings.max_replacements));
+  bad_rows_.resize(kMostBadRowsKept);
+}
 
 double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
   const std::int64_t updates = p_.run.length.updates_per_epoch;
@@ -311,6 +315,17 @@ Status TrainingLoop::write_or_serve() noexcept {
   return written.ok() ? finished : written;
 }
 
+// The rows that show a picture of a sample that was replaced, or that ended the run.
+Span<const std::int64_t> TrainingLoop::bad_rows(Span<const ReplacedSample> replaced) noexcept {
+  const std::size_t count = std::min(replaced.size(), replaced_rows_.size());
+  for (std::size_t i = 0; i < count; ++i) replaced_rows_[i] = replaced[i].bad_row;
+  const Manifest& manifest = *p_.run.find(Split::kTrain)->manifest;
+  const std::size_t found =
+      find_bad_rows(manifest, Span<std::int64_t>(replaced_rows_.data(), count), Span<BadRow>(bad_rows_));
+  static_assert(sizeof(BadRow) == 3 * sizeof(std::int64_t));
+  return {static_cast<const std::int64_t*>(static_cast<const void*>(bad_rows_.data())), 3 * found};
+}
+
 Status TrainingLoop::write_checkpoint() noexcept {
   // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
   if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
@@ -343,6 +358,7 @@ Status TrainingLoop::write_checkpoint() noexcept {
   moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
   moment.replacements = Span<const Replacement>(
       static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
+  moment.bad_rows = bad_rows(replaced);
   moment.texts = Span<const std::string_view>(texts, 2);
   if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
   if (!p_.log.sync().ok()) p_.progress.note("log.jsonl could not be synced");

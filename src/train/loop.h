@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/weights_reader.h"
 #include "src/data/digest.h"
 #include "src/data/loader.h"
+#include "src/data/row_digests.h"
 #include "src/distributed/group.h"
 #include "src/report/json_log.h"
 #include "src/report/progress.h"
@@ -41,6 +43,9 @@ struct TrainingTimes {
   std::int64_t checkpoints = 0;  // saved
 };
 
+// Rows with bad pictures that a checkpoint names, so that they may be mended or taken out.
+inline constexpr std::size_t kMostBadRowsKept = 4096;
+
 class TrainingLoop {
  public:
   struct Parts {
@@ -62,6 +67,7 @@ class TrainingLoop {
     const volatile int* stop;  // a signal's number when one has come
   };
 
+  // Before the seal.
   TrainingLoop(const Parts& parts, const TrainingPosition& position);
 
   // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
@@ -101,6 +107,7 @@ class TrainingLoop {
   Status save() noexcept;
   Status write_or_serve() noexcept;
   Status write_checkpoint() noexcept;
+  Span<const std::int64_t> bad_rows(Span<const ReplacedSample> replaced) noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
   void measure(double now) noexcept;
@@ -135,6 +142,9 @@ class TrainingLoop {
   std::int64_t samples_here_ = 0;    // of the interval under way, in this process
   Split reading_ = Split::kTrain;
   std::int64_t weights_step_ = 0, evaluated_ = -1;  // updates of the weights of now, and of those validated last
+  // For a save, in the rank that writes.
+  std::vector<std::int64_t> replaced_rows_;
+  std::vector<BadRow> bad_rows_;
 };
 
 }  // namespace bascule

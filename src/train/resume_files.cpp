@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/data/digest.h"
+#include "src/data/row_digests.h"
 #include "src/json/json.h"
 #include "src/train/resume_check.h"
 
@@ -17,6 +18,7 @@ namespace bascule {
 namespace {
 
 constexpr char kModelFolder[] = "model.folder";
+constexpr char kTrainFile[] = "data.train_file";
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
 std::string hex(std::uint64_t value) {
@@ -46,23 +48,23 @@ const std::string* find(const std::vector<SettingValue>& values, const std::stri
   return found == values.end() ? nullptr : &found->value;
 }
 
-// what: "config.json", "its files". Throws.
-[[noreturn]] void refuse(const RecordedRun& run, const std::string& key, const std::string& what,
-                         const std::string& now, const std::string& then) {
+// problem: "config.json differs". Throws.
+[[noreturn]] void refuse(const RecordedRun& run, const std::string& key, const std::string& problem) {
   const ResumePoint& point = *run.resume;
-  const KeyValues keys = number_keys(run.settings);
-  const auto named = std::find_if(keys.begin(), keys.end(), [&](const auto& one) { return one.first == key; });
-  const std::string* const path_then = find(point.settings, key);
-  const std::string digests = " (digest " + now + ", was " + then + ")";
-  if (path_then != nullptr && named != keys.end() && *path_then != named->second) {
-    throw Error(ErrorKind::kSettings, where_written(run.settings, key),
-                key + " is " + named->second + ", but " + point.folder + " was trained with " + *path_then + ", and " +
-                    what + " there differs" + digests,
-                "set it back, or choose another output_dir");
+  for (const SettingChange& change : run.changes) {
+    if (change.key != key) continue;
+    throw Error(
+        ErrorKind::kSettings, where_written(run.settings, key),
+        key + " is " + change.to + ", but " + point.folder + " was trained with " + change.from + ": " + problem,
+        "set it back, or choose another output_dir");
   }
   throw Error(ErrorKind::kData, where_written(run.settings, key),
-              key + ": " + what + " differs from what " + point.folder + " was trained with" + digests,
+              key + " is not what " + point.folder + " was trained with: " + problem,
               "put it back, or choose another output_dir");
+}
+
+std::string digests_text(const std::string& now, const std::string& then) {
+  return " (digest " + now + ", was " + then + ")";
 }
 
 struct ModelFile {
@@ -74,6 +76,40 @@ constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", "model.mode
                                      {"model.preprocessor", "preprocessor_config.json", "model.model_name_or_path"},
                                      {"model.tokenizer", "the tokenizer", "model.tokenizer_name"},
                                      {kModelWeights, "the content of the weights", "model.model_name_or_path"}};
+
+// What became of bad pictures and their rows, as changes of the history.
+void note_mended(RecordedRun* run, const std::vector<MendedRow>& mended) {
+  constexpr std::size_t kMostNamed = 20;
+  for (std::size_t i = 0; i < std::min(mended.size(), kMostNamed); ++i) {
+    const MendedRow& one = mended[i];
+    const auto bytes = [](std::int64_t count) { return "a bad picture of " + std::to_string(count) + " bytes"; };
+    run->changes.push_back({std::string(kTrainFile) + ", row " + std::to_string(one.row + 1), bytes(one.bytes_then),
+                            one.taken_out                     ? "taken out"
+                            : one.bytes_now != one.bytes_then ? std::to_string(one.bytes_now) + " bytes"
+                                                              : "another row",
+                            KeyEffect::kSameRows});
+  }
+  if (mended.size() > kMostNamed) {
+    run->changes.push_back(
+        {std::string(kTrainFile) + ", " + std::to_string(mended.size() - kMostNamed) + " further rows", "bad pictures",
+         "mended or taken out", KeyEffect::kSameRows});
+  }
+}
+
+// The digest differs: whether the rows are the same all the same.
+void check_rows(RecordedRun* run, const std::string& now, const std::string& then) {
+  const RowsState& state = run->resume->rows;
+  if (state.count == 0)
+    refuse(*run, kTrainFile, "its rows or the sizes of its pictures differ" + digests_text(now, then));
+  RowsOfCheckpoint rows{state.count, state.blocks, state.taken_out, {}};
+  for (std::size_t i = 0; i < state.bad.size(); i += 3)
+    rows.bad.push_back({state.bad[i], state.bad[i + 1], state.bad[i + 2]});
+  Manifest& manifest = *run->find(Split::kTrain)->manifest;
+  const RowsComparison compared = compare_rows(manifest, rows);
+  if (!compared.problem.empty()) refuse(*run, kTrainFile, compared.problem);
+  note_mended(run, compared.mended);
+  manifest.take_out(compared.taken_out);
+}
 
 }  // namespace
 
@@ -122,15 +158,13 @@ void check_model_files(RecordedRun* run) {
   for (const ModelFile& file : kModelFiles) {
     const std::string* const now = find(run->model_files, file.name);
     const std::string* const was = find(then, file.name);
-    if (now != nullptr && was != nullptr && *now != *was) refuse(*run, file.key, file.what, *now, *was);
+    if (now != nullptr && was != nullptr && *now != *was)
+      refuse(*run, file.key, std::string(file.what) + " differs" + digests_text(*now, *was));
   }
   if (folder != nullptr) return;
-  for (const SettingChange& change : changes_since(*run->resume, run->settings)) {
-    if (change.effect != KeyEffect::kSameFiles) continue;
-    throw Error(ErrorKind::kSettings, where_written(run->settings, change.key),
-                change.key + " is " + change.to + ", but " + run->resume->folder + " was trained with " + change.from +
-                    ", by an older program, which kept nothing to compare the files by",
-                "set it back, or choose another output_dir");
+  for (const SettingChange& change : run->changes) {
+    if (change.effect == KeyEffect::kSameFiles)
+      refuse(*run, change.key, "an older program wrote it, and kept nothing to compare the files by");
   }
 }
 
@@ -138,10 +172,14 @@ void check_data(RecordedRun* run) {
   if (!run->resume) return;
   for (const SettingValue& now : data_digests(*run)) {
     const std::string* const then = find(run->resume->data, now.key);
-    if (then == nullptr || *then == now.value) continue;  // a split that was not read before is no conflict
-    if (now.key == "data.train_file")
-      refuse(*run, now.key, "the content of the rows or the size of a picture", now.value, *then);
-    run->changes.push_back({now.key + " (content)", *then, now.value, KeyEffect::kFromThereOn});
+    if (then == nullptr) continue;  // a split that was not read before is no conflict
+    if (*then != now.value && now.key == kTrainFile) {
+      check_rows(run, now.value, *then);
+    } else if (*then != now.value) {
+      run->changes.push_back({now.key + " (content)", *then, now.value, KeyEffect::kFromThereOn});
+    } else if (now.key == kTrainFile) {
+      run->find(Split::kTrain)->manifest->take_out(run->resume->rows.taken_out);
+    }
   }
 }
 

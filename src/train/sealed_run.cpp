@@ -218,6 +218,7 @@ void SealedRun::resume_records(const ResumePoint& point) {
   const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
   std::vector<ReplacedSample> replaced;
   for (const Replacement& r : point.replacements) {
+    if (r.row < 0) continue;  // it ended the run
     if (!is_row(r.row) || !is_row(r.bad_row)) {
       throw Error(ErrorKind::kData, point.folder, "names a row that " + train->manifest->file() + " does not have",
                   "remove the checkpoint");
@@ -314,6 +315,9 @@ void SealedRun::make_writers() {
     run_.model_files.push_back({kModelWeights, weights_digest(source_)});
   }
   contents.data = data_digests(run_);
+  const Manifest& rows = *run_.find(Split::kTrain)->manifest;
+  contents.rows = {rows.rows(), row_blocks(rows), rows.taken_out(), {}};
+  contents.max_bad_rows = static_cast<std::int64_t>(kMostBadRowsKept);
   contents.data.insert(contents.data.end(), run_.model_files.begin(), run_.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));

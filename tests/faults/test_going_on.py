@@ -112,10 +112,10 @@ class GoingOn(unittest.TestCase):
         config.write_text(json.dumps(values, indent=7))  # the same content
         self.run_to_the_end(self.settings(training__max_steps="7", **moved))
         config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
-        self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path: config.json differs from what ")
+        self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path is not what ", "was trained with: config.json differs")
         self.run_to_the_end(self.settings(training__max_steps="8"))
         self.refused(self.settings(training__max_steps="9", **moved), 2, 'model.model_name_or_path is "model", but ', f'"{EMOJI}/model"',
-                     "config.json there differs")
+                     "config.json differs")
 
     def test_weights_are_told_by_their_content(self):
         self.run_to_the_end(self.settings("source", training__max_steps="1"))
@@ -128,7 +128,7 @@ class GoingOn(unittest.TestCase):
         def using(folder, steps):
             return self.settings(model__model_name_or_path=f'"{folder}"', model__from_scratch="false", training__max_steps=str(steps))
         self.run_to_the_end(using(source, 2))
-        self.refused(using("other", 4), 2, "model.model_name_or_path", "the content of the weights there differs")
+        self.refused(using("other", 4), 2, "model.model_name_or_path", "the content of the weights differs")
         self.run_to_the_end(using("model", 4))
 
     def test_a_finished_run_evaluates_other_data(self):

@@ -106,8 +106,8 @@ class Shards(unittest.TestCase):
                 self.assertEqual(done.returncode, 3, done.stderr)
                 error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
                 self.assertEqual(len(error), 1, done.stderr)
-                self.assertRegex(error[0], r"^bascule: \S+: data\.train_file: the content of the rows or the size of a picture differs from what .*"
-                                           r"checkpoint-\d+ was trained with \(digest \w+, was \w+\); put it back, or choose another output_dir$")
+                self.assertRegex(error[0], r"^bascule: \S+: data\.train_file is not what .*checkpoint-\d+ was trained with: "
+                                           r"row 1 has another caption, label or name of its picture, or a picture of another size; put it back, or choose another output_dir$")
                 self.assertEqual(sorted(p.name for p in folder.glob("checkpoint-*")), saved)
                 self.assertEqual((folder / "bascule.json").read_bytes(), marker)  # a refused run changes nothing
 
