@@ -79,7 +79,7 @@ ISA_HEADERS = {"immintrin.h", "cstddef", "cstdint"}
 # What the C header of the media engine may include.
 C_HEADERS = {"stdint.h", "stddef.h"}
 
-SYSTEM = re.compile(r"[a-z_0-9]+|c?std[a-z]+\.h|(assert|ctype|errno|fcntl|float|inttypes|limits|math|poll|pthread|sched|semaphore|"
+SYSTEM = re.compile(r"[a-z_0-9]+|c?std[a-z]+\.h|(assert|ctype|errno|fcntl|fnmatch|float|inttypes|limits|math|poll|pthread|sched|semaphore|"
                     r"dirent|link|setjmp|signal|spawn|string|time|unistd|malloc|dlfcn|execinfo|immintrin|cpuid|ifaddrs)\.h|(sys|linux|arpa|net|netinet)/[a-z_]+\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 

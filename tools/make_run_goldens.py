@@ -16,6 +16,7 @@ The reference set's oracle/make_goldens.py is found through BASCULE_REFERENCE_DI
 """
 import argparse
 import copy
+import fnmatch
 import json
 import math
 import os
@@ -45,6 +46,12 @@ CASES = {
                         learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
     "contrastive_own_negatives": dict(model="itc_add", head="contrastive", shares=2, ways={"two ranks": TWO_RANKS},
                                       learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
+    # A group within stacked matrices, one of a decay of its own, one that keeps its weights; the first that matches counts.
+    "groups": dict(model="itc_add", head="contrastive", ways={"one rank": ONE_RANK, "two ranks": {**TWO_RANKS, "training__gather_negatives": "true"}},
+                   groups=[{"match": "*.query.weight", "learning_rate_multiplier": 3.0}, {"match": "text_model.embeddings.*", "freeze": True},
+                           {"match": "vision_model.*.mlp.*", "freeze": True}, {"match": "cross_modal*", "learning_rate_multiplier": 0.25, "weight_decay": 0.4},
+                           {"match": "bridgetower.*.bias", "weight_decay": 0.3}],
+                   learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
     "matching": dict(model="itm_scaled_add", head="image_text_matching", ways={"one rank": ONE_RANK, "two ranks": TWO_RANKS},
                      learning_rate=2e-3, weight_decay=0.1, betas=(0.85, 0.99), eps=1e-6, schedule="cosine", warmup={"training__warmup_ratio": "0.2"}),
     "masked_lm": dict(model="mlm_interpolate", head="masked_lm", ways={"one rank": ONE_RANK, "two ranks": TWO_RANKS},
@@ -136,12 +143,29 @@ def make_updates(torch, spec, inputs):
     return updates[:STEPS], record[:STEPS]
 
 
+def group_of(spec, name):
+    """The first group of the settings that matches the tensor, or {}."""
+    matches = lambda pattern: fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.removeprefix("bridgetower."), pattern)
+    return next((group for group in spec.get("groups", []) if matches(group["match"])), {})
+
+
+def toml_groups(groups):
+    value = lambda v: str(v).lower() if isinstance(v, bool) else json.dumps(v)
+    return "[" + ", ".join("{" + ", ".join(f"{key} = {value(v)}" for key, v in group.items()) + "}" for group in groups) + "]"
+
+
 def train(oracle, model, spec, max_grad_norm, updates):
     """The run in torch; changes the model."""
     torch = oracle.torch
     decay = oracle.decay_names(model)
+    for n, p in model.named_parameters():
+        p.requires_grad_(p.requires_grad and not group_of(spec, n).get("freeze", False))
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    groups = [{"params": [p for n, p in named if (n in decay) == decayed], "weight_decay": spec["weight_decay"] if decayed else 0.0} for decayed in (True, False)]
+    groups = []
+    for n, p in named:
+        group = group_of(spec, n)
+        groups.append({"params": [p], "lr": spec["learning_rate"] * group.get("learning_rate_multiplier", 1.0),
+                       "weight_decay": group.get("weight_decay", spec["weight_decay"] if n in decay else 0.0)})
     optimizer = torch.optim.AdamW(groups, lr=spec["learning_rate"], betas=spec["betas"], eps=spec["eps"], foreach=False)
     schedule = oracle.transformers.get_scheduler(spec["schedule"], optimizer, num_warmup_steps=WARMUP_STEPS, num_training_steps=STEPS)
     log = {"loss": [], "grad_norm": [], "learning_rate": []}
@@ -155,7 +179,7 @@ def train(oracle, model, spec, max_grad_norm, updates):
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in named], max_grad_norm or math.inf, foreach=False)
         log["loss"].append(total)
         log["grad_norm"].append(norm.item())
-        log["learning_rate"].append(schedule.get_last_lr()[0])
+        log["learning_rate"].append(spec["learning_rate"] * schedule.lr_lambdas[0](schedule.last_epoch))
         optimizer.step()
         schedule.step()
     return log
@@ -232,6 +256,7 @@ def make_case(arguments, oracle, load_file, save_file, name, spec):
                 "training__lr_scheduler_type": f'"{spec["schedule"]}"', "training__max_grad_norm": repr(bound)}
     settings.update({"model__freeze": json.dumps(spec["freeze"])} if "freeze" in spec else {})
     settings.update({"data__label_column": json.dumps(spec["label_column"])} if "label_column" in spec else {})
+    settings.update({"training__groups": toml_groups(spec["groups"])} if "groups" in spec else {})
     clipped = [norm > bound for norm in log["grad_norm"]]
     case = {"model": spec["model"], "made_with": {"torch": torch.__version__.split("+")[0], "transformers": oracle.transformers.__version__}, "equivalent_runs": EQUIVALENT,
             "settings": settings, "ways": spec["ways"], "updates": record, "log": {**log, "clipped": clipped}, "limits": limits,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/graph/parameters.h"
 
+#include <fnmatch.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "src/base/align.h"
@@ -8,7 +11,35 @@
 
 namespace bascule {
 
+void ParameterSet::set_groups(std::vector<ParameterGroup> groups, std::string body_prefix) {
+  BASCULE_CHECK(parameters_.empty());
+  groups_ = std::move(groups);
+  body_prefix_ = std::move(body_prefix);
+}
+
+bool ParameterSet::matches(std::size_t index, const std::string& name) const {
+  const char* const pattern = groups_[index].match.c_str();
+  if (fnmatch(pattern, name.c_str(), 0) == 0) return true;
+  return name.compare(0, body_prefix_.size(), body_prefix_) == 0 &&
+         fnmatch(pattern, name.c_str() + body_prefix_.size(), 0) == 0;
+}
+
+void ParameterSet::put_into_groups(Parameter* parameter) const {
+  if (groups_.empty()) return;
+  for (ParameterPiece& piece : parameter->pieces) {
+    for (std::size_t group = 0; group < groups_.size() && piece.group < 0; ++group) {
+      if (matches(group, piece.name)) piece.group = static_cast<int>(group);
+    }
+  }
+  const auto is_trained = [&](const ParameterPiece& piece) {
+    return piece.group < 0 || !groups_[static_cast<std::size_t>(piece.group)].freeze;
+  };
+  parameter->trained =
+      parameter->trained && std::any_of(parameter->pieces.begin(), parameter->pieces.end(), is_trained);
+}
+
 int ParameterSet::add(Parameter parameter) {
+  put_into_groups(&parameter);
   for (int i = 0; i < size(); ++i) {
     const Parameter& known = parameters_[static_cast<std::size_t>(i)];
     if (known.name != parameter.name) continue;
@@ -40,10 +71,17 @@ ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const in
       continue;
     }
     place.offset = layout.trained_elements;
-    if (layout.runs.empty() || layout.runs.back().decayed != parameter.decayed) {
-      layout.runs.push_back({layout.trained_elements, 0, parameter.decayed});
+    // A parameter without pieces is no tensor of a checkpoint and belongs to no group.
+    const std::size_t pieces = std::max<std::size_t>(1, parameter.pieces.size());
+    for (std::size_t i = 0; i < pieces; ++i) {
+      const std::int64_t begin = i == 0 ? 0 : parameter.pieces[i].first_element;
+      const std::int64_t end = i + 1 == pieces ? room : parameter.pieces[i + 1].first_element;
+      const int group = parameter.pieces.empty() ? -1 : parameter.pieces[i].group;
+      if (layout.runs.empty() || layout.runs.back().decayed != parameter.decayed || layout.runs.back().group != group) {
+        layout.runs.push_back({layout.trained_elements + begin, 0, parameter.decayed, group});
+      }
+      layout.runs.back().elements += end - begin;
     }
-    layout.runs.back().elements += room;
     layout.trained_elements += room;
   }
   return layout;

@@ -25,6 +25,13 @@ struct ParameterPiece {
   std::int64_t first_element = 0;   // in the parameter
   std::int64_t elements = 0;
   InitialValue initial;
+  int group = -1;  // index of the ParameterGroup that it belongs to; -1: none. Set by ParameterSet::add
+};
+
+// A group of tensors that the user sets apart from the rule for all.
+struct ParameterGroup {
+  std::string match;    // a glob (fnmatch) on names of the checkpoint, with or without the body's prefix
+  bool freeze = false;  // its tensors keep their values: no gradient, no moments
 };
 
 struct Parameter {
@@ -39,13 +46,25 @@ struct Parameter {
 
 class ParameterSet {
  public:
+  // Before the first add(). A tensor belongs to the first group that matches it. body_prefix: of the names of the
+  // body's tensors ("bridgetower."), which a pattern may leave out.
+  void set_groups(std::vector<ParameterGroup> groups, std::string body_prefix);
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
   // Returns the index of the parameter of that name, adding it if it is new. A second description must equal the first.
+  // It is not trained where groups freeze all its pieces.
   int add(Parameter parameter);
   int size() const { return static_cast<int>(parameters_.size()); }
   const Parameter& operator[](int index) const { return parameters_[static_cast<std::size_t>(index)]; }
 
+  // Whether group `index` matches the tensor of this name, be it in an earlier group or not.
+  bool matches(std::size_t index, const std::string& name) const;
+
  private:
+  void put_into_groups(Parameter* parameter) const;
+
   std::vector<Parameter> parameters_;
+  std::vector<ParameterGroup> groups_;
+  std::string body_prefix_;
 };
 
 // Where each parameter lies. Trained parameters, their gradients and both moments share one order and these offsets;
@@ -55,9 +74,10 @@ struct ParameterLayout {
     bool trained = false;
     std::int64_t offset = 0;
   };
-  struct Run {  // neighbouring trained parameters with the same decay
+  struct Run {  // neighbouring trained tensors with the same decay, of one group
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
+    int group = -1;
   };
   std::vector<Place> places;  // by parameter index
   std::vector<Run> runs;      // cover the trained range, in order; gaps between parameters are zero and stay zero

@@ -133,7 +133,7 @@ std::int64_t image_rows(const BridgeTowerConfig& config, std::int64_t height, st
 
 BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& config,
                                       const BridgeTowerOptions& options) {
-  Recorder r{graph, config, options.freeze, options.head == ModelHead::kBase ? "" : "bridgetower.", options.dropout};
+  Recorder r{graph, config, options.freeze, options.head == ModelHead::kBase ? "" : kBodyPrefix, options.dropout};
   const std::int64_t height = options.height > 0 ? options.height : config.vision.image_size;
   const std::int64_t width = options.width > 0 ? options.width : config.vision.image_size;
   const std::int64_t rows = image_rows(config, height, width);

@@ -11,6 +11,9 @@
 
 namespace bascule {
 
+// Names of the body's tensors begin with it in the classes that have a head.
+inline constexpr char kBodyPrefix[] = "bridgetower.";
+
 struct BridgeTowerOptions {
   ModelHead head = ModelHead::kContrastive;
   Freeze freeze;

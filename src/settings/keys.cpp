@@ -52,6 +52,13 @@ template <auto... Path>
 constexpr KeyKind text(bool may_be_empty) {
   return TextKey{access<std::string, Path...>(), may_be_empty};
 }
+// A member of the last group.
+template <typename T, auto Field>
+constexpr Access<T> of_group() {
+  return {[](const Settings& s) -> const T& { return s.training.groups.back().*Field; },
+          [](Settings& s) -> T& { return s.training.groups.back().*Field; }};
+}
+
 template <auto... Path>
 constexpr KeyKind path() {
   return PathKey{access<PathSetting, Path...>()};
@@ -103,6 +110,7 @@ using D = DataSettings;
 using E = MediaEngineSettings;
 using Sim = SimulationSettings;
 using T = TrainingSettings;
+using G = GroupSettings;
 using P = DistributedSettings;
 using H = MachineSettings;
 using R = ReportSettings;
@@ -287,11 +295,30 @@ constexpr Key kKeys[] = {
     {"report", "html", boolean<kReport, &R::html>(), kFree, "`report.html`"},
     {"report", "profile", boolean<kReport, &R::profile>(), kFree,
      "`trace.json`: the mean step, operation by operation, for chrome://tracing or Perfetto"},
+    // [[training.groups]]
+    {kGroupsTable, "match", TextKey{of_group<std::string, &G::match>(), false}, kNumbers,
+     "tensors of the group: a pattern of `*`, `?` and `[...]` for names of the checkpoint, where `bridgetower.` may be "
+     "left out; a tensor belongs to the first group that matches it",
+     "required"},
+    {kGroupsTable, "learning_rate_multiplier",
+     RealKey{of_group<double, &G::learning_rate_multiplier>(), 0.0, 1e6, true, true}, kNumbers,
+     "the group's rate is so many times that of the schedule"},
+    {kGroupsTable, "weight_decay", RealKey{of_group<double, &G::weight_decay>(), 0.0, 1e3, true, true}, kNumbers,
+     "of all tensors of the group, biases and norms too", "as `training.weight_decay` says"},
+    {kGroupsTable, "freeze", BoolKey{of_group<bool, &G::freeze>()}, kNumbers,
+     "its tensors keep their weights, and take no memory and time in the update; weights that are one matrix product "
+     "(query, key and value of an attention) are frozen together"},
 };
+
+// They stand last.
+constexpr std::size_t kGroupKeys = 4;
+static_assert(kKeys[std::size(kKeys) - kGroupKeys].table == kGroupsTable);
 
 }  // namespace
 
-Span<const Key> all_keys() { return {kKeys, std::size(kKeys)}; }
+Span<const Key> all_keys() { return keys_of_file().first(std::size(kKeys) - kGroupKeys); }
+Span<const Key> group_keys() { return keys_of_file().subspan(std::size(kKeys) - kGroupKeys, kGroupKeys); }
+Span<const Key> keys_of_file() { return {kKeys, std::size(kKeys)}; }
 Span<const FreezeFlag> freeze_flags() { return {kFreezeFlags, std::size(kFreezeFlags)}; }
 
 bool is_required(const Key& key) {

@@ -73,12 +73,17 @@ struct FreezeFlag {
   bool FreezeSettings::*member;
 };
 
-// Printed and read in this order; keys of one table stand together.
+// Printed and read in this order; keys of one table stand together. all_keys(): of the tables that are there once;
+// group_keys(): of [[training.groups]]; keys_of_file(): both.
 Span<const Key> all_keys();
+Span<const Key> group_keys();
+Span<const Key> keys_of_file();
 Span<const FreezeFlag> freeze_flags();
 
 // The table that is absent unless the file has it.
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
+// The table that may be there many times, as [[training.groups]]. The members of its keys are those of the last group.
+inline constexpr const char kGroupsTable[] = "training.groups";
 
 bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"
@@ -89,5 +94,8 @@ std::string allowed_values(const Key& key);
 // The value as canonical TOML.
 std::string value_text(const Key& key, const Settings& settings);
 std::string quoted(const std::string& text);
+
+// training.groups as one canonical value: "[{match = \"...\", ...}]".
+std::string groups_text(const Settings& settings);
 
 }  // namespace bascule

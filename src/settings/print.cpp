@@ -15,6 +15,26 @@ bool is_present(const Key& key, const Settings& settings) {
   return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
 }
 
+// The keys of a group work on the last group, so each is printed from settings that have it alone.
+std::vector<Settings> with_one_group_each(const Settings& settings) {
+  std::vector<Settings> all;
+  for (const GroupSettings& group : settings.training.groups) {
+    all.emplace_back();
+    all.back().training.groups = {group};
+  }
+  return all;
+}
+
+// The keys of the only group. A weight decay that was not written has no value.
+std::string group_text(const Settings& settings, const char* separator) {
+  std::string text;
+  for (const Key& key : group_keys()) {
+    if (key.name == std::string_view("weight_decay") && settings.training.groups.front().weight_decay < 0.0) continue;
+    text += (text.empty() ? "" : separator) + std::string(key.name) + " = " + value_text(key, settings);
+  }
+  return text;
+}
+
 // '|' would end a cell.
 std::string cell(const std::string& text) {
   std::string out;
@@ -35,7 +55,19 @@ std::string print_settings(const Settings& settings) {
     }
     text += std::string(key.name) + " = " + value_text(key, settings) + "\n";
   }
+  for (const Settings& one : with_one_group_each(settings)) {
+    text += "\n[[" + std::string(kGroupsTable) + "]]\n" + group_text(one, "\n") + "\n";
+  }
   return text;
+}
+
+std::string group_name(std::size_t index) { return std::string(kGroupsTable) + "[" + std::to_string(index) + "]"; }
+
+std::string groups_text(const Settings& settings) {
+  std::string text;
+  for (const Settings& one : with_one_group_each(settings))
+    text += (text.empty() ? "{" : ", {") + group_text(one, ", ") + "}";
+  return "[" + text + "]";
 }
 
 std::string settings_digest(const Settings& settings) {
@@ -48,13 +80,16 @@ std::string settings_digest(const Settings& settings) {
 }
 
 std::string settings_reference() {
-  const Settings defaults;
+  Settings defaults;
+  defaults.training.groups.resize(1);
   std::string text;
   std::string_view table;
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (table != key.table) {
       table = key.table;
-      text += (text.empty() ? "" : "\n") + std::string("### [") + std::string(table) + "]\n\n";
+      const bool many = table == kGroupsTable;
+      text += (text.empty() ? "### [" : "\n### [") + std::string(many ? "[" : "") + std::string(table) +
+              (many ? "]]\n\n" : "]\n\n");
       text += "| key | default | allowed | meaning | may change |\n|---|---|---|---|---|\n";
     }
     const std::string value = key.default_note != nullptr ? key.default_note : "`" + value_text(key, defaults) + "`";

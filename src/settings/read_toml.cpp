@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 
 #include <toml++/toml.h>
@@ -192,7 +193,7 @@ void read_value(Settings& out, const ChoiceKey& key, const Written& w) {
 // Tables in the order of the keys: "model", "data", "media_engine", "media_engine.simulation", ...
 std::vector<std::string> table_names() {
   std::vector<std::string> names;
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (names.empty() || names.back() != key.table) names.emplace_back(key.table);
   }
   return names;
@@ -200,7 +201,7 @@ std::vector<std::string> table_names() {
 
 std::vector<std::string> key_names(const std::string& table) {
   std::vector<std::string> names;
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (table == key.table) names.emplace_back(key.name);
   }
   return names;
@@ -215,7 +216,7 @@ std::string listed(const std::vector<std::string>& names) {
 // The nearest key: the same name in another table before a similar one in this, before a similar one elsewhere.
 std::string advice_for_key(const std::string& table, const std::string& name) {
   const std::vector<std::string> here = key_names(table);
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (name == key.name) return "it belongs into [" + std::string(key.table) + "]";
   }
   if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
@@ -227,7 +228,7 @@ std::string advice_for_key(const std::string& table, const std::string& name) {
 }
 
 void read_key(Reading& reading, const std::string& table, const toml::key& name, const toml::node& node) {
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (table != key.table || name.str() != key.name) continue;
     Settings& out = reading.settings;
     const Written written{reading, key, node};
@@ -240,13 +241,39 @@ void read_key(Reading& reading, const std::string& table, const toml::key& name,
          advice_for_key(table, cut(name.str())));
 }
 
+void read_table(Reading& reading, const std::string& table, const toml::table& content);
+
+// Each [[training.groups]] of the file.
+void read_groups(Reading& reading, const toml::key& name, const toml::node& node) {
+  const toml::array* const groups = node.as_array();
+  if (groups == nullptr || !node.is_array_of_tables()) {
+    refuse(position(reading, name.source()), std::string(kGroupsTable) + " is " + type_name(node),
+           "write [[training.groups]] on a line of its own for each group, and its keys below");
+  }
+  std::vector<GroupSettings>& read = reading.settings.training.groups;
+  std::map<std::string, std::string>& where = reading.settings.origin.where;
+  where[kGroupsTable] = position(reading, name.source());
+  for (const toml::node& group : *groups) {
+    const std::string own_name = group_name(read.size());
+    where[own_name] = position(reading, group.source());
+    read.emplace_back();
+    read_table(reading, kGroupsTable, *group.as_table());
+    if (read.back().match.empty()) {
+      refuse(where[own_name], own_name + " has no match",
+             "write match = \"cross_modal*\" or another pattern of tensor names");
+    }
+  }
+}
+
 // table: "" for the file itself.
 void read_table(Reading& reading, const std::string& table, const toml::table& content) {
   const std::vector<std::string> tables = table_names();
   for (const auto& [name, node] : content) {
     const std::string inner = (table.empty() ? "" : table + ".") + std::string(name.str());
     const bool is_table_name = std::find(tables.begin(), tables.end(), inner) != tables.end();
-    if (is_table_name && node.is_table()) {
+    if (inner == kGroupsTable) {
+      read_groups(reading, name, node);
+    } else if (is_table_name && node.is_table()) {
       if (inner == kSimulationTable) reading.settings.media_engine.simulation.is_given = true;
       reading.settings.origin.where[inner] = position(reading, node.source());
       read_table(reading, inner, *node.as_table());

@@ -79,6 +79,8 @@ std::vector<KeyRule> resume_rules(const Settings& settings) {
     const EffectText& text = text_of(key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }
+  const EffectText& text = text_of(KeyEffect::kNumbers);
+  rules.push_back({kGroupsTable, groups_text(settings), text.word, text.meaning});
   return rules;
 }
 
@@ -95,6 +97,7 @@ KeyValues number_keys(const Settings& settings) {
       keys.emplace_back(std::string("distributed.world_size with ") + key,
                         std::to_string(settings.distributed.world_size));
   }
+  if (!settings.training.groups.empty()) keys.emplace_back(kGroupsTable, groups_text(settings));
   return keys;
 }
 

@@ -105,6 +105,14 @@ struct MediaEngineSettings {
   SimulationSettings simulation;
 };
 
+// One [[training.groups]]: tensors that the user sets apart.
+struct GroupSettings {
+  std::string match;  // a glob on names of the checkpoint, with or without the body's prefix
+  double learning_rate_multiplier = 1.0;
+  double weight_decay = -1.0;  // of all its tensors; below 0: not written, the rule for all holds
+  bool freeze = false;
+};
+
 struct TrainingSettings {
   PathSetting output_dir;
   bool do_train = false;  // not written: true if train_file is given; read_settings has resolved that
@@ -146,6 +154,7 @@ struct TrainingSettings {
   double early_stopping_threshold = 0.0;
   Resume resume = Resume::kAuto;
   std::int64_t throughput_warmup_steps = 3;
+  std::vector<GroupSettings> groups;  // a tensor belongs to the first that matches it
 };
 
 struct DistributedSettings {
@@ -200,6 +209,9 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
 // "file:line:column" of a key such as "data.ring_slots" or a table such as "data", or the file where it was not
 // written.
 std::string where_written(const Settings& settings, const std::string& key);
+
+// "training.groups[0]": what messages, the digest and where_written call a group.
+std::string group_name(std::size_t index);
 
 // Throws Error{kSettings} for the first setting that is valid, but that this build cannot do.
 void refuse_unsupported(const Settings& settings);

@@ -166,6 +166,7 @@ Status TrainingLoop::update() noexcept {
   settings.max_grad_norm = training.max_grad_norm;
   settings.step = at_.global_step + 1;
   settings.gradient_factor = gradient_factor();
+  settings.groups = p_.run.group_rules;
   Update& update = p_.run.session.update();
   norm_ = update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();

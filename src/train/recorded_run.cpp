@@ -14,6 +14,7 @@
 #include "src/distributed/launch.h"
 #include "src/graph/backward.h"
 #include "src/train/media_options.h"
+#include "src/train/parameter_groups.h"
 #include "src/train/preprocessor.h"
 #include "src/train/replaced_samples.h"
 #include "src/train/resume_check.h"
@@ -198,8 +199,11 @@ void record_graphs(RecordedRun* run) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
     options.samples_of_all = run->gathered_samples();
     run->train_graph = 0;
+    run->session.set_groups(parameter_groups(run->settings), kBodyPrefix);
+    run->group_rules = group_rules(run->settings);
     Graph& graph = run->session.add_graph(bounds_of(run->loader_plan.streams[train->stream]));
     run->train_outputs = record_bridgetower(graph, run->config, options);
+    check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
   }
   options.dropout = false;

@@ -74,6 +74,7 @@ struct RecordedRun {
   RankPlace place;
 
   Session session;
+  std::vector<GroupRule> group_rules;  // of [[training.groups]]
   std::optional<std::size_t> train_graph, evaluation_graph;
   BridgeTowerOutputs train_outputs, evaluation_outputs;
   Evaluation::Shape evaluation_shape;

@@ -10,6 +10,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "src/distributed/group.h"
@@ -30,6 +32,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Before the first graph: see ParameterSet::set_groups.
+  void set_groups(std::vector<ParameterGroup> groups, std::string body_prefix) {
+    parameters_.set_groups(std::move(groups), std::move(body_prefix));
+  }
   // The graph's number is its place in the order of adding. The first graph with a backward part decides the
   // parameters' order.
   Graph& add_graph(const BatchCounts& bounds);

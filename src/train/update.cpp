@@ -26,7 +26,7 @@ std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
   for (const ParameterLayout::Run& run : layout.runs) {
     for (std::int64_t first = 0; first < run.elements; first += kBlock) {
       const std::int64_t left = run.elements - first;
-      blocks.push_back({run.offset + first, left < kBlock ? left : kBlock, run.decayed});
+      blocks.push_back({run.offset + first, left < kBlock ? left : kBlock, run.decayed, run.group});
     }
   }
   return blocks;
@@ -196,6 +196,9 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   const UpdateSettings& s = u.settings_;
   const double correction1 = 1.0 - std::pow(s.beta1, static_cast<double>(s.step));
   const double correction2 = 1.0 - std::pow(s.beta2, static_cast<double>(s.step));
+  const GroupRule rule = block.group < 0 ? GroupRule{} : s.groups[static_cast<std::size_t>(block.group)];
+  const double learning_rate = s.learning_rate * rule.learning_rate_multiplier;
+  const double weight_decay = rule.weight_decay >= 0.0 ? rule.weight_decay : block.decayed ? s.weight_decay : 0.0;
   AdamW a{};
   a.parameter = u.parameters_ + block.offset;
   a.exp_avg = u.exp_avg_ + moments;
@@ -203,11 +206,11 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   a.gradient = u.own_gradients_ + block.offset;
   a.count = block.count;
   a.gradient_scale = u.gradient_scale_;
-  a.decay = static_cast<float>(1.0 - (block.decayed ? s.learning_rate * s.weight_decay : 0.0));
+  a.decay = static_cast<float>(1.0 - learning_rate * weight_decay);
   a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
   a.beta2 = static_cast<float>(s.beta2);
   a.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
-  a.step_size = static_cast<float>(s.learning_rate / correction1);
+  a.step_size = static_cast<float>(learning_rate / correction1);
   a.inverse_sqrt_correction2 = static_cast<float>(1.0 / std::sqrt(correction2));
   a.epsilon = static_cast<float>(s.epsilon);
   u.kernels_.adamw(a);

@@ -29,12 +29,19 @@
 
 namespace bascule {
 
+// Beside the rule for all tensors.
+struct GroupRule {
+  double learning_rate_multiplier = 1.0;
+  double weight_decay = -1.0;  // of all tensors of the group; below 0: as the rule for all says
+};
+
 struct UpdateSettings {
   double learning_rate = 0.0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.0;
-  double max_grad_norm = 0.0;    // 0: no clipping
-  std::int64_t step = 1;         // of bias correction, from 1
-  double gradient_factor = 1.0;  // the gradient is this times the sum
+  double max_grad_norm = 0.0;         // 0: no clipping
+  std::int64_t step = 1;              // of bias correction, from 1
+  double gradient_factor = 1.0;       // the gradient is this times the sum
+  Span<const GroupRule> groups = {};  // by ParameterPiece::group
 };
 
 class LaneReduction;  // its header is MPI's
@@ -47,6 +54,7 @@ class Update {
   struct Block {
     std::int64_t offset = 0, count = 0;
     bool decayed = false;
+    int group = -1;
   };
   static std::vector<Block> cut(const ParameterLayout& layout);
 

@@ -80,6 +80,9 @@ class RunGoldens(unittest.TestCase):
     def test_contrastive_with_negatives_of_each_rank(self):
         self.judge_case("contrastive_own_negatives")
 
+    def test_parameter_groups(self):
+        self.judge_case("groups")
+
     def test_image_text_matching(self):
         self.judge_case("matching")
 

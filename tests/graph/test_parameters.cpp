@@ -81,6 +81,59 @@ TEST(ParameterLayout, FollowsTheOrderGivenAndAppendsWhatItLacks) {
   EXPECT_EQ(layout.places[3].offset, 48);
 }
 
+// Three tensors of two values each that lie in one parameter.
+Parameter stacked(const std::string& name) {
+  Parameter p{name, 1, 6, true, false, {}};
+  for (const char* part : {"query", "key", "value"}) {
+    ParameterPiece piece;
+    piece.name = name + "." + part;
+    piece.shape = {2};
+    piece.first_element = 2 * static_cast<std::int64_t>(p.pieces.size());
+    piece.elements = 2;
+    p.pieces.push_back(piece);
+  }
+  return p;
+}
+
+TEST(ParameterGroups, ATensorBelongsToTheFirstGroupThatMatchesIt) {
+  ParameterSet set;
+  set.set_groups({{"top.*"}, {"*.bias"}}, "body.");
+  const int head = set.add(parameter("head.bias", 1, 4, true, false));
+  const int both = set.add(parameter("body.top.bias", 1, 4, true, false));  // the prefix may be left out
+  const int none = set.add(parameter("body.weight", 1, 4, true, true));
+  const int other = set.add(parameter("other.top.weight", 1, 4, true, true));
+  EXPECT_EQ(set[head].pieces[0].group, 1);
+  EXPECT_EQ(set[both].pieces[0].group, 0);
+  EXPECT_EQ(set[none].pieces[0].group, -1);
+  EXPECT_EQ(set[other].pieces[0].group, -1);
+  EXPECT_TRUE(set.matches(1, "body.top.bias"));
+}
+
+TEST(ParameterGroups, AParameterIsNotTrainedWhereAllItsPiecesAreFrozen) {
+  ParameterSet set;
+  set.set_groups({{"a.*", true}, {"b.query", true}, {"c.*", false}}, "");
+  EXPECT_FALSE(set[set.add(stacked("a"))].trained);
+  EXPECT_TRUE(set[set.add(stacked("b"))].trained);
+  EXPECT_TRUE(set[set.add(stacked("c"))].trained);
+}
+
+TEST(ParameterGroups, RunsEndWhereAGroupBeginsWithinAParameterToo) {
+  ParameterSet set;
+  set.set_groups({{"*.key"}}, "");
+  set.add(stacked("a"));
+  set.add(parameter("b", 1, 16, true, false));
+  const ParameterLayout layout = lay_out_parameters(set, {});
+  ASSERT_EQ(layout.runs.size(), 3u);
+  const std::int64_t ends[] = {2, 4, 32};
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(layout.runs[i].offset, begin);
+    EXPECT_EQ(layout.runs[i].offset + layout.runs[i].elements, ends[i]);
+    EXPECT_EQ(layout.runs[i].group, i == 1 ? 0 : -1);
+    begin = ends[i];
+  }
+}
+
 TEST(ParameterSet, TheSameNameIsTheSameParameter) {
   ParameterSet set;
   const int first = set.add(parameter("word", 5, 4, true, true));

@@ -66,6 +66,34 @@ TEST(Update, ClipsByTheGlobalNormAndDecaysTheDecayedRunsOnly) {
   }
 }
 
+TEST(Update, AGroupHasItsOwnRateAndDecayAndTheGradientNormIsThatOfAll) {
+  Trained t(6);
+  t.layout.runs = {{0, 512, true, 0},
+                   {512, kDecayed - 512, true, -1},
+                   {kDecayed, 16, false, 1},
+                   {kDecayed + 16, kRest - 16, false, -1}};
+  t.partials.assign(Update::block_count(t.layout), 0.0);
+  const Trained before(6);
+  const std::vector<GroupRule> rules = {{0.25, -1.0}, {3.0, 0.5}};  // the rule for all decays; a decay of its own
+  UpdateSettings s = settings(1.0);
+  s.groups = rules;
+  double squares = 0.0;
+  for (const float g : t.gradients) squares += static_cast<double>(g) * static_cast<double>(g);
+  Threads threads(2, false);
+  EXPECT_NEAR(t.update().run(threads, s), std::sqrt(squares), 1e-9 * std::sqrt(squares));
+  const double scale = 1.0 / (std::sqrt(squares) + 1e-6);
+  for (std::size_t i = 0; i < t.parameters.size(); ++i) {
+    const std::int64_t at = static_cast<std::int64_t>(i);
+    const bool second = at >= kDecayed && at < kDecayed + 16;
+    const double rate = 1e-2 * (at < 512 ? 0.25 : second ? 3.0 : 1.0);
+    const double decay = second ? 0.5 : at < kDecayed ? 0.1 : 0.0;
+    const double g = scale * static_cast<double>(before.gradients[i]);
+    const double expected =
+        static_cast<double>(before.parameters[i]) * (1.0 - rate * decay) - rate * g / (std::abs(g) + 1e-8);
+    ASSERT_NEAR(static_cast<double>(t.parameters[i]), expected, 6e-6) << i;
+  }
+}
+
 TEST(Update, GivesTheSameBitsWithAnyNumberOfThreads) {
   Trained one(2);
   Threads alone(1, false);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// [[training.groups]]: tensors that train at another rate, decay otherwise or keep their values. Before the seal.
+#pragma once
+
+#include <vector>
+
+#include "src/graph/parameters.h"
+#include "src/settings/settings.h"
+#include "src/train/update.h"
+
+namespace bascule {
+
+// What the parameters of a run are told before they are recorded.
+std::vector<ParameterGroup> parameter_groups(const Settings& settings);
+
+// What the update is told, by ParameterPiece::group.
+std::vector<GroupRule> group_rules(const Settings& settings);
+
+// After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or
+// earlier groups have them all), for one that freezes a part of a matrix, and where nothing is left to train.
+void check_parameter_groups(const Settings& settings, const ParameterSet& parameters);
+
+}  // namespace bascule

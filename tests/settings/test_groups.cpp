@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// [[training.groups]]: the only table that a file may have many times.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/settings/keys.h"
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+const std::string kTwoGroups = std::string(kLeast) +
+                               "[[training.groups]]\nmatch = \"cross_modal*\"\nlearning_rate_multiplier = 5\n"
+                               "[[training.groups]]\nmatch = \"*.bias\"\nweight_decay = 0.0\nfreeze = true\n";
+
+TEST(Groups, AreReadInTheirOrderWithDefaults) {
+  const std::vector<GroupSettings> groups = settings_of(kTwoGroups).training.groups;
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].match, "cross_modal*");
+  EXPECT_EQ(groups[0].learning_rate_multiplier, 5.0);
+  EXPECT_LT(groups[0].weight_decay, 0.0);  // not written
+  EXPECT_FALSE(groups[0].freeze);
+  EXPECT_EQ(groups[1].match, "*.bias");
+  EXPECT_EQ(groups[1].learning_rate_multiplier, 1.0);
+  EXPECT_EQ(groups[1].weight_decay, 0.0);
+  EXPECT_TRUE(groups[1].freeze);
+  EXPECT_TRUE(settings_of(kLeast).training.groups.empty());
+}
+
+TEST(Groups, ReadBackFromTheCanonicalForm) {
+  const Settings s = settings_of(kTwoGroups);
+  const Settings again = settings_of(print_settings(s));
+  EXPECT_EQ(print_settings(again), print_settings(s));
+  EXPECT_EQ(groups_text(again), groups_text(s));
+  EXPECT_EQ(groups_text(s),
+            "[{match = \"cross_modal*\", learning_rate_multiplier = 5.0, freeze = false}, "
+            "{match = \"*.bias\", learning_rate_multiplier = 1.0, weight_decay = 0.0, freeze = true}]");
+}
+
+TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
+  const Settings start = settings_of(kTwoGroups);
+  EXPECT_NE(settings_digest(start), settings_digest(settings_of(kLeast)));
+  for (const auto change : {+[](GroupSettings& g) { g.match += "x"; }, +[](GroupSettings& g) { g.freeze = !g.freeze; },
+                            +[](GroupSettings& g) { g.learning_rate_multiplier = 2.0; },
+                            +[](GroupSettings& g) { g.weight_decay = 0.25; }}) {
+    Settings other = start;
+    change(other.training.groups[1]);
+    EXPECT_NE(settings_digest(other), settings_digest(start)) << print_settings(other);
+  }
+  Settings swapped = start;
+  std::swap(swapped.training.groups[0], swapped.training.groups[1]);
+  EXPECT_NE(settings_digest(swapped), settings_digest(start));
+}
+
+TEST(Groups, WhatIsWrongIsNamedWithItsPlace) {
+  const auto refusal = [](const std::string& lines) { return refusal_of(std::string(kLeast) + lines); };
+  EXPECT_EQ(refusal("[[training.groups]]\nfreeze = true\n"),
+            "test.toml:7:1: training.groups[0] has no match; write match = \"cross_modal*\" or another pattern of "
+            "tensor names");
+  EXPECT_EQ(refusal("[training.groups]\nmatch = \"a\"\n"),
+            "test.toml:7:11: training.groups is a table; write [[training.groups]] on a line of its own for each "
+            "group, and its keys below");
+  EXPECT_NE(refusal("[[training.groups]]\nmatch = \"a\"\nfreez = true\n").find("did you mean \"freeze\"?"),
+            std::string::npos);
+  EXPECT_NE(refusal("[[training.groups]]\nmatch = \"\"\n").find("training.groups.match"), std::string::npos);
+  EXPECT_NE(refusal("[[training.groups]]\nmatch = \"a\"\nweight_decay = -0.5\n").find("is out of range"),
+            std::string::npos);
+  EXPECT_NE(refusal("[[training.groups]]\nmatch = \"a\"\nlearning_rate_multiplier = -1\n").find("is out of range"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace bascule
