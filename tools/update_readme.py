@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated tables of README.md: the settings reference (from `bascule run --help`) and the kernels (from kernels/table.h).
+"""Writes the generated tables of README.md: the settings reference (from `bascule settings --markdown`) and the kernels (from kernels/table.h).
 
   tools/update_readme.py build/bascule            rewrites README.md
   tools/update_readme.py --check build/bascule    exit 1 if README.md is stale
@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def settings_reference(program):
-    text = subprocess.run([program, "run", "--help"], check=True, capture_output=True, text=True).stdout
-    return text[text.index("### ["):].strip()
+    text = subprocess.run([program, "settings", "--markdown"], check=True, capture_output=True, text=True).stdout
+    return text.strip()
 
 
 def file_that(pattern, folder):

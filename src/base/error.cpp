@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "src/base/shown_path.h"
+
 namespace bascule {
 namespace {
 
@@ -33,8 +35,8 @@ void make_printable(std::string* text) {
 
 }  // namespace
 
-Error::Error(ErrorKind kind, std::string where, std::string what, std::string what_to_do)
-    : kind_(kind), where_(std::move(where)), problem_(std::move(what)), what_to_do_(std::move(what_to_do)) {
+Error::Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do)
+    : kind_(kind), where_(shown_path(where)), problem_(std::move(what)), what_to_do_(std::move(what_to_do)) {
   line_ = where_.empty() ? problem_ : where_ + ": " + problem_;
   if (!what_to_do_.empty()) line_ += "; " + what_to_do_;
   make_printable(&line_);

@@ -24,9 +24,9 @@ constexpr int exit_code(ErrorKind kind) { return static_cast<int>(kind); }
 
 class Error : public std::exception {
  public:
-  // where: file, "file:line:column", tensor or row; what: the value found and what is wrong with it; what_to_do: may be
-  // empty.
-  Error(ErrorKind kind, std::string where, std::string what, std::string what_to_do = "");
+  // where: file, "file:line:column", tensor or row; a path is shown from the current folder. what: the value found and
+  // what is wrong with it; what_to_do: may be empty.
+  Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do = "");
 
   ErrorKind kind() const { return kind_; }
   const std::string& where() const { return where_; }

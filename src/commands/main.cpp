@@ -18,13 +18,14 @@
 #include "src/base/error.h"
 #include "src/commands/bench.h"
 #include "src/commands/decode.h"
+#include "src/commands/help_text.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
 #include "src/commands/search.h"
 #include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
 #include "src/commands/verify.h"
-#include "src/settings/settings.h"
+#include "src/settings/unexpanded_path.h"
 
 namespace bascule {
 namespace {
@@ -59,39 +60,48 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, std:
   return numbers;
 }
 
+// A path that a shell has left as it was ("--output=~/x") is refused.
+CLI::Option* as_path(CLI::Option* option) {
+  return option->check(CLI::Validator([](std::string& path) { return unexpanded_problem(path); }, ""));
+}
+
 void add_run(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("run", "Train, evaluate, predict and report as a TOML file says; run again to go on");
   auto file = std::make_shared<std::string>();
-  command->add_option("file", *file, "settings")->required();
-  command->footer([] { return "Settings\n\n" + settings_reference(); });
-  command->callback([=] { *chosen = [=] { return run_command(*file); }; });
+  auto json = std::make_shared<bool>(false);
+  as_path(command->add_option("file", *file, "settings"))->required();
+  command->add_flag("--json", *json, "the results as one JSON document on standard output");
+  command->footer("`bascule settings` prints the keys of a settings file.");
+  command->callback([=] { *chosen = [=] { return run_command(*file, *json); }; });
 }
 
 void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run, without loading weights");
   auto file = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("file", *file, "settings")->required();
+  as_path(command->add_option("file", *file, "settings"))->required();
   command->add_flag("--json", *json, "one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return plan_command(*file, *json); }; });
 }
 
 void add_settings(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("settings", "Print a settings file with every default, or what may change when a run goes on");
+      app.add_subcommand("settings", "Print a settings file with every default, or the keys that one may have");
   auto file = std::make_shared<std::string>();
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
-  command->add_option("file", *file, "settings; may be left out with --resume");
+  auto markdown = std::make_shared<bool>(false);
+  as_path(command->add_option("file", *file, "settings; without: every key with meaning, range and default"));
   command->add_flag("--resume", *resume, "every key with whether it may change before a run goes on from a checkpoint");
   command->add_flag("--json", *json, "one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json); }; });
+  command->add_flag("--markdown", *markdown, "the keys as the tables of README.md");
+  command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
 }
 
 void add_verify(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("verify", "Run reference cases and judge every tensor");
   auto arguments = std::make_shared<VerifyArguments>();
-  command->add_option("folders", arguments->folders, "cases, or folders of cases")->required();
+  as_path(command->add_option("folders", arguments->folders, "cases, or folders of cases"))->required();
   command->add_option("--isa", arguments->isa, "auto, avx2 or avx512");
   command->add_option("--precision", arguments->precision, "float32");
   command->add_option("--threads", arguments->threads, "0: every core")->check(CLI::Range(0, 1024));
@@ -102,7 +112,7 @@ void add_verify(CLI::App& app, Chosen* chosen) {
 void add_bench(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("bench", "Measure training steps beside what this machine allows");
   auto arguments = std::make_shared<BenchArguments>();
-  command->add_option("file", arguments->settings_file, "settings")->required();
+  as_path(command->add_option("file", arguments->settings_file, "settings"))->required();
   command->add_option("--steps", arguments->steps, "so many updates")->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "so many before them")->check(CLI::Range(0, 1000000));
   auto workers = std::make_shared<std::string>();
@@ -118,7 +128,7 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("tokenize", "JSON array of strings on standard input to arrays of token ids");
   auto arguments = std::make_shared<TokenizeArguments>();
   auto padding = std::make_shared<std::string>();
-  command->add_option("--model", arguments->model, "folder with the tokenizer's files")->required();
+  as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
   command->add_option("--max-length", arguments->max_length, "cut to so many ids")->check(CLI::Range(2, 1 << 20));
   CLI::Option* pad = command
                          ->add_option("--padding", *padding,
@@ -140,8 +150,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1");
   command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1");
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
-  command->add_option("--output", arguments->output, "a safetensors file")->required();
-  command->add_option("files", arguments->files, "JPEG files")->required();
+  as_path(command->add_option("--output", arguments->output, "a safetensors file"))->required();
+  as_path(command->add_option("files", arguments->files, "JPEG files"))->required();
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
     if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);
@@ -153,12 +163,12 @@ void add_search(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("search", "Nearest pictures for a text, or captions for a picture, from a finished run");
   auto arguments = std::make_shared<SearchArguments>();
-  command->add_option("folder", arguments->folder, "a finished run's output_dir")->required();
+  as_path(command->add_option("folder", arguments->folder, "a finished run's output_dir"))->required();
   command->add_option("query", arguments->query, "a text, or the path of a picture");
-  command->add_option("--picture", arguments->picture, "search captions for this picture");
-  command->add_option("--images", arguments->images, "search the pictures below this folder");
+  as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
+  as_path(command->add_option("--images", arguments->images, "search the pictures below this folder"));
   command->add_option("--top", arguments->top, "so many answers")->check(CLI::Range(1, 1000));
-  command->add_option("--html", arguments->html, "the page of pictures (default: search.html in the folder)");
+  as_path(command->add_option("--html", arguments->html, "the page of pictures (default: search.html in the folder)"));
   command->add_flag("--json", arguments->json, "one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
 }
@@ -166,6 +176,7 @@ void add_search(CLI::App& app, Chosen* chosen) {
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains the vision-language model BridgeTower from one TOML file."};
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", version_text);
   Chosen chosen;
   add_run(app, &chosen);
@@ -179,7 +190,9 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(ErrorKind::kSettings);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(error);  // --help, --version
+    throw command_line_error(app, error);
   }
   const int code = chosen();
   // Once for all commands: what they printed may have gone to a full disk.

@@ -24,7 +24,9 @@
 #include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
 #include "src/distributed/launch.h"
+#include "src/json/json.h"
 #include "src/report/readable.h"
+#include "src/report/results.h"
 #include "src/report/summary.h"
 #include "src/runtime/guard.h"
 #include "src/train/bad_samples.h"
@@ -84,21 +86,21 @@ bool is_finished(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   const std::string& folder = training.output_dir.resolved;
   const std::string where = where_written(settings, "training.output_dir");
-  const std::string& written = training.output_dir.written;
+  const std::string shown = training.output_dir.shown();
   const OutputDir kind = classify_output_dir(folder);
   if (kind == OutputDir::kOther)
-    throw Error(ErrorKind::kSettings, where, written + " holds something else",
+    throw Error(ErrorKind::kSettings, where, shown + " holds something else",
                 "name an empty folder, or one of an earlier run");
   const RunMarker marker = read_run_marker(folder);
   std::vector<std::string> notes;
   const std::optional<ResumePoint> point =
       kind == OutputDir::kOurs ? find_newest_checkpoint(folder, &notes) : std::nullopt;
   if (training.resume == Resume::kNever && (marker.finished || point)) {
-    throw Error(ErrorKind::kSettings, where, written + " holds a run already, and training.resume = \"never\"",
+    throw Error(ErrorKind::kSettings, where, shown + " holds a run already, and training.resume = \"never\"",
                 "name another folder, or remove that one");
   }
   if (!training.do_train && (point || (marker.finished && marker.trained))) {
-    throw Error(ErrorKind::kSettings, where, written + " holds a training run, but this one does not train",
+    throw Error(ErrorKind::kSettings, where, shown + " holds a training run, but this one does not train",
                 "name another folder, with that one as model.model_name_or_path");
   }
   for (const std::string& note : notes) say("resume: " + note);
@@ -106,12 +108,12 @@ bool is_finished(const Settings& settings) {
   if (!marker.finished || (!marker.trained && training.do_train)) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
   if (!change) {
-    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + written);
+    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
     return true;
   }
   if (!point) {
     throw Error(ErrorKind::kSettings, where_written(settings, change->key),
-                change->key + " is " + change->to + ", but the finished run in " + written + " had " + change->from,
+                change->key + " is " + change->to + ", but the finished run in " + shown + " had " + change->from,
                 "set it back, or name another folder");
   }
   return false;
@@ -134,10 +136,15 @@ std::optional<ResumePoint> resume_point(const Settings& settings) {
   return find_newest_checkpoint(training.output_dir.resolved, &notes);
 }
 
+// Those of a run that is finished.
+void print_results(const Settings& settings) {
+  std::puts(json_text(read_json_file(settings.training.output_dir.resolved + "/all_results.json"), 4).c_str());
+}
+
 // The rank that met the error says so; others only leave with its exit code.
 [[noreturn]] void throw_status(const Status& status, SealedRun& sealed) {
   const RecordedSplit* recorded = sealed.run().find(sealed.loop().reading());
-  const std::string folder = sealed.run().settings.training.output_dir.written;
+  const std::string folder = sealed.run().settings.training.output_dir.shown();
   switch (status.code) {
     case StatusCode::kDiskFailed:
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
@@ -160,7 +167,7 @@ std::optional<ResumePoint> resume_point(const Settings& settings) {
       }
       // A row below zero: a checkpoint's weights that only pass through could not be read again.
       if (status.code == StatusCode::kReadFailed && status.detail[0] < 0) {
-        throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.written,
+        throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.resolved,
                     std::string("cannot be read: ") + std::strerror(static_cast<int>(status.detail[1])));
       }
       throw Error(ErrorKind::kData, "",
@@ -220,7 +227,7 @@ Status replay(SealedRun& sealed) {
 void keep_best_checkpoint(SealedRun& sealed) {
   const std::int64_t best = sealed.loop().control().best().checkpoint;
   if (best < 0) return;
-  throw_if_failed(sealed.writer()->keep_only(best), sealed.run().settings.training.output_dir.written,
+  throw_if_failed(sealed.writer()->keep_only(best), sealed.run().settings.training.output_dir.resolved,
                   "removing all checkpoints but the best");
 }
 
@@ -231,7 +238,7 @@ std::string kept_weights(const BestSummary& best) {
          best.figure + ", was not saved";
 }
 
-void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
+void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped, bool json) {
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
   const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
@@ -246,12 +253,12 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   if (report.best.is_known && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
-  std::fputs(summary_text(report).c_str(), stdout);
+  std::fputs((json ? all_results_json(report) : summary_text(report)).c_str(), stdout);
   if (!report.best.stopped_early.empty()) {
     say("run: stopped early after update " + std::to_string(report.global_step) + ": " + report.best.stopped_early);
   }
   if (report.best.is_known && settings.training.load_best_model_at_end) say("run: " + kept_weights(report.best));
-  say("run: finished; see " + settings.training.output_dir.written + (settings.report.html ? "/report.html" : ""));
+  say("run: finished; see " + settings.training.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
 }
 
 // What only one process of a run does to its folder, before anything is sealed.
@@ -271,7 +278,7 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
 }
 
-int run_recorded(RecordedRun& run, Isa isa, Group& group) {
+int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
   if (group.is_first()) prepare_folder(run, isa);
   group.set_phase(RankPhase::kSealing);
   SealedRun sealed(run, isa, stop_signal(), &say, group);
@@ -292,12 +299,12 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group) {
                             : 128 + static_cast<int>(status.detail[0]);
   if (!status.ok()) throw_status(status, sealed);
   const std::vector<SkippedSamples> skipped = gather_skipped(sealed, group);
-  if (group.is_first()) finish(sealed, figures, skipped);
+  if (group.is_first()) finish(sealed, figures, skipped, json);
   return 0;
 }
 
 // One process of a run: the only one, or one of several ranks.
-int run_rank(const Settings& settings, const RankPlace& place) {
+int run_rank(const Settings& settings, const RankPlace& place, bool json) {
   Group group(place, {settings.distributed.timeout_seconds});
   return in_group(group, [&] {
     group.take_cores();
@@ -308,6 +315,7 @@ int run_rank(const Settings& settings, const RankPlace& place) {
       if (!keeps_folder) return;
       done = is_finished_and_clear(settings);
       if (!done) lock.emplace(settings);
+      if (done && json) print_results(settings);
     });
     if (any_of(group, done)) return 0;
     std::unique_ptr<RecordedRun> run;
@@ -317,13 +325,16 @@ int run_rank(const Settings& settings, const RankPlace& place) {
       check_fits(*run, memory_limit(settings));
     });
     catch_stop_signals();
-    return run_recorded(*run, isa, group);
+    return run_recorded(*run, isa, group, json);
   });
 }
 
 // `bascule run` of several ranks: starts them, and does nothing else but see them through.
-int run_launcher(const Settings& settings, const std::string& settings_file) {
-  if (is_finished_and_clear(settings)) return 0;
+int run_launcher(const Settings& settings, const std::string& settings_file, bool json) {
+  if (is_finished_and_clear(settings)) {
+    if (json) print_results(settings);
+    return 0;
+  }
   const RankPlace place = planned_place(settings);
   catch_stop_signals();
   const FolderLock lock(settings);
@@ -331,6 +342,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file) {
   launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);
   launch.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", settings_file};
+  if (json) launch.command.push_back("--json");
   launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;
   launch.hostfile = settings.distributed.hostfile.resolved;
   launch.stop = stop_signal();
@@ -339,20 +351,20 @@ int run_launcher(const Settings& settings, const std::string& settings_file) {
 
 }  // namespace
 
-int run_command(const std::string& settings_file) {
+int run_command(const std::string& settings_file, bool json) {
   const Settings settings = read_settings(settings_file);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const RankPlace place = place_from_environment();
   if (place.is_alone()) (void)planned_place(settings);  // says whether the ranks can be spread over the machines
-  if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file);
+  if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
                 "distributed.world_size = " + std::to_string(settings.distributed.world_size) + ", but " +
                     std::to_string(place.world_size) + " ranks were started",
                 "make them the same");
   }
-  return run_rank(settings, place);
+  return run_rank(settings, place, json);
 }
 
 }  // namespace bascule

@@ -7,7 +7,8 @@
 
 namespace bascule {
 
-// Returns the exit code: 0 done, 130 or 143 stopped by a signal after saving. Throws Error.
-int run_command(const std::string& settings_file);
+// json: prints all_results.json in place of the summary. Returns the exit code: 0 done, 130 or 143 stopped by a signal
+// after saving. Throws Error.
+int run_command(const std::string& settings_file, bool json);
 
 }  // namespace bascule

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "src/base/error.h"
+#include "src/commands/help_text.h"
 #include "src/json/json.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
@@ -38,11 +38,11 @@ void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
 
 }  // namespace
 
-int settings_command(const std::string& settings_file, bool resume, bool json) {
+int settings_command(const std::string& settings_file, bool resume, bool json, bool markdown) {
   const bool has_file = !settings_file.empty();
-  if (!has_file && !resume) {
-    throw Error(ErrorKind::kSettings, "bascule settings", "no file is named",
-                "name a TOML file, or give --resume for the list of what may change");
+  if (markdown || (!has_file && !resume && !json)) {
+    std::fputs((markdown ? settings_reference() : wrapped(settings_help())).c_str(), stdout);
+    return 0;
   }
   const Settings settings = has_file ? read_settings(settings_file) : Settings();
   if (!resume && !json) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <system_error>
 
+#include "src/base/shown_path.h"
 #include "src/data/loader.h"
 #include "src/data/regular_file.h"
 #include "src/data/worker.h"
@@ -48,11 +49,14 @@ std::string describe(const Status& status, const Manifest& manifest) {
     case StatusCode::kBadSample:
     case StatusCode::kReadFailed: {
       const std::int64_t row = status.detail[0];
-      const std::string picture(manifest.row(row).image_path);
-      return manifest.where(row) + ": " + picture + ": " + reason_of(status);
+      const ManifestRow sample = manifest.row(row);
+      const std::string picture = manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))
+                                                            : std::string(sample.image_path);
+      return shown_path(manifest.where(row)) + ": " + picture + ": " + reason_of(status);
     }
     case StatusCode::kLongCaption:
-      return manifest.where(status.detail[0]) + ": the caption has more than the " + std::to_string(status.detail[1]) +
+      return shown_path(manifest.where(status.detail[0])) + ": the caption has more than the " +
+             std::to_string(status.detail[1]) +
              " tokens of the longest: what was kept of this data is wrong; remove the .lengths files of bascule's "
              "cache folder and run the same command again";
     // Which picture the device had just then says nothing about the picture.

@@ -16,21 +16,27 @@ bool is_blank(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return is_blank(c); });
 }
 
+// A null is a value that the row has, not a missing column.
+const Json& member_of(const Json& row, const std::string& column, const std::string& setting,
+                      const std::string& where) {
+  const auto place = row.find(column);
+  if (place == row.end()) throw missing_column(where, column, setting);
+  return *place;
+}
+
 const std::string& string_column(const Json& row, const std::string& column, const std::string& setting,
                                  const std::string& where) {
-  const Json* value = find_member(row, column, where);
-  if (value == nullptr) throw missing_column(where, column, setting);
-  if (!value->is_string()) {
-    throw Error{ErrorKind::kData, where, "column \"" + column + "\" is " + json_text(*value) + ", not a string"};
+  const Json& value = member_of(row, column, setting, where);
+  if (!value.is_string()) {
+    throw Error{ErrorKind::kData, where, "column \"" + column + "\" is " + json_text(value) + ", not a string",
+                value.is_null() ? "write a string, or remove the row" : ""};
   }
-  return value->get_ref<const std::string&>();
+  return value.get_ref<const std::string&>();
 }
 
 int label_column(const Json& row, const std::string& column, const std::string& where) {
   if (column.empty()) return -1;
-  const Json* value = find_member(row, column, where);
-  if (value == nullptr) throw missing_column(where, column, "label_column");
-  return label_of_value(*value, column, where);
+  return label_of_value(member_of(row, column, "label_column", where), column, where);
 }
 
 class RowReader {

@@ -175,7 +175,8 @@ class ShardReader {
   }
 
   const Json* find_value(const Json& json, const std::string& column) const {
-    return json.is_object() ? find_member(json, column, *shard_ + ": " + sample_.json.member) : nullptr;
+    const auto place = json.find(column);  // nothing where there is no document
+    return place == json.end() ? nullptr : &*place;
   }
 
   std::string caption_of(const Json& json) const {

@@ -18,6 +18,7 @@ namespace bascule {
 namespace {
 
 constexpr double kRedrawSeconds = 0.2;
+constexpr double kTellSeconds = 30.0;
 constexpr int kNarrowest = 40;
 
 // A line put together piece by piece; what does not fit is cut.
@@ -83,7 +84,7 @@ void Progress::begin(const char* label, std::int64_t already_done, std::int64_t 
   running_ = true;
   first_ = already_done;
   total_ = total;
-  begin_seconds_ = now_seconds;
+  begin_seconds_ = told_seconds_ = now_seconds;
   last_ = ProgressStep{};
   last_.done = already_done;
   last_.epoch = -1.0;
@@ -94,6 +95,23 @@ void Progress::begin(const char* label, std::int64_t already_done, std::int64_t 
 void Progress::step(const ProgressStep& step, double now_seconds) noexcept {
   last_ = step;
   if (terminal_ && running_ && now_seconds - drawn_seconds_ >= kRedrawSeconds) draw(now_seconds);
+  const bool is_evaluation = step.epoch < 0.0;
+  if (!terminal_ && running_ && is_evaluation && now_seconds - told_seconds_ >= kTellSeconds) tell(now_seconds);
+}
+
+void Progress::tell(double now_seconds) noexcept {
+  const int width = decimal_digits(total_);
+  Line line;
+  line.add("bascule: %s: batch %*lld/%lld", label_, width, static_cast<long long>(last_.done),
+           static_cast<long long>(total_));
+  const std::int64_t done_here = last_.done - first_, left = total_ - last_.done;
+  if (done_here > 0 && left > 0) {
+    const double seconds = (now_seconds - begin_seconds_) / static_cast<double>(done_here) * static_cast<double>(left);
+    line.add("  left %s", readable_seconds(seconds).c_str());
+  }
+  line.add("\n");
+  put(line.text(), line.size());
+  told_seconds_ = now_seconds;
 }
 
 void Progress::record(const StepRecord& record) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person sees while a run goes: on a terminal one line with a bar that is redrawn in place at most five times a
-// second, in a log plain lines, one a record. Sealed: no allocation, fixed buffers, one write(2) a line; a full or
-// closed stderr is ignored, progress never stops a run. Times are given by the caller (seconds of a monotonic clock).
+// second, in a log plain lines, one a record, and every half minute of an evaluation, which has no records. Sealed: no
+// allocation, fixed buffers, one write(2) a line; a full or closed stderr is ignored, progress never stops a run. Times
+// are given by the caller (seconds of a monotonic clock).
 //
 //   Progress progress = Progress::on_stderr();
 //   progress.begin("train", 0, 1225, now);
@@ -45,6 +46,7 @@ class Progress {
 
  private:
   void draw(double now_seconds) noexcept;
+  void tell(double now_seconds) noexcept;
   void erase() noexcept;
   void put(const char* text, std::size_t bytes) noexcept;
 
@@ -58,6 +60,7 @@ class Progress {
   std::int64_t total_ = 0;
   double begin_seconds_ = 0.0;
   double drawn_seconds_ = 0.0;
+  double told_seconds_ = 0.0;
   ProgressStep last_;
 };
 

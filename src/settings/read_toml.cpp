@@ -17,6 +17,7 @@
 #include "src/settings/keys.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/settings.h"
+#include "src/settings/unexpanded_path.h"
 #include "src/settings/validate.h"
 
 namespace bascule {
@@ -151,6 +152,10 @@ std::string resolved_path(const Written& w, const std::string& written) {
 void read_value(Settings& out, const PathKey& key, const Written& w) {
   PathSetting& path = key.member.at(out);
   path.written = text_of(w, w.node);
+  if (const std::string problem = unexpanded_problem(path.written); !problem.empty()) {
+    refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " = " + shown(w.node) + ": " + problem,
+           "write the path that it stands for");
+  }
   path.start = w.reading.directory.string();
   path.resolved = path.written.empty() ? "" : resolved_path(w, path.written);
 }

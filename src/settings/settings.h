@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/shown_path.h"
+
 namespace bascule {
 
 // A file or folder as the user wrote it, and where that is: an absolute path, relative ones taken from the TOML file's
@@ -26,6 +28,8 @@ struct PathSetting {
   std::string start;     // the folder that `written` is relative to; "" when not given
 
   bool is_given() const { return !written.empty(); }
+  // For messages: as it works from the current folder.
+  std::string shown() const { return shown_path(resolved); }
 };
 
 enum class Head { kContrastive, kImageTextMatching, kMaskedLm };
@@ -223,7 +227,8 @@ std::string print_settings(const Settings& settings);
 // XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits.
 std::string settings_digest(const Settings& settings);
 
-// Every key with type, range, default and meaning, as Markdown.
+// Every key with type, range, default and meaning: as Markdown, and for a terminal, whose width is the caller's matter.
 std::string settings_reference();
+std::string settings_help();
 
 }  // namespace bascule

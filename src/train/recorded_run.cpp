@@ -2,7 +2,9 @@
 #include "src/train/recorded_run.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "src/base/align.h"
@@ -36,8 +38,27 @@ ModelHead head_of(Head head) {
   return ModelHead::kContrastive;
 }
 
+// "organisation/name", as folders of models are called on the Hugging Face hub.
+bool is_hub_name(const std::string& text) {
+  const auto is_allowed = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' || c == '/';
+  };
+  return std::count(text.begin(), text.end(), '/') == 1 && text.front() != '/' && text.front() != '.' &&
+         text.back() != '/' && std::all_of(text.begin(), text.end(), is_allowed);
+}
+
+void check_is_downloaded(const Settings& settings, const char* key, const PathSetting& folder) {
+  if (!is_hub_name(folder.written) || std::filesystem::exists(folder.resolved)) return;
+  throw Error(ErrorKind::kData, where_written(settings, key),
+              std::string(key) + " = \"" + folder.written + "\": there is no folder " + folder.shown() +
+                  ", and nothing is downloaded",
+              "get it with `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
+}
+
 void read_model_files(RecordedRun* run) {
   const ModelSettings& model = run->settings.model;
+  check_is_downloaded(run->settings, "model.model_name_or_path", model.model_name_or_path);
+  check_is_downloaded(run->settings, "model.tokenizer_name", model.tokenizer_name);
   run->head = head_of(model.head);
   run->config_path = model.model_name_or_path.resolved + "/config.json";
   run->config = read_bridgetower_config(run->config_path);
@@ -49,7 +70,7 @@ void read_model_files(RecordedRun* run) {
   }
   run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
   if (run->head == ModelHead::kMaskedLm && run->tokenizer->mask_id() < 0) {
-    throw Error(ErrorKind::kData, model.tokenizer_name.written,
+    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the tokenizer has no <mask> token, which masked_lm needs");
   }
 }
@@ -69,7 +90,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& fi
   OpenedManifest opened = open();
   // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
   if (!has_longest_caption(opened.manifest, text_settings(loader), loader.cache) && !opened.manifest.own()) {
-    run->notes.push_back("index: that of " + file.written + " was damaged: it is made anew");
+    run->notes.push_back("index: that of " + file.shown() + " was damaged: it is made anew");
     opened = open();
   }
   if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
@@ -323,7 +344,7 @@ RankPlace planned_place(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
                 "distributed.world_size = " + std::to_string(place.world_size) +
                     " ranks cannot be spread evenly over " + std::to_string(place.nodes) + " machines",
-                "make it a multiple of the machines in " + distributed.hostfile.written);
+                "make it a multiple of the machines in " + distributed.hostfile.shown());
   }
   place.local_size = place.world_size / place.nodes;
   return place;

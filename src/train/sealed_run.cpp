@@ -184,7 +184,7 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     say("weights: fresh, seed " + std::to_string(seed));
   } else {
     const LoadReport report = load_parameters(source_, memory, seed);
-    say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.written);
+    say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
     for (const std::string& name : report.missing) say("weights: " + name + " is not there: made fresh");
     std::string left_out;
     for (const std::string& name : report.unused) {

@@ -110,6 +110,7 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
       {{{"0.jpg", "p"}, {"0.txt", "c"}, {"1.jpg", "p"}, {"1.txt", "c"}, {"0.jpg", "p"}, {"0.txt", "c"}},
        ": 0.jpg: the sample 0 is there twice"},
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\": 7}"}}, ": 0.json: \"caption\" is 7, not a string"},
+      {{{"0.jpg", "p"}, {"0.json", "{\"caption\": null}"}}, ": 0.json: \"caption\" is null, not a string"},
       {{{"0.jpg", "p"}, {"0.json", "[]"}}, ": 0.json: not a JSON object"},
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\""}}, ": 0.json:1:"},
       {{{"0.jpg", "p"}, {"0.txt", "caf\xE9"}}, ": 0.jpg: byte 3 of the caption is not UTF-8"},

@@ -22,8 +22,8 @@ class BadInput(unittest.TestCase):
         self.addCleanup(self.temporary.cleanup)
         self.folder = pathlib.Path(self.temporary.name)
 
-    def refused(self, code, *words, toml=None, **changes):
-        done = run("run", toml if toml is not None else settings(self.folder, **changes))
+    def refused(self, code, *words, toml=None, cwd=None, **changes):
+        done = run("run", toml if toml is not None else settings(self.folder, **changes), cwd=cwd)
         errors = [line for line in done.stderr.splitlines() if not INFORMATION.match(line)]
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(len(errors), 1, done.stderr)
@@ -67,6 +67,25 @@ class BadInput(unittest.TestCase):
         self.refused(DATA, "config.json", model__model_name_or_path='"nowhere"')
         self.refused(DATA, "rows.jsonl:2", "gone.jpg", data__train_file=self.manifest(self.good_row(), {"image": "gone.jpg", "caption": "x"}))
         self.refused(SETTINGS, "nowhere.toml", toml="nowhere.toml")
+
+    def test_paths_are_those_that_work_where_the_user_stands(self):
+        (self.folder / "rows.jsonl").write_text('{"image": "gone.jpg", "caption": "x"}\n')
+        (self.folder / "config").mkdir()
+        (self.folder / "config" / "run.toml").write_text(settings(self.folder, data__train_file='"../rows.jsonl"', training__output_dir='"../run"').read_text())
+        for stands, toml, row in ((self.folder, "config/run.toml", "rows.jsonl:1"), (self.folder / "config", "run.toml", "../rows.jsonl:1")):
+            self.refused(DATA, f"bascule: {row}: gone.jpg", toml=toml, cwd=stands)
+        (self.folder / "run").mkdir(exist_ok=True)
+        (self.folder / "run" / "thesis.tex").write_text("mine")
+        self.refused(SETTINGS, "run.toml:", ": run holds", toml="config/run.toml", cwd=self.folder)
+
+    def test_paths_that_a_shell_would_expand(self):
+        self.refused(SETTINGS, "run.toml:", 'training.output_dir = "~/runs": "~" is not replaced', training__output_dir='"~/runs"')
+        self.refused(SETTINGS, "run.toml:", '"$SCRATCH" is not replaced', training__output_dir='"$SCRATCH/run"')
+        self.assertFalse((self.folder / "~").exists() or (self.folder / "$SCRATCH").exists())
+
+    def test_a_name_of_the_hub_is_not_downloaded(self):
+        self.refused(DATA, "run.toml:", "nothing is downloaded", "`hf download BridgeTower/bridgetower-base --local-dir ",
+                     model__model_name_or_path='"BridgeTower/bridgetower-base"')
 
     def test_manifest_rows(self):
         self.refused(DATA, "rows.jsonl:2", "caption", data__train_file=self.manifest(self.good_row(), {"image": "a.jpg"}))

@@ -3,11 +3,12 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, PROGRAM, run, settings
+from bascule_run import EMOJI, PROGRAM, ROOT, run, settings
 
 PICTURE = EMOJI / "images" / "1f004.jpg"
 SETTINGS, DATA, DISK = 2, 3, 6
@@ -58,6 +59,51 @@ class CommandLine(unittest.TestCase):
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, DATA, done.stderr)
         self.assertIn("standard input", done.stderr)
+
+    def test_help_fits_eighty_columns(self):
+        commands = re.findall(r"^  (\w+) ", run("--help").stdout.split("Subcommands:")[1], re.M)
+        self.assertIn("run", commands)
+        for arguments in ([], *([command] for command in commands)):
+            done = run(*arguments, "--help")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, done.stdout)
+        keys = run("settings")
+        self.assertIn("per_device_train_batch_size", keys.stdout)
+        self.assertLessEqual(max(map(len, keys.stdout.splitlines())), 80, keys.stdout)
+
+    def refused(self, arguments, line):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, SETTINGS, done.stderr)
+        self.assertEqual(done.stderr, f"bascule: {line}\n")
+
+    def test_a_misspelt_word_names_the_nearest(self):
+        toml = settings(self.folder)
+        self.refused(["rnu", toml], 'unknown command "rnu"; did you mean "run"?')
+        self.refused(["plan", "--jsno", toml], 'plan: unknown option "--jsno"; did you mean "--json"?')
+        self.refused(["bench", "--step=3", toml], 'bench: unknown option "--step"; did you mean "--steps"?')
+        self.refused(["run", toml, "twice.toml"], 'run: unexpected argument "twice.toml"; see `bascule run --help`')
+        self.refused(["plan"], "plan: file is required; see `bascule plan --help`")
+        everything = "commands: run, plan, settings, verify, bench, tokenize, decode, search"
+        self.refused(["quantise"], f'unknown command "quantise"; {everything}')
+        self.refused([], f"no command is given; {everything}")
+
+    def test_paths_that_a_shell_left_as_they_were(self):
+        problem = 'is not replaced here, as a shell would do'
+        self.refused(["decode", "--output=~/p.safetensors", PICTURE], f'decode: --output: "~" {problem}; see `bascule decode --help`')
+        self.refused(["run", "$HOME/run.toml"], f'run: file: "$HOME" {problem}; see `bascule run --help`')
+
+    def test_every_promised_json_is_one_document(self):
+        toml = settings(self.folder, training__max_steps="2", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
+        for command in (["plan"], ["bench", "--steps", "1", "--warmup", "0"], ["run"], ["run"]):  # the second time it is finished already
+            done = run(*command, toml, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            document = json.loads(done.stdout)
+            if command == ["run"]:
+                self.assertEqual(document, json.loads((self.folder / "run" / "all_results.json").read_text()))
+        for command in (["verify", ROOT / "tests" / "data" / "goldens" / "itc_add"], ["search", self.folder / "run", "a cat"]):
+            done = run(*command, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            json.loads(done.stdout)
 
 
 if __name__ == "__main__":

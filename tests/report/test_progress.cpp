@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,20 @@ TEST(Progress, ALogGetsOnePlainLineARecordAndNoBar) {
   EXPECT_EQ(pipe.text(),
             "bascule: train: step  10/100  epoch 0.50  loss 0.4213  grad norm 1.5000  lr 1.000e-05  34.54 samples/s"
             "  waited for data 2.5 %  left 3 min 00 s\n");
+}
+
+TEST(Progress, ALogHearsFromALongEvaluationEveryHalfMinute) {
+  Pipe pipe;
+  Progress progress(pipe.in(), false, 80);
+  progress.begin("validation", 0, 100, 1000.0);
+  for (int batch = 1; batch <= 80; ++batch) progress.step({batch, -1.0, std::nan(""), 0.0}, 1000.0 + batch);
+  progress.end(1080.0);
+  progress.begin("test", 0, 20, 1080.0);
+  for (int batch = 1; batch <= 20; ++batch) progress.step({batch, -1.0, std::nan(""), 0.0}, 1080.0 + batch);
+  progress.end(1100.0);
+  EXPECT_EQ(pipe.text(),
+            "bascule: validation: batch  30/100  left 1 min 10 s\n"
+            "bascule: validation: batch  60/100  left 40.0 s\n");
 }
 
 TEST(Progress, TheBarIsRedrawnAtMostFiveTimesASecond) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/shown_path.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+// Stands in another folder while it lives.
+class StandingIn {
+ public:
+  explicit StandingIn(const std::filesystem::path& folder) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder);
+  }
+  ~StandingIn() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+class ShownPath : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::canonical(testing::TempDir()) / ("shown_path_" + std::to_string(getpid()));
+    std::filesystem::create_directories(root_ / "project" / "config");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  std::string at(const char* path) const { return (root_ / path).string(); }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(ShownPath, WhatLiesInTheCurrentFolderIsNamedFromThere) {
+  const StandingIn here(root_ / "project");
+  EXPECT_EQ(shown_path(at("project/data/train.jsonl:17")), "data/train.jsonl:17");
+  EXPECT_EQ(shown_path(at("project")), ".");
+}
+
+TEST_F(ShownPath, ANeighbourIsNamedThroughTheFolderAbove) {
+  const StandingIn here(root_ / "project" / "config");
+  EXPECT_EQ(shown_path(at("project/runs/demo")), "../runs/demo");
+  EXPECT_EQ(shown_path(at("project/configuration")), "../configuration");  // begins like the current folder
+}
+
+TEST_F(ShownPath, TheShorterFormIsShown) {
+  const StandingIn here(root_ / "project" / "config");
+  EXPECT_EQ(shown_path("/etc/passwd"), "/etc/passwd");
+  EXPECT_EQ(shown_path("data/train.jsonl"), "data/train.jsonl");
+  EXPECT_EQ(shown_path("update 3"), "update 3");
+  EXPECT_EQ(shown_path(""), "");
+}
+
+TEST_F(ShownPath, ErrorsShowTheirPlaceSo) {
+  const StandingIn here(root_ / "project");
+  const Error error(ErrorKind::kData, at("project/train.jsonl:3"), "no rows");
+  EXPECT_STREQ(error.what(), "train.jsonl:3: no rows");
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/settings/unexpanded_path.h"
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+TEST(UnexpandedPath, IsFoundWhereAShellWouldReplaceIt) {
+  for (const auto& [path, part] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"~", "~"},
+                                                                  {"~/data/a.jsonl", "~"},
+                                                                  {"~anna/data", "~anna"},
+                                                                  {"$HOME/data", "$HOME"},
+                                                                  {"data/${SPLIT}/a.jsonl", "${SPLIT}"},
+                                                                  {"a$1/$_b", "$_b"}}) {
+    EXPECT_EQ(unexpanded_part(path), part) << path;
+  }
+}
+
+TEST(UnexpandedPath, OtherNamesAreLeftAlone) {
+  for (const char* path : {"", "data/~", "./~anna", "a~", "price$", "5$/a", "$1", "shard-{000..127}.tar", "${}"}) {
+    EXPECT_EQ(unexpanded_part(path), "") << path;
+  }
+}
+
+TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
+  EXPECT_EQ(
+      refusal_of(least_with("data", "validation_file = '~/here'")),
+      "test.toml:4:19: data.validation_file = \"~/here\": \"~\" is not replaced here, as a shell would do; write the "
+      "path that it stands for");
+  for (const auto& [table, key] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"model", "tokenizer_name"}, {"data", "test_file"}, {"distributed", "hostfile"}}) {
+    const std::string line = refusal_of(least_with(table, std::string(key) + " = 'a/$HERE'"));
+    EXPECT_NE(line.find("\"$HERE\" is not replaced"), std::string::npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace bascule
