@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/error.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "src/base/shown_path.h"
@@ -34,6 +35,18 @@ void make_printable(std::string* text) {
 }
 
 }  // namespace
+
+const char* advice_for_disk(int error) {
+  switch (error) {
+    case ENOSPC: return "free space on this file system";
+    case EDQUOT: return "free space of your quota, or have it raised";
+    case EROFS: return "this file system is mounted read-only: name a folder on another";
+    case EACCES:
+    case EPERM: return "name a folder that you may write";
+    case EIO: return "the disk reports an error: see the system's log";
+    default: return "see the system's log";
+  }
+}
 
 Error::Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do)
     : kind_(kind), where_(shown_path(where)), problem_(std::move(what)), what_to_do_(std::move(what_to_do)) {

@@ -250,7 +250,7 @@ void throw_if_failed(const Status& status, const std::string& where, const std::
   const bool reading = status.code == StatusCode::kReadFailed;
   const int code = static_cast<int>(status.detail[reading ? 1 : 0]);
   throw Error{reading ? ErrorKind::kData : ErrorKind::kDisk, where, what + ": " + std::strerror(code),
-              code == ENOSPC ? "make room on the disk and run the same command again" : ""};
+              reading ? "" : advice_for_disk(code)};
 }
 
 std::vector<std::string> folder_entries(const std::string& folder) {

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/commands/bench_figures.h"
 #include "src/commands/choose_isa.h"
+#include "src/train/check_fits.h"
 #include "src/train/measured_steps.h"
 #include "src/train/media_options.h"
 
@@ -57,7 +58,8 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
     columns.push_back({only_steps(settings, arguments, settings.data.dataloader_num_workers), media_engine_builtin()});
   }
   for (const Column& column : columns) {
-    check_fits(*record_run(column.settings, RankPlace{}, column.engine), memory_limit(column.settings));
+    const ProcessLimits now = read_process_limits();
+    check_fits(*record_run(column.settings, RankPlace{}, column.engine), now, limits_here(column.settings, now));
   }
   return columns;
 }

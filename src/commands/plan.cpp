@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/train/check_fits.h"
 #include "src/train/media_options.h"
 #include "src/train/recorded_run.h"
 
@@ -17,7 +18,9 @@ int plan_command(const std::string& settings_file, bool json) {
   const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;
-  const bool fits = plan.peak_bytes() <= memory_limit(settings);
+  const ProcessLimits now = read_process_limits();
+  const std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
+  const bool run_fits = fits(*run, now, limits);
   if (json) {
     Json categories = Json::object();
     for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
@@ -26,7 +29,7 @@ int plan_command(const std::string& settings_file, bool json) {
     Json largest = Json::array();
     for (const LargestBuffer& buffer : plan.largest)
       largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    const Json document = {{"fits", fits},
+    const Json document = {{"fits", run_fits},
                            {"peak_bytes", plan.peak_bytes()},
                            {"lower_bound_bytes", plan.lower_bound_bytes()},
                            {"categories", categories},
@@ -42,9 +45,8 @@ int plan_command(const std::string& settings_file, bool json) {
                   static_cast<long long>(run->loader_plan.longest_caption));
     }
   }
-  if (fits) return 0;
-  check_fits(*run, memory_limit(settings));
-  return exit_code(ErrorKind::kMemory);
+  check_fits(*run, now, limits);
+  return 0;
 }
 
 }  // namespace bascule

@@ -30,6 +30,7 @@
 #include "src/report/summary.h"
 #include "src/runtime/guard.h"
 #include "src/train/bad_samples.h"
+#include "src/train/check_fits.h"
 #include "src/train/finish.h"
 #include "src/train/media_options.h"
 #include "src/train/resume_check.h"
@@ -149,7 +150,8 @@ void print_results(const Settings& settings) {
     case StatusCode::kDiskFailed:
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
-                  "older checkpoints are whole; make room and run the same command again");
+                  std::string(advice_for_disk(static_cast<int>(status.detail[0]))) +
+                      "; older checkpoints are whole: the same command goes on from there");
     case StatusCode::kRankFailed: throw PeerFailed{};
     case StatusCode::kNotFinite:
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
@@ -322,7 +324,8 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), resume_point(settings));
-      check_fits(*run, memory_limit(settings));
+      const ProcessLimits now = read_process_limits();
+      check_fits(*run, now, limits_here(settings, now));
     });
     catch_stop_signals();
     return run_recorded(*run, isa, group, json);

@@ -17,6 +17,7 @@
 #include "src/commands/search_pictures.h"
 #include "src/json/json.h"
 #include "src/report/output_file.h"
+#include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
@@ -175,7 +176,8 @@ void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
 }
 
 int search_command(const SearchArguments& arguments) {
-  show_answer(arguments, search(arguments, choose_isa("auto"), usable_cores()));
+  show_answer(arguments,
+              search(arguments, choose_isa("auto"), threads_within(read_process_limits(), usable_cores(), 1)));
   return 0;
 }
 

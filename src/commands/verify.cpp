@@ -8,6 +8,7 @@
 #include "src/checkpoint/durable_write.h"
 #include "src/commands/choose_isa.h"
 #include "src/commands/verify_case.h"
+#include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
@@ -72,7 +73,8 @@ int verify_command(const VerifyArguments& arguments) {
     throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "float32");
   }
   const Isa isa = choose_isa(arguments.isa);
-  const int threads = arguments.threads > 0 ? arguments.threads : usable_cores();
+  const int threads =
+      arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);
   bool passed = true;
   Json cases = Json::array();
   for (const std::string& folder : find_cases(arguments.folders)) {

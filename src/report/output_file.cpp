@@ -16,8 +16,7 @@ namespace bascule {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const char* action, int error) {
-  throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error),
-              "free space or choose another training.output_dir, then run the same command again"};
+  throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error), advice_for_disk(error)};
 }
 
 void write_all(int fd, const std::string& path, const std::string& content) {

@@ -40,7 +40,4 @@ class Arena {
 // does not say. Reads into a buffer on the stack: may be called after the seal.
 std::size_t resident_bytes() noexcept;
 
-// What this process may use: the least of the machine's memory and the limits of its control groups.
-std::size_t machine_memory_bytes();
-
 }  // namespace bascule

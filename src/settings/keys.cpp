@@ -282,9 +282,9 @@ constexpr Key kKeys[] = {
      "machines for mpirun, this one among them; empty: this one alone"},
     // [machine]
     {"machine", "memory_limit_gib", real<kMachine, &H::memory_limit_gib>(0.0, 1e6), kFree,
-     "memory that the run may use, GiB; 0: what the machine or its control group has"},
+     "memory that the run may use, GiB; 0: what the machine and its control groups allow"},
     {"machine", "threads", integer<kMachine, &H::threads>(0, 4096), kFree,
-     "compute threads; 0: every core of this rank"},
+     "compute threads; 0: every core of this rank, but no more than a quota of processor time allows"},
     {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kFree, "highest instruction set that kernels may use"},
     {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "arenas in huge pages"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree, "never swap the arenas out"},

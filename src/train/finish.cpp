@@ -17,6 +17,7 @@
 #include "src/report/output_file.h"
 #include "src/report/readable.h"
 #include "src/report/results.h"
+#include "src/runtime/process_limits.h"
 #include "src/train/contracts.h"
 #include "src/train/retrieval_examples.h"
 
@@ -177,7 +178,7 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->planned_bytes = run.plan.peak_bytes();
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
   report->resident_bytes = figures.resident_bytes;
-  report->machine_bytes = machine_memory_bytes();
+  report->machine_bytes = read_process_limits().memory_bytes;
 }
 
 void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {

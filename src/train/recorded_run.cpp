@@ -15,6 +15,7 @@
 #include "src/data/shard_names.h"
 #include "src/distributed/launch.h"
 #include "src/graph/backward.h"
+#include "src/runtime/process_limits.h"
 #include "src/train/media_options.h"
 #include "src/train/parameter_groups.h"
 #include "src/train/preprocessor.h"
@@ -285,22 +286,22 @@ void plan_memory(RecordedRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
-// The larger of the batch sizes that the run uses.
-std::int64_t largest_batch(const Settings& settings) {
-  const TrainingSettings& training = settings.training;
-  const bool evaluates = training.do_eval || training.do_predict;
-  return std::max(training.do_train ? training.per_device_train_batch_size : 1,
-                  evaluates ? training.per_device_eval_batch_size : 1);
-}
-
-// What the run would need with no batch larger than `batch`.
-std::size_t planned_bytes(const Settings& settings, const RankPlace& place, std::int64_t batch) {
-  Settings smaller = settings;
-  for (std::int64_t* size :
-       {&smaller.training.per_device_train_batch_size, &smaller.training.per_device_eval_batch_size}) {
-    *size = std::min(*size, batch);
+// Threads that have no core to themselves wait for each other.
+void note_threads(RecordedRun* run) {
+  const RankPlace& place = run->place;
+  const ProcessLimits limits = read_process_limits();
+  const int cores = place.run.empty() ? usable_cores() : usable_cores() * place.local_size;
+  const int threads = run->threads * place.local_size;
+  const std::string all = std::to_string(threads) + " compute threads";
+  const char* const advice =
+      run->settings.machine.threads > 0 ? ": slower than machine.threads = 0, which takes as many as there are" : "";
+  if (threads > cores) {
+    run->notes.push_back("plan: " + all + " on " + std::to_string(cores) + (cores == 1 ? " core" : " cores") + advice);
+  } else if (threads > limits.processors && threads > place.local_size) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%.3g", limits.processors);
+    run->notes.push_back("plan: " + all + ", but a control group allows the time of " + share + " cores" + advice);
   }
-  return record_run(smaller, place)->plan.peak_bytes();
 }
 
 // What a stage is on this machine.
@@ -372,6 +373,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type is of what travels between machines: on one it changes nothing");
+  note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {
     run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +
@@ -390,39 +392,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
 // A rank that was started has its part of the cores already; one that is only planned would get it.
 int compute_threads(const Settings& settings, const RankPlace& place) {
   if (settings.machine.threads > 0) return static_cast<int>(settings.machine.threads);
-  return place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
-}
-
-std::size_t memory_limit(const Settings& settings) {
-  const double limit = settings.machine.memory_limit_gib;
-  return limit > 0.0 ? static_cast<std::size_t>(limit * 1073741824.0) : machine_memory_bytes();
-}
-
-void check_fits(const RecordedRun& run, std::size_t limit) {
-  if (run.plan.peak_bytes() <= limit) return;
-  const auto gib = [](std::size_t bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
-    return std::string(text);
-  };
-  const std::string where = where_written(run.settings, "machine.memory_limit_gib");
-  const std::string what = "the plan needs " + gib(run.plan.peak_bytes()) + ", " + gib(limit) + " are allowed";
-  const std::int64_t now = largest_batch(run.settings);
-  const std::size_t least = planned_bytes(run.settings, run.place, 1);
-  if (least > limit) throw Error(ErrorKind::kMemory, where, what, "no batch size fits: 1 needs " + gib(least));
-  // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
-  std::int64_t fitting =
-      1 + static_cast<std::int64_t>(static_cast<double>(now - 1) * static_cast<double>(limit - least) /
-                                    static_cast<double>(run.plan.peak_bytes() - least));
-  while (fitting > 1 && planned_bytes(run.settings, run.place, fitting) > limit) --fitting;
-  while (fitting + 1 < now && planned_bytes(run.settings, run.place, fitting + 1) <= limit) ++fitting;
-  std::string change;
-  const TrainingSettings& training = run.settings.training;
-  if (training.do_train && training.per_device_train_batch_size > fitting)
-    change = "training.per_device_train_batch_size";
-  if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
-    change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
-  throw Error(ErrorKind::kMemory, where, what, change + " = " + std::to_string(fitting) + " would fit");
+  const int cores = place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
+  return threads_within(read_process_limits(), cores, place.local_size);
 }
 
 void own_indexes(RecordedRun& run) {

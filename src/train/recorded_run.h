@@ -106,12 +106,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
 // spread over the machines of distributed.hostfile.
 RankPlace planned_place(const Settings& settings);
 
-// Throws Error kMemory if the plan does not fit into `limit` bytes, naming the largest batch size that would.
-void check_fits(const RecordedRun& run, std::size_t limit);
-// machine.threads, or every core of the rank.
+// machine.threads, or every core of the rank that control groups leave it the time of.
 int compute_threads(const Settings& settings, const RankPlace& place);
-// machine.memory_limit_gib, or what the machine or its control group has.
-std::size_t memory_limit(const Settings& settings);
 
 // At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
 void own_indexes(RecordedRun& run);

@@ -12,6 +12,7 @@
 #include "src/json/json.h"
 #include "src/report/readable.h"
 #include "src/train/clock.h"
+#include "src/train/disk_space.h"
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
 #include "src/train/same_files.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr char kStepRecords[] = "step_records.bin";
 constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
 
 std::string host_name() {
   char name[256] = "host";
@@ -98,7 +100,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     moment_exchange_ =
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
-  if (group.is_first()) make_writers();
+  if (group.is_first()) {
+    make_writers();
+    check_disk();
+  }
   if (run.train_graph && settings.training.load_best_model_at_end && group.is_leader()) {
     const Span<float> trained(run.session.parameter_memory().trained,
                               static_cast<std::size_t>(run.session.layout().trained_elements));
@@ -321,6 +326,32 @@ void SealedRun::make_writers() {
   contents.data.insert(contents.data.end(), run_.model_files.begin(), run_.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
+}
+
+// Before the first step: hours of training are not to end at a full disk that could be foreseen.
+void SealedRun::check_disk() const {
+  const TrainingSettings& training = run_.settings.training;
+  const std::string& folder = training.output_dir.resolved;
+  DiskDemand demand;
+  if (writer_) {
+    const std::int64_t total = run_.length.total_updates, done = position_.global_step;
+    const ControlSettings& control = run_.control;
+    const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
+                               : control.save == Interval::kEpoch ? control.updates_per_epoch
+                                                                  : total;
+    if (done < total) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+    demand.checkpoint_bytes =
+        writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes);  // its texts
+    demand.save_total_limit = training.save_total_limit;
+    if (control.keeps_best && demand.save_total_limit == 1) demand.save_total_limit = 2;  // the newest, and the best
+    demand.present_checkpoints = checkpoint_bytes_in(folder);
+  }
+  for (const PlannedFile& file : final_model_->files())
+    demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
+  if (evaluation_)  // the embeddings
+    demand.final_files.push_back({static_cast<std::int64_t>(run_.plan[kEvaluationMemory].bytes), 0});
+  demand.final_files.push_back({kReportBytes, 0});
+  check_disk_space(folder, demand);
 }
 
 }  // namespace bascule

@@ -53,6 +53,7 @@ class SealedRun {
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();
   void make_writers();
+  void check_disk() const;
   void open_logs();
 
   RecordedRun& run_;

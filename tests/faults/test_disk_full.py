@@ -1,38 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that fills while a checkpoint is written: one line, exit code 6, and the checkpoint before it is whole."""
+"""A disk without room for the checkpoints is found before the first step; one that others fill meanwhile, when a checkpoint is written: one line,
+exit code 6, and the checkpoint before it is whole."""
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
 from bascule_run import PROGRAM, settings
 
-# A file system of 45 MB: room for one checkpoint of 28 MB, not for two at a time.
+DISK = 6
+# A file system of its own below the folder, on which checkpoints are of 28 MB and the finished model of 10.
 SCRIPT = """
-mount -t tmpfs -o size=45m none {folder}/run || exit 77
-{program} run {toml} 2> {folder}/log
+mkdir -p {folder}/disk
+mount -t tmpfs -o size={size} none {folder}/disk || exit 77
+{before}
+{environment} {program} run {toml} 2> {folder}/log
 code=$?
 cat {folder}/log
-ls {folder}/run
+ls {folder}/disk/run
 exit $code
 """
 
 
 class DiskFull(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def run_on(self, size, before="", environment="", **changes):
+        toml = settings(self.folder, training__output_dir=f'"{self.folder}/disk/run"', **changes)
+        script = SCRIPT.format(folder=self.folder, program=PROGRAM, toml=toml, size=size, before=before, environment=environment)
+        done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=300)
+        if done.returncode == 77 or "unshare" in done.stderr:
+            self.skipTest("no mount namespaces here")
+        return done
+
+    def assert_refused(self, done, *words):
+        self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
+        line = [line for line in done.stdout.splitlines() if "disk/run" in line]
+        self.assertEqual(len(line), 1, done.stdout)
+        for word in words:
+            self.assertIn(word, line[0])
+        self.assertNotIn("step", done.stdout)
+
+    def test_is_found_before_the_first_step(self):
+        done = self.run_on("45m")
+        self.assert_refused(done, "3 checkpoints of ", " are free")
+        needed, free = re.search(r"need ([\d.]+) MiB of disk space, ([\d.]+) MiB are free", done.stdout).groups()
+        self.assertGreater(float(needed), 3 * 27)
+        self.assertLess(float(free), 45)
+        self.assertNotIn("checkpoint-3", done.stdout.splitlines())
+
+    def test_what_fits_trains_to_its_end(self):
+        done = self.run_on("75m", training__save_total_limit="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("checkpoint-12", done.stdout.splitlines())
+
     def test_leaves_the_checkpoint_before_whole(self):
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            (folder / "run").mkdir()
-            toml = settings(folder)
-            script = SCRIPT.format(folder=folder, program=PROGRAM, toml=toml)
-            done = subprocess.run(["unshare", "--mount", "--map-root-user", "sh", "-c", script], capture_output=True, text=True, timeout=300)
-            if done.returncode == 77 or "unshare" in done.stderr:
-                self.skipTest("no mount namespaces here")
-            self.assertEqual(done.returncode, 6, done.stdout + done.stderr)
-            self.assertIn("No space left on device", done.stdout)
-            self.assertIn("checkpoint-3\n", done.stdout)
-            self.assertNotIn("checkpoint-6", done.stdout.splitlines())
-            self.assertNotIn("checkpoint-6.tmp", done.stdout.splitlines())
+        done = self.run_on("45m", environment=f"LD_PRELOAD={PROGRAM.parent}/tests/libmuch_space.so")
+        self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
+        self.assertIn("No space left on device; free space on this file system; older checkpoints are whole", done.stdout)
+        self.assertIn("checkpoint-3\n", done.stdout)
+        self.assertNotIn("checkpoint-6", done.stdout.splitlines())
+        self.assertNotIn("checkpoint-6.tmp", done.stdout.splitlines())
+
+    def test_a_file_system_that_is_mounted_read_only(self):
+        done = self.run_on("45m", before=f"mount -o remount,ro {self.folder}/disk")
+        self.assert_refused(done, "Read-only file system; this file system is mounted read-only: name a folder on another")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the system lets this process have: memory, address space and processor time, as the machine, the control groups
+// above the process (versions 1 and 2, every level) and the process's own limits say. Before the seal.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace bascule {
+
+constexpr std::size_t kUnlimitedBytes = std::numeric_limits<std::size_t>::max();
+
+struct ProcessLimits {
+  // For all processes of a run on this machine together: the least of the machine's memory and of every control group's
+  // limit; and whose it is, "this machine" or the file that holds it.
+  std::size_t memory_bytes = kUnlimitedBytes;
+  std::string memory_owner = "this machine";
+  // Of each process: RLIMIT_AS, RLIMIT_DATA and the stack of a new thread; and what counts for the first two already.
+  std::size_t address_bytes = kUnlimitedBytes;
+  std::size_t data_bytes = kUnlimitedBytes;
+  std::size_t stack_bytes = std::size_t{8} << 20;
+  std::size_t address_bytes_used = 0;
+  std::size_t data_bytes_used = 0;
+  // Processors' worth of time that the control groups allow all processes together: 0.6, say.
+  double processors = std::numeric_limits<double>::infinity();
+};
+
+// root: a folder in which /proc and /sys lie, for tests; "" for the system's own. What cannot be read does not limit.
+ProcessLimits read_process_limits(const std::string& root = "");
+
+// Threads that a process uses without being told how many: all its cores, but no more than whole processors' worth of
+// its share of the time. A thread too many would use up the time with waiting, then all of them stand still.
+int threads_within(const ProcessLimits& limits, int cores, int processes);
+
+}  // namespace bascule

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a run fits what the system lets it have, asked before anything large is mapped. Before the seal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/runtime/process_limits.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+
+// What a limit is about: the memory of all ranks of this machine; addresses of one process (RLIMIT_AS), mapped or not
+// used yet; data of one process (RLIMIT_DATA).
+enum class LimitKind { kMemory, kAddresses, kData };
+
+struct MemoryLimit {
+  LimitKind kind = LimitKind::kMemory;
+  std::size_t bytes = 0;
+  std::string owner;  // who sets it
+};
+
+// All limits that hold for a run here: machine.memory_limit_gib, the machine's memory, control groups, and the limits
+// of a process.
+std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits);
+// What a plan is judged by: machine.memory_limit_gib alone where it is given, as another machine may be meant.
+std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits);
+
+bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
+// Throws Error kMemory if the run does not fit, naming the limit and the largest batch size that would.
+void check_fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
+
+}  // namespace bascule

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of the system: a run that does not fit is refused in one line before it maps anything large, and never dies of a signal; quotas of
+processor time set the number of threads."""
+import os
+import pathlib
+import re
+import resource
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import run, settings
+
+MEMORY = 4
+MIB = 1 << 20
+
+
+class ControlGroup:
+    """A group of version 1 with a group inside, in which commands can be started; `files` are set in the outer one."""
+
+    def __init__(self, controller, **files):
+        mounts = [line.split() for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+        points = [fields[1] for fields in mounts if fields[2] == "cgroup" and controller in fields[3].split(",")]
+        if not points:
+            raise unittest.SkipTest(f"no control groups of version 1 for {controller} here")
+        self.outer = pathlib.Path(points[0], f"bascule-test-{os.getpid()}")
+        self.inner = self.outer / "inner"
+        try:
+            self.inner.mkdir(parents=True)
+            for name, value in files.items():
+                (self.outer / f"{controller}.{name}").write_text(str(value))
+        except OSError as error:
+            self.remove()
+            raise unittest.SkipTest(f"control groups may not be made here: {error}") from error
+
+    def enter(self):
+        (self.inner / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        for folder in (self.inner, self.outer):
+            if folder.exists():
+                folder.rmdir()
+
+
+class Limits(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def group(self, controller, **files):
+        group = ControlGroup(controller, **files)
+        self.addCleanup(group.remove)
+        return group
+
+    def refused(self, done, *words):
+        self.assertEqual(done.returncode, MEMORY, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if re.search("would fit|no batch size fits|the system refuses", line)]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertEqual(errors[0], done.stderr.splitlines()[-1])
+        for word in words:
+            self.assertIn(word, errors[0])
+        self.assertNotIn("seal:", done.stderr)
+
+    def test_address_space(self):
+        """At every limit a run is refused in one line or runs to its end; below the first, the program itself cannot be loaded."""
+        ended = []
+        for mib in (160, 220, 280, 340, 400, 500, 700, 1000, 2000):
+            limit = mib * MIB
+            done = run("run", settings(self.folder, training__max_steps="2", training__save_steps="0", data__dataloader_num_workers="2"),
+                       preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            if done.returncode != 127:
+                ended.append(done.returncode)
+                if done.returncode != 0:
+                    self.refused(done)
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+        self.assertEqual(ended, sorted(ended, reverse=True))  # refused first, then never more
+        self.assertIn(0, ended)
+        self.assertIn(MEMORY, ended)
+
+    def test_address_space_is_named_with_what_it_needs(self):
+        done = run("run", settings(self.folder, training__per_device_train_batch_size="64", machine__threads="1"),
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (600 * MIB, 600 * MIB)))
+        self.refused(done, "run.toml: a process needs ", " of address space, 0.59 GiB are allowed by RLIMIT_AS (ulimit -v)")
+
+    def test_data(self):
+        for mib in (60, 120, 1000):
+            limit = mib * MIB
+            done = run("run", settings(self.folder, training__max_steps="2", training__save_steps="0"),
+                       preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+            if mib == 1000:
+                self.assertEqual(done.returncode, 0, done.stderr)
+            elif done.returncode != 127:
+                self.refused(done)
+
+    def test_a_control_group_above_the_own_one_limits_memory(self):
+        group = self.group("memory", limit_in_bytes=100 * MIB)
+        done = run("run", settings(self.folder), preexec_fn=group.enter)
+        self.refused(done, "0.10 GiB are allowed by ", f"{group.outer.name}/memory.limit_in_bytes")
+
+    def test_more_than_a_control_group_has_cannot_be_asked_for(self):
+        group = self.group("memory", limit_in_bytes=100 * MIB)
+        self.refused(run("run", settings(self.folder, machine__memory_limit_gib="50.0"), preexec_fn=group.enter), "0.10 GiB are allowed by ")
+
+    def test_a_quota_of_processor_time_sets_the_threads(self):
+        group = self.group("cpu", cfs_quota_us=60_000)
+        done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=group.enter)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(", 1 threads;", done.stderr)
+
+    def test_more_threads_than_cores_are_warned_of(self):
+        cores = len(os.sched_getaffinity(0))
+        done = run("plan", settings(self.folder, machine__threads=str(cores + 1)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{cores + 1} compute threads on {cores} core", done.stderr)
+        self.assertNotIn("compute threads", run("plan", settings(self.folder)).stderr)
+
+    def test_the_affinity_mask_sets_the_threads(self):
+        core = min(os.sched_getaffinity(0))
+        done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(", 1 threads;", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
