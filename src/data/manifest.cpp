@@ -14,6 +14,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/data/digest.h"
 #include "src/data/index_file.h"
 #include "src/data/manifest_builder.h"
@@ -165,7 +166,7 @@ void Manifest::measure_pictures() {
   }
   ::close(folder);
   if (!problem.empty()) {
-    throw Error{ErrorKind::kData, where(row - 1), std::string(image_path(image_id(row - 1))) + ": " + problem};
+    throw Error{ErrorKind::kData, where(row - 1), shown_path(picture_location(image_id(row - 1))) + ": " + problem};
   }
   store_->picture_bytes = std::move(sizes);
   tables_ = store_->tables();

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/data/regular_file.h"
 
 namespace bascule {
@@ -82,13 +83,13 @@ std::size_t PictureFolder::largest_file_bytes() const {
   std::int64_t seen = 0;
   for (std::int64_t row = 0; row < manifest_.rows(); ++row) {
     if (manifest_.image_id(row) != seen) continue;
-    const std::string_view path = manifest_.image_path(seen);
-    ++seen;
+    const std::int64_t picture = seen++;
     struct stat facts = {};
-    const bool found = ::fstatat(open_[0], path.data(), &facts, 0) == 0;
+    const bool found = ::fstatat(open_[0], manifest_.image_path(picture).data(), &facts, 0) == 0;
     if (!found || !S_ISREG(facts.st_mode)) {
       const std::string reason = found ? "not a file" : std::generic_category().message(errno);
-      throw Error{ErrorKind::kData, manifest_.where(row), std::string(path) + ": " + reason};
+      throw Error{ErrorKind::kData, manifest_.where(row),
+                  shown_path(manifest_.picture_location(picture)) + ": " + reason};
     }
     largest = std::max(largest, static_cast<std::size_t>(facts.st_size));
   }

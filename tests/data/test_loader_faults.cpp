@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/data/loader.h"
 #include "src/data/sampler.h"
 #include "tests/data/loader_run.h"
@@ -84,7 +85,9 @@ TEST(LoaderFaults, ABadPictureStopsTheStreamAtItsBatchAndIsNamed) {
     EXPECT_EQ(end.batches, batch);
     EXPECT_EQ(end.status.code, StatusCode::kBadSample);
     const std::string line = describe(end.status, manifest);
-    EXPECT_NE(line.find("train.jsonl:12: 11.jpg: the JPEG file is cut short"), std::string::npos) << line;
+    EXPECT_NE(line.find("train.jsonl:12: " + shown_path(pictures.file(11)) + ": the JPEG file is cut short"),
+              std::string::npos)
+        << line;
     const Batch* none = nullptr;
     EXPECT_EQ(run.stream().next(&none).detail[0], 11);  // and says so again
   }
@@ -316,7 +319,9 @@ TEST(LoaderFaults, AMissingPictureIsNamedBeforeAnythingStarts) {
     FAIL() << "planned";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_NE(std::string(error.what()).find("train.jsonl:5: 4.jpg: No such file or directory"), std::string::npos);
+    EXPECT_NE(std::string(error.what())
+                  .find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": No such file or directory"),
+              std::string::npos);
   }
   std::filesystem::create_directory(pictures.file(4));
   EXPECT_THROW(plan_loader(emoji_settings(manifest)), Error);
@@ -333,7 +338,8 @@ TEST(LoaderFaults, AFileThatGoesDuringTheRunStopsItEvenWhereBadSamplesAreSkipped
   EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
   EXPECT_EQ(end.status.detail[0], 4);
   EXPECT_EQ(end.status.detail[1], ENOENT);
-  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: No such file"), std::string::npos);
+  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": No such file"),
+            std::string::npos);
 }
 
 TEST(LoaderFaults, APictureThatBecomesAPipeIsNamedAndNotWaitedFor) {
@@ -345,7 +351,8 @@ TEST(LoaderFaults, APictureThatBecomesAPipeIsNamedAndNotWaitedFor) {
   ASSERT_EQ(::mkfifo(pictures.file(4).c_str(), 0600), 0);
   const End end = run_to_end(run.stream(), 0, 100);
   EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
-  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: is not a file"), std::string::npos);
+  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": is not a file"),
+            std::string::npos);
 }
 
 TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
@@ -372,7 +379,9 @@ TEST(LoaderFaults, AFileThatGrowsDuringTheRunIsNamedAndOverflowsNothing) {
   const End end = run_to_end(run.stream(), 0, 100);
   EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
   EXPECT_EQ(end.status.detail[1], EFBIG);
-  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: 4.jpg: the file is larger"), std::string::npos);
+  EXPECT_NE(
+      describe(end.status, manifest).find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": the file is larger"),
+      std::string::npos);
 }
 
 TEST(LoaderFaults, AnEmptyFileIsABadPicture) {

@@ -72,8 +72,8 @@ class BadInput(unittest.TestCase):
         (self.folder / "rows.jsonl").write_text('{"image": "gone.jpg", "caption": "x"}\n')
         (self.folder / "config").mkdir()
         (self.folder / "config" / "run.toml").write_text(settings(self.folder, data__train_file='"../rows.jsonl"', training__output_dir='"../run"').read_text())
-        for stands, toml, row in ((self.folder, "config/run.toml", "rows.jsonl:1"), (self.folder / "config", "run.toml", "../rows.jsonl:1")):
-            self.refused(DATA, f"bascule: {row}: gone.jpg", toml=toml, cwd=stands)
+        for stands, toml, way in ((self.folder, "config/run.toml", ""), (self.folder / "config", "run.toml", "../")):
+            self.refused(DATA, f"bascule: {way}rows.jsonl:1: {way}gone.jpg: No such file", toml=toml, cwd=stands)
         (self.folder / "run").mkdir(exist_ok=True)
         (self.folder / "run" / "thesis.tex").write_text("mine")
         self.refused(SETTINGS, "run.toml:", ": run holds", toml="config/run.toml", cwd=self.folder)
