@@ -58,8 +58,12 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
     columns.push_back({only_steps(settings, arguments, settings.data.dataloader_num_workers), media_engine_builtin()});
   }
   for (const Column& column : columns) {
+    const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+    if (&column == &columns.front()) {
+      for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+    }
     const ProcessLimits now = read_process_limits();
-    check_fits(*record_run(column.settings, RankPlace{}, column.engine), now, limits_here(column.settings, now));
+    check_fits(*run, now, limits_here(column.settings, now));
   }
   return columns;
 }

@@ -7,6 +7,7 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
+#include "src/report/readable.h"
 
 namespace bascule {
 namespace {
@@ -58,22 +59,21 @@ auto judge_with(const RecordedRun& run, std::int64_t batch, const Judge& judge) 
   return judge(*record_run(smaller, run.place));
 }
 
-std::string gib(std::size_t bytes) {
+// A plan in GiB, as its limit is written; what a process may map is often less than one.
+std::string size_text(LimitKind kind, std::size_t bytes) {
+  if (kind != LimitKind::kMemory) return readable_bytes(bytes).c_str();
   char text[32];
   std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
   return text;
 }
 
 std::string problem_of(const MemoryLimit& limit, std::size_t needed) {
-  switch (limit.kind) {
-    case LimitKind::kMemory: break;
-    case LimitKind::kAddresses:
-      return "a process needs " + gib(needed) + " of address space, " + gib(limit.bytes) + " are allowed by " +
-             limit.owner;
-    case LimitKind::kData:
-      return "a process needs " + gib(needed) + " of data, " + gib(limit.bytes) + " are allowed by " + limit.owner;
-  }
-  return "the plan needs " + gib(needed) + ", " + gib(limit.bytes) + " are allowed by " + limit.owner;
+  const char* const who = limit.kind == LimitKind::kMemory ? "the plan" : "a process";
+  const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
+                           : limit.kind == LimitKind::kData    ? " of data"
+                                                               : "";
+  return std::string(who) + " needs " + size_text(limit.kind, needed) + what + ", " +
+         size_text(limit.kind, limit.bytes) + " are allowed by " + limit.owner;
 }
 
 // Which smaller batch would fit all limits, of which the run exceeds `limit`.
@@ -85,7 +85,7 @@ std::string advice_for(const RecordedRun& run, const ProcessLimits& now, const s
   const std::int64_t largest = largest_batch(run.settings);
   const std::size_t least =
       judge_with(run, 1, [&](const RecordedRun& smallest) { return needed_bytes(smallest, now, limit.kind); });
-  if (least > limit.bytes) return "no batch size fits: 1 needs " + gib(least);
+  if (least > limit.bytes) return "no batch size fits: 1 needs " + size_text(limit.kind, least);
   // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
   std::int64_t fitting =
       1 + static_cast<std::int64_t>(static_cast<double>(largest - 1) * static_cast<double>(limit.bytes - least) /
