@@ -28,13 +28,15 @@ std::string row(const std::string& name, const std::string& text) {
 }  // namespace
 
 std::string settings_help() {
-  const Settings defaults;
+  Settings defaults;
+  defaults.training.groups.resize(1);
   std::string text = "Settings, by table of the TOML file:\n";
   std::string_view table;
-  for (const Key& key : all_keys()) {
+  for (const Key& key : keys_of_file()) {
     if (table != key.table) {
       table = key.table;
-      text += "\n[" + std::string(table) + "]\n";
+      const bool many = table == kGroupsTable;
+      text += (many ? "\n[[" : "\n[") + std::string(table) + (many ? "]]\n" : "]\n");
     }
     text += row(key.name, plain(key.meaning));
     const std::string value = key.default_note != nullptr ? plain(key.default_note) : value_text(key, defaults);
