@@ -66,7 +66,7 @@ THIRD_PARTY = [
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
     (r"omp\.h", ["src/runtime/threads.cpp", "kernels/gemm/primitives.cpp"]),  # there: holds oneDNN to one thread
-    (r"xxhash\.h", ["src/settings/", "src/data/"]),
+    (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/data/"]),
     (r"hwloc", ["src/runtime/", "src/distributed/"]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"zip\.h", ["src/checkpoint/"]),

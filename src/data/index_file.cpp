@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "src/base/align.h"
+#include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/data/digest.h"
 #include "src/data/regular_file.h"
 
 namespace bascule {

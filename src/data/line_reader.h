@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/data/digest.h"
+#include "src/base/digest.h"
 
 namespace bascule {
 

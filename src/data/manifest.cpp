@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
-#include "src/data/digest.h"
 #include "src/data/index_file.h"
 #include "src/data/manifest_builder.h"
 #include "src/data/manifest_readers.h"

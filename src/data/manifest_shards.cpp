@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "src/data/digest.h"
+#include "src/base/digest.h"
 #include "src/data/manifest_readers.h"
 #include "src/data/tar_reader.h"
 #include "src/json/json.h"

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/weights_reader.h"
-#include "src/data/digest.h"
 #include "src/data/loader.h"
 #include "src/data/row_digests.h"
 #include "src/distributed/group.h"

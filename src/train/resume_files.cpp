@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <string>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/data/digest.h"
 #include "src/data/row_digests.h"
 #include "src/json/json.h"
 #include "src/train/resume_check.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
-#include "src/data/digest.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -56,14 +56,14 @@ double digest_of_weights(const ParameterMemory& memory) {
   return number_of(digest);
 }
 
-// The first ranks of the machines speak for them.
-void compare(Group& group, const std::vector<Seen>& seen) {
+// The first ranks of the machines speak for them, or (stride 1) every rank for itself.
+void compare(Group& group, const std::vector<Seen>& seen, int stride) {
   std::vector<double> mine;
   for (const Seen& one : seen) mine.push_back(one.number);
   std::vector<double> all(mine.size() * static_cast<std::size_t>(group.size()));
   if (!group.exchange(Span<const double>(mine), Span<double>(all)))
     throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
-  for (int rank = group.local_size(); rank < group.size(); rank += group.local_size()) {
+  for (int rank = stride; rank < group.size(); rank += stride) {
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (all[static_cast<std::size_t>(rank) * seen.size() + i] == all[i]) continue;
       if (!group.is_first() && !group.barrier())  // rank 0 says it, which ends this one
@@ -85,13 +85,15 @@ void check_same_files(const RecordedRun& run, Group& group, std::int64_t checkpo
           {{digest_of_settings(settings), settings.origin.file, "settings"},
            {digest_of_data(run), where_written(settings, "data.train_file"), "data"},
            {digest_of_model(run), where_written(settings, "model.model_name_or_path"), "model or tokenizer files"},
-           {static_cast<double>(checkpoint), where_written(settings, "training.output_dir"), "checkpoints"}});
+           {static_cast<double>(checkpoint), where_written(settings, "training.output_dir"), "checkpoints"}},
+          1);
 }
 
 void check_same_weights(const RecordedRun& run, Group& group, const ParameterMemory& memory, bool resumes) {
   if (group.nodes() == 1) return;
   const char* const key = resumes ? "training.output_dir" : "model.model_name_or_path";
-  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(run.settings, key), "weights"}});
+  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(run.settings, key), "weights"}},
+          group.local_size());
 }
 
 }  // namespace bascule

@@ -157,7 +157,7 @@ class BadInput(unittest.TestCase):
 
     def test_other_settings_on_resume_name_the_key(self):
         self.assertEqual(run("run", settings(self.folder)).returncode, 0)
-        self.refused(SETTINGS, "other settings", training__learning_rate="2e-3")
+        self.refused(SETTINGS, "training.learning_rate is 0.002", training__learning_rate="2e-3")
 
     def test_too_little_memory(self):
         self.refused(MEMORY, "GiB", machine__memory_limit_gib="0.01")

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 of what comes in parts. Made before the seal; nothing else here allocates.
+// XXH3 of what comes in parts. noexcept, allocates nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-
-struct XXH3_state_s;
 
 namespace bascule {
 
 class Digest {
  public:
-  Digest();
+  Digest() noexcept;
 
   void reset() noexcept;
   void add(const void* data, std::size_t bytes) noexcept;
@@ -21,10 +18,7 @@ class Digest {
   std::uint64_t value() const noexcept;
 
  private:
-  struct Free {
-    void operator()(XXH3_state_s* state) const;
-  };
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  alignas(64) unsigned char state_[576];  // an XXH3_state_t: the library's header is for digest.cpp alone
 };
 
 }  // namespace bascule
