@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: reads the command line, runs one command, turns an Error into one line and its exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <exception>
@@ -201,10 +205,21 @@ int run_command_line(int argc, char** argv) {
   return code;
 }
 
+// A descriptor that the caller has closed would be given to the next file, socket or memory of ours, and what is
+// printed would go there.
+void open_standard_descriptors() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int opened = open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    if (opened != descriptor) _exit(exit_code(ErrorKind::kInternal));  // there is nobody to tell
+  }
+}
+
 }  // namespace
 }  // namespace bascule
 
 int main(int argc, char** argv) {
+  bascule::open_standard_descriptors();
   try {
     return bascule::run_command_line(argc, argv);
   } catch (const bascule::Error& error) {

@@ -327,7 +327,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
     });
-    catch_stop_signals();
+    catch_stop_signals(false);
     return run_recorded(*run, isa, group, json);
   });
 }
@@ -339,7 +339,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
     return 0;
   }
   const RankPlace place = planned_place(settings);
-  catch_stop_signals();
+  catch_stop_signals(true);
   const FolderLock lock(settings);
   LaunchSettings launch;
   launch.machines = place.nodes;
@@ -349,6 +349,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;
   launch.hostfile = settings.distributed.hostfile.resolved;
   launch.stop = stop_signal();
+  launch.end_at_once = end_at_once();
   return launch_ranks(launch, &say);
 }
 

@@ -1,22 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/stop_signal.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 
 namespace bascule {
 namespace {
 
 // A handler can reach static storage only.
-volatile std::sig_atomic_t received = 0;
+volatile std::sig_atomic_t received = 0;  // the last one
+volatile std::sig_atomic_t interrupted = 0, terminated = 0, hung_up = 0;
+volatile std::sig_atomic_t is_launcher = 0;
+volatile std::sig_atomic_t ends_at_once = 0;
 
-extern "C" void note_signal(int number) { received = number; }
+constexpr char kLastWords[] =
+    "bascule: run: a second signal: ends at once, without saving; run the same command again to go on from the newest "
+    "checkpoint\n";
+
+extern "C" void note_signal(int number) {
+  volatile std::sig_atomic_t& seen = number == SIGINT ? interrupted : number == SIGTERM ? terminated : hung_up;
+  received = number;
+  if (seen == 0) {
+    seen = 1;
+    return;
+  }
+  if (ends_at_once != 0) return;
+  const int error = errno;
+  // Nothing can be done where it cannot be said.
+  if (write(STDERR_FILENO, kLastWords, sizeof kLastWords - 1) < 0) errno = error;
+  if (is_launcher == 0) _exit(128 + number);
+  ends_at_once = 1;
+  errno = error;
+}
 
 }  // namespace
 
-void catch_stop_signals() {
+void catch_stop_signals(bool launches) {
+  is_launcher = launches ? 1 : 0;
   struct sigaction action = {};
   action.sa_handler = note_signal;
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_RESTART);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -33,5 +59,7 @@ void catch_stop_signals() {
 }
 
 const volatile int* stop_signal() { return &received; }
+
+const volatile int* end_at_once() { return &ends_at_once; }
 
 }  // namespace bascule

@@ -4,10 +4,13 @@
 
 namespace bascule {
 
-// Installs the handlers. A second signal of the same kind ends the program at once. SIGPIPE and
-// SIGXFSZ are ignored: the write that meets them returns an error.
-void catch_stop_signals();
+// Installs the handlers. A second signal of the same kind says that the run ends without saving, and ends the program
+// at once with 128 + its number; the launcher of ranks it only asks to, which then ends them first. SIGPIPE and SIGXFSZ
+// are ignored: the write that meets them returns an error.
+void catch_stop_signals(bool launches);
 // The signal's number once one has come, else 0.
 const volatile int* stop_signal();
+// In a launcher: not 0 once a second signal has come.
+const volatile int* end_at_once();
 
 }  // namespace bascule

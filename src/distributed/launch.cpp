@@ -137,7 +137,8 @@ class Launched {
   }
 
   int see_through() {
-    while (errors_.is_open()) look();
+    while (errors_.is_open() && *settings_.end_at_once == 0) look();
+    if (*settings_.end_at_once != 0) return end_at_once();
     int status = 0;
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
     wait_for_orphans();
@@ -146,6 +147,14 @@ class Launched {
   }
 
  private:
+  // Ranks of this machine die with mpirun (group.cpp); those of others when they miss this one.
+  int end_at_once() {
+    kill(-process_, SIGKILL);
+    while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+    wait_for_orphans();
+    return 128 + *settings_.stop;
+  }
+
   // What outlives mpirun becomes a child of this process. Ranks are dying: see PR_SET_PDEATHSIG in group.cpp. What is
   // not, as what started a machine that is out of reach, is ended.
   static void wait_for_orphans() {
@@ -281,10 +290,23 @@ class Launched {
   std::int64_t failed_ms_ = 0;  // when the page first had a failure
 };
 
-void remove_folder_tree(const std::string& folder) {
-  std::error_code ignored;  // what cannot be removed now is tried again at the next start
-  std::filesystem::remove_all(folder, ignored);
-}
+// mpirun's own folder, for as long as it lives.
+class SessionFolder {
+ public:
+  explicit SessionFolder(const std::string& path) : path_(path) {
+    if (mkdir(path.c_str(), 0700) != 0)
+      throw Error(ErrorKind::kDisk, path, std::string("cannot be made: ") + std::strerror(errno));
+  }
+  ~SessionFolder() {
+    std::error_code ignored;  // what cannot be removed now is tried again at the next start
+    std::filesystem::remove_all(path_, ignored);
+  }
+  SessionFolder(const SessionFolder&) = delete;
+  SessionFolder& operator=(const SessionFolder&) = delete;
+
+ private:
+  const std::string& path_;
+};
 
 }  // namespace
 
@@ -311,16 +333,8 @@ int machines_in(const std::string& hostfile, const std::string& where) {
 }
 
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line)) {
-  remove_folder_tree(settings.session_folder);
-  if (mkdir(settings.session_folder.c_str(), 0700) != 0)
-    throw Error(ErrorKind::kDisk, settings.session_folder, std::string("cannot be made: ") + std::strerror(errno));
-  int code = 0;
-  {
-    Launched launched(settings, say);
-    code = launched.see_through();
-  }
-  remove_folder_tree(settings.session_folder);
-  return code;
+  const SessionFolder folder(settings.session_folder);
+  return Launched(settings, say).see_through();
 }
 
 }  // namespace bascule

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting the ranks of a run through Open MPI's mpirun, seeing them through, and telling how it ended. mpirun runs in
 // a process group of its own, so that what the terminal sends reaches this process alone; it and the ranks die with it.
-// Its files lie in a folder that is removed at the end, and was removed at the start if an earlier one left it.
+// Its files lie in a folder that is removed at the end, however that comes about.
 #pragma once
 
 #include <string>
@@ -12,11 +12,13 @@ namespace bascule {
 struct LaunchSettings {
   int ranks = 1;
   std::vector<std::string> command;  // of every rank
-  std::string session_folder;        // mpirun's own; its parent exists
+  std::string session_folder;        // mpirun's own: is not there yet, its parent is
   std::string hostfile;              // "": this machine; else it is one of those there
   int machines = 1;                  // that the hostfile names; each is given equally many ranks
-  const volatile int* stop =
-      nullptr;  // a signal's number when one has come: the ranks are then asked to save and leave
+  // A signal's number when one has come: the ranks are then asked to save and leave.
+  const volatile int* stop = nullptr;
+  // Not 0: they are killed.
+  const volatile int* end_at_once = nullptr;
 };
 
 // Returns the run's exit code. What the ranks print on stderr is passed on; of mpirun's own words only those that

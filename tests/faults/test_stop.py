@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run works and can be stopped whatever its caller closed; a second signal ends it at once; neither leaves anything that blocks the next start."""
+import itertools
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from rank_runs import preloaded, processes_of
+
+SMALL = {"training__max_steps": "3", "training__save_steps": "1", "data__train_file": f'"{EMOJI}/validation.jsonl"'}
+LONG = {"training__max_steps": "100000", "training__save_steps": "2"}
+
+
+def closed(toml, redirections):
+    """The run, started by a shell that closes descriptors."""
+    return ["sh", "-c", f'exec "$0" run "$1" {redirections}', str(PROGRAM), str(toml)]
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("waited too long")
+        time.sleep(0.01)
+
+
+class Stop(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.output = self.folder / "run"
+
+    def expect_nothing_left(self, toml):
+        wait_for(lambda: not processes_of(str(toml)), 10)
+        self.assertEqual([path.name for path in self.output.iterdir() if path.name.startswith(".")], [])
+
+    def test_a_run_whose_descriptors_are_closed_works(self):
+        bits = {"1": set(), "2": set()}
+        for ranks, redirections in itertools.product(bits, ("2>&-", "<&-", ">&-", "<&- >&- 2>&-")):
+            with self.subTest(ranks=ranks, redirections=redirections), tempfile.TemporaryDirectory() as folder:
+                toml = settings(folder, distributed__world_size=ranks, **SMALL)
+                done = subprocess.run(closed(toml, redirections), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                bits[ranks].add(digest(f"{folder}/run/model.safetensors"))
+        self.assertEqual([len(found) for found in bits.values()], [1, 1])
+
+    def test_a_run_whose_descriptors_are_closed_saves_at_sigterm(self):
+        for ranks in ("1", "2"):
+            with self.subTest(ranks=ranks):
+                toml = settings(self.folder, distributed__world_size=ranks, training__output_dir=f'"{self.output}{ranks}"', **LONG)
+                process = subprocess.Popen(closed(toml, "<&- >&- 2>&-"))
+                wait_for(lambda: (self.folder / f"run{ranks}" / "checkpoint-2").exists())
+                process.terminate()
+                self.assertEqual(process.wait(60), 143)
+                wait_for(lambda: not processes_of(str(toml)), 10)
+
+    def test_a_second_signal_ends_without_saving_and_the_next_start_goes_on(self):
+        # A checkpoint is 25 MiB: longer on this disk than the test.
+        slow = {**os.environ, "LD_PRELOAD": preloaded("slow_disk"), "SLOW_DISK_KIB_PER_SECOND": "128"}
+        for ranks, number in (("1", signal.SIGINT), ("1", signal.SIGTERM), ("2", signal.SIGINT)):
+            with self.subTest(ranks=ranks, signal=number), tempfile.TemporaryDirectory() as folder:
+                self.output = pathlib.Path(folder) / "run"
+                toml = settings(folder, distributed__world_size=ranks, **{**SMALL, "training__max_steps": "100000", "training__save_steps": "0"})
+                process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=slow)
+                for line in process.stderr:
+                    if "step" in line and "/100000" in line:
+                        break
+                process.send_signal(number)
+                wait_for(lambda: list(self.output.glob("checkpoint-*.tmp")))
+                process.send_signal(number)
+                began = time.monotonic()
+                rest = process.communicate(timeout=60)[1]
+                self.assertLess(time.monotonic() - began, 20)
+                self.assertEqual(process.returncode, 128 + number, rest)
+                self.assertEqual(rest.count("ends at once, without saving"), 1, rest)
+                self.expect_nothing_left(toml)
+                self.assertEqual([path.name for path in self.output.glob("checkpoint-*") if path.suffix != ".tmp"], [])
+                done = run("run", settings(folder, distributed__world_size=ranks, **SMALL))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([path.name for path in self.output.glob("*.tmp")], [])
+
+    def test_the_launchers_folder_goes_when_ranks_cannot_be_started(self):
+        toml = settings(self.folder, distributed__world_size="2", **SMALL)
+        self.assertEqual(run("run", toml, env={**os.environ, "PATH": "/nowhere"}).returncode, 5)
+        self.expect_nothing_left(toml)
+        self.assertEqual(run("run", toml).returncode, 0)
+        self.expect_nothing_left(toml)
+
+
+if __name__ == "__main__":
+    unittest.main()
