@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
+#include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/checkpoint/state_file.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -17,15 +20,30 @@ bool is_safetensors(const std::string& name) {
   return name.size() > kEnd.size() && name.compare(name.size() - kEnd.size(), kEnd.size(), kEnd) == 0;
 }
 
-// Every file that the state lists is there with its size; the weights' and moments' headers are sound.
-void check_files(const Json& state, const std::string& folder, const std::string& state_path) {
-  for (const auto& [name, bytes] : get_object(state, "files", state_path).items()) {
-    const InputFile file(folder + "/" + name);
-    if (bytes != file.size()) {
-      throw Error{ErrorKind::kData, file.path(),
-                  "has " + std::to_string(file.size()) + " bytes instead of " + json_text(bytes), ""};
+std::vector<CheckpointFile> read_files(const Json& state, const std::string& where) {
+  const bool has_digests = get_int(state, "format", where) > kOldestStateFormat;
+  const Json& listed = get_object(state, "files", where);
+  std::vector<CheckpointFile> files;
+  for (const auto& entry : listed.items()) {
+    if (has_digests) {
+      const Json& file = get_object(listed, entry.key(), where);
+      files.push_back({entry.key(), get_int(file, "bytes", where), get_string(file, "xxh3", where)});
+    } else {
+      files.push_back({entry.key(), get_int(listed, entry.key(), where), ""});
     }
-    if (is_safetensors(name)) read_safetensors_header(file);
+  }
+  return files;
+}
+
+// Every file is there with its size; the weights' and moments' headers are sound.
+void check_files(const ResumePoint& point) {
+  for (const CheckpointFile& listed : point.files) {
+    const InputFile file(point.folder + "/" + listed.name);
+    if (listed.bytes != file.size()) {
+      throw Error{ErrorKind::kData, file.path(),
+                  "has " + std::to_string(file.size()) + " bytes instead of " + std::to_string(listed.bytes), ""};
+    }
+    if (is_safetensors(listed.name)) read_safetensors_header(file);
   }
 }
 
@@ -80,6 +98,8 @@ Json history_json(const std::vector<HistoryEntry>& history) {
   return entries;
 }
 
+std::string name_of_checkpoint(std::int64_t step) { return std::string(kCheckpointPrefix) + std::to_string(step); }
+
 double ResumePoint::number(const std::string& name) const {
   for (const auto& [key, value] : numbers) {
     if (key == name) return value;
@@ -94,20 +114,16 @@ double ResumePoint::number_or(const std::string& name, double otherwise) const n
   return otherwise;
 }
 
-ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
+ResumePoint read_checkpoint(const std::string& folder, std::optional<std::int64_t> step) {
   const std::string path = folder + "/" + kStateFile;
-  const Json state = read_json_file(path);
-  const std::int64_t format = get_int(state, "format", path);
-  if (format != kStateFormat) {
-    throw Error{ErrorKind::kData, path,
-                "has format " + std::to_string(format) + ", this program reads " + std::to_string(kStateFormat), ""};
-  }
+  const Json state = read_state(path);
   ResumePoint point;
   point.folder = folder;
   point.global_step = get_int(state, "global_step", path);
-  if (point.global_step != step) {
+  if (step && point.global_step != *step) {
     throw Error{ErrorKind::kData, path, "is of step " + std::to_string(point.global_step), ""};
   }
+  point.resumed_from = get_string(state, "resumed_from", path, "");
   point.samples_seen = get_int(state, "samples_seen", path);
   point.epoch = get_number(state, "epoch", path);
   point.settings_digest = get_string(state, "settings_digest", path);
@@ -123,8 +139,27 @@ ResumePoint read_checkpoint(const std::string& folder, std::int64_t step) {
     const double not_finite = std::numeric_limits<double>::quiet_NaN();
     point.numbers.emplace_back(entry.key(), get_number(numbers, entry.key(), path, not_finite));
   }
-  check_files(state, folder, path);
+  point.files = read_files(state, path);
+  check_files(point);
   return point;
+}
+
+void check_contents(const ResumePoint& point) {
+  std::vector<char> block(std::size_t{1} << 20);
+  for (const CheckpointFile& listed : point.files) {
+    if (listed.digest.empty()) continue;
+    const InputFile file(point.folder + "/" + listed.name);
+    Digest digest;
+    for (std::int64_t done = 0; done < file.size();) {
+      const auto part = std::min<std::int64_t>(file.size() - done, static_cast<std::int64_t>(block.size()));
+      file.read(block.data(), done, static_cast<std::size_t>(part));
+      digest.add(block.data(), static_cast<std::size_t>(part));
+      done += part;
+    }
+    if (DigestText(digest.value()).text() != listed.digest)
+      throw Error{ErrorKind::kData, file.path(), "is damaged: its content does not have the checksum that was saved",
+                  ""};
+  }
 }
 
 TensorSource open_training_state(const ResumePoint& point) {

@@ -2,11 +2,12 @@
 // Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
 //   training_state.safetensors  exp_avg.NAME and exp_avg_sq.NAME by Hugging Face name: free of strategy and world size
 //   bascule_state.json          position, settings, what was changed on the way, digests of the data, bad-sample
-//                               replacements, sizes of all other files
+//                               replacements, sizes and checksums (XXH3) of all other files, and a checksum of its own
 // and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,12 +50,22 @@ struct RowsState {
   std::vector<std::int64_t> bad;  // three numbers each: row, content, bytes of the picture
 };
 
+std::string name_of_checkpoint(std::int64_t step);  // "checkpoint-N"
 inline std::string exp_avg_name(const std::string& name) { return "exp_avg." + name; }
 inline std::string exp_avg_sq_name(const std::string& name) { return "exp_avg_sq." + name; }
+
+// A file of a checkpoint, beside the state.
+struct CheckpointFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string digest;  // 16 hexadecimal digits; "" in checkpoints of before it was kept
+};
 
 // What a checkpoint says of itself.
 struct ResumePoint {
   std::string folder;  // output_dir/checkpoint-N
+  // The checkpoint outside of this line of checkpoints that training.resume named as the run's beginning; "" for none.
+  std::string resumed_from;
   std::int64_t global_step = 0;
   std::int64_t samples_seen = 0;
   double epoch = 0.0;
@@ -66,6 +77,7 @@ struct ResumePoint {
   std::vector<HistoryEntry> history;  // of the whole run, in order
   std::vector<Replacement> replacements;
   std::vector<std::pair<std::string, double>> numbers;
+  std::vector<CheckpointFile> files;
 
   double number(const std::string& name) const;  // Error{kData} if the checkpoint has none of that name
   // For numbers that older versions did not write.
@@ -74,9 +86,12 @@ struct ResumePoint {
 
 Json history_json(const std::vector<HistoryEntry>& history);
 
-// The checkpoint in `folder`, which must be of update `step`. Error{kData} unless it is whole: state readable, every
-// listed file there with its size, safetensors headers sound.
-ResumePoint read_checkpoint(const std::string& folder, std::int64_t step);
+// The checkpoint in `folder`. Error{kData} unless it is whole: state readable, every listed file there with its size,
+// safetensors headers sound. step: of which it must be.
+ResumePoint read_checkpoint(const std::string& folder, std::optional<std::int64_t> step = std::nullopt);
+
+// Reads every file of it. Error{kData} for the first that does not have its checksum.
+void check_contents(const ResumePoint& point);
 
 // The optimizer's tensors of a checkpoint.
 TensorSource open_training_state(const ResumePoint& point);

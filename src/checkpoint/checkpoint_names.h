@@ -13,16 +13,17 @@ namespace bascule {
 
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr const char* kTrainingStateFile = "training_state.safetensors";
-constexpr const char* kStateFile = "bascule_state.json";
-constexpr std::int64_t kStateFormat = 2;
+constexpr const char* kStateFile = "bascule_state.json";  // what makes a checkpoint ours, see state_file.h
 
-// The step N of a name "checkpoint-N"; nothing for any other name. noexcept, allocates nothing.
+// The step N of a name "checkpoint-N", written as we write it; nothing for any other name. noexcept, allocates nothing.
 inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexcept {
   if (name.substr(0, kCheckpointPrefix.size()) != kCheckpointPrefix) return std::nullopt;
   const std::string_view digits = name.substr(kCheckpointPrefix.size());
   std::int64_t step = 0;
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  const bool sound = failure == std::errc() && end == digits.data() + digits.size() && step >= 0;
+  const bool canonical =
+      !digits.empty() && digits[0] >= '0' && digits[0] <= '9' && (digits[0] != '0' || digits.size() == 1);
+  const bool sound = canonical && failure == std::errc() && end == digits.data() + digits.size();
   return sound ? std::optional<std::int64_t>(step) : std::nullopt;
 }
 

@@ -1,44 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/checkpoint_writer.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <utility>
 
+#include <unistd.h>
+
 #include "src/base/check.h"
+#include "src/base/digest.h"
 #include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/state_file.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
 
 namespace bascule {
 namespace {
 
-// Upper bounds of one element of bascule_state.json in characters: five 64-bit integers; a short name and a double.
+// Upper bounds of one element of bascule_state.json in characters: five 64-bit integers; a short name and a double;
+// size and digest of a file.
 constexpr std::int64_t kReplacementChars = 120;
 constexpr std::int64_t kNumberChars = 128;
 constexpr std::int64_t kBadRowChars = 72;
+constexpr std::int64_t kFileChars = 96;  // without the name
 constexpr std::int64_t kSpareChars = 1024;
 
-// "settings", "data" and the sizes of the files whose sizes are known before the seal.
-std::string fixed_state(const CheckpointContents& contents, const HfFolderPlan& model,
-                        const SafetensorsWritePlan& optimizer) {
+// What is known before the seal.
+std::string fixed_state(const CheckpointContents& contents) {
   const auto object = [](const std::vector<SettingValue>& values) {
     Json json = Json::object();
     for (const SettingValue& one : values) json[one.key] = one.value;
     return json_text(json);
   };
-  std::string text =
-      "\"settings_digest\": " + json_text(Json(contents.settings_digest)) +
-      ",\n \"settings\": " + object(contents.settings) + ",\n \"other_settings\": " + object(contents.other_settings) +
-      ",\n \"history\": " + json_text(history_json(contents.history)) + ",\n \"rows\": " +
-      json_text(Json{
-          {"count", contents.rows.count}, {"blocks", contents.rows.blocks}, {"taken_out", contents.rows.taken_out}}) +
-      ",\n \"data\": " + object(contents.data) + ",\n \"files\": {";
-  for (const PlannedFile& file : model.files()) {
-    text += json_text(Json(file.name)) + ": " + std::to_string(file.bytes) + ", ";
-  }
-  return text + "\"" + kTrainingStateFile + "\": " + std::to_string(optimizer.file_bytes());
+  return "\"resumed_from\": " + json_text(Json(contents.resumed_from)) +
+         ",\n \"settings_digest\": " + json_text(Json(contents.settings_digest)) +
+         ",\n \"settings\": " + object(contents.settings) +
+         ",\n \"other_settings\": " + object(contents.other_settings) +
+         ",\n \"history\": " + json_text(history_json(contents.history)) + ",\n \"rows\": " +
+         json_text(Json{{"count", contents.rows.count},
+                        {"blocks", contents.rows.blocks},
+                        {"taken_out", contents.rows.taken_out}}) +
+         ",\n \"data\": " + object(contents.data);
+}
+
+void write_file_entry(JsonStream& out, std::string_view name, std::int64_t bytes, std::uint64_t digest) noexcept {
+  out.key(name).begin_object();
+  out.key("bytes").integer(bytes);
+  out.key("xxh3").string(DigestText(digest).text());
+  out.end_object();
 }
 
 }  // namespace
@@ -49,11 +57,15 @@ CheckpointWriter::CheckpointWriter(CheckpointContents contents)
       model_(std::move(contents.model)),
       optimizer_(std::move(contents.optimizer)),
       text_files_(contents.text_files),
-      fixed_state_(fixed_state(contents, model_, optimizer_)) {
+      fixed_state_(fixed_state(contents)),
+      digests_(model_.files().size() + 1 + text_files_.size()) {
   std::int64_t chars = static_cast<std::int64_t>(fixed_state_.size()) + kSpareChars +
                        contents.max_replacements * kReplacementChars + contents.max_numbers * kNumberChars +
                        contents.max_bad_rows * kBadRowChars;
-  for (const std::string& name : text_files_) chars += static_cast<std::int64_t>(name.size()) + kNumberChars;
+  const auto count_entry = [&](std::string_view name) { chars += static_cast<std::int64_t>(name.size()) + kFileChars; };
+  for (const PlannedFile& file : model_.files()) count_entry(file.name);
+  count_entry(kTrainingStateFile);
+  for (const std::string& name : text_files_) count_entry(name);
   state_.resize(static_cast<std::size_t>(chars));
 }
 
@@ -66,7 +78,9 @@ std::int64_t CheckpointWriter::checkpoint_bytes() const {
 Status CheckpointWriter::save(const CheckpointMoment& moment, WriteProgress progress) noexcept {
   const PathBuffer name = checkpoint_name(moment.global_step);
   PathBuffer path(output_dir_);
-  path.append("/").append(name.text()).append(".tmp");
+  failed_path_ = path.append("/").append(name.text());
+  if (::access(path.c_str(), F_OK) == 0 && !holds_state(path)) return Status{StatusCode::kDiskFailed, {EEXIST, 0}};
+  path.append(".tmp");
   const std::size_t folder_length = path.length();
   failed_path_ = path;
   Status status = remove_tree(path.c_str());
@@ -87,15 +101,17 @@ Status CheckpointWriter::save(const CheckpointMoment& moment, WriteProgress prog
 Status CheckpointWriter::write_files(const CheckpointMoment& moment, PathBuffer& path,
                                      WriteProgress progress) noexcept {
   BASCULE_CHECK(moment.texts.size() == text_files_.size());
-  BASCULE_TRY(model_.write_into(path.c_str(), progress));
+  std::uint64_t* const of_model = digests_.data();
+  std::uint64_t* const of_optimizer = of_model + model_.files().size();
+  BASCULE_TRY(model_.write_into(path.c_str(), progress, {of_model, model_.files().size()}));
   path.append("/");
   const std::size_t start = path.length();
   failed_path_ = path.append(kTrainingStateFile);
-  BASCULE_TRY(optimizer_.write(path.c_str(), progress));
+  BASCULE_TRY(optimizer_.write(path.c_str(), progress, of_optimizer));
   for (std::size_t i = 0; i < text_files_.size(); ++i) {
     path.cut(start);
     failed_path_ = path.append(text_files_[i]);
-    BASCULE_TRY(write_synced(path.c_str(), moment.texts[i]));
+    BASCULE_TRY(write_synced(path.c_str(), moment.texts[i], of_optimizer + 1 + i));
   }
   path.cut(start);
   failed_path_ = path.append(kStateFile);
@@ -121,10 +137,17 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
   for (const std::int64_t number : moment.bad_rows) out.integer(number);
   out.end_array();
   out.raw(fixed_state_);
+  out.key("files").begin_object();
+  const std::uint64_t* digest = digests_.data();
+  for (const PlannedFile& file : model_.files()) write_file_entry(out, file.name, file.bytes, *digest++);
+  write_file_entry(out, kTrainingStateFile, optimizer_.file_bytes(), *digest++);
   for (std::size_t i = 0; i < text_files_.size(); ++i) {
-    out.key(text_files_[i]).integer(static_cast<std::int64_t>(moment.texts[i].size()));
+    write_file_entry(out, text_files_[i], static_cast<std::int64_t>(moment.texts[i].size()), *digest++);
   }
-  out.end_object().line_break().end_object().line_break();
+  out.end_object();
+  Digest own;
+  own.add(out.text().data(), out.text().size());
+  out.key(kStateDigestKey).string(DigestText(own.value()).text()).end_object().line_break();
   if (out.overflowed()) return Status{StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   return write_synced(path, out.text());
 }

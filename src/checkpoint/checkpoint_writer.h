@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saving checkpoints (checkpoint.h). Each is written as checkpoint-N.tmp and renamed when all of it is on disk; only
-// then are old ones removed.
+// then are old ones removed, and only those that hold a state of ours.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,7 @@ struct CheckpointContents {
   std::int64_t save_total_limit = 0;  // kept, the newest and the best among them; 0: all
   HfFolderContents model;
   std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
+  std::string resumed_from;              // see ResumePoint
   std::string settings_digest;
   std::vector<SettingValue> settings;        // that change numbers
   std::vector<SettingValue> other_settings;  // all others
@@ -59,7 +60,8 @@ class CheckpointWriter {
   explicit CheckpointWriter(CheckpointContents contents);
 
   // output_dir/checkpoint-<global_step>, whole or not at all: on failure what was written is removed again and older
-  // checkpoints stand. Replaces a checkpoint of the same step.
+  // checkpoints stand. Replaces a checkpoint of the same step; where something that is no checkpoint of ours has its
+  // name, the save fails with EEXIST.
   Status save(const CheckpointMoment& moment, WriteProgress progress = {}) noexcept;
 
   // Removes all checkpoints but that of `step`.
@@ -79,8 +81,9 @@ class CheckpointWriter {
   HfFolderPlan model_;
   SafetensorsWritePlan optimizer_;
   std::vector<std::string> text_files_;
-  std::string fixed_state_;  // the part of bascule_state.json that never changes
-  std::vector<char> state_;  // bascule_state.json is put together here
+  std::string fixed_state_;             // the part of bascule_state.json that never changes
+  std::vector<std::uint64_t> digests_;  // of the files of the save under way, in the order of the state
+  std::vector<char> state_;             // bascule_state.json is put together here
   PathBuffer failed_path_;
 };
 

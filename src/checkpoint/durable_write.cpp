@@ -17,6 +17,8 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/temporary_name.h"
+#include "src/checkpoint/checkpoint_names.h"
 
 namespace bascule {
 namespace {
@@ -92,16 +94,18 @@ Status remove_entry(int parent, const char* name, int depth) noexcept {
   return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 ? ok_status() : disk_failed();
 }
 
-bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+// "checkpoint-7.tmp" for the end ".tmp".
+bool is_checkpoint_with(std::string_view name, std::string_view end) noexcept {
+  if (name.size() < end.size() || name.substr(name.size() - end.size()) != end) return false;
+  return checkpoint_step(name.substr(0, name.size() - end.size())).has_value();
 }
 
 }  // namespace
 
 bool is_leftover(std::string_view name) noexcept {
-  return begins_with(name, ".tmp-") ||
-         (begins_with(name, "checkpoint-") && (ends_with(name, ".tmp") || ends_with(name, ".deleting")));
+  const std::string_view temporary = kTemporaryPrefix;
+  return name.substr(0, temporary.size()) == temporary || is_checkpoint_with(name, ".tmp") ||
+         is_checkpoint_with(name, ".deleting");
 }
 
 PathBuffer& PathBuffer::append(std::string_view text) noexcept {
@@ -146,6 +150,7 @@ Status OutputFile::write(const void* data, std::size_t bytes, WriteProgress prog
     const ssize_t part = ::write(descriptor_, from, std::min(bytes, static_cast<std::size_t>(kPartBytes)));
     if (part < 0 && errno == EINTR) continue;
     if (part < 0) return disk_failed();
+    digest_.add(from, static_cast<std::size_t>(part));
     from += part;
     bytes -= static_cast<std::size_t>(part);
     written_ += part;
@@ -186,15 +191,16 @@ Status sync_folder(const char* path) noexcept {
   return status;
 }
 
-Status write_synced(const char* path, std::string_view content) noexcept {
+Status write_synced(const char* path, std::string_view content, std::uint64_t* digest) noexcept {
   OutputFile file;
   BASCULE_TRY(file.create(path));
   BASCULE_TRY(file.write(content.data(), content.size()));
+  if (digest != nullptr) *digest = file.digest();
   return file.sync_and_close();
 }
 
 Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept {
-  const PathBuffer temporary = join(folder, name, ".tmp-");
+  const PathBuffer temporary = join(folder, name, kTemporaryPrefix);
   const Status written = write_synced(temporary.c_str(), content);
   if (!written.ok()) {
     ::unlink(temporary.c_str());
@@ -204,7 +210,7 @@ Status write_durably(const char* folder, std::string_view name, std::string_view
 }
 
 Status publish_file(const char* folder, std::string_view name) noexcept {
-  BASCULE_TRY(rename_path(join(folder, name, ".tmp-"), join(folder, name)));
+  BASCULE_TRY(rename_path(join(folder, name, kTemporaryPrefix), join(folder, name)));
   return sync_folder(folder);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and folders that are either whole or absent, whatever kills the program: written under a temporary name,
-// synced, renamed, and the folder that holds the name synced. Temporary names: files ".tmp-NAME", folders "NAME.tmp";
-// folders on their way out "NAME.deleting". remove_leftovers() clears away what a killed program left.
+// synced, renamed, and the folder that holds the name synced. Temporary names: files ".tmp-bascule-NAME", folders
+// "NAME.tmp"; folders on their way out "NAME.deleting". remove_leftovers() clears away what a killed program left.
 //
 // Everything here but the functions that say so is for use after the seal: noexcept, no allocation, fixed path buffers.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/digest.h"
 #include "src/base/status.h"
 
 namespace bascule {
@@ -57,11 +58,14 @@ class OutputFile {
   // of gigabytes neither fills the memory with what is still to be written nor ends in one long silent sync.
   Status write(const void* data, std::size_t bytes, WriteProgress progress = {}) noexcept;
   Status sync_and_close(WriteProgress progress = {}) noexcept;
+  // Of all that was written.
+  std::uint64_t digest() const noexcept { return digest_.value(); }
 
  private:
   Status settle(std::int64_t until, WriteProgress progress) noexcept;
 
   int descriptor_ = -1;
+  Digest digest_;
   std::int64_t written_ = 0, begun_ = 0, settled_ = 0;  // bytes; the disk works on, and has finished, so many
 };
 
@@ -69,10 +73,11 @@ class OutputFile {
 Status make_folder(const char* path) noexcept;  // one level; it may exist
 Status sync_folder(const char* path) noexcept;
 // A file at its final name, not atomically: for files within a folder that is published as a whole. Synced.
-Status write_synced(const char* path, std::string_view content) noexcept;
+// digest: of the content; may be null.
+Status write_synced(const char* path, std::string_view content, std::uint64_t* digest = nullptr) noexcept;
 // A file with this content, atomically: beside, sync, rename, sync the folder.
 Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept;
-// Renames folder/.tmp-NAME, written and synced by the caller, to folder/NAME and syncs the folder.
+// Renames folder/.tmp-bascule-NAME, written and synced by the caller, to folder/NAME and syncs the folder.
 Status publish_file(const char* folder, std::string_view name) noexcept;
 // Syncs folder/NAME.tmp and renames it to folder/NAME. If that exists already the two change places in one instant and
 // the old one is removed.
@@ -85,7 +90,8 @@ Status remove_tree(const char* path) noexcept;
 // Like remove_tree, but for a folder that must not be taken for whole in between: renamed to NAME.deleting first.
 Status remove_folder(const char* parent, std::string_view name) noexcept;
 
-// Whether a name is one that only a killed program leaves: ".tmp-*", "checkpoint-*.tmp", "checkpoint-*.deleting".
+// Whether a name is one that only a killed program leaves: ".tmp-bascule-*", "checkpoint-<digits>.tmp" and
+// "checkpoint-<digits>.deleting".
 bool is_leftover(std::string_view name) noexcept;
 
 // --- Before the seal ---

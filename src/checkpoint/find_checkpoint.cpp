@@ -2,38 +2,115 @@
 #include "src/checkpoint/find_checkpoint.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <system_error>
-#include <utility>
+#include <cerrno>
+
+#include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/state_file.h"
 
 namespace bascule {
+namespace {
 
-std::optional<ResumePoint> find_newest_checkpoint(const std::string& output_dir, std::vector<std::string>* notes) {
-  remove_leftovers(output_dir);
-  std::vector<std::pair<std::int64_t, std::string>> candidates;
-  for (const std::string& name : folder_entries(output_dir)) {
-    if (const std::optional<std::int64_t> step = checkpoint_step(name)) candidates.emplace_back(*step, name);
-  }
-  std::sort(candidates.rbegin(), candidates.rend());
-  for (const auto& [step, name] : candidates) {
+std::string updates(std::int64_t count) { return std::to_string(count) + (count == 1 ? " update" : " updates"); }
+
+ResumePoint read_and_check(const std::string& folder, std::optional<std::int64_t> step, CheckpointCheck check) {
+  ResumePoint point = read_checkpoint(folder, step);
+  if (check == CheckpointCheck::kContents) check_contents(point);
+  return point;
+}
+
+// The newest of `steps` that can be used; `failure` is the error of the newest of all, if it cannot.
+std::optional<ResumePoint> newest_usable(const std::string& output_dir, const std::vector<std::int64_t>& steps,
+                                         CheckpointCheck check, std::optional<Error>* failure) {
+  for (const std::int64_t step : steps) {
     try {
-      return read_checkpoint(output_dir + "/" + name, step);
+      return read_and_check(output_dir + "/" + name_of_checkpoint(step), step, check);
     } catch (const Error& error) {
-      notes->push_back(name + " is not whole and is passed over: " + error.what());
+      if (!*failure) *failure = error;
     }
   }
   return std::nullopt;
 }
 
+// Also where that cannot be seen: reading it will say why.
+bool may_hold_state(const std::string& folder) {
+  return holds_state(PathBuffer(folder)) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+[[noreturn]] void throw_unusable(const Error& failure, const std::vector<std::int64_t>& steps,
+                                 const std::optional<ResumePoint>& older) {
+  std::string what_to_do = failure.what_to_do().empty() ? "" : failure.what_to_do() + "; ";
+  if (older) {
+    what_to_do += "training.resume = \"older\" goes on from " + name_of_checkpoint(older->global_step) + " and loses " +
+                  updates(steps.front() - older->global_step);
+  } else {
+    what_to_do += "no older checkpoint can be used; to start again, choose another output_dir";
+  }
+  throw Error(ErrorKind::kData, failure.where(), failure.problem(), what_to_do);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& output_dir) {
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : folder_entries(output_dir)) {
+    const std::optional<std::int64_t> step = checkpoint_step(name);
+    if (!step) continue;
+    const std::string path = output_dir + "/" + name;
+    if (may_hold_state(path)) {
+      steps.push_back(*step);
+      continue;
+    }
+    if (::access((path + "/" + kTrainingStateFile).c_str(), F_OK) == 0)
+      throw Error(ErrorKind::kData, path, std::string("has lost its ") + kStateFile,
+                  "put it back, or move " + name + " away");
+    throw Error(ErrorKind::kSettings, path, "is no checkpoint of Bascule", "move it out of this folder");
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
 bool has_checkpoint(const std::string& output_dir, std::int64_t step) {
-  std::error_code ignored;
-  return std::filesystem::exists(
-      output_dir + "/" + std::string(kCheckpointPrefix) + std::to_string(step) + "/" + kStateFile, ignored);
+  return holds_state(PathBuffer(output_dir + "/" + name_of_checkpoint(step)));
+}
+
+bool begins_again(const std::string& output_dir, const ResumeChoice& choice) {
+  if (choice.begin_from.empty()) return false;
+  const std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
+  if (steps.empty()) return true;
+  const std::string name = name_of_checkpoint(steps.front());
+  try {
+    return read_checkpoint(output_dir + "/" + name, steps.front()).resumed_from != choice.begin_from;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kData, error.where(), error.problem(),
+                "move " + name + " away to begin from " + choice.begin_from + " again");
+  }
+}
+
+std::optional<ResumePoint> find_checkpoint(const std::string& output_dir, const ResumeChoice& choice,
+                                           CheckpointCheck check, std::vector<std::string>* notes) {
+  const std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
+  if (begins_again(output_dir, choice)) {
+    ResumePoint point = read_and_check(choice.begin_from, std::nullopt, check);
+    point.resumed_from = choice.begin_from;
+    if (!steps.empty() && steps.front() > point.global_step) {
+      notes->push_back("begins again from update " + std::to_string(point.global_step) + ": the next save removes " +
+                       name_of_checkpoint(steps.front()) + " and all others above that");
+    }
+    return point;
+  }
+  std::optional<Error> failure;
+  std::optional<ResumePoint> point = newest_usable(output_dir, steps, check, &failure);
+  if (failure && (!point || !choice.may_be_older)) throw_unusable(*failure, steps, point);
+  if (failure) {
+    notes->push_back(name_of_checkpoint(steps.front()) + " cannot be used (" + failure->where() + " " +
+                     failure->problem() + "): going on from " + name_of_checkpoint(point->global_step) + ", " +
+                     updates(steps.front() - point->global_step) + " lost; it stays until a later save replaces it");
+  }
+  return point;
 }
 
 }  // namespace bascule

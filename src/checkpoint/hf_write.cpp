@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/base/temporary_name.h"
 #include "src/checkpoint/durable_write.h"
 #include "src/json/json.h"
 
@@ -50,7 +51,7 @@ std::string shard_name(std::size_t index, std::size_t count) {
   return name;
 }
 
-Status copy_file(const InputFile& from, const char* path) noexcept {
+Status copy_file(const InputFile& from, const char* path, std::uint64_t* digest) noexcept {
   OutputFile to;
   BASCULE_TRY(to.create(path));
   char block[32768];
@@ -60,6 +61,7 @@ Status copy_file(const InputFile& from, const char* path) noexcept {
     BASCULE_TRY(to.write(block, static_cast<std::size_t>(part)));
     done += part;
   }
+  if (digest != nullptr) *digest = to.digest();
   return to.sync_and_close();
 }
 
@@ -105,21 +107,24 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
   files_.push_back({"config.json", static_cast<std::int64_t>(config_json_.size())});
 }
 
-Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgress progress) const noexcept {
-  if (index < shards_.size()) return shards_[index].plan.write(path, progress);
+Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgress progress,
+                                std::uint64_t* digest) const noexcept {
+  if (index < shards_.size()) return shards_[index].plan.write(path, progress, digest);
   index -= shards_.size();
-  if (!index_json_.empty() && index-- == 0) return write_synced(path, index_json_);
-  if (index < copies_.size()) return copy_file(copies_[index].file, path);
-  return write_synced(path, config_json_);
+  if (!index_json_.empty() && index-- == 0) return write_synced(path, index_json_, digest);
+  if (index < copies_.size()) return copy_file(copies_[index].file, path, digest);
+  return write_synced(path, config_json_, digest);
 }
 
-Status HfFolderPlan::write_into(const char* folder, WriteProgress progress) const noexcept {
+Status HfFolderPlan::write_into(const char* folder, WriteProgress progress,
+                                Span<std::uint64_t> digests) const noexcept {
+  BASCULE_CHECK(digests.empty() || digests.size() == files_.size());
   PathBuffer path(folder);
   path.append("/");
   const std::size_t start = path.length();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     path.cut(start);
-    BASCULE_TRY(write_file(i, path.append(files_[i].name).c_str(), progress));
+    BASCULE_TRY(write_file(i, path.append(files_[i].name).c_str(), progress, digests.empty() ? nullptr : &digests[i]));
   }
   return ok_status();
 }
@@ -130,7 +135,8 @@ Status HfFolderPlan::write_durably_into(const char* folder, WriteProgress progre
   const std::size_t start = path.length();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     path.cut(start);
-    const Status written = write_file(i, path.append(".tmp-").append(files_[i].name).c_str(), progress);
+    const Status written =
+        write_file(i, path.append(kTemporaryPrefix).append(files_[i].name).c_str(), progress, nullptr);
     if (!written.ok()) {
       ::unlink(path.c_str());
       return written;

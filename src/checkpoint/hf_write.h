@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json_fwd.h"
@@ -46,7 +47,8 @@ class HfFolderPlan {
   const std::vector<Shard>& shards() const { return shards_; }
 
   // Into a folder that exists, each file at its final name and synced; for folders that are published as a whole.
-  Status write_into(const char* folder, WriteProgress progress = {}) const noexcept;
+  // digests: one for each of files(), or none are wanted.
+  Status write_into(const char* folder, WriteProgress progress = {}, Span<std::uint64_t> digests = {}) const noexcept;
   // Into a folder in use: each file beside, then renamed; weights first, config.json last.
   Status write_durably_into(const char* folder, WriteProgress progress = {}) const noexcept;
 
@@ -56,8 +58,8 @@ class HfFolderPlan {
     InputFile file;
   };
 
-  // Writes the file `index` of files() at `path` and syncs it.
-  Status write_file(std::size_t index, const char* path, WriteProgress progress) const noexcept;
+  // Writes the file `index` of files() at `path` and syncs it. digest: may be null.
+  Status write_file(std::size_t index, const char* path, WriteProgress progress, std::uint64_t* digest) const noexcept;
 
   std::string config_json_;
   std::string index_json_;  // empty if there is one shard

@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose an output folder is. Before the seal.
+// Whose an output folder is. Before the seal; nothing is changed on the disk.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace bascule {
 
+// What makes a folder ours: a JSON file that the run writes before anything else. Absent in it: a format of before it
+// was numbered, which is read as 1.
+inline constexpr char kRunMarkerFile[] = "bascule.json";
+inline constexpr std::int64_t kRunMarkerFormat = 1;
+
 // A folder of the run's launcher in output_dir while ranks are at work; what a killed one left is its own to remove.
 inline constexpr char kLauncherFolder[] = ".launcher";
 
-enum class OutputDir {
-  kFree,   // absent or empty, but for leftovers of ours
-  kOurs,   // holds checkpoints of ours or the marker file bascule.json
-  kOther,  // holds something else: not to be written into
+enum class OutputDirKind {
+  kFree,   // absent or empty, but for lost+found and names that begin with a dot
+  kOurs,   // holds the marker, or checkpoints of ours
+  kOther,  // holds something else, or is no folder: not to be written into
 };
+
+struct OutputDir {
+  OutputDirKind kind = OutputDirKind::kFree;
+  std::string problem;  // of kOther: "holds thesis.tex, ..."
+};
+
+// Error{kData} if the marker is ours but cannot be read or has a newer format.
 OutputDir classify_output_dir(const std::string& output_dir);
 
 }  // namespace bascule

@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/state_file.h"
 
 namespace bascule {
 namespace {
 
 // The checkpoints in a folder: of `newest` and `best` those that are there, and the steps of all others.
 struct FoundSteps {
+  const char* folder = nullptr;
   std::int64_t newest = 0, best = 0;
   std::int64_t protected_count = 0;
   std::int64_t first = 0, last = 0, count = 0;  // of the others
@@ -20,7 +22,7 @@ Status find_steps(const char* folder, FoundSteps* steps) noexcept {
   const auto visit = [](void* context, const char* name) noexcept {
     auto* found = static_cast<FoundSteps*>(context);
     const std::optional<std::int64_t> step = checkpoint_step(name);
-    if (!step) return ok_status();
+    if (!step || !holds_state(PathBuffer(found->folder).append("/").append(name))) return ok_status();  // not ours
     if (*step == found->newest || *step == found->best) {
       ++found->protected_count;
       return ok_status();
@@ -38,6 +40,7 @@ Status find_steps(const char* folder, FoundSteps* steps) noexcept {
 Status CheckpointRotation::remove(std::int64_t newest, std::int64_t best, std::int64_t limit) noexcept {
   for (;;) {
     FoundSteps steps;
+    steps.folder = output_dir_.c_str();
     steps.newest = newest;
     steps.best = best;
     BASCULE_TRY(find_steps(output_dir_.c_str(), &steps));

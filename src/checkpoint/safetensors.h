@@ -62,7 +62,8 @@ class SafetensorsWritePlan {
 
   // Creates (or empties) `path`, writes, syncs the data, closes. kDiskFailed (detail: errno) or kReadFailed; the broken
   // file is left for the caller, who writes under a temporary name (durable_write.h).
-  Status write(const char* path, WriteProgress progress = {}) const noexcept;
+  // digest: of the file; may be null.
+  Status write(const char* path, WriteProgress progress = {}, std::uint64_t* digest = nullptr) const noexcept;
 
  private:
   Status write_tensor(OutputFile& file, const TensorToWrite& tensor, WriteProgress progress) const noexcept;

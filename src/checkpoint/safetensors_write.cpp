@@ -114,11 +114,12 @@ Status SafetensorsWritePlan::write_tensor(OutputFile& file, const TensorToWrite&
   return ok_status();
 }
 
-Status SafetensorsWritePlan::write(const char* path, WriteProgress progress) const noexcept {
+Status SafetensorsWritePlan::write(const char* path, WriteProgress progress, std::uint64_t* digest) const noexcept {
   OutputFile file;
   BASCULE_TRY(file.create(path));
   BASCULE_TRY(file.write(header_.data(), header_.size()));
   for (const TensorToWrite& tensor : tensors_) BASCULE_TRY(write_tensor(file, tensor, progress));
+  if (digest != nullptr) *digest = file.digest();
   return file.sync_and_close(progress);
 }
 

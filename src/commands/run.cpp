@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/checkpoint/durable_write.h"
-#include "src/checkpoint/find_checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/choose_isa.h"
 #include "src/commands/rank_errors.h"
+#include "src/commands/run_folder.h"
 #include "src/commands/run_marker.h"
 #include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
@@ -41,101 +37,6 @@ namespace bascule {
 namespace {
 
 void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
-
-// The run's folder, made where it is not there. One run at a time works in it: the lock goes with the process.
-class FolderLock {
- public:
-  explicit FolderLock(const Settings& settings) {
-    const std::string& folder = settings.training.output_dir.resolved;
-    make_folders(folder);
-    file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
-    if (flock(file_, LOCK_EX | LOCK_NB) == 0) {
-      // What a launcher that was killed has left.
-      const std::string left = folder + "/" + kLauncherFolder;
-      throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
-      return;
-    }
-    close(file_);
-    throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
-                "another run is at work in this folder", "wait for it, or name another folder");
-  }
-  ~FolderLock() { close(file_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int file_ = -1;
-};
-
-// The first setting that changes results and is not what the finished run in the folder was made with.
-std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
-                                               const Settings& settings) {
-  if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
-  const std::vector<SettingChange> changes =
-      point ? changes_since(*point, settings)
-            : setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings);
-  for (const SettingChange& change : changes) {
-    if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
-  }
-  return std::nullopt;
-}
-
-// Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
-// nothing.
-bool is_finished(const Settings& settings) {
-  const TrainingSettings& training = settings.training;
-  const std::string& folder = training.output_dir.resolved;
-  const std::string where = where_written(settings, "training.output_dir");
-  const std::string shown = training.output_dir.shown();
-  const OutputDir kind = classify_output_dir(folder);
-  if (kind == OutputDir::kOther)
-    throw Error(ErrorKind::kSettings, where, shown + " holds something else",
-                "name an empty folder, or one of an earlier run");
-  const RunMarker marker = read_run_marker(folder);
-  std::vector<std::string> notes;
-  const std::optional<ResumePoint> point =
-      kind == OutputDir::kOurs ? find_newest_checkpoint(folder, &notes) : std::nullopt;
-  if (training.resume == Resume::kNever && (marker.finished || point)) {
-    throw Error(ErrorKind::kSettings, where, shown + " holds a run already, and training.resume = \"never\"",
-                "name another folder, or remove that one");
-  }
-  if (!training.do_train && (point || (marker.finished && marker.trained))) {
-    throw Error(ErrorKind::kSettings, where, shown + " holds a training run, but this one does not train",
-                "name another folder, with that one as model.model_name_or_path");
-  }
-  for (const std::string& note : notes) say("resume: " + note);
-  if (point) check_settings(*point, settings, marker.not_finite_at);
-  if (!marker.finished || (!marker.trained && training.do_train)) return false;
-  const std::optional<SettingChange> change = change_of_results(marker, point, settings);
-  if (!change) {
-    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
-    return true;
-  }
-  if (!point) {
-    throw Error(ErrorKind::kSettings, where_written(settings, change->key),
-                change->key + " is " + change->to + ", but the finished run in " + shown + " had " + change->from,
-                "set it back, or name another folder");
-  }
-  return false;
-}
-
-// The same for who may change the folder: what a killed launcher left in it goes then too.
-bool is_finished_and_clear(const Settings& settings) {
-  if (!is_finished(settings)) return false;
-  if (std::filesystem::exists(settings.training.output_dir.resolved + "/" + kLauncherFolder))
-    const FolderLock clears(settings);
-  return true;
-}
-
-// The checkpoint that a training run goes on from; is_finished() has looked at it and cleared away what a killed run
-// left.
-std::optional<ResumePoint> resume_point(const Settings& settings) {
-  const TrainingSettings& training = settings.training;
-  if (!training.do_train || training.resume != Resume::kAuto) return std::nullopt;
-  std::vector<std::string> notes;
-  return find_newest_checkpoint(training.output_dir.resolved, &notes);
-}
 
 // Those of a run that is finished.
 void print_results(const Settings& settings) {
@@ -263,23 +164,6 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   say("run: finished; see " + settings.training.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
 }
 
-// What only one process of a run does to its folder, before anything is sealed.
-void prepare_folder(const RecordedRun& run, Isa isa) {
-  for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " + parameters_text(run) +
-      ", " + std::to_string(run.length.total_updates) + " updates");
-  const std::string& folder = run.settings.training.output_dir.resolved;
-  const RunMarker before = read_run_marker(folder);
-  if (before.finished && run.resume) {
-    say("resume: the run was finished after " + std::to_string(before.global_step) +
-        " updates; it goes on with what was changed");
-  }
-  for (const SettingChange& change : run.changes)
-    say("resume: " + change.key + " was " + change.from + " and is " + change.to);
-  remove_leftovers(folder);
-  write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
-}
-
 int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
   if (group.is_first()) prepare_folder(run, isa);
   group.set_phase(RankPhase::kSealing);
@@ -305,6 +189,30 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
   return 0;
 }
 
+// The checkpoint that all ranks go on from: rank 0 finds it, the others read the same.
+std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& group) {
+  const PathSetting& named = settings.training.resume_checkpoint;
+  std::optional<ResumePoint> point;
+  agree_on(group, [&] {
+    if (group.is_first()) point = checkpoint_to_go_on_from(settings);
+  });
+  const bool is_named = point && point->folder == named.resolved;
+  const double mine[] = {point ? static_cast<double>(point->global_step) : -1.0, is_named ? 1.0 : 0.0};
+  std::vector<double> all(2 * static_cast<std::size_t>(group.size()));
+  if (!group.exchange({mine, 2}, Span<double>(all))) throw PeerFailed{};
+  agree_on(group, [&] {
+    if (group.is_first() || all[0] < 0.0) return;
+    const auto step = static_cast<std::int64_t>(all[0]);
+    const std::string own = settings.training.output_dir.resolved + "/" + name_of_checkpoint(step);
+    try {
+      point = read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
+    } catch (const Error&) {
+      if (group.node() == 0) throw;  // that another machine sees other files is said when all of them are compared
+    }
+  });
+  return point;
+}
+
 // One process of a run: the only one, or one of several ranks.
 int run_rank(const Settings& settings, const RankPlace& place, bool json) {
   Group group(place, {settings.distributed.timeout_seconds});
@@ -320,10 +228,11 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
       if (done && json) print_results(settings);
     });
     if (any_of(group, done)) return 0;
+    std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
-      run = record_run(settings, place, media_engine_builtin(), resume_point(settings));
+      run = record_run(settings, place, media_engine_builtin(), std::move(point));
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
     });
@@ -341,6 +250,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   const RankPlace place = planned_place(settings);
   catch_stop_signals(true);
   const FolderLock lock(settings);
+  mark_folder(settings);
   LaunchSettings launch;
   launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);

@@ -3,13 +3,14 @@
 
 #include <filesystem>
 
+#include "src/checkpoint/output_dir.h"
 #include "src/json/json.h"
 #include "src/report/output_file.h"
 
 namespace bascule {
 
 RunMarker read_run_marker(const std::string& output_dir) {
-  const std::string path = output_dir + "/bascule.json";
+  const std::string path = output_dir + "/" + kRunMarkerFile;
   RunMarker marker;
   marker.exists = std::filesystem::exists(path);
   if (!marker.exists) return marker;
@@ -23,11 +24,12 @@ RunMarker read_run_marker(const std::string& output_dir) {
   return marker;
 }
 
-Settings marker_settings(const RunMarker& marker) { return read_settings_text(marker.settings, "bascule.json", ""); }
+Settings marker_settings(const RunMarker& marker) { return read_settings_text(marker.settings, kRunMarkerFile, ""); }
 
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance) {
-  Json json = {{"finished", state.finished},
+  Json json = {{"format", kRunMarkerFormat},
+               {"finished", state.finished},
                {"trained", state.finished && settings.training.do_train},
                {"global_step", state.global_step},
                {"settings_digest", settings_digest(settings)}};
@@ -39,7 +41,7 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   for (const NamedText& fact : provenance) facts[fact.name] = fact.value;
   json["provenance"] = facts;
   json["settings"] = print_settings(settings);
-  write_output_file(settings.training.output_dir.resolved + "/bascule.json", json_text(json, 2) + "\n");
+  write_output_file(settings.training.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
 }
 
 }  // namespace bascule

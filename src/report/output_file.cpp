@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/temporary_name.h"
 
 namespace bascule {
 namespace {
@@ -44,7 +45,8 @@ void write_output_file(const std::string& path, const std::string& content) {
   // The name that is cleared away when a killed run is started again.
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
-  const std::string beside = folder + "/.tmp-" + (slash == std::string::npos ? path : path.substr(slash + 1));
+  const std::string beside =
+      folder + "/" + kTemporaryPrefix + (slash == std::string::npos ? path : path.substr(slash + 1));
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail(path, "creating", errno);
   write_all(fd, beside, content);

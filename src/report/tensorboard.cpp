@@ -18,6 +18,7 @@
 
 #include "src/base/error.h"
 #include "src/base/span.h"
+#include "src/base/temporary_name.h"
 #include "src/report/event_encoding.h"
 #include "src/report/output_file.h"
 
@@ -192,7 +193,7 @@ void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file()) continue;
     // What an earlier cut left when it was killed (output_file.cpp).
-    if (name.rfind(std::string(".tmp-") + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
+    if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
     if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) fail(folder, "listing", error.value());

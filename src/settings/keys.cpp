@@ -64,10 +64,19 @@ constexpr KeyKind path() {
   return PathKey{access<PathSetting, Path...>()};
 }
 template <auto Table, auto Field, int N>
-constexpr KeyKind choice(const char* const (&names)[N]) {
+constexpr ChoiceKey words(const char* const (&names)[N]) {
   using E = std::remove_reference_t<decltype(follow<Table, Field>(std::declval<Settings&>()))>;
   return ChoiceKey{names, N, [](const Settings& s) { return static_cast<int>(follow<Table, Field>(s)); },
                    [](Settings& s, int value) { follow<Table, Field>(s) = static_cast<E>(value); }};
+}
+
+template <auto Table, auto Field, int N>
+constexpr KeyKind choice(const char* const (&names)[N]) {
+  return words<Table, Field>(names);
+}
+template <auto Table, auto Word, auto Path, int N>
+constexpr KeyKind choice_or_path(const char* const (&names)[N]) {
+  return ChoiceOrPathKey{words<Table, Word>(names), access<PathSetting, Table, Path>()};
 }
 
 // In the order of the enumerators.
@@ -82,7 +91,7 @@ constexpr const char* kSchedulers[] = {"linear",       "cosine",
                                        "inverse_sqrt", "cosine_with_min_lr"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
-constexpr const char* kResumes[] = {"auto", "never"};
+constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "avx512_bf16"};
 
@@ -263,8 +272,10 @@ constexpr Key kKeys[] = {
      "stop training after so many evaluations in a row that are no better than the best; 0: never"},
     {"training", "early_stopping_threshold", real<kTrain, &T::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
      "how much better than the best an evaluation must be to count for `early_stopping_patience`"},
-    {"training", "resume", choice<kTrain, &T::resume>(kResumes), kFree,
-     "`auto`: go on from the newest checkpoint of `output_dir`; `never`: refuse a folder that has one"},
+    {"training", "resume", choice_or_path<kTrain, &T::resume, &T::resume_checkpoint>(kResumes), kFree,
+     "`auto`: go on from the newest checkpoint of `output_dir`; `never`: refuse a folder that has one; `older`: go on "
+     "from the newest that can be read; a path: begin from that checkpoint folder, of this run or another, and go on "
+     "from what came of it when started again"},
     {"training", "throughput_warmup_steps", integer<kTrain, &T::throughput_warmup_steps>(0, kMany), kFree,
      "first updates of the process that throughput leaves out"},
     // [distributed]

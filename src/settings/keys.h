@@ -57,7 +57,14 @@ struct ChoiceKey {
   void (*set)(Settings&, int);
 };
 
-using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, WordsKey, FreezeKey, ChoiceKey>;
+// One of a closed list of words, or a path, which holds a '/'. As a choice its value is then the number of the words.
+struct ChoiceOrPathKey {
+  ChoiceKey choice;
+  Access<PathSetting> path;
+};
+
+using KeyKind =
+    std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, WordsKey, FreezeKey, ChoiceKey, ChoiceOrPathKey>;
 
 struct Key {
   const char* table;

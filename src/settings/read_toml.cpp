@@ -149,8 +149,7 @@ std::string resolved_path(const Written& w, const std::string& written) {
   return path;
 }
 
-void read_value(Settings& out, const PathKey& key, const Written& w) {
-  PathSetting& path = key.member.at(out);
+void read_path(PathSetting& path, const Written& w) {
   path.written = text_of(w, w.node);
   if (const std::string problem = unexpanded_problem(path.written); !problem.empty()) {
     refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " = " + shown(w.node) + ": " + problem,
@@ -159,6 +158,8 @@ void read_value(Settings& out, const PathKey& key, const Written& w) {
   path.start = w.reading.directory.string();
   path.resolved = path.written.empty() ? "" : resolved_path(w, path.written);
 }
+
+void read_value(Settings& out, const PathKey& key, const Written& w) { read_path(key.member.at(out), w); }
 
 void read_value(Settings& out, const WordsKey& key, const Written& w) {
   const toml::array* list = w.node.as_array();
@@ -193,6 +194,12 @@ void read_value(Settings& out, const ChoiceKey& key, const Written& w) {
     if (text == key.names[i]) return key.set(out, i);
   }
   refuse_word(w, w.node, {key.names, key.names + key.count});
+}
+
+void read_value(Settings& out, const ChoiceOrPathKey& key, const Written& w) {
+  if (text_of(w, w.node).find('/') == std::string::npos) return read_value(out, key.choice, w);
+  key.choice.set(out, key.choice.count);
+  read_path(key.path.at(out), w);
 }
 
 // Tables in the order of the keys: "model", "data", "media_engine", "media_engine.simulation", ...

@@ -49,7 +49,7 @@ enum class Scheduler {
 };
 enum class Interval { kNo, kSteps, kEpoch };
 enum class GradientCheckpointing { kOff, kFull, kFit };
-enum class Resume { kAuto, kNever };
+enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
 enum class IsaSetting { kAuto, kAvx2, kAvx512, kAvx512Bf16 };
@@ -157,6 +157,7 @@ struct TrainingSettings {
   std::int64_t early_stopping_patience = 0;  // evaluations without a better one; 0: never
   double early_stopping_threshold = 0.0;
   Resume resume = Resume::kAuto;
+  PathSetting resume_checkpoint;  // with kCheckpoint: the value of training.resume is a path
   std::int64_t throughput_warmup_steps = 3;
   std::vector<GroupSettings> groups;  // a tensor belongs to the first that matches it
 };

@@ -50,6 +50,10 @@ void check_columns(const Settings& s) {
 }
 
 void check_folders(const Settings& s) {
+  if (s.training.resume == Resume::kCheckpoint && !s.training.do_train) {
+    refuse(s, "training.resume", "training.resume names a checkpoint, but the run does not train",
+           "remove it, or name the checkpoint as model.model_name_or_path");
+  }
   const std::string& output = s.training.output_dir.resolved;
   if (output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved) {
     refuse(s, "training.output_dir", "training.output_dir is the folder that the model or tokenizer is read from",

@@ -43,6 +43,10 @@ std::string alternatives(std::size_t count, NameAt name_at) {
   return text;
 }
 
+std::string alternatives(const ChoiceKey& key) {
+  return alternatives(static_cast<std::size_t>(key.count), [&](std::size_t i) { return key.names[i]; });
+}
+
 std::string list_text(const std::vector<std::string>& words) {
   std::string text = "[";
   for (std::size_t i = 0; i < words.size(); ++i) text += (i > 0 ? ", " : "") + quoted(words[i]);
@@ -92,9 +96,8 @@ std::string allowed_values(const Key& key) {
             const Span<const FreezeFlag> flags = freeze_flags();
             return "a list of any of " + alternatives(flags.size(), [&](std::size_t i) { return flags[i].name; });
           },
-          [](const ChoiceKey& k) {
-            return alternatives(static_cast<std::size_t>(k.count), [&](std::size_t i) { return k.names[i]; });
-          },
+          [](const ChoiceKey& k) { return alternatives(k); },
+          [](const ChoiceOrPathKey& k) { return alternatives(k.choice) + ", or a path with a `/`"; },
       },
       key.kind);
 }
@@ -109,6 +112,10 @@ std::string value_text(const Key& key, const Settings& settings) {
                         [&](const WordsKey& k) { return list_text(k.member.get(settings)); },
                         [&](const FreezeKey& k) { return freeze_text(k.member.get(settings)); },
                         [&](const ChoiceKey& k) { return quoted(k.names[k.get(settings)]); },
+                        [&](const ChoiceOrPathKey& k) {
+                          const int word = k.choice.get(settings);
+                          return quoted(word < k.choice.count ? k.choice.names[word] : k.path.get(settings).written);
+                        },
                     },
                     key.kind);
 }

@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
+#include "src/base/temporary_name.h"
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
@@ -369,8 +370,8 @@ void write_embeddings(SealedRun& sealed, Split split) {
                                                        {"paths", json_text(paths)},
                                                        {"captions", json_text(captions)}});
   const std::string& folder = sealed.run().settings.training.output_dir.resolved;
-  throw_if_failed(plan.write((folder + "/.tmp-embeddings.safetensors").c_str()), folder + "/embeddings.safetensors",
-                  "writing");
+  throw_if_failed(plan.write((folder + "/" + kTemporaryPrefix + "embeddings.safetensors").c_str()),
+                  folder + "/embeddings.safetensors", "writing");
   throw_if_failed(publish_file(folder.c_str(), "embeddings.safetensors"), folder + "/embeddings.safetensors",
                   "renaming");
 }

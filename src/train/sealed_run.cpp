@@ -43,6 +43,12 @@ void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::st
   }
 }
 
+// As a user knows it.
+std::string name_of_point(const ResumePoint& point, const TrainingSettings& training) {
+  return point.folder == training.resume_checkpoint.resolved ? training.resume_checkpoint.written
+                                                             : name_of_checkpoint(point.global_step);
+}
+
 }  // namespace
 
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
@@ -126,7 +132,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                           evaluations_, stop},
       position_);
   meet("loading weights");
-  if (point && group.is_first()) say("resume: from checkpoint-" + std::to_string(point->global_step));
+  if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
 }
 
 // By the first rank of every node: rank 0 before all others, so that what is wrong with the files is said once.
@@ -311,6 +317,7 @@ void SealedRun::make_writers() {
   contents.save_total_limit = settings.training.save_total_limit;
   contents.model = folder_contents();
   contents.optimizer = moments_to_write();
+  if (run_.resume) contents.resumed_from = run_.resume->resumed_from;
   contents.settings_digest = settings_digest(settings);
   contents.settings = number_values(settings);
   contents.other_settings = other_values(settings);

@@ -43,7 +43,7 @@ TEST(DurableWrite, ReplacesAFileAndLeavesNothingElse) {
 TEST(DurableWrite, AFileThatCannotBeWrittenLeavesTheOldOne) {
   const TemporaryFolder folder;
   folder.write("a.json", "old");
-  std::filesystem::create_directory(folder.path() + "/.tmp-a.json");  // the temporary name is taken by a folder
+  std::filesystem::create_directory(folder.path() + "/.tmp-bascule-a.json");  // the temporary name is taken by a folder
   const Status status = write_durably(folder.path().c_str(), "a.json", "new");
   EXPECT_EQ(status.code, StatusCode::kDiskFailed);
   EXPECT_EQ(status.detail[0], EISDIR);
@@ -98,14 +98,17 @@ TEST(DurableWrite, AFolderLeavesItsNameBeforeItsFilesGo) {
 
 TEST(DurableWrite, LeftoversOfAKilledProgramGoAndNothingElseDoes) {
   const TemporaryFolder folder;
-  for (const char* name : {"checkpoint-10", "checkpoint-20.tmp", "checkpoint-5.deleting", "runs", "my.tmp"}) {
+  for (const char* name :
+       {"checkpoint-10", "checkpoint-20.tmp", "checkpoint-5.deleting", "checkpoint-best.tmp", "runs", "my.tmp"}) {
     std::filesystem::create_directory(folder.path() + "/" + name);
   }
   folder.write("checkpoint-20.tmp/model.safetensors", "half");
-  folder.write(".tmp-config.json", "half");
+  folder.write(".tmp-bascule-config.json", "half");
+  folder.write(".tmp-config.json", "somebody's");
   folder.write("config.json", "whole");
   remove_leftovers(folder.path());
-  EXPECT_EQ(folder_entries(folder.path()), (Names{"checkpoint-10", "config.json", "my.tmp", "runs"}));
+  EXPECT_EQ(folder_entries(folder.path()),
+            (Names{".tmp-config.json", "checkpoint-10", "checkpoint-best.tmp", "config.json", "my.tmp", "runs"}));
 }
 
 TEST(DurableWrite, FoldersAreMadeWithTheirParents) {

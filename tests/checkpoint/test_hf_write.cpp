@@ -91,7 +91,7 @@ TEST(HfWrite, AFailureLeavesTheFolderAsItWas) {
   const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
   const TemporaryFolder folder;
   folder.write("model.safetensors", "old");
-  std::filesystem::create_directory(folder.path() + "/.tmp-model.safetensors");
+  std::filesystem::create_directory(folder.path() + "/.tmp-bascule-model.safetensors");
   const Status status = HfFolderPlan(contents_of(source)).write_durably_into(folder.path().c_str());
   EXPECT_EQ(status.detail[0], EISDIR);
   EXPECT_EQ(test::read_file(folder.path() + "/model.safetensors"), "old");

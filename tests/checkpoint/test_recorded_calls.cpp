@@ -45,7 +45,8 @@ TEST(RecordedCalls, AFileIsSyncedThenNamedThenItsFolderIsSynced) {
   const TemporaryFolder folder;
   const RecordedCalls recorded(folder.path());
   ASSERT_TRUE(write_durably(folder.path().c_str(), "a.json", "new").ok());
-  EXPECT_EQ(recorded.calls(), (Calls{"write .tmp-a.json", "sync .tmp-a.json", "rename .tmp-a.json a.json", "sync ."}));
+  EXPECT_EQ(recorded.calls(), (Calls{"write .tmp-bascule-a.json", "sync .tmp-bascule-a.json",
+                                     "rename .tmp-bascule-a.json a.json", "sync ."}));
 }
 
 TEST(RecordedCalls, AFileIsWholeWhateverSignalsComeAndHoweverLittleAWriteTakes) {
@@ -131,7 +132,7 @@ TEST(RecordedCalls, AFinishedModelsFilesAreSyncedThenNamed) {
   ASSERT_TRUE(plan.write_durably_into(folder.path().c_str()).ok());
   Calls expected;
   for (const char* name : {"model.safetensors", "config.json"}) {
-    const std::string half = ".tmp-" + std::string(name);
+    const std::string half = ".tmp-bascule-" + std::string(name);
     expected.insert(expected.end(), {"write " + half, "sync " + half, "rename " + half + " " + name, "sync ."});
   }
   EXPECT_EQ(recorded.calls(), expected);

@@ -15,8 +15,11 @@ using Names = std::vector<std::string>;
 
 Names left_of(std::initializer_list<std::int64_t> steps, std::int64_t limit, std::int64_t newest, std::int64_t best) {
   const test::TemporaryFolder folder;
-  for (const std::int64_t step : steps)
-    std::filesystem::create_directory(folder.path() + "/" + std::string(checkpoint_name(step).text()));
+  for (const std::int64_t step : steps) {
+    const std::string name(checkpoint_name(step).text());
+    std::filesystem::create_directory(folder.path() + "/" + name);
+    folder.write(name + "/bascule_state.json", "{}");
+  }
   EXPECT_TRUE(CheckpointRotation(folder.path(), limit).remove_old(newest, best).ok());
   return folder_entries(folder.path());
 }

@@ -77,7 +77,7 @@ class Checkpoints(unittest.TestCase):
                 self.assertTrue(gone)
                 self.assertIn(("sync", ""), actions[leaves:min(gone)])
             for file in ("model.safetensors", "config.json"):
-                self.judge_published(actions, f".tmp-{file}", file)
+                self.judge_published(actions, f".tmp-bascule-{file}", file)
 
 
 if __name__ == "__main__":

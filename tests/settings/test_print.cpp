@@ -21,6 +21,7 @@ std::string other_value(const Key& key, const Settings& defaults) {
   if (std::holds_alternative<WordsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"\\u0001\\\\\"]";
   if (std::holds_alternative<FreezeKey>(key.kind)) return "[\"vision_model\"]";
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) return quoted(k->names[k->count - 1]);
+  if (std::holds_alternative<ChoiceOrPathKey>(key.kind)) return "\"./\\\"other\"";
   return "\"\\tother \\\" \xc3\xa9 " + std::string(key.name) + "\"";
 }
 
@@ -68,6 +69,7 @@ void change(Settings& settings, const Key& key) {
   if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(settings).emplace_back("x");
   if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(settings).text_model = true;
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(settings, k->count - 1);
+  if (const auto* k = std::get_if<ChoiceOrPathKey>(&key.kind)) k->choice.set(settings, 1);
 }
 
 TEST(PrintSettings, EveryKeyReadsBackToItsValue) {

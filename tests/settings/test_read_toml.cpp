@@ -138,6 +138,26 @@ TEST(ReadSettings, RelativePathsAreTakenFromTheFilesFolder) {
   EXPECT_EQ(s.model.tokenizer_name.resolved, "/place/m");
 }
 
+TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {
+  const auto training = [](const std::string& value) {
+    return settings_of(least_with("training", "resume = \"" + value + "\"")).training;
+  };
+  EXPECT_EQ(training("auto").resume, Resume::kAuto);
+  EXPECT_EQ(training("older").resume, Resume::kOlder);
+  EXPECT_FALSE(training("older").resume_checkpoint.is_given());
+  EXPECT_EQ(training("../other/checkpoint-5/").resume, Resume::kCheckpoint);
+  EXPECT_EQ(training("../other/checkpoint-5/").resume_checkpoint.resolved, "/other/checkpoint-5");
+  EXPECT_EQ(training("/abs/best").resume_checkpoint.resolved, "/abs/best");
+  EXPECT_EQ(
+      refusal_of(least_with("training", "resume = \"checkpoint-5\"")),
+      "test.toml:6:10: training.resume: \"checkpoint-5\" is not known; allowed: \"auto\", \"never\" or \"older\", or "
+      "a path with a `/`");
+  EXPECT_NE(refusal_of("[model]\nmodel_name_or_path = \"m\"\n[data]\nvalidation_file = \"v\"\n"
+                       "[training]\noutput_dir = \"o\"\nresume = \"./c\"\n")
+                .find("training.resume names a checkpoint, but the run does not train"),
+            std::string::npos);
+}
+
 TEST(ReadSettings, AFileNamesItselfAndItsFolderInEveryPath) {
   const TemporaryFile file(kLeast);
   const Settings s = read_settings(file.path());

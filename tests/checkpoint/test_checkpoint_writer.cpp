@@ -1,75 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/checkpoint/checkpoint_writer.h"
 
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <limits>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/checkpoint/checkpoint_writer.h"
-#include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/checkpoint/output_dir.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/count_allocations.h"
-#include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/checkpoint/saved_run.h"
 
 namespace bascule {
 namespace {
 
-using test::TemporaryFolder;
 using Names = std::vector<std::string>;
+using CheckpointSaved = test::SavedRun;
 
-// A run of two tensors whose values the tests change between saves.
-class Resume : public testing::Test {
- protected:
-  static constexpr std::int64_t kCount = 600000;  // 2.4 MB a tensor: several progress calls each
-
-  CheckpointContents contents(std::int64_t limit = 0) {
-    CheckpointContents contents;
-    contents.output_dir = output_.path();
-    contents.save_total_limit = limit;
-    contents.model.config_json = "{}\n";
-    contents.model.tensors = {{"w", DType::kFloat32, {kCount}, weights_.data()}};
-    contents.optimizer = {{exp_avg_name("w"), DType::kFloat32, {kCount}, moments_.data()},
-                          {exp_avg_sq_name("w"), DType::kFloat32, {kCount}, moments_.data()}};
-    contents.settings_digest = "abc123";
-    contents.settings = {{"training.learning_rate", "1e-05"}, {"training.seed", "42"}};
-    contents.other_settings = {{"machine.threads", "2"}};
-    contents.history = {{20, "training.max_steps", "30", "60", "2026-11-22T06:00:00Z"}};
-    contents.text_files = {"trainer_state.json"};
-    return contents;
-  }
-
-  Status save(CheckpointWriter& writer, std::int64_t step, WriteProgress progress = {}) {
-    CheckpointMoment moment;
-    moment.global_step = step;
-    moment.samples_seen = 8 * step;
-    moment.epoch = static_cast<double>(step) / 3;
-    moment.numbers = Span<const NamedNumber>(numbers_, 2);
-    moment.replacements = Span<const Replacement>(&replacement_, 1);
-    moment.texts = Span<const std::string_view>(&text_, 1);
-    return writer.save(moment, progress);
-  }
-
-  std::optional<ResumePoint> newest() { return find_newest_checkpoint(output_.path(), &notes_); }
-  std::string folder(std::int64_t step) { return output_.path() + "/checkpoint-" + std::to_string(step); }
-
-  TemporaryFolder output_;
-  std::vector<float> weights_ = std::vector<float>(kCount, 1.5f);
-  std::vector<float> moments_ = std::vector<float>(kCount, 0.25f);
-  NamedNumber numbers_[2] = {{"loss_sum", 0.1 + 0.2}, {"lost", std::numeric_limits<double>::infinity()}};
-  Replacement replacement_{1, 17, 23, 22, 5};
-  std::string_view text_ = "{\"log_history\": []}\n";
-  Names notes_;
-};
-
-TEST_F(Resume, AMomentComesBackBitForBit) {
+TEST_F(CheckpointSaved, AMomentComesBackBitForBit) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 40).ok());
   const std::optional<ResumePoint> point = newest();
@@ -100,7 +52,7 @@ TEST_F(Resume, AMomentComesBackBitForBit) {
   EXPECT_EQ(notes_, Names{});
 }
 
-TEST_F(Resume, SavingAllocatesNothing) {
+TEST_F(CheckpointSaved, SavingAllocatesNothing) {
   CheckpointWriter writer(contents(1));
   ASSERT_TRUE(save(writer, 1).ok());
   const int before = test::allocations();
@@ -108,7 +60,7 @@ TEST_F(Resume, SavingAllocatesNothing) {
   EXPECT_EQ(test::allocations(), before);
 }
 
-TEST_F(Resume, TheSameMomentGivesTheSameBytes) {
+TEST_F(CheckpointSaved, TheSameMomentGivesTheSameBytes) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 7).ok());
   Names first;
@@ -120,7 +72,7 @@ TEST_F(Resume, TheSameMomentGivesTheSameBytes) {
   EXPECT_EQ(folder_entries(output_.path()), Names{"checkpoint-7"});
 }
 
-TEST_F(Resume, OnlyTheNewestStayAndThoseOfAnAbandonedRunGo) {
+TEST_F(CheckpointSaved, OnlyTheNewestStayAndThoseOfAnAbandonedRunGo) {
   CheckpointWriter writer(contents(2));
   for (const std::int64_t step : {10, 20, 100}) ASSERT_TRUE(save(writer, step).ok());
   EXPECT_EQ(folder_entries(output_.path()), (Names{"checkpoint-100", "checkpoint-20"}));
@@ -129,41 +81,13 @@ TEST_F(Resume, OnlyTheNewestStayAndThoseOfAnAbandonedRunGo) {
   EXPECT_EQ(newest()->global_step, 30);
 }
 
-TEST_F(Resume, WithoutALimitAllStay) {
+TEST_F(CheckpointSaved, WithoutALimitAllStay) {
   CheckpointWriter writer(contents(0));
   for (const std::int64_t step : {1, 2, 3}) ASSERT_TRUE(save(writer, step).ok());
   EXPECT_EQ(folder_entries(output_.path()).size(), 3u);
 }
 
-TEST_F(Resume, NothingToResumeFromIsNoError) {
-  EXPECT_FALSE(newest().has_value());
-  EXPECT_FALSE(find_newest_checkpoint(output_.path() + "/absent", &notes_).has_value());
-}
-
-TEST_F(Resume, ADamagedCheckpointIsPassedOverWithALine) {
-  CheckpointWriter writer(contents());
-  for (const std::int64_t step : {10, 20, 30, 40, 50, 60, 70}) ASSERT_TRUE(save(writer, step).ok());
-  std::filesystem::resize_file(folder(70) + "/model.safetensors", 1000);
-  std::filesystem::remove(folder(60) + "/training_state.safetensors");
-  std::filesystem::remove(folder(50) + "/bascule_state.json");
-  std::filesystem::resize_file(folder(40) + "/bascule_state.json", 50);
-  std::filesystem::rename(folder(10), folder(35));
-  const std::string path = folder(30) + "/training_state.safetensors";  // right size, broken header
-  std::string bytes = test::read_file(path);
-  bytes[9] = '?';
-  std::ofstream(path, std::ios::binary) << bytes;
-  EXPECT_EQ(newest()->global_step, 20);
-  ASSERT_EQ(notes_.size(), 6u);
-  EXPECT_NE(notes_[0].find("checkpoint-70 is not whole and is passed over: "), std::string::npos) << notes_[0];
-  EXPECT_NE(notes_[0].find("model.safetensors: has 1000 bytes instead of"), std::string::npos) << notes_[0];
-  EXPECT_NE(notes_[1].find("training_state.safetensors: cannot be opened"), std::string::npos) << notes_[1];
-  EXPECT_NE(notes_[2].find("bascule_state.json: cannot be opened"), std::string::npos) << notes_[2];
-  EXPECT_NE(notes_[3].find("bascule_state.json:"), std::string::npos) << notes_[3];
-  EXPECT_NE(notes_[4].find("is of step 10"), std::string::npos) << notes_[4];
-  EXPECT_NE(notes_[5].find("training_state.safetensors"), std::string::npos) << notes_[5];
-}
-
-TEST_F(Resume, WhateverAKilledSaveLeavesThePreviousCheckpointIsFound) {
+TEST_F(CheckpointSaved, WhateverAKilledSaveLeavesThePreviousCheckpointIsFound) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 10).ok());
   ASSERT_TRUE(save(writer, 20).ok());
@@ -175,6 +99,8 @@ TEST_F(Resume, WhateverAKilledSaveLeavesThePreviousCheckpointIsFound) {
   copy("checkpoint-10", "checkpoint-20.tmp");      // exchanged with the new one, not yet removed
   copy("checkpoint-10", "checkpoint-5.deleting");  // an old one on its way out
   EXPECT_EQ(newest()->global_step, 20);
+  remove_leftovers(output_.path());
+  EXPECT_EQ(newest()->global_step, 20);
   EXPECT_EQ(folder_entries(output_.path()), (Names{"checkpoint-10", "checkpoint-20"}));
 }
 
@@ -183,7 +109,7 @@ struct Killer {
   int calls_left;
 };
 
-TEST_F(Resume, KilledAtAnyMiBOfASaveThePreviousCheckpointIsWhole) {
+TEST_F(CheckpointSaved, KilledAtAnyMiBOfASaveThePreviousCheckpointIsWhole) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 10).ok());
   for (int calls = 1; calls <= 9; calls += 2) {  // 3 MiB of weights, twice as much of moments
@@ -201,11 +127,12 @@ TEST_F(Resume, KilledAtAnyMiBOfASaveThePreviousCheckpointIsWhole) {
     ASSERT_EQ(::waitpid(child, &how, 0), child);
     ASSERT_TRUE(WIFSIGNALED(how)) << calls;
     EXPECT_EQ(newest()->global_step, 10);
+    remove_leftovers(output_.path());
     EXPECT_EQ(folder_entries(output_.path()), Names{"checkpoint-10"});
   }
 }
 
-TEST_F(Resume, AFullDiskLeavesThePreviousCheckpointAndNoHalfOne) {
+TEST_F(CheckpointSaved, AFullDiskLeavesThePreviousCheckpointAndNoHalfOne) {
   CheckpointWriter writer(contents(1));
   ASSERT_TRUE(save(writer, 10).ok());
   struct rlimit usual {};
@@ -229,7 +156,7 @@ TEST_F(Resume, AFullDiskLeavesThePreviousCheckpointAndNoHalfOne) {
   EXPECT_EQ(folder_entries(output_.path()), Names{"checkpoint-20"});
 }
 
-TEST_F(Resume, MoreReplacementsThanPlannedAreRefused) {
+TEST_F(CheckpointSaved, MoreReplacementsThanPlannedAreRefused) {
   CheckpointContents small = contents();
   small.max_replacements = 10;
   CheckpointWriter writer(small);
@@ -242,23 +169,34 @@ TEST_F(Resume, MoreReplacementsThanPlannedAreRefused) {
   EXPECT_TRUE(writer.save(moment).ok());
 }
 
-TEST_F(Resume, ACheckpointThatLacksANumberSaysSo) {
+TEST_F(CheckpointSaved, ACheckpointThatLacksANumberSaysSo) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 40).ok());
   test::expect_data_error("holds no number \"tokens\"", [&] { newest()->number("tokens"); });
 }
 
-TEST_F(Resume, AnOutputFolderOfSomebodyElseIsToldApart) {
-  EXPECT_EQ(classify_output_dir(output_.path() + "/absent"), OutputDir::kFree);
-  EXPECT_EQ(classify_output_dir(output_.path()), OutputDir::kFree);
-  std::filesystem::create_directory(output_.path() + "/checkpoint-1.tmp");
-  EXPECT_EQ(classify_output_dir(output_.path()), OutputDir::kFree);
-  output_.write("thesis.tex", "");
-  EXPECT_EQ(classify_output_dir(output_.path()), OutputDir::kOther);
-  std::filesystem::create_directory(output_.path() + "/checkpoint-latest");
-  EXPECT_EQ(classify_output_dir(output_.path()), OutputDir::kOther);
-  output_.write("bascule.json", "{}");
-  EXPECT_EQ(classify_output_dir(output_.path()), OutputDir::kOurs);
+TEST_F(CheckpointSaved, WhatIsNotOursIsNeitherRemovedNorReplacedNorCounted) {
+  const auto put = [&](const std::string& name) {
+    std::filesystem::create_directory(output_.path() + "/" + name);
+    output_.write(name + "/pytorch_model.bin", "weights of somebody");
+  };
+  CheckpointWriter writer(contents(1));
+  put("checkpoint-5");
+  put("checkpoint-0030");
+  put("checkpoint-40");
+  ASSERT_TRUE(save(writer, 10).ok());
+  ASSERT_TRUE(save(writer, 20).ok());
+  EXPECT_EQ(folder_entries(output_.path()),
+            (Names{"checkpoint-0030", "checkpoint-20", "checkpoint-40", "checkpoint-5"}));
+  const Status status = save(writer, 40);
+  EXPECT_EQ(status.code, StatusCode::kDiskFailed);
+  EXPECT_EQ(status.detail[0], EEXIST);
+  EXPECT_EQ(writer.failed_path(), folder(40));
+  for (const char* name : {"checkpoint-5", "checkpoint-0030", "checkpoint-40"}) {
+    EXPECT_EQ(folder_entries(output_.path() + "/" + name), Names{"pytorch_model.bin"});
+    EXPECT_EQ(test::read_file(output_.path() + "/" + name + "/pytorch_model.bin"), "weights of somebody");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder(20)));
 }
 
 }  // namespace

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/checkpoint/durable_write.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/commands/run_marker.h"
+#include "src/report/readable.h"
+#include "src/train/finish.h"
+#include "src/train/resume_check.h"
+
+namespace bascule {
+namespace {
+
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
+bool has_launcher_folder(const std::string& folder) {
+  std::error_code failure;
+  return std::filesystem::symlink_status(folder + "/" + kLauncherFolder, failure).type() ==
+         std::filesystem::file_type::directory;
+}
+
+ResumeChoice resume_choice(const TrainingSettings& training) {
+  return {training.resume == Resume::kOlder, training.resume_checkpoint.resolved};
+}
+
+// The first setting that changes results and is not what the finished run in the folder was made with.
+std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
+                                               const Settings& settings) {
+  if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
+  const std::vector<SettingChange> changes =
+      point ? changes_since(*point, settings)
+            : setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings);
+  for (const SettingChange& change : changes) {
+    if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_change(const Settings& settings, const SettingChange& change) {
+  throw Error(ErrorKind::kSettings, where_written(settings, change.key),
+              change.key + " is " + change.to + ", but the finished run in " + settings.training.output_dir.shown() +
+                  " had " + change.from,
+              "set it back, or name another folder");
+}
+
+// Its results would be lost.
+void refuse_evaluation_of_another_model(const RunMarker& marker, const Settings& settings) {
+  for (const SettingChange& change :
+       setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings)) {
+    if (change.key.compare(0, 6, "model.") == 0) refuse_change(settings, change);
+  }
+}
+
+// By what the folder holds, whoever made it and however far it is.
+void check_kind(const Settings& settings, const RunMarker& marker, bool has_checkpoints) {
+  const TrainingSettings& training = settings.training;
+  const std::string where = where_written(settings, "training.output_dir");
+  if (training.resume == Resume::kNever && (marker.finished || has_checkpoints)) {
+    throw Error(ErrorKind::kSettings, where,
+                training.output_dir.shown() + " holds a run already, and training.resume = \"never\"",
+                "name another folder, or remove that one");
+  }
+  if (!training.do_train && (has_checkpoints || (marker.finished && marker.trained))) {
+    throw Error(ErrorKind::kSettings, where,
+                training.output_dir.shown() + " holds a training run, but this one does not train",
+                "name another folder, with that one as model.model_name_or_path");
+  }
+}
+
+// Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
+// nothing.
+bool is_finished(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const std::string& folder = training.output_dir.resolved;
+  const std::string shown = training.output_dir.shown();
+  const OutputDir found = classify_output_dir(folder);
+  if (found.kind == OutputDirKind::kOther) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"), shown + " " + found.problem,
+                "name an empty folder, or one of an earlier run");
+  }
+  const RunMarker marker = read_run_marker(folder);
+  check_kind(settings, marker, !checkpoint_steps(folder).empty());
+  const bool is_done = marker.finished && (marker.trained || !training.do_train);
+  const bool begins = begins_again(folder, resume_choice(training));
+  if (is_done && begins) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.resume"),
+                shown + " holds a finished run, which did not begin from training.resume = \"" +
+                    training.resume_checkpoint.written + "\"",
+                "name another output_dir");
+  }
+  std::optional<ResumePoint> point;
+  if (training.do_train && !(is_done && marker.settings_digest == settings_digest(settings))) {
+    std::vector<std::string> notes;  // are said when the run goes on
+    point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
+  }
+  if (point) check_settings(*point, settings, marker.not_finite_at);
+  if (marker.finished && !is_done) refuse_evaluation_of_another_model(marker, settings);
+  if (!is_done) return false;
+  const std::optional<SettingChange> change = change_of_results(marker, point, settings);
+  if (!change) {
+    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
+    return true;
+  }
+  if (!point) refuse_change(settings, *change);
+  return false;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const Settings& settings) {
+  const std::string& folder = settings.training.output_dir.resolved;
+  make_folders(folder);
+  file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
+  if (flock(file_, LOCK_EX | LOCK_NB) == 0) {
+    const std::string left = folder + "/" + kLauncherFolder;
+    if (has_launcher_folder(folder)) throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
+    return;
+  }
+  close(file_);
+  throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
+              "another run is at work in this folder", "wait for it, or name another folder");
+}
+
+FolderLock::~FolderLock() { close(file_); }
+
+bool is_finished_and_clear(const Settings& settings) {
+  if (!is_finished(settings)) return false;
+  if (has_launcher_folder(settings.training.output_dir.resolved)) const FolderLock clears(settings);
+  return true;
+}
+
+void mark_folder(const Settings& settings) {
+  if (!read_run_marker(settings.training.output_dir.resolved).exists) write_run_marker(settings, {}, {}, {});
+}
+
+std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  if (!training.do_train) return std::nullopt;
+  std::vector<std::string> notes;
+  std::optional<ResumePoint> point =
+      find_checkpoint(training.output_dir.resolved, resume_choice(training), CheckpointCheck::kContents, &notes);
+  for (const std::string& note : notes) say("resume: " + note);
+  return point;
+}
+
+void prepare_folder(const RecordedRun& run, Isa isa) {
+  for (const std::string& note : run.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " + parameters_text(run) +
+      ", " + std::to_string(run.length.total_updates) + " updates");
+  const std::string& folder = run.settings.training.output_dir.resolved;
+  const RunMarker before = read_run_marker(folder);
+  if (before.finished && run.resume) {
+    say("resume: the run was finished after " + std::to_string(before.global_step) +
+        " updates; it goes on with what was changed");
+  }
+  for (const SettingChange& change : run.changes)
+    say("resume: " + change.key + " was " + change.from + " and is " + change.to);
+  // Before anything else: it makes the folder known as ours.
+  write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
+  remove_leftovers(folder);
+}
+
+}  // namespace bascule

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint that cannot be used stops the run, which says which file, why, and what going on from an older one loses; and where a run begins."""
+import errno
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, digest, run, settings
+from rank_runs import SEED, preloaded
+from test_foreign_folders import tree
+
+DATA = 3
+
+
+def small(folder, **changes):
+    """4 updates, each saved; its own output folder so that nothing but the TOML file lies beside it."""
+    return settings(folder, **{"training__max_steps": "4", "training__save_steps": "1", "training__save_total_limit": "0",
+                               "data__train_file": f'"{EMOJI}/validation.jsonl"', **changes})
+
+
+class UnreadableCheckpoints(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.whole = pathlib.Path(cls.temporary.name) / "run"
+        done = run("run", small(cls.temporary.name))
+        assert done.returncode == 0, done.stderr
+        cls.bits = digest(cls.whole / "model.safetensors")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.output = self.folder / "run"
+        self.begin_again()
+
+    def begin_again(self, last=4):
+        """A run that was stopped after update `last`, by a program that wrote no marker."""
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.output.mkdir()
+        for step in range(1, last + 1):
+            shutil.copytree(self.whole / f"checkpoint-{step}", self.output / f"checkpoint-{step}")
+
+    def refused(self, *words, environment=None, **changes):
+        toml = small(self.folder, **changes)
+        before = tree(self.output)
+        done = run("run", toml, env={**os.environ, **(environment or {})})
+        self.assertEqual(done.returncode, DATA, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if not line.startswith("bascule: plan: ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, errors[0])
+        self.assertEqual(tree(self.output), before)
+
+    def goes_on(self, *words, **changes):
+        done = run("run", small(self.folder, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(digest(self.output / "model.safetensors"), self.bits)
+
+    def damage_and_repair(self, name, change, ranks="1"):
+        path = self.output / "checkpoint-4" / name
+        path.write_bytes(change(path.read_bytes()))
+        self.refused(f"checkpoint-4/{name}", '"older" goes on from checkpoint-3 and loses 1 update', distributed__world_size=ranks)
+        self.goes_on("resume: checkpoint-4 cannot be used (", "resume: from checkpoint-3", training__resume='"older"')
+
+    def test_a_flipped_bit_of_any_file(self):
+        draw = random.Random(SEED)
+        for name in sorted(path.name for path in (self.whole / "checkpoint-4").iterdir() if path.stat().st_size > 0):
+            def flip(data):
+                at = draw.randrange(len(data))
+                return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1:]
+
+            with self.subTest(name, seed=SEED):
+                self.begin_again()
+                self.damage_and_repair(name, flip)
+
+    def test_a_file_cut_short(self):
+        for name, ranks in (("model.safetensors", "1"), ("training_state.safetensors", "2"), ("bascule_state.json", "1")):
+            with self.subTest(name):
+                self.begin_again()
+                self.damage_and_repair(name, lambda data: data[:len(data) // 2], ranks)
+
+    def test_another_format(self):
+        self.damage_and_repair("bascule_state.json", lambda data: data.replace(b'"format": 3', b'"format": 9'))
+        self.begin_again()
+        (self.output / "checkpoint-4" / "bascule_state.json").write_text(json.dumps({"format": 9}))
+        self.refused("has format 9", "use the version of Bascule that saved it")
+
+    def test_no_permission_and_an_error_of_the_disk(self):
+        for call, number, words in (("open", errno.EACCES, "Permission denied"), ("pread", errno.EIO, "Input/output error")):
+            for name in ("bascule_state.json", "training_state.safetensors"):
+                with self.subTest(name, call=call):
+                    broken = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": call, "FAILING_PATH": f"checkpoint-4/{name}",
+                              "FAILING_ERROR": str(number)}
+                    self.refused(f"checkpoint-4/{name}", words, '"older" goes on from checkpoint-3', environment=broken)
+        self.goes_on("resume: from checkpoint-4")
+
+    def test_where_none_can_be_used_the_run_does_not_begin_again(self):
+        for step in range(1, 5):
+            (self.output / f"checkpoint-{step}" / "config.json").write_text("")
+        for resume in ("auto", "older"):
+            self.refused("no older checkpoint can be used", training__resume=f'"{resume}"')
+
+    def test_a_lost_state(self):
+        (self.output / "checkpoint-4" / "bascule_state.json").unlink()
+        for resume in ("auto", "older"):
+            self.refused("has lost its bascule_state.json", training__resume=f'"{resume}"')
+
+    def test_a_run_of_before_the_checksums_goes_on(self):
+        for step in (1, 2, 3, 4):
+            path = self.output / f"checkpoint-{step}" / "bascule_state.json"
+            state = json.loads(path.read_text())
+            state["format"] = 2
+            for key in ("resumed_from", "xxh3"):
+                del state[key]
+            state["files"] = {name: file["bytes"] for name, file in state["files"].items()}
+            path.write_text(json.dumps(state))
+        shutil.rmtree(self.output / "checkpoint-4")
+        self.goes_on("resume: from checkpoint-3")
+
+    def test_a_named_checkpoint_is_where_the_run_begins(self):
+        self.goes_on("resume: begins again from update 2", "resume: from run/checkpoint-2", training__resume='"run/checkpoint-2"')
+        self.refused_by_settings("holds a finished run, which did not begin from", training__resume='"run/checkpoint-1"')
+        done = run("run", small(self.folder, training__resume='"run/checkpoint-2"'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("finished already", done.stderr)
+
+    def refused_by_settings(self, word, **changes):
+        before = tree(self.output)
+        done = run("run", small(self.folder, **changes))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(word, done.stderr)
+        self.assertEqual(tree(self.output), before)
+
+    def test_a_named_checkpoint_may_be_of_another_run_and_only_begins_it(self):
+        shutil.rmtree(self.output)
+        self.assertEqual(run("run", small(self.folder, distributed__world_size="2")).returncode, 0)
+        bits = digest(self.output / "model.safetensors")
+        shutil.move(self.output / "checkpoint-1", self.folder / "best")
+        shutil.rmtree(self.output)
+        toml = small(self.folder, training__resume='"./best"', distributed__world_size="2")
+        elsewhere = tree(self.folder / "best")
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if "saved checkpoint-2" in line:
+                process.send_signal(signal.SIGTERM)
+                break
+        lines += process.communicate()[1].splitlines()
+        self.assertEqual(process.returncode, 143, "".join(lines))
+        self.assertIn("resume: from ./best", "".join(lines))
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "resume: from checkpoint-[234]")
+        self.assertEqual(digest(self.output / "model.safetensors"), bits)
+        self.assertEqual(tree(self.folder / "best"), elsewhere)
+
+    def test_a_named_checkpoint_that_is_none(self):
+        for path, words in (("./nowhere", "nowhere/bascule_state.json"), ("./run", "run/bascule_state.json")):
+            self.refused(words, "cannot be opened", training__resume=f'"{path}"')
+        self.refused_by_settings('"auto", "never" or "older"', training__resume='"checkpoint-2"')
+
+
+if __name__ == "__main__":
+    unittest.main()
