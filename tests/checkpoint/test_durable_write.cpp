@@ -125,9 +125,7 @@ TEST(DurableWrite, AFullDiskTurnsIntoOneLine) {
   const Status full = write_synced("/dev/full", "x");
   const std::string line =
       test::error_of([&] { throw_if_failed(full, "/runs/a", "cannot be written"); }, ErrorKind::kDisk);
-  EXPECT_EQ(
-      line,
-      "/runs/a: cannot be written: No space left on device; make room on the disk and run the same command again");
+  EXPECT_EQ(line, "/runs/a: cannot be written: No space left on device; free space on this file system");
   EXPECT_NO_THROW(throw_if_failed(ok_status(), "", ""));
 }
 
