@@ -156,7 +156,7 @@ class Evaluation(unittest.TestCase):
             if picture not in range(7, 14):
                 self.break_picture(picture)
         done = self.trained("none", code=DATA, **changes)
-        self.assertIn("rows.jsonl:1: p/0.jpg: the JPEG file is cut short; no row of this file has a picture that can be read", done.stderr)
+        self.assertRegex(done.stderr, "rows.jsonl:1: .*/0.jpg: the JPEG file is cut short; no row of this file has a picture that can be read")
 
 
 class Resume(unittest.TestCase):
@@ -229,6 +229,10 @@ class Resume(unittest.TestCase):
         def make_old(state):
             for number in [name for name in state["numbers"] if name.startswith("run_") or (name.startswith("interval_") and name.endswith("_seconds"))]:
                 del state["numbers"][number]
+            state["format"] = 2  # which had no checksums
+            for key in ("resumed_from", "xxh3"):
+                del state[key]
+            state["files"] = {name: file["bytes"] for name, file in state["files"].items()}
 
         done = self.resumed("old", make_old)
         self.check_honest(done)

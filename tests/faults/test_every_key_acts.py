@@ -128,6 +128,10 @@ KEYS = {
     "report.profile": (NOTHING, CONTRASTIVE, "true"),
 }
 
+# A key of [[training.groups]]: the group without it, and with another value.
+GROUP = {"match": '"cross_modal*"', "learning_rate_multiplier": "3.0"}
+GROUP_KEYS = {"match": '"vision_model*"', "learning_rate_multiplier": "2.0", "weight_decay": "0.5", "freeze": "true"}
+
 
 def documented_keys():
     """The keys of README's tables of settings, which tests/tools/test_readme.py compares with the program's."""
@@ -136,6 +140,7 @@ def documented_keys():
     keys, table = [], ""
     for line in text.splitlines():
         table = line[5:-1] if line.startswith("### [") else table
+        table = table.strip("[]")  # [[training.groups]]
         keys += [f"{table}.{name}" for name in re.findall(r"^\| `(\w+)` \|", line)]
     return keys
 
@@ -203,8 +208,19 @@ class EveryKey(unittest.TestCase):
                     self.assertTrue(same[PARAMETERS], "the parameters differ")
                     self.assertEqual(same[EVALUATION], changes == NOTHING, f"{one[EVALUATION]} and {other[EVALUATION]}")
 
+    def test_of_a_group_changes_the_parameters(self):
+        outcome = lambda group: self.outcome({**CONTRASTIVE, "training__groups": "[{" + ", ".join(f"{name} = {value}" for name, value in group.items()) + "}]"})
+        start = outcome(GROUP)
+        self.assertEqual(start["exit"], 0, start["stderr"])
+        for name, value in GROUP_KEYS.items():
+            with self.subTest(key=name):
+                other = outcome({**GROUP, name: value})
+                self.assertEqual(other["exit"], 0, other["stderr"])
+                self.assertNotEqual(other[PARAMETERS], start[PARAMETERS])
+
     def test_is_in_this_table(self):
-        self.assertEqual(sorted(documented_keys()), sorted(KEYS), "say in KEYS what the key changes")
+        known = [*KEYS, *(f"training.groups.{name}" for name in GROUP_KEYS)]
+        self.assertEqual(sorted(documented_keys()), sorted(known), "say in KEYS what the key changes")
 
 
 if __name__ == "__main__":

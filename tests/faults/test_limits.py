@@ -80,8 +80,8 @@ class Limits(unittest.TestCase):
 
     def test_address_space_is_named_with_what_it_needs(self):
         done = run("run", settings(self.folder, training__per_device_train_batch_size="64", machine__threads="1"),
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (600 * MIB, 600 * MIB)))
-        self.refused(done, "run.toml: a process needs ", " of address space, 600 MiB are allowed by RLIMIT_AS (ulimit -v)")
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (400 * MIB, 400 * MIB)))
+        self.refused(done, "run.toml: a process needs ", " of address space, 400 MiB are allowed by RLIMIT_AS (ulimit -v)")
 
     def test_data(self):
         for mib in (60, 120, 1000):

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct Course {
   BestSoFar best;
 };
 
-// Checkpoints are empty folders. at_each_step: for an interruption there.
+// Checkpoints are folders with nothing but the state file that makes them ours. at_each_step: for an interruption
+// there.
 template <typename AtEachStep>
 Course run_course(TrainingControl control, const Json& figures, std::int64_t limit, const AtEachStep& at_each_step) {
   const TemporaryFolder folder;
@@ -50,7 +52,9 @@ Course run_course(TrainingControl control, const Json& figures, std::int64_t lim
     if (!control.saves_after(step)) continue;
     course.saved.push_back(step);
     control.saves(step);
-    std::filesystem::create_directory(folder.path() + "/" + std::string(checkpoint_name(step).text()));
+    const std::string checkpoint = folder.path() + "/" + std::string(checkpoint_name(step).text());
+    std::filesystem::create_directory(checkpoint);
+    std::ofstream(checkpoint + "/" + kStateFile) << "{}";
     EXPECT_TRUE(rotation.remove_old(step, control.best().checkpoint).ok());
   }
   if (limit == 1 && control.best().checkpoint >= 0) {
