@@ -6,6 +6,10 @@ import sys
 import tempfile
 
 
+# For "training" of a run that is measured: no evaluation, and one checkpoint at the end.
+NO_EVALUATION = {"save_steps": 0, "eval_strategy": None, "save_strategy": None, "load_best_model_at_end": None, "metric_for_best_model": None}
+
+
 def edited(text, changes):
     """The text of a settings file with some keys set: {"training": {"max_steps": 24}}; None removes a key."""
     for table, keys in changes.items():
