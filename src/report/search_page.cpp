@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "src/base/shown_path.h"
 #include "src/report/html_parts.h"
 #include "src/report/html_text.h"
 #include "src/report/readable.h"
@@ -74,8 +75,9 @@ std::string search_text(const SearchAnswer& answer) {
     const SearchHit& hit = answer.hits[i];
     char head[64];
     std::snprintf(head, sizeof head, "%4zu %7s %s ", i + 1, score_text(hit.score).c_str(), hit.right ? "*" : " ");
-    const std::string& first = answer.from_picture ? hit.caption : hit.path;
-    const std::string& second = answer.from_picture ? hit.path : hit.caption;
+    const std::string path = shown_path(hit.path);
+    const std::string& first = answer.from_picture ? hit.caption : path;
+    const std::string& second = answer.from_picture ? path : hit.caption;
     out += head + one_line(second.empty() ? first : first + "  (" + second + ")") + "\n";
   }
   return out;
