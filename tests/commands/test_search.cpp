@@ -239,6 +239,17 @@ TEST_F(Search, TheJsonDocumentHoldsTheAnswer) {
   }
 }
 
+TEST(SearchText, NamesPicturesAsSeenFromTheCurrentFolder) {
+  SearchAnswer answer;
+  answer.hits = {{fs::current_path().string() + "/pictures/a.jpg", "a cat", 0.5, false}};
+  for (const bool from_picture : {false, true}) {
+    answer.from_picture = from_picture;
+    const std::string text = search_text(answer);
+    EXPECT_NE(text.find(from_picture ? "(pictures/a.jpg)" : " pictures/a.jpg "), std::string::npos) << text;
+    EXPECT_EQ(text.find(fs::current_path().string()), std::string::npos) << text;
+  }
+}
+
 TEST_F(Search, TheAnswerIsOneLineAHitAndAPageOfItsPictures) {
   test::TemporaryFolder folder;
   SearchArguments asked = arguments("a ghost & <more>");
