@@ -22,14 +22,15 @@ struct media_engine_driver {
   media_engine_status (*reset)(media_engine* engine);
   media_engine_statistics (*statistics)(media_engine* engine);
   void (*close)(media_engine* engine);
-  size_t (*memory_at_rest)(const media_engine_config* config); /* what open touches of its memory, from the front; the
-                                                                * rest may be another's until the first submit */
-  const char* (*option_problem)(const char* option);           /* NULL: the engine has no options */
+  size_t (*memory_without_jpeg)(const media_engine_config* config); /* what the engine uses of its memory, from the
+                                                                     * front; the rest may be another's until it is
+                                                                     * given its first JPEG */
+  const char* (*option_problem)(const char* option);                /* NULL: the engine has no options */
 };
 
-/* What stands behind an engine that was opened with `fallback_units`: the config's driver first, then the host's. Its
+/* What stands behind an engine that was opened with `host_units`: the config's driver, and beside it the host's. Its
  * query gives what jobs may ask of both. */
-const media_engine_driver* media_engine_fallback(void);
+const media_engine_driver* media_engine_companion(void);
 
 /* How an engine's own struct begins. */
 struct media_engine {

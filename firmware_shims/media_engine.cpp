@@ -19,8 +19,42 @@ bool is_aligned(const void* pointer, std::size_t alignment) {
 
 // What a config is opened with.
 const media_engine_driver& driver_of(const media_engine_config& config) {
-  const bool falls_back = config.fallback_units > 0 && config.driver->query().works_in_poll == 0;
-  return falls_back ? *media_engine_fallback() : *config.driver;
+  const bool has_companion = config.host_units > 0 && config.driver->query().works_in_poll == 0;
+  return has_companion ? *media_engine_companion() : *config.driver;
+}
+
+// "is ...; convert it ..." for formats that are not decoded.
+constexpr const char* kFormatTexts[MEDIA_ENGINE_FORMATS] = {nullptr,
+                                                            nullptr,
+                                                            nullptr,
+                                                            "is GIF; convert it to JPEG or PNG",
+                                                            "is WebP; convert it to JPEG or PNG",
+                                                            "is BMP; convert it to JPEG or PNG",
+                                                            "is TIFF; convert it to JPEG or PNG",
+                                                            "is AVIF; convert it to JPEG or PNG",
+                                                            "is HEIC; convert it to JPEG or PNG",
+                                                            "is JPEG XL; convert it to JPEG or PNG",
+                                                            "is JPEG 2000; convert it to JPEG or PNG",
+                                                            "is an icon (ICO); convert it to JPEG or PNG",
+                                                            "is a Photoshop document; convert it to JPEG or PNG",
+                                                            "is SVG; convert it to JPEG or PNG",
+                                                            "is XML, not a picture",
+                                                            "is HTML, not a picture",
+                                                            "is PDF; convert it to JPEG or PNG",
+                                                            "is compressed with gzip; unpack it",
+                                                            "is a ZIP archive, not a picture",
+                                                            "is Netpbm (PBM, PGM, PPM); convert it to JPEG or PNG",
+                                                            "is a video or an MP4 file, not a picture",
+                                                            "is text, not a picture"};
+
+// NULL: the text of the status says it all.
+const char* png_text(media_engine_status status) {
+  switch (status) {
+    case MEDIA_ENGINE_PICTURE_BROKEN: return "a header of the PNG file is broken";
+    case MEDIA_ENGINE_PICTURE_UNSUPPORTED: return "is PNG, which the device does not decode";
+    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the PNG file is cut short";
+    default: return nullptr;
+  }
 }
 
 constexpr const char* kFaultNames[MEDIA_ENGINE_FAULTS] = {
@@ -36,7 +70,8 @@ bool is_valid_config(const media_engine_config& config) {
   return config.queue_depth >= 1 && config.queue_depth <= can.max_queue_depth && config.units >= 1 &&
          config.units <= can.max_units && config.max_side >= 1 && config.max_side <= can.max_side &&
          config.max_pixels >= 1 && config.max_scans >= 1 && config.max_scan_megapixels >= 1 &&
-         config.picture_bytes >= 1 && config.scale_in_decoder <= 1;
+         config.picture_bytes >= 1 && config.scale_in_decoder <= 1 &&
+         config.fallback <= (config.host_units > 0 ? 1 : 0);
 }
 
 media_engine_status check_job(const media_engine& engine, const media_engine_job& job) {
@@ -69,7 +104,7 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_UNSUPPORTED: return "the engine does not support this";
     case MEDIA_ENGINE_NO_MEMORY: return "the memory given to the engine is too small";
     case MEDIA_ENGINE_PICTURE_EMPTY: return "the file is empty";
-    case MEDIA_ENGINE_PICTURE_NOT_JPEG: return "not a JPEG file";
+    case MEDIA_ENGINE_PICTURE_OTHER_FORMAT: return "is neither JPEG nor PNG; convert it to one of them";
     case MEDIA_ENGINE_PICTURE_BROKEN: return "a header or table of the JPEG file is broken";
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED:
       return "this kind of JPEG is not supported (8 bits a sample with 1, 3 or 4 components are)";
@@ -86,6 +121,16 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_DEVICE_BAD_FIRMWARE: return "the device has a firmware version that the driver does not know";
   }
   return "unknown status";
+}
+
+const char* media_engine_picture_text(media_engine_status status, uint32_t detail) {
+  const char* text = nullptr;
+  if (status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT) {
+    if (detail < MEDIA_ENGINE_FORMATS) text = kFormatTexts[detail];
+  } else if ((detail & MEDIA_ENGINE_DETAIL_PNG) != 0) {
+    text = png_text(status);
+  }
+  return text != nullptr ? text : media_engine_status_text(status);
 }
 
 int media_engine_is_bad_picture(media_engine_status status) { return status >= 100 && status < 200 ? 1 : 0; }

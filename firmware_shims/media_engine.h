@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* media_engine.h: encoded pictures in, pixels ready for the model out. What the driver of a hardware JPEG decoder
- * exports.
+/* media_engine.h: encoded pictures in, pixels ready for the model out. What the driver of a hardware picture decoder
+ * exports. Formats that a device does not decode go through the same jobs to the host engine beside it.
  *
  * C11 and C++17. An engine is opened with a fixed memory budget and takes no more; jobs go into a bounded queue that
  * says "full" rather than wait; completions come back in any order. A job states policy, not geometry: the engine
@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Goes up when a struct or the meaning of a field changes. */
-#define MEDIA_ENGINE_API_VERSION 2
+#define MEDIA_ENGINE_API_VERSION 3
 
 /* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
  * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
@@ -53,12 +53,13 @@ typedef enum media_engine_status {
   MEDIA_ENGINE_UNSUPPORTED = 7, /* the capabilities do not have it (element type, preparation, API version) */
   MEDIA_ENGINE_NO_MEMORY = 8,   /* open: `memory_bytes` is less than media_engine_memory_needed() */
 
-  MEDIA_ENGINE_PICTURE_EMPTY = 100,       /* no bytes at all */
-  MEDIA_ENGINE_PICTURE_NOT_JPEG = 101,    /* does not begin with FF D8 FF */
-  MEDIA_ENGINE_PICTURE_BROKEN = 102,      /* a header or table is wrong; detail: libjpeg's message code */
-  MEDIA_ENGINE_PICTURE_UNSUPPORTED = 103, /* 12 or 16 bits, lossless, hierarchical, 2 or 5 components, odd sampling */
-  MEDIA_ENGINE_PICTURE_TRUNCATED = 104,   /* ends before its end marker */
-  MEDIA_ENGINE_PICTURE_DAMAGED = 105,     /* the compressed data is damaged; detail: libjpeg's message code */
+  MEDIA_ENGINE_PICTURE_EMPTY = 100,        /* no bytes at all */
+  MEDIA_ENGINE_PICTURE_OTHER_FORMAT = 101, /* neither JPEG nor PNG; detail: media_engine_format */
+  MEDIA_ENGINE_PICTURE_BROKEN = 102,       /* a header or table is wrong; detail: libjpeg's message code */
+  MEDIA_ENGINE_PICTURE_UNSUPPORTED = 103,  /* JPEG of 12 or 16 bits, lossless, hierarchical, with 2 or 5 components or
+                                            * odd sampling; PNG where the engine's capabilities lack it */
+  MEDIA_ENGINE_PICTURE_TRUNCATED = 104,    /* ends before its end marker */
+  MEDIA_ENGINE_PICTURE_DAMAGED = 105,      /* the compressed data is damaged; detail: libjpeg's message code */
   MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS = 106, /* over `max_megapixels` */
   MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS = 107,  /* over `max_scans` */
   MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK = 108,   /* over `max_scan_megapixels` */
@@ -70,15 +71,52 @@ typedef enum media_engine_status {
   MEDIA_ENGINE_DEVICE_BAD_FIRMWARE = 202 /* a version that the driver does not know */
 } media_engine_status;
 
+/* What a file is, by its first bytes. */
+typedef enum media_engine_format {
+  MEDIA_ENGINE_FORMAT_UNKNOWN = 0,
+  MEDIA_ENGINE_FORMAT_JPEG = 1,
+  MEDIA_ENGINE_FORMAT_PNG = 2,
+  /* Below: told apart only to be named. */
+  MEDIA_ENGINE_FORMAT_GIF = 3,
+  MEDIA_ENGINE_FORMAT_WEBP = 4,
+  MEDIA_ENGINE_FORMAT_BMP = 5,
+  MEDIA_ENGINE_FORMAT_TIFF = 6,
+  MEDIA_ENGINE_FORMAT_AVIF = 7,
+  MEDIA_ENGINE_FORMAT_HEIC = 8,
+  MEDIA_ENGINE_FORMAT_JPEG_XL = 9,
+  MEDIA_ENGINE_FORMAT_JPEG_2000 = 10,
+  MEDIA_ENGINE_FORMAT_ICO = 11,
+  MEDIA_ENGINE_FORMAT_PSD = 12,
+  MEDIA_ENGINE_FORMAT_SVG = 13,
+  MEDIA_ENGINE_FORMAT_XML = 14,
+  MEDIA_ENGINE_FORMAT_HTML = 15,
+  MEDIA_ENGINE_FORMAT_PDF = 16,
+  MEDIA_ENGINE_FORMAT_GZIP = 17,
+  MEDIA_ENGINE_FORMAT_ZIP = 18,
+  MEDIA_ENGINE_FORMAT_NETPBM = 19,
+  MEDIA_ENGINE_FORMAT_MP4 = 20,
+  MEDIA_ENGINE_FORMAT_TEXT = 21,
+  MEDIA_ENGINE_FORMATS /* how many there are */
+} media_engine_format;
+
+/* `bytes` may be NULL where `size` is 0, which is MEDIA_ENGINE_FORMAT_UNKNOWN. */
+media_engine_format media_engine_format_of(const uint8_t* bytes, size_t size);
+
+/* Set in the `detail` of a bad picture where it was a PNG. */
+#define MEDIA_ENGINE_DETAIL_PNG 0x80000000u
+
 /* An English sentence without a full stop, static, for any number; unknown numbers included. */
 const char* media_engine_status_text(media_engine_status status);
+/* The same for a completion's status, with what its detail adds: "is a WebP file; convert it to JPEG or PNG". */
+const char* media_engine_picture_text(media_engine_status status, uint32_t detail);
 /* 1 if `status` speaks about one picture (100..199), else 0. */
 int media_engine_is_bad_picture(media_engine_status status);
 /* 1 if `status` speaks about the device (200 and more), else 0. */
 int media_engine_is_bad_device(media_engine_status status);
 
-/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, turn upright (EXIF, then XMP)
- * and make RGB, and then: */
+/* How a picture becomes `side` x `side` pixels. Both decode as libjpeg does by default, a PNG as Pillow does (samples
+ * of 16 bits to their high byte, but gray ones cut at 255; transparency and gamma ignored), turn upright (EXIF, then
+ * XMP) and make RGB, and then: */
 typedef enum media_engine_preparation {
   /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std
    */
@@ -101,7 +139,7 @@ typedef struct media_engine media_engine;
 
 /* The engine kind that this program was built with (`-Dmedia_engine=`). */
 const media_engine_driver* media_engine_builtin(void);
-/* libjpeg-turbo in the threads that poll. Always linked: what a lost device falls back to. */
+/* libjpeg-turbo and libpng in the threads that poll. Always linked: what a lost device falls back to. */
 const media_engine_driver* media_engine_host(void);
 
 /* What an engine kind can do. */
@@ -111,6 +149,7 @@ typedef struct media_engine_capabilities {
   const char* name;          /* "host"; static, lower case, as in `-Dmedia_engine=` */
   uint32_t preparations;     /* bit n set: media_engine_preparation n */
   uint32_t elements;         /* bit n set: media_engine_element n */
+  uint32_t formats;          /* bit n set: media_engine_format n */
   uint32_t works_in_poll;    /* 1: jobs run in the threads that poll (see "Threads") */
   uint32_t max_units;        /* largest `units` of a config */
   uint32_t max_queue_depth;  /* largest `queue_depth` of a config */
@@ -133,17 +172,20 @@ typedef struct media_engine_config {
   uint32_t max_scans;  /* scans of a progressive or non-interleaved picture; default 500 */
   uint32_t max_scan_megapixels; /* the bound on time: width x height x scans of a picture with several scans, in units
                                  * of 10^6; default 2000, some ten seconds at worst */
-  size_t picture_bytes;         /* working memory of one picture: what libjpeg and the resize may take. A picture of one
-                                 * scan takes some megabytes whatever its size, one of several scans 3 bytes a pixel
-                                 * (4:2:0) or 6 (4:4:4). Every picture may use all of it, whatever other units do, so a
-                                 * verdict does not depend on what runs beside; default 64 MiB */
-  uint32_t scale_in_decoder;    /* 1: let the decoder halve (several times) what is more than twice too large in the
-                                 * inverse transform. Faster, other pixels; 0 by default */
+  size_t picture_bytes;      /* working memory of one picture: what libjpeg, libpng and the resize may take. A picture
+                              * of one scan takes some megabytes whatever its size, one of several scans 3 bytes a
+                              * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3. Every JPEG may use all of it,
+                              * every PNG half of it, whatever other units do, so a verdict does not depend on what
+                              * runs beside; default 64 MiB */
+  uint32_t scale_in_decoder; /* 1: let the decoder halve (several times) what is more than twice too large in the
+                              * inverse transform. Faster, other pixels; 0 by default */
   const char* options; /* words "name=value" that only this kind of engine knows, apart by spaces; read by open alone.
                         * NULL by default: none */
-  uint32_t fallback_units; /* not 0: when the device is gone for good, or is not fit for use when it is opened, its jobs
-                            * go on in media_engine_host() with this many units; no device's status is then ever given
-                            * out. Ignored by engines that work in poll. 0 by default */
+  uint32_t host_units; /* not 0: media_engine_host() stands beside the device with this many units, and decodes what the
+                        * device's `formats` lack in the threads that poll; the whole then works as an engine that works
+                        * in poll. Ignored by engines that work in poll. 0 by default */
+  uint32_t fallback; /* 1: when the device is gone for good, or is not fit for use when it is opened, its jobs go on in
+                      * the host's units; no device's status is then ever given out. Needs `host_units`. 0 by default */
   void (*on_fallback)(media_engine_status why); /* called once when that happens, in the thread that finds it, which may
                                                  * be that of open; NULL by default */
 } media_engine_config;

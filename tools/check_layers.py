@@ -31,9 +31,10 @@ OURS = [
     ("firmware_shims/media_engine.h", []),
     ("firmware_shims/driver.h", MEDIA),
     ("firmware_shims/media_engine.cpp", [*MEDIA, *SEAM]),
+    ("firmware_shims/picture_format.cpp", MEDIA),
     ("firmware_shims/codec/", [*MEDIA, *RESIZE]),
     ("firmware_shims/host/", [*MEDIA, *SEAM, *RESIZE, "firmware_shims/codec/"]),
-    ("firmware_shims/fallback/", [*MEDIA, *SEAM]),
+    ("firmware_shims/companion/", [*MEDIA, *SEAM]),
     ("firmware_shims/hpu_sim/registers.h", []),
     ("firmware_shims/hpu_sim/board.h", []),
     # The driver knows the device by its registers, and by the slot that it sits in. Neither codec nor kernels.
@@ -63,6 +64,7 @@ THIRD_PARTY = [
     (r"(oneapi/)?dnnl", ["kernels/gemm/gemm_onednn.cpp", "kernels/gemm/primitives."]),
     (r"Eigen/", ["kernels/gemm/gemm_eigen.cpp"]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
+    (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/"]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
     (r"omp\.h", ["src/runtime/threads.cpp", "kernels/gemm/primitives.cpp"]),  # there: holds oneDNN to one thread

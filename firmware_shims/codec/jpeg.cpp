@@ -11,7 +11,6 @@ namespace bascule::codec {
 namespace {
 
 constexpr int kApp1 = JPEG_APP0 + 1;
-constexpr std::int64_t kPixelBytes = 4;
 // Fancy upsampling looks one chroma column to each side, and the outermost columns of a cropped row are not exact.
 constexpr std::int64_t kColumnMargin = 4;
 // Narrower windows are not worth a crop.
@@ -125,8 +124,6 @@ Verdict JpegReader::read_header(Arena* arena, const std::uint8_t* bytes, std::si
   stop_ = stop;
   jpeg_.image_width = 0;
   jpeg_.image_height = 0;
-  const Verdict look = verdict_of_bytes(bytes, size);
-  if (!look.ok()) return look;
   source_.next_input_byte = bytes;
   source_.bytes_in_buffer = size;
   return guarded(&JpegReader::header_step);

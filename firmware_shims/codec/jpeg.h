@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one JPEG after another with libjpeg-turbo, into rows of RGBX bytes, all of it in the memory of an arena.
-// Decoding is libjpeg's default: accurate integer transform, fancy upsampling, block smoothing. Only the window that is
-// asked for is transformed, upsampled and coloured where libjpeg can do so without changing a sample; the compressed
-// data is read to the end marker in any case, so that damage is found.
-//
-//   JpegReader reader;                          // before the seal: libjpeg takes some 2 KB from the system here, and
-//   nothing after verdict = reader.read_header(&arena, bytes, size, limits, &stop); verdict = reader.begin(shrink,
-//   window);     // reader.columns_begin(): the first column of the rows that will come verdict =
-//   reader.read_rows(sink);           // calls sink.rows(...) for the rows of the window, in order reader.end(); //
-//   always, also after a refusal
+// Reads one JPEG after another with libjpeg-turbo. Decoding is libjpeg's default: accurate integer transform, fancy
+// upsampling, block smoothing. Only the window that is asked for is transformed, upsampled and coloured where libjpeg
+// can do so without changing a sample.
 #pragma once
 
 #include <atomic>
@@ -19,50 +12,29 @@
 #include "firmware_shims/codec/arena.h"
 #include "firmware_shims/codec/jpeg_memory.h"
 #include "firmware_shims/codec/orientation.h"
+#include "firmware_shims/codec/reader.h"
 #include "firmware_shims/codec/refusal.h"
 
 namespace bascule::codec {
 
-// Rows come in groups of this many; only the last may be smaller.
-constexpr std::int64_t kRowGroup = 8;
-
-// Columns and rows as the decoder gives them (stored, after `shrink`): first and one past the last.
-struct Window {
-  std::int64_t x_begin, x_end;
-  std::int64_t y_begin, y_end;
-};
-
-// Takes `count` rows from `first` on (a row number of the window's coordinates); valid during the call only.
-struct RowSink {
-  void* context;
-  void (*rows)(void* context, const std::uint8_t* data, std::int64_t stride_bytes, std::int64_t first,
-               std::int64_t count);
-};
-
-class JpegReader {
+class JpegReader final : public PictureReader {
  public:
+  // Before the seal: libjpeg takes some 2 KB from the system here, and nothing after.
   JpegReader();
   ~JpegReader();
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
   // False: libjpeg could not be set up; nothing else may be called.
   bool is_ready() const { return is_ready_; }
 
-  // `bytes` must live until end(). `stop`: set by another thread to give up; the verdict then means nothing. May be
-  // null.
   Verdict read_header(Arena* arena, const std::uint8_t* bytes, std::size_t size, const Limits& limits,
-                      const std::atomic<bool>* stop) noexcept;
-  // As stored.
-  std::uint32_t width() const noexcept { return jpeg_.image_width; }
-  std::uint32_t height() const noexcept { return jpeg_.image_height; }
-  std::uint32_t orientation() const noexcept { return orientation_.orientation(); }
-
-  // shrink: 1, 2, 4 or 8; the picture becomes ceil(width / shrink) x ceil(height / shrink) in the inverse transform.
-  Verdict begin(int shrink, const Window& window) noexcept;
-  std::int64_t columns_begin() const noexcept { return columns_begin_; }
-  // Rows hold columns_begin() .. window.x_end at least; `kResizeSlackBytes` after them may be read.
-  Verdict read_rows(const RowSink& sink) noexcept;
-  void end() noexcept;
+                      const std::atomic<bool>* stop) noexcept override;
+  std::uint32_t width() const noexcept override { return jpeg_.image_width; }
+  std::uint32_t height() const noexcept override { return jpeg_.image_height; }
+  std::uint32_t orientation() const noexcept override { return orientation_.orientation(); }
+  int largest_shrink() const noexcept override { return 8; }  // in the inverse transform
+  Verdict begin(int shrink, const Window& window) noexcept override;
+  std::int64_t columns_begin() const noexcept override { return columns_begin_; }
+  Verdict read_rows(const RowSink& sink) noexcept override;
+  void end() noexcept override;
 
  private:
   using Step = void (JpegReader::*)();

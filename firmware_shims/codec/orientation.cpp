@@ -76,6 +76,10 @@ std::uint32_t find_xmp_value(const std::uint8_t* text, std::size_t size) {
   return 0;
 }
 
+bool has_exif_name(const std::uint8_t* body, std::size_t size) {
+  return size >= kExifNameBytes && std::memcmp(body, kExifName, kExifNameBytes) == 0;
+}
+
 }  // namespace
 
 Turn turn_of(std::uint32_t orientation) noexcept {
@@ -92,19 +96,39 @@ Turn turn_of(std::uint32_t orientation) noexcept {
 }
 
 void OrientationFinder::see_app1(const std::uint8_t* body, std::size_t size) noexcept {
-  if (size >= kExifNameBytes && std::memcmp(body, kExifName, kExifNameBytes) == 0) {
+  if (has_exif_name(body, size)) {
     if (exif_seen_) return;  // a second one only continues the first
     exif_seen_ = true;
     body += kExifNameBytes;
     size -= kExifNameBytes;
-    if (size >= kExifNameBytes && std::memcmp(body, kExifName, kExifNameBytes) == 0) {  // named twice by some writers
+    if (has_exif_name(body, size)) {  // named twice by some writers
       body += kExifNameBytes;
       size -= kExifNameBytes;
     }
     tag_seen_ = find_exif_tag(body, size, &exif_);
   } else if (size >= kXmpNameBytes && std::memcmp(body, kXmpName, kXmpNameBytes) == 0) {
-    xmp_ = find_xmp_value(body + kXmpNameBytes, size - kXmpNameBytes);  // the last one counts
+    see_xmp(body + kXmpNameBytes, size - kXmpNameBytes);
   }
+}
+
+bool OrientationFinder::see_exif_chunk(const std::uint8_t* body, std::size_t size) noexcept {
+  while (has_exif_name(body, size)) {
+    body += kExifNameBytes;
+    size -= kExifNameBytes;
+  }
+  chunk_seen_ = true;
+  tag_seen_ = find_exif_tag(body, size, &exif_);
+  return size == 0 || (size >= 8 && (std::memcmp(body, "II", 2) == 0 || std::memcmp(body, "MM", 2) == 0));
+}
+
+void OrientationFinder::see_raw_exif(const std::uint8_t* body, std::size_t size) noexcept {
+  if (chunk_seen_) return;
+  (void)see_exif_chunk(body, size);
+  chunk_seen_ = false;
+}
+
+void OrientationFinder::see_xmp(const std::uint8_t* text, std::size_t size) noexcept {
+  xmp_ = find_xmp_value(text, size);
 }
 
 std::uint32_t OrientationFinder::orientation() const noexcept {

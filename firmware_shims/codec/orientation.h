@@ -18,16 +18,23 @@ struct Turn {
 // orientation: 1..8 as in EXIF.
 Turn turn_of(std::uint32_t orientation) noexcept;
 
-// Fed with the APP1 segments before the first scan, in their order.
+// Fed with what a file says, in its order.
 class OrientationFinder {
  public:
-  // `body`: what follows the segment's length.
+  // JPEG: an APP1 segment before the first scan. `body`: what follows the segment's length.
   void see_app1(const std::uint8_t* body, std::size_t size) noexcept;
+  // PNG: the body of an eXIf chunk; of several the last counts. False: it does not begin as EXIF does.
+  bool see_exif_chunk(const std::uint8_t* body, std::size_t size) noexcept;
+  // PNG: EXIF as a text chunk held it; counts where there is no eXIf.
+  void see_raw_exif(const std::uint8_t* body, std::size_t size) noexcept;
+  // An XMP document; the last one counts.
+  void see_xmp(const std::uint8_t* text, std::size_t size) noexcept;
   // 1..8.
   std::uint32_t orientation() const noexcept;
 
  private:
   bool exif_seen_ = false;
+  bool chunk_seen_ = false;
   bool tag_seen_ = false;
   std::uint32_t exif_ = 0;  // 0: none that counts
   std::uint32_t xmp_ = 0;   // 0: none that counts

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 
-#include "firmware_shims/codec/jpeg.h"
 #include "firmware_shims/codec/planes.h"
+#include "firmware_shims/codec/reader.h"
 #include "firmware_shims/codec/resample.h"
 
 namespace bascule::codec {
 namespace {
 
-constexpr std::int64_t kChannels = 4;  // RGBX
+constexpr std::int64_t kChannels = kPixelBytes;
 constexpr double kByteMax = 255.0;
-constexpr int kLargestShrink = 8;
 
 Verdict too_large() { return {MEDIA_ENGINE_PICTURE_TOO_LARGE, 0}; }
 
@@ -159,7 +158,7 @@ void set_normalising(Pipeline* pipeline, const media_engine_job& job) {
 
 // Everything between the header and the end marker.
 struct Picture {
-  JpegReader* reader;
+  PictureReader* reader;
   Arena* arena;
   const media_engine_job* job;
   const PreparationSettings* settings;
@@ -196,16 +195,17 @@ Verdict run(const Picture& picture) {
 }
 
 // Halves as long as what is left is still more than the target.
-int shrink_of(std::int64_t shorter, std::int64_t side) {
+int shrink_of(std::int64_t shorter, std::int64_t side, int largest) {
   int shrink = 1;
-  while (shrink < kLargestShrink && shorter > 2 * shrink * side) shrink *= 2;
+  while (shrink < largest && shorter > 2 * shrink * side) shrink *= 2;
   return shrink;
 }
 
 Verdict prepare(const PictureFacts& facts, Picture picture) {
   const media_engine_job& job = *picture.job;
   const std::int64_t side = job.side;
-  picture.shrink = picture.settings->scale_in_decoder ? shrink_of(std::min(facts.width, facts.height), side) : 1;
+  const int largest_shrink = picture.settings->scale_in_decoder ? picture.reader->largest_shrink() : 1;
+  picture.shrink = shrink_of(std::min(facts.width, facts.height), side, largest_shrink);
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
   picture.geometry = training ? training_geometry(shrunk(facts.width), shrunk(facts.height), side)
@@ -217,17 +217,26 @@ Verdict prepare(const PictureFacts& facts, Picture picture) {
 
 }  // namespace
 
-Verdict prepare_picture(PictureFacts* facts, JpegReader* reader, Arena* arena, const media_engine_job& job,
+Verdict prepare_picture(PictureFacts* facts, const Readers& readers, Arena* arena, const media_engine_job& job,
                         const PreparationSettings& settings, const std::atomic<bool>* stop) noexcept {
   *facts = PictureFacts{};
+  const Verdict look = verdict_of_bytes(job.encoded, job.encoded_bytes);
+  if (!look.ok()) return look;
+  const bool is_png = media_engine_format_of(job.encoded, job.encoded_bytes) == MEDIA_ENGINE_FORMAT_PNG;
+  PictureReader* const reader = is_png ? readers.png : readers.jpeg;
+  const std::uint32_t format_detail = is_png ? MEDIA_ENGINE_DETAIL_PNG : 0;
+  if (reader == nullptr) return {MEDIA_ENGINE_PICTURE_UNSUPPORTED, format_detail};
   Verdict verdict = reader->read_header(arena, job.encoded, job.encoded_bytes, settings.limits, stop);
-  const Turn turn = turn_of(reader->orientation());
   if (reader->width() > 0 && reader->height() > 0) {
     facts->orientation = reader->orientation();
-    facts->width = turn.transpose ? reader->height() : reader->width();
-    facts->height = turn.transpose ? reader->width() : reader->height();
+    const bool transpose = turn_of(facts->orientation).transpose;
+    facts->width = transpose ? reader->height() : reader->width();
+    facts->height = transpose ? reader->width() : reader->height();
   }
-  if (verdict.ok()) verdict = prepare(*facts, Picture{reader, arena, &job, &settings, Geometry{}, turn, 1});
+  if (verdict.ok()) {
+    verdict = prepare(*facts, Picture{reader, arena, &job, &settings, Geometry{}, turn_of(reader->orientation()), 1});
+    if (!verdict.ok()) verdict.detail |= format_detail;
+  }
   reader->end();
   return verdict;
 }

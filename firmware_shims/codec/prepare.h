@@ -27,10 +27,16 @@ struct PreparationSettings {
   const ResizeKernels* kernels;
 };
 
-class JpegReader;
+class PictureReader;
 
-// job.pixels, job.side, job.element and job.preparation have been checked. `stop` as in JpegReader::read_header.
-Verdict prepare_picture(PictureFacts* facts, JpegReader* reader, Arena* arena, const media_engine_job& job,
+// The decoders at hand. `png` may be null: PNGs are then refused.
+struct Readers {
+  PictureReader* jpeg;
+  PictureReader* png;
+};
+
+// job.pixels, job.side, job.element and job.preparation have been checked. `stop` as in PictureReader::read_header.
+Verdict prepare_picture(PictureFacts* facts, const Readers& readers, Arena* arena, const media_engine_job& job,
                         const PreparationSettings& settings, const std::atomic<bool>* stop) noexcept;
 
 }  // namespace bascule::codec

@@ -47,8 +47,9 @@ Verdict verdict_of_warning(int message_code, int scans_begun) noexcept {
 
 Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept {
   if (size == 0) return {MEDIA_ENGINE_PICTURE_EMPTY, 0};
-  if (size < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) return {MEDIA_ENGINE_PICTURE_NOT_JPEG, 0};
-  return {};
+  const media_engine_format format = media_engine_format_of(bytes, size);
+  if (format == MEDIA_ENGINE_FORMAT_JPEG || format == MEDIA_ENGINE_FORMAT_PNG) return {};
+  return {MEDIA_ENGINE_PICTURE_OTHER_FORMAT, static_cast<std::uint32_t>(format)};
 }
 
 Verdict verdict_of_header(std::uint32_t width, std::uint32_t height, int components, std::uint32_t scans,

@@ -13,7 +13,7 @@ namespace bascule::codec {
 
 struct [[nodiscard]] Verdict {
   media_engine_status status = MEDIA_ENGINE_OK;
-  std::uint32_t detail = 0;  // libjpeg's message code where it spoke, else 0
+  std::uint32_t detail = 0;  // as in media_engine_completion
 
   bool ok() const { return status == MEDIA_ENGINE_OK; }
 };
@@ -31,7 +31,7 @@ Verdict verdict_of_error(int message_code) noexcept;
 // libjpeg warned with this message code; scans_begun: 0 while it still reads the headers. OK: the warning is let pass.
 Verdict verdict_of_warning(int message_code, int scans_begun) noexcept;
 
-// What can be seen before libjpeg looks: no bytes, no JPEG.
+// What can be seen before a decoder looks: no bytes, neither JPEG nor PNG.
 Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept;
 
 // What the header declares. `scans` is 1 for a picture of a single scan.

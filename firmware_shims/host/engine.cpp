@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host engine: libjpeg-turbo and our resampling, in the threads that poll. One engine serves any number of them;
-// `units` is how many decode at the same time, each with a decoder and some memory of its own. A picture that needs
-// more than that (one of several scans and many pixels) starts again in the one large area that all units share and
-// take in turn; so what is refused for its size is so whatever runs beside.
+// The host engine: libjpeg-turbo, libpng and our resampling, in the threads that poll. One engine serves any number of
+// them; `units` is how many decode at the same time, each with a decoder and some memory of its own. A picture that
+// needs more than that (one of several scans and many pixels) starts again in the one large area that all units share
+// and take in turn; so what is refused for its size is so whatever runs beside. A PNG takes half of the large area at
+// most: beside a device the other half is not there as long as there is a device (see companion/engine.cpp).
 //
 // Memory: engine | slots | units | small area of each unit | large area. After open nothing is allocated; libjpeg takes
-// some 2 KB a unit from the system at open.
+// some 2 KB a unit from the system at open, libpng lives in the areas.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <new>
 
 #include "firmware_shims/codec/jpeg.h"
+#include "firmware_shims/codec/png.h"
 #include "firmware_shims/codec/prepare.h"
 #include "firmware_shims/driver.h"
 #include "kernels/resize.h"
@@ -34,7 +36,8 @@ struct Slot {
 };
 
 struct Unit {
-  codec::JpegReader reader;
+  codec::JpegReader jpeg;
+  codec::PngReader png;
   codec::Arena small_area;
   bool busy = false;
 };
@@ -75,12 +78,16 @@ Layout layout_of(const media_engine_config& config) {
   return layout;
 }
 
+// Of the large area.
+std::size_t png_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 2); }
+
 media_engine_capabilities query() {
   media_engine_capabilities can = {};
   can.api_version = MEDIA_ENGINE_API_VERSION;
   can.name = "host";
   can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR;
   can.elements = 1U << MEDIA_ENGINE_FLOAT32;
+  can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG | 1U << MEDIA_ENGINE_FORMAT_PNG;
   can.works_in_poll = 1;
   can.max_units = kMaxUnits;
   can.max_queue_depth = kMaxQueueDepth;
@@ -113,7 +120,7 @@ media_engine_status open(media_engine** engine, const media_engine_config* confi
   for (std::uint32_t u = 0; u < config->units; ++u) {
     Unit* const unit = new (self->units + u) Unit;
     unit->small_area = {memory + layout.small_areas + u * layout.small_area_bytes, layout.small_area_bytes, 0};
-    ready = ready && unit->reader.is_ready();
+    ready = ready && unit->jpeg.is_ready();
     ++self->unit_count;
   }
   if (!ready) {
@@ -174,17 +181,21 @@ struct Outcome {
 Outcome prepare_in(HostEngine& self, Unit& unit, const media_engine_job& job, codec::Arena* area) {
   Outcome outcome;
   area->used_bytes = 0;
-  outcome.verdict = codec::prepare_picture(&outcome.facts, &unit.reader, area, job, self.settings, &self.stop);
+  const codec::Readers readers = {&unit.jpeg, &unit.png};
+  outcome.verdict = codec::prepare_picture(&outcome.facts, readers, area, job, self.settings, &self.stop);
   outcome.peak_bytes = area->used_bytes;
   return outcome;
 }
 
 Outcome prepare(HostEngine& self, Unit& unit, const media_engine_job& job) {
   const Outcome outcome = prepare_in(self, unit, job, &unit.small_area);
-  const bool fits = outcome.verdict.status != MEDIA_ENGINE_PICTURE_TOO_LARGE;
-  if (fits || self.large_area.size_bytes <= unit.small_area.size_bytes) return outcome;
+  if (outcome.verdict.status != MEDIA_ENGINE_PICTURE_TOO_LARGE) return outcome;
+  const bool is_png = media_engine_format_of(job.encoded, job.encoded_bytes) == MEDIA_ENGINE_FORMAT_PNG;
+  codec::Arena large_area = self.large_area;
+  if (is_png) large_area.size_bytes = png_area_bytes(large_area.size_bytes);
+  if (large_area.size_bytes <= unit.small_area.size_bytes) return outcome;
   const std::lock_guard<std::mutex> lock(self.large_area_mutex);
-  return prepare_in(self, unit, job, &self.large_area);
+  return prepare_in(self, unit, job, &large_area);
 }
 
 void count_completion(media_engine_statistics* statistics, const media_engine_job& job, const Outcome& outcome) {
@@ -292,11 +303,13 @@ void close(media_engine* engine) {
   self.~HostEngine();
 }
 
-// The large area, which lies last, is first touched by a job.
-std::size_t memory_at_rest(const media_engine_config* config) { return layout_of(*config).large_area; }
+std::size_t memory_without_jpeg(const media_engine_config* config) {
+  const Layout layout = layout_of(*config);
+  return layout.large_area + png_area_bytes(layout.total - layout.large_area);
+}
 
-constexpr media_engine_driver kHostDriver = {query,  memory_needed, open,       submit, poll,           wait,
-                                             cancel, reset,         statistics, close,  memory_at_rest, nullptr};
+constexpr media_engine_driver kHostDriver = {
+    query, memory_needed, open, submit, poll, wait, cancel, reset, statistics, close, memory_without_jpeg, nullptr};
 
 }  // namespace
 }  // namespace bascule

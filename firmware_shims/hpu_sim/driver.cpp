@@ -65,6 +65,7 @@ media_engine_capabilities query() {
   can.name = "hpu_sim";
   can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR;
   can.elements = 1U << MEDIA_ENGINE_FLOAT32;
+  can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG;
   can.max_units = HPU_SIM_MOST_UNITS;
   can.max_queue_depth = kMaxQueueDepth;
   can.max_side = kMaxSide;
@@ -77,7 +78,7 @@ std::size_t memory_needed(const media_engine_config* config) {
   return layout_of(*config).total;
 }
 
-std::size_t memory_at_rest(const media_engine_config* config) { return memory_needed(config); }
+std::size_t memory_without_jpeg(const media_engine_config* config) { return memory_needed(config); }
 
 // The number that one of the options gives to `name`, which ends in '='.
 std::uint64_t option_of(const char* options, const char* name, std::uint64_t otherwise) {
@@ -282,8 +283,9 @@ void close(media_engine* engine) {
   self.~Engine();
 }
 
-constexpr media_engine_driver kDriver = {query,  memory_needed, open,       submit, poll,           wait,
-                                         cancel, reset,         statistics, close,  memory_at_rest, option_problem};
+constexpr media_engine_driver kDriver = {
+    query, memory_needed,       open,          submit, poll, wait, cancel, reset, statistics,
+    close, memory_without_jpeg, option_problem};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule decode`: JPEG files to the pixels that the model would see, in a safetensors file; one JSON line a file on
-// standard output.
+// `bascule decode`: JPEG and PNG files to the pixels that the model would see, in a safetensors file; one JSON line a
+// file on standard output.
 #pragma once
 
 #include <cstdint>

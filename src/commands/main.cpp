@@ -145,7 +145,7 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
 }
 
 void add_decode(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("decode", "JPEG files to the pixels that the model would see");
+  CLI::App* command = app.add_subcommand("decode", "JPEG and PNG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
   command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 4096));
@@ -155,7 +155,7 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1");
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
   as_path(command->add_option("--output", arguments->output, "a safetensors file"))->required();
-  as_path(command->add_option("files", arguments->files, "JPEG files"))->required();
+  as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
     if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);

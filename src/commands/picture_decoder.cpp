@@ -107,7 +107,7 @@ std::string PictureDecoder::decode(const std::string& path, float* pixels, Size*
     if (size != nullptr) *size = {completion.width, completion.height};
   }
   if (status == MEDIA_ENGINE_OK) return "";
-  std::string reason = media_engine_status_text(status);
+  const std::string reason = media_engine_picture_text(status, completion.detail);
   if (media_engine_is_bad_picture(status) == 0)
     throw Error(ErrorKind::kData, path, "the media engine failed: " + reason);
   return reason;

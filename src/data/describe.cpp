@@ -11,9 +11,9 @@
 namespace bascule {
 namespace {
 
-std::string media_text(std::int64_t status) {
-  if (status == kTakenOut) return "its row was taken out";
-  return media_engine_status_text(static_cast<media_engine_status>(status));
+std::string media_text(std::int64_t reason) {
+  if (reason == kTakenOut) return "its row was taken out";
+  return picture_reason_text(reason);
 }
 
 std::string reason_of(const Status& status) {

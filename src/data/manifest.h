@@ -6,7 +6,7 @@
 // Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
 // the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
 // what a member is.
-//   picture   jpg or jpeg; with another image_column than "image", the member of that ending
+//   picture   jpg, jpeg or png; with another image_column than "image", the member of that ending
 //   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
 //             in .json. One line break at the end of a text member is left out.
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls

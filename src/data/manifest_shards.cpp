@@ -98,7 +98,7 @@ class ShardReader {
   }
 
   bool is_picture(const std::string& ending) const {
-    return image_.empty() ? ending == "jpg" || ending == "jpeg" : ending == image_;
+    return image_.empty() ? ending == "jpg" || ending == "jpeg" || ending == "png" : ending == image_;
   }
 
   void take(TarReader& tar, const TarMember& member, const std::string& ending) {
@@ -217,7 +217,7 @@ class ShardReader {
 
   ManifestBuilder* builder_;
   Digest* digest_;
-  std::string image_;  // empty: jpg or jpeg
+  std::string image_;  // empty: jpg, jpeg or png
   std::string caption_;
   std::string label_;
   std::uint32_t number_ = 0;

@@ -14,6 +14,7 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr int kDetailShift = 20;                  // above the status and worker.h's kGaveUp
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
@@ -51,6 +52,17 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
 
 }  // namespace
 
+std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept {
+  const bool says_more = status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT || (detail & MEDIA_ENGINE_DETAIL_PNG) != 0;
+  return std::int64_t{status} | (says_more ? std::int64_t{detail} << kDetailShift : 0);
+}
+
+const char* picture_reason_text(std::int64_t reason) noexcept {
+  const std::int64_t status = reason & ((std::int64_t{1} << kDetailShift) - 1);
+  return media_engine_picture_text(static_cast<media_engine_status>(status),
+                                   static_cast<std::uint32_t>(reason >> kDetailShift));
+}
+
 std::uint32_t max_pixels(std::int64_t megapixels) {
   return static_cast<std::uint32_t>(std::min((megapixels + 1) * 1000000 - 1, kPillowLimit));
 }
@@ -63,7 +75,10 @@ media_engine_config media_config(const MediaSettings& settings) {
   const bool has_device = can.works_in_poll == 0;
   config.units = static_cast<std::uint32_t>(has_device ? settings.device_units : settings.polling_threads);
   config.options = settings.options.empty() ? nullptr : settings.options.c_str();
-  if (has_device && settings.fallback) config.fallback_units = static_cast<std::uint32_t>(settings.polling_threads);
+  if (has_device) {
+    config.host_units = static_cast<std::uint32_t>(settings.polling_threads);
+    config.fallback = settings.fallback ? 1 : 0;
+  }
   config.on_fallback = warn_of_fallback;
   config.max_side = static_cast<std::uint32_t>(settings.image_side);
   config.max_pixels = settings.max_pixels;

@@ -29,7 +29,7 @@ struct SampleRecord {
   Status status;
   std::int64_t row = 0;       // whose picture is in the batch; kLeftOut: none is
   std::int64_t bad_rows = 0;  // rows that were tried before it and found bad, the sample's own first
-  std::int64_t reason = 0;    // media_engine_status of the sample's own
+  std::int64_t reason = 0;    // picture_reason() of the sample's own
 };
 
 struct Slot {

@@ -53,7 +53,7 @@ struct Crew {
 };
 
 // The rows that may be bad one after another before a sample is given up, and the mark of that in the second detail of
-// kBadSample, beside the media_engine_status of the last of them. Then the mark of an evaluation that left out all
+// kBadSample, beside the picture_reason() of the last of them. Then the mark of an evaluation that left out all
 // rows.
 constexpr std::int64_t kMostBadRows = 1000;
 constexpr std::int64_t kGaveUp = std::int64_t{1} << 16;

@@ -94,8 +94,7 @@ std::string picture_styles(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (!shown[i]) continue;
-    out += ".p" + std::to_string(i) + "{background-image:url(data:image/jpeg;base64," +
-           base64(report.pictures[i].jpeg) + ")}\n";
+    out += ".p" + std::to_string(i) + "{background-image:url(" + picture_url(report.pictures[i].file) + ")}\n";
   }
   return out;
 }

@@ -75,6 +75,11 @@ std::string base64(const std::vector<std::uint8_t>& bytes) {
   return out;
 }
 
+std::string picture_url(const std::vector<std::uint8_t>& file) {
+  const bool is_png = file.size() > 1 && file[0] == 0x89 && file[1] == 'P';
+  return std::string("data:image/") + (is_png ? "png" : "jpeg") + ";base64," + base64(file);
+}
+
 std::string html_number(double value) {
   if (!std::isfinite(value)) return "0";
   char text[48];

@@ -13,6 +13,8 @@ namespace bascule {
 std::string html_escape(const std::string& text);
 
 std::string base64(const std::vector<std::uint8_t>& bytes);
+// A picture file inside the page: "data:image/png;base64,...".
+std::string picture_url(const std::vector<std::uint8_t>& file);
 
 // A coordinate or width with at most two decimals and no trailing zeros: "12.5".
 std::string html_number(double value);

@@ -71,7 +71,7 @@ struct ContractResult {
 struct ReportPicture {
   std::string name;                // path as in the manifest
   std::string caption;             // of one of its rows: the alternative text
-  std::vector<std::uint8_t> jpeg;  // the file's bytes, embedded as they are
+  std::vector<std::uint8_t> file;  // its bytes, embedded as they are
 };
 struct PictureHit {
   std::size_t picture = 0;  // index into Report::pictures

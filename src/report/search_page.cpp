@@ -43,14 +43,14 @@ std::string searched_text(const SearchAnswer& answer) {
          (answer.from_picture ? " captions of " : " pictures of ") + answer.searched;
 }
 
-std::string image(const std::vector<std::uint8_t>& jpeg, const std::string& name) {
-  if (jpeg.empty()) return "";
-  return "<img src=\"data:image/jpeg;base64," + base64(jpeg) + "\" alt=\"" + html_escape(name) + "\">";
+std::string image(const std::vector<std::uint8_t>& file, const std::string& name) {
+  if (file.empty()) return "";
+  return "<img src=\"" + picture_url(file) + "\" alt=\"" + html_escape(name) + "\">";
 }
 
-std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& jpeg) {
+std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& file) {
   std::string out = hit.right ? "<li class=\"right\">" : "<li>";
-  out += "<div class=\"picture\">" + image(jpeg, hit.caption.empty() ? hit.path : hit.caption) + "</div><b>" +
+  out += "<div class=\"picture\">" + image(file, hit.caption.empty() ? hit.path : hit.caption) + "</div><b>" +
          score_text(hit.score) + (hit.right ? " ✓" : "") + "</b>";
   if (!hit.caption.empty()) out += "<p dir=\"auto\">" + html_escape(hit.caption) + "</p>";
   return out + "<code>" + html_escape(hit.path) + "</code></li>\n";

@@ -35,7 +35,7 @@ struct SearchAnswer {
 // One line a hit, under a heading. Control characters of paths and captions become spaces.
 std::string search_text(const SearchAnswer& answer);
 
-// The bytes of the JPEG files to embed: the query's, if that is a picture, and each hit's. Empty: shown as an empty
+// The bytes of the files to embed: the query's, if that is a picture, and each hit's. Empty: shown as an empty
 // frame.
 struct SearchPictures {
   std::vector<std::uint8_t> query;

@@ -153,7 +153,7 @@ constexpr Key kKeys[] = {
     {"data", "validation_file", path<kData, &D::validation_file>(), kFromThereOn, "the same forms; for evaluation"},
     {"data", "test_file", path<kData, &D::test_file>(), kFromThereOn, "the same forms; for prediction"},
     {"data", "image_column", text<kData, &D::image_column>(false), kNumbers,
-     "column with the picture's file; in shards the ending of pictures, `jpg` and `jpeg` if it is not given"},
+     "column with the picture's file; in shards the ending of pictures, `jpg`, `jpeg` and `png` if it is not given"},
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
      "column with the caption; in shards an ending, or a key of `.json`; else `.txt`"},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,

@@ -49,12 +49,12 @@ class PictureShelf {
     if (!is_new) return place->second;
     const std::string name(manifest_.row(row).image_path);
     // Empty where it cannot be read any more.
-    std::vector<std::uint8_t> jpeg(folder_.largest_file_bytes() + 1);
+    std::vector<std::uint8_t> file(folder_.largest_file_bytes() + 1);
     std::size_t bytes = 0;
-    if (folder_.read(row, Span<std::uint8_t>(jpeg), &bytes) != 0) bytes = 0;
+    if (folder_.read(row, Span<std::uint8_t>(file), &bytes) != 0) bytes = 0;
     ReportPicture picture;
     picture.name = name;
-    picture.jpeg.assign(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(bytes));
+    picture.file.assign(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));
     report_->pictures.push_back(std::move(picture));
     return place->second;
   }

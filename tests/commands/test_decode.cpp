@@ -76,6 +76,18 @@ TEST_F(DecodeCommand, GoesOnAfterARefusedFileAndSaysSoWithExitCode3) {
   EXPECT_NE(pixels.find("exif_o6_long.jpg"), nullptr);
 }
 
+TEST_F(DecodeCommand, ReadsPngsAndNamesWhatIsNeither) {
+  arguments_.size = 64;
+  const std::string page = folder_ / "page.png";
+  std::ofstream(page) << "<!DOCTYPE html><html>404";
+  arguments_.files = {picture("bad_really_png.jpg"), BASCULE_TEST_DATA "/images/png/gray_16_adam7.png", page};
+  EXPECT_EQ(run(), 3);
+  ASSERT_EQ(lines_.size(), 3u);
+  EXPECT_EQ(lines_[0].at("ok"), true);
+  EXPECT_EQ(lines_[1].at("width"), 23);
+  EXPECT_EQ(lines_[2].at("error"), "is HTML, not a picture");
+}
+
 TEST_F(DecodeCommand, NormalisingIsWhatRawLeavesOut) {
   const auto values = [&] {
     EXPECT_EQ(run(), 0);

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/data/masking.h"
 #include "src/data/sampler.h"
+#include "src/data/worker.h"
 #include "tests/data/counted_allocations.h"
 #include "tests/data/loader_run.h"
 #include "tests/data/wrapped_engine.h"
@@ -236,6 +237,17 @@ TEST(Loader, MeasuresEachStreamByItself) {
     EXPECT_EQ(run.stream(0).statistics().loaded_samples, 100);
     EXPECT_LT(run.stream(0).statistics().loading_seconds, 1.5 * seconds + 0.01) << workers;
   }
+}
+
+// In a status of a worker, in a checkpoint, and as a double between ranks.
+TEST(PictureReason, IsOneNumberThatStillSaysWhatTheFileIs) {
+  const std::int64_t webp = picture_reason(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_WEBP);
+  EXPECT_STREQ(picture_reason_text(webp), "is WebP; convert it to JPEG or PNG");
+  const std::int64_t png = picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG);
+  EXPECT_STREQ(picture_reason_text(png), "the PNG file is cut short");
+  EXPECT_EQ(static_cast<std::int64_t>(static_cast<double>(png)), png);
+  EXPECT_EQ((webp | png) & kGaveUp, 0);
+  EXPECT_EQ(picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, 123), MEDIA_ENGINE_PICTURE_TRUNCATED) << "as always";
 }
 
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {

@@ -31,6 +31,9 @@ std::vector<Bytes> mixed_pictures() {
         "scans_noninterleaved.jpg", "size_1x37_420.jpg", "arith_420.jpg", "bad_sof_missing.jpg"}) {
     pictures.push_back(picture(name));
   }
+  for (const char* name :
+       {"rgba_16_adam7.png", "palette_2.png", "exif_6.png", "xmp_packed_behind_7.png", "bad_few_rows.png"})
+    pictures.push_back(read_bytes(std::string(BASCULE_TEST_DATA "/images/png/") + name));
   pictures.push_back({});
   return pictures;
 }
@@ -96,6 +99,7 @@ TEST(Conformance, CapabilitiesNameTheEngineAndWhatItTakes) {
   EXPECT_NE(can.preparations & 1u << MEDIA_ENGINE_TRAINING, 0u);
   EXPECT_NE(can.preparations & 1u << MEDIA_ENGINE_PROCESSOR, 0u);
   EXPECT_NE(can.elements & 1u << MEDIA_ENGINE_FLOAT32, 0u);
+  EXPECT_NE(can.formats & 1u << MEDIA_ENGINE_FORMAT_JPEG, 0u);
   EXPECT_GE(can.max_units, 1u);
   EXPECT_GE(can.max_queue_depth, 16u);
   EXPECT_GE(can.max_side, 288u);
@@ -399,6 +403,29 @@ TEST(Conformance, LimitsRefuseBeforeTheFirstPixelAndWhateverRunsBeside) {
     EXPECT_EQ(status_with([](media_engine_config& c) { c.max_scan_megapixels = 10; }, progressive),
               MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK);
   }
+}
+
+TEST(Conformance, TheFormatsThatItNamesAreThoseThatItDecodes) {
+  EngineOnTest engine(config_of(1, 1));
+  const bool has_png = (media_engine_query(media_engine_builtin()).formats & 1u << MEDIA_ENGINE_FORMAT_PNG) != 0;
+  const Bytes png = read_bytes(BASCULE_TEST_DATA "/images/png/rgb_8.png");
+  EXPECT_EQ(status_of(run_alone(engine.get(), Request(png, MEDIA_ENGINE_TRAINING, kSide, false))),
+            has_png ? MEDIA_ENGINE_OK : MEDIA_ENGINE_PICTURE_UNSUPPORTED);
+}
+
+// Half of the memory of a picture is for a PNG: an interlaced one takes 3 bytes a pixel of it.
+TEST(Conformance, AnInterlacedPngFitsIntoHalfOfThePicturesMemory) {
+  if ((media_engine_query(media_engine_builtin()).formats & 1u << MEDIA_ENGINE_FORMAT_PNG) == 0)
+    GTEST_SKIP() << "this engine decodes no PNG";
+  const Bytes png = read_bytes(BASCULE_TEST_DATA "/images/png/rgb_8_adam7.png");
+  const auto status_with = [&](std::size_t picture_bytes) {
+    media_engine_config config = config_of(1, 1);
+    config.picture_bytes = picture_bytes;
+    EngineOnTest engine(config);
+    return status_of(run_alone(engine.get(), Request(png, MEDIA_ENGINE_TRAINING, kSide, false)));
+  };
+  EXPECT_EQ(status_with(10'000), MEDIA_ENGINE_PICTURE_TOO_LARGE);
+  EXPECT_EQ(status_with(std::size_t{1} << 20), MEDIA_ENGINE_OK);
 }
 
 TEST(Conformance, EveryStatusHasATextAndABlame) {

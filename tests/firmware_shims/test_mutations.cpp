@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/firmware_shims/engine_on_test.h"
+#include "tests/support/png_checksums.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/seeded.h"
 
@@ -37,6 +38,7 @@ void mutate_once(Bytes& bytes, Seeded& random) {
   const std::size_t run = static_cast<std::size_t>(random.integer(1, 24));
   const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
   const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), at + run));
+  const bool is_png = bytes[0] == 0x89;
   switch (random.integer(0, 7)) {
     case 0: bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ 1u << random.integer(0, 7)); break;
     case 1: bytes[at] = static_cast<std::uint8_t>(random.bits()); break;
@@ -50,6 +52,7 @@ void mutate_once(Bytes& bytes, Seeded& random) {
     }
     case 6: bytes.resize(at); break;
     default:  // a marker, in the middle of things
+      if (is_png) return mend_png_checksums(bytes.data(), bytes.size());
       bytes[at] = 0xFF;
       if (at + 1 < bytes.size()) bytes[at + 1] = static_cast<std::uint8_t>(random.integer(0xC0, 0xFE));
   }
@@ -58,8 +61,11 @@ void mutate_once(Bytes& bytes, Seeded& random) {
 TEST(Mutations, AreTakenOrRefusedAsBadPicturesAndAlwaysTheSameWay) {
   std::vector<Bytes> originals;
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(reference_dir() + "/images/jpeg"))
-    paths.push_back(entry.path());
+  for (const std::string& folder : {reference_dir() + "/images/jpeg", std::string(BASCULE_TEST_DATA "/images/png")}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".json") paths.push_back(entry.path());
+    }
+  }
   std::sort(paths.begin(), paths.end());
   for (const auto& path : paths) {
     if (std::filesystem::file_size(path) <= kLargestFile) originals.push_back(read_bytes(path.string()));

@@ -25,6 +25,11 @@ const Json& expected_files() {
   return document.at("files");
 }
 
+// The reference set was made when PNGs were refused; those among its bad files are good.
+std::string verdict_of(const Json& facts) {
+  return facts.contains("format") && facts.at("format") == "PNG" ? "accept" : facts.at("verdict");
+}
+
 Bytes picture(const std::string& name) { return read_bytes(reference_dir() + "/images/jpeg/" + name); }
 
 // Planes of whole numbers 0..255 as rows of RGB bytes.
@@ -47,13 +52,14 @@ TEST(Pictures, ProcessorGivesTheVeryBytesOfTheReference) {
   for (const auto& [name, facts] : expected_files().items()) {
     for (const std::uint32_t side : {64u, 288u}) {
       const std::string key = "s" + std::to_string(side);
-      if (facts.at("verdict") != "accept" || !facts.contains(key) || !facts.at(key).contains("fast_sha256")) continue;
+      if (verdict_of(facts) != "accept" || !facts.contains(key) || !facts.at(key).contains("fast_sha256")) continue;
       const Bytes encoded = picture(name);
       const Request request(encoded, MEDIA_ENGINE_PROCESSOR, side, true);
       const media_engine_completion done = run_alone(engine.get(), request);
       ASSERT_EQ(status_of(done), MEDIA_ENGINE_OK) << name << ": " << media_engine_status_text(status_of(done));
       const Bytes bytes = interleaved(request.pixels);
-      if (facts.at("libjpeg_equals_pil") == false) continue;  // the reference's newer libjpeg smooths otherwise
+      if (facts.contains("libjpeg_equals_pil") && facts.at("libjpeg_equals_pil") == false)
+        continue;  // the reference's newer libjpeg smooths otherwise
       EXPECT_EQ(sha256_hex(bytes.data(), bytes.size()), facts.at(key).at("fast_sha256")) << name << " at " << side;
       ++checked;
     }
@@ -108,7 +114,7 @@ TEST(Pictures, VerdictsAreAsAgreedInBothPreparations) {
     for (const media_engine_preparation preparation : {MEDIA_ENGINE_PROCESSOR, MEDIA_ENGINE_TRAINING}) {
       const Request request(encoded, preparation, 288, false);
       const media_engine_completion done = run_alone(engine.get(), request);
-      const std::string verdict = facts.at("verdict");
+      const std::string verdict = verdict_of(facts);
       const std::string said =
           name + ": " + media_engine_status_text(status_of(done)) + ", expected " + std::string(facts.at("why"));
       if (verdict == "refuse") {
@@ -138,7 +144,7 @@ TEST(Pictures, ScalingInTheDecoderChangesLargePicturesALittleAndSmallOnesNotAtAl
   double sum = 0.0, most = 0.0, largest = 0.0;
   int scaled = 0, same = 0;
   for (const auto& [name, facts] : expected_files().items()) {
-    if (facts.at("verdict") != "accept") continue;
+    if (facts.at("verdict") != "accept") continue;  // a PNG cannot be scaled in its decoder
     const Bytes encoded = picture(name);
     const Request whole(encoded, MEDIA_ENGINE_TRAINING, kSide, true), fast(encoded, MEDIA_ENGINE_TRAINING, kSide, true);
     const media_engine_completion done = run_alone(exact.get(), whole), fast_done = run_alone(scaling.get(), fast);

@@ -96,6 +96,8 @@ TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.1, true}, 1234}};
   const std::string html = report_html(report);
   EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
+  report.pictures[1].file = {0x89, 'P', 'N', 'G'};
+  EXPECT_EQ(count(report_html(report), "data:image/png;base64,iVBORw"), 1u);
 }
 
 TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine with a fallback: when its device is given up, what was in comes back from the host engine, once, with the
-// host's bits, whichever threads wait.
+// A device with the host engine beside it: PNGs go to the host; with a fallback, when the device is given up, what was
+// in comes back from the host engine, once, with the host's bits, whichever threads wait.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,14 +21,15 @@ constexpr std::uint32_t kSide = 48;
 std::atomic<int> fallbacks_heard{0};
 std::atomic<int> last_reason{0};
 
-media_engine_config config_of(const char* options, std::uint32_t queue_depth, std::uint32_t fallback_units = 2) {
+media_engine_config config_of(const char* options, std::uint32_t queue_depth, std::uint32_t fallback = 1) {
   media_engine_config config = media_engine_default_config(media_engine_hpu_sim());
   config.queue_depth = queue_depth;
   config.units = 2;
   config.max_side = kSide;
   config.picture_bytes = std::size_t{8} << 20;
   config.options = options;
-  config.fallback_units = fallback_units;
+  config.host_units = 2;
+  config.fallback = fallback;
   config.on_fallback = [](media_engine_status why) {
     ++fallbacks_heard;
     last_reason = why;
@@ -131,16 +132,128 @@ TEST(Fallback, ResetCancelAndCloseWhileTheDeviceGoes) {
 TEST(Fallback, AnEngineThatWorksInPollHasNoneAndNeedsNone) {
   media_engine_config config = media_engine_default_config(media_engine_host());
   const std::size_t alone = media_engine_memory_needed(&config);
-  config.fallback_units = 3;
+  config.host_units = 3;
+  config.fallback = 1;
   EXPECT_EQ(media_engine_memory_needed(&config), alone);
 }
 
-TEST(Fallback, CostsTheMemoryOfTheHostsUnitsAndNotItsLargeArea) {
+TEST(Companion, CostsTheMemoryOfTheHostsUnitsAndOfTheLargestPng) {
   media_engine_config config = config_of("", 4, 0);
   config.picture_bytes = std::size_t{100} << 20;
+  config.host_units = 0;
   const std::size_t without = media_engine_memory_needed(&config);
-  config.fallback_units = 2;
-  EXPECT_LT(media_engine_memory_needed(&config), without + (std::size_t{9} << 20));
+  config.host_units = 2;
+  const std::size_t with = media_engine_memory_needed(&config);
+  EXPECT_LT(with, without + (std::size_t{59} << 20));
+  config.fallback = 1;
+  EXPECT_EQ(media_engine_memory_needed(&config), with);
+}
+
+TEST(Companion, AFallbackNeedsUnits) {
+  media_engine_config config = config_of("", 4);
+  config.host_units = 0;
+  EXPECT_EQ(media_engine_memory_needed(&config), 0U);
+}
+
+Bytes png() { return read_bytes(BASCULE_TEST_DATA "/images/png/size_100x150_adam7.png"); }
+
+// Device and host at work together, in any number of threads, with the device at fault or not: every job comes back
+// once, with the host's bits, and is counted once.
+TEST(Companion, DecodesWhatTheDeviceDoesNotBesideIt) {
+  const Bytes files[] = {picture(), png(), read_bytes(BASCULE_TEST_DATA "/images/png/bad_few_rows.png")};
+  const std::vector<float> expected[] = {host_pixels(files[0]), host_pixels(files[1])};
+  constexpr std::size_t kJobs = 60;
+  for (const char* const options : {"", "fault=lost_completion@3 timeout_ms=50", "fault=device_gone@5"}) {
+    for (const std::uint32_t depth : {1U, 4U, 16U}) {
+      for (const std::size_t threads : {1U, 4U}) {
+        SCOPED_TRACE(std::string(options) + " depth " + std::to_string(depth) + " threads " + std::to_string(threads));
+        std::vector<std::unique_ptr<Request>> jobs;
+        for (std::size_t i = 0; i < kJobs; ++i)
+          jobs.push_back(std::make_unique<Request>(files[i % 3], MEDIA_ENGINE_TRAINING, kSide, false, i));
+        EngineOnTest engine(config_of(options, depth));
+        std::vector<std::atomic<int>> returned(kJobs);
+        std::vector<std::atomic<int>> statuses(kJobs);
+        std::atomic<std::size_t> next{0};
+        const auto take_one = [&] {
+          media_engine_completion done = {};
+          const media_engine_status status = media_engine_wait(engine.get(), &done, kWaitNs);
+          EXPECT_TRUE(status == MEDIA_ENGINE_OK || status == MEDIA_ENGINE_EMPTY) << status;
+          if (status != MEDIA_ENGINE_OK) return false;
+          statuses[done.sequence] = done.status;
+          ++returned[done.sequence];
+          return true;
+        };
+        const auto fill_and_take = [&] {
+          for (std::size_t mine = next++; mine < kJobs; mine = next++) {
+            while (media_engine_submit(engine.get(), &jobs[mine]->job) == MEDIA_ENGINE_FULL) {
+              if (!take_one()) std::this_thread::yield();
+            }
+          }
+        };
+        std::vector<std::thread> workers;
+        for (std::size_t t = 0; t < threads; ++t) workers.emplace_back(fill_and_take);
+        for (std::thread& worker : workers) worker.join();
+        while (take_one()) {
+        }
+        for (std::size_t i = 0; i < kJobs; ++i) {
+          ASSERT_EQ(returned[i], 1) << i;
+          ASSERT_EQ(statuses[i], i % 3 == 2 ? MEDIA_ENGINE_PICTURE_DAMAGED + 0 : MEDIA_ENGINE_OK + 0) << i;
+          if (i % 3 < 2) {
+            ASSERT_EQ(jobs[i]->pixels, expected[i % 3]) << i;
+          }
+        }
+        const media_engine_statistics counts = media_engine_get_statistics(engine.get());
+        EXPECT_EQ(counts.submitted, kJobs);
+        EXPECT_EQ(counts.completed, kJobs);
+        EXPECT_EQ(counts.bad_pictures, kJobs / 3);
+        EXPECT_EQ(counts.in_flight, 0U);
+        EXPECT_EQ(counts.fallbacks, std::string(options) == "fault=device_gone@5" ? 1U : 0U);
+      }
+    }
+  }
+}
+
+TEST(Companion, WithoutAFallbackALostDeviceIsSaidAndPngsGoOn) {
+  const Bytes jpeg = picture(), other = png();
+  EngineOnTest engine(config_of("fault=device_gone@1", 4, 0));
+  Request lost(jpeg, MEDIA_ENGINE_TRAINING, kSide, false, 1);
+  ASSERT_EQ(media_engine_submit(engine.get(), &lost.job), MEDIA_ENGINE_OK);
+  media_engine_completion done = {};
+  EXPECT_EQ(media_engine_wait(engine.get(), &done, kWaitNs), MEDIA_ENGINE_DEVICE_GONE);
+  Request good(other, MEDIA_ENGINE_TRAINING, kSide, false, 2);
+  EXPECT_EQ(status_of(run_alone(engine.get(), good)), MEDIA_ENGINE_OK);
+  EXPECT_EQ(good.pixels, host_pixels(other));
+  EXPECT_EQ(fallbacks_heard, 0);
+}
+
+TEST(Companion, WithoutOneTheDeviceRefusesPngs) {
+  media_engine_config config = config_of("", 4, 0);
+  config.host_units = 0;
+  EngineOnTest engine(config);
+  const Bytes encoded = png();
+  const media_engine_completion done =
+      run_alone(engine.get(), Request(encoded, MEDIA_ENGINE_TRAINING, kSide, false, 1));
+  EXPECT_EQ(status_of(done), MEDIA_ENGINE_PICTURE_UNSUPPORTED);
+  EXPECT_STREQ(media_engine_picture_text(status_of(done), done.detail), "is PNG, which the device does not decode");
+}
+
+TEST(Companion, CancelAndResetReachBothEngines) {
+  const Bytes files[] = {picture(), png()};
+  EngineOnTest engine(config_of("", 8));
+  std::vector<std::unique_ptr<Request>> jobs;
+  for (std::size_t i = 0; i < 8; ++i)
+    jobs.push_back(std::make_unique<Request>(files[i % 2], MEDIA_ENGINE_TRAINING, kSide, false, i));
+  for (const auto& job : jobs) ASSERT_EQ(media_engine_submit(engine.get(), &job->job), MEDIA_ENGINE_OK);
+  EXPECT_EQ(media_engine_cancel(engine.get(), 7), MEDIA_ENGINE_OK);  // queued in the host: nobody has polled
+  EXPECT_EQ(media_engine_cancel(engine.get(), 7), MEDIA_ENGINE_NOT_FOUND);
+  ASSERT_EQ(media_engine_reset(engine.get()), MEDIA_ENGINE_OK);
+  media_engine_completion done = {};
+  EXPECT_EQ(media_engine_wait(engine.get(), &done, kWaitNs), MEDIA_ENGINE_EMPTY);
+  const media_engine_statistics counts = media_engine_get_statistics(engine.get());
+  EXPECT_EQ(counts.cancelled, 1U);
+  EXPECT_EQ(counts.reset_away, 7U);
+  EXPECT_EQ(counts.in_flight, 0U);
+  EXPECT_EQ(status_of(run_alone(engine.get(), *jobs[1])), MEDIA_ENGINE_OK);
 }
 
 }  // namespace
