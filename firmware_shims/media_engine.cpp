@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t kPilPixelLimit = 178'956'970;
 constexpr std::size_t kMemoryAlignment = 64;
+constexpr std::uint32_t kMostEdge = 65536;  // of what a processor may be told
 
 bool is_aligned(const void* pointer, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
@@ -85,7 +86,9 @@ media_engine_status check_job(const media_engine& engine, const media_engine_job
   for (int c = 0; job.raw == 0 && c < 3; ++c) {
     if (!std::isfinite(job.mean[c]) || !std::isfinite(job.std[c]) || !(job.std[c] > 0.0)) return MEDIA_ENGINE_INVALID;
   }
-  return MEDIA_ENGINE_OK;
+  if (job.preparation != MEDIA_ENGINE_PROCESSOR) return MEDIA_ENGINE_OK;
+  const bool has_sizes = job.shortest_edge <= kMostEdge && job.size_divisor >= 1 && job.size_divisor <= kMostEdge;
+  return has_sizes && std::isfinite(job.levels) && job.levels > 0.0 ? MEDIA_ENGINE_OK : MEDIA_ENGINE_INVALID;
 }
 
 }  // namespace

@@ -121,9 +121,9 @@ typedef enum media_engine_preparation {
   /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std
    */
   MEDIA_ENGINE_TRAINING = 1,
-  /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `side`, longer at most 1333/800 of
-   * it, both down to multiples of 32, integer bicubic, crop or zero border; (v - 255 mean) / (255 std), all in float32
-   */
+  /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `shortest_edge`, longer at most
+   * 1333/800 of it, both down to multiples of `size_divisor`, integer bicubic, crop or zero border; (v - levels mean) /
+   * (levels std), all in float32 */
   MEDIA_ENGINE_PROCESSOR = 2
 } media_engine_preparation;
 
@@ -214,6 +214,10 @@ typedef struct media_engine_job {
   uint32_t raw;         /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
   double mean[3];       /* of R, G, B in 0..1 */
   double std[3];        /* positive */
+  /* Of MEDIA_ENGINE_PROCESSOR; else not read. */
+  uint32_t shortest_edge; /* 0: the picture is cropped as it is; else 1..65536 */
+  uint32_t size_divisor;  /* 1..65536 */
+  double levels;          /* of a sample: 255, or 1 where mean and std are of 0..255 already; positive */
 } media_engine_job;
 
 typedef struct media_engine_completion {

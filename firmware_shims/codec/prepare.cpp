@@ -149,8 +149,8 @@ void on_rows(void* context, const std::uint8_t* data, std::int64_t stride_bytes,
 void set_normalising(Pipeline* pipeline, const media_engine_job& job) {
   for (int c = 0; c < 3; ++c) {
     const bool raw = job.raw != 0;
-    pipeline->finish.subtract[c] = raw ? 0.0F : static_cast<float>(job.mean[c]) * static_cast<float>(kByteMax);
-    pipeline->finish.divide[c] = raw ? 1.0F : static_cast<float>(job.std[c]) * static_cast<float>(kByteMax);
+    pipeline->finish.subtract[c] = raw ? 0.0F : static_cast<float>(job.mean[c]) * static_cast<float>(job.levels);
+    pipeline->finish.divide[c] = raw ? 1.0F : static_cast<float>(job.std[c]) * static_cast<float>(job.levels);
     pipeline->blend.scale[c] = raw ? 1.0F : static_cast<float>(1.0 / (job.std[c] * kByteMax));
     pipeline->blend.offset[c] = raw ? 0.0F : static_cast<float>(-job.mean[c] / job.std[c]);
   }
@@ -209,7 +209,8 @@ Verdict prepare(const PictureFacts& facts, Picture picture) {
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
   picture.geometry = training ? training_geometry(shrunk(facts.width), shrunk(facts.height), side)
-                              : processor_geometry(shrunk(facts.width), shrunk(facts.height), side);
+                              : processor_geometry(shrunk(facts.width), shrunk(facts.height), side,
+                                                   {job.shortest_edge, job.size_divisor});
   if (picture.geometry.too_elongated()) return {MEDIA_ENGINE_PICTURE_TOO_ELONGATED, 0};
   if (training) return run<TrainingWay>(picture);
   return picture.turn.transpose ? run<TransposedProcessorWay>(picture) : run<ProcessorWay>(picture);

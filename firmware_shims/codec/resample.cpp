@@ -8,8 +8,7 @@
 namespace bascule::codec {
 namespace {
 
-constexpr std::int64_t kSizeUnit = 32;         // both sides of a processor's picture
-constexpr std::int64_t kElongationSide = 288;  // the side at which training refuses what the processor refuses
+constexpr ProcessorSize kElongationSize = {288, 32};  // at which training refuses what the processor refuses
 constexpr double kLongestOverShortest = 1333.0 / 800.0;
 constexpr int kLargestShift = 22;
 constexpr double kSupport = 2.0;  // of the bicubic kernel
@@ -18,10 +17,11 @@ struct Size {
   std::int64_t width, height;
 };
 
-Size processor_size(std::int64_t width, std::int64_t height, std::int64_t side) {
+Size processor_size(std::int64_t width, std::int64_t height, const ProcessorSize& size) {
+  if (size.shortest_edge == 0) return {width, height};
   const double w = static_cast<double>(width);
   const double h = static_cast<double>(height);
-  const double shortest = static_cast<double>(side);
+  const double shortest = static_cast<double>(size.shortest_edge);
   const double longest = static_cast<double>(static_cast<std::int64_t>(kLongestOverShortest * shortest));
   double scale = shortest / std::min(h, w);
   double new_h = h < w ? shortest : scale * h;
@@ -31,7 +31,7 @@ Size processor_size(std::int64_t width, std::int64_t height, std::int64_t side) 
     new_h = scale * new_h;
     new_w = scale * new_w;
   }
-  const auto rounded = [](double v) { return static_cast<std::int64_t>(v + 0.5) / kSizeUnit * kSizeUnit; };
+  const auto rounded = [&](double v) { return static_cast<std::int64_t>(v + 0.5) / size.divisor * size.divisor; };
   return {rounded(new_w), rounded(new_h)};
 }
 
@@ -182,15 +182,16 @@ bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axi
 }  // namespace
 
 Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept {
-  const Size limit = processor_size(width, height, kElongationSide);
+  const Size limit = processor_size(width, height, kElongationSize);
   if (limit.width == 0 || limit.height == 0) return Geometry{};
   const std::int64_t shorter = std::min(width, height);
   return {training_axis(width, shorter, side), training_axis(height, shorter, side)};
 }
 
-Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept {
-  const Size size = processor_size(width, height, side);
-  return {processor_axis(width, size.width, side), processor_axis(height, size.height, side)};
+Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side,
+                            const ProcessorSize& size) noexcept {
+  const Size resized = processor_size(width, height, size);
+  return {processor_axis(width, resized.width, side), processor_axis(height, resized.height, side)};
 }
 
 bool make_taps(Taps* taps, Arena* arena, const Axis& axis, const TapRules& rules) noexcept {

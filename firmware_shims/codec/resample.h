@@ -27,9 +27,16 @@ struct Geometry {
 // processor refuses at 288. Source: torchvision.transforms.Resize and CenterCrop.
 Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept;
 
-// Shorter side to `side`, longer to 1333/800 of it at most, both down to a multiple of 32; crop or border at half
-// rounded down. Source: BridgeTowerImageProcessor of Transformers (torchvision back end).
-Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept;
+// To which size a processor brings a picture.
+struct ProcessorSize {
+  std::int64_t shortest_edge;  // 0: as it is
+  std::int64_t divisor;
+};
+
+// Shorter side to `shortest_edge`, longer to 1333/800 of it at most, both down to a multiple of the divisor; crop to
+// `side`, or border, at half rounded down. Source: BridgeTowerImageProcessor of Transformers (torchvision back end).
+Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side,
+                            const ProcessorSize& size) noexcept;
 
 // The weights of the outputs of an axis, in the order of the *stored* picture: where the axis is mirrored, output 0 is
 // the last upright one. Output i is the sum of weights[i * stride + t] times input in_begin + first[i] + t over t <

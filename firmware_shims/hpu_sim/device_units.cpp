@@ -151,6 +151,9 @@ void Device::decode(hpu_sim_completion* completion, Unit& unit, const Task& task
   job.raw = d.raw;
   std::memcpy(job.mean, d.mean, sizeof job.mean);
   std::memcpy(job.std, d.std, sizeof job.std);
+  job.shortest_edge = d.shortest_edge;
+  job.size_divisor = d.size_divisor;
+  job.levels = d.levels;
   codec::PictureFacts facts;
   codec::Arena* area = &unit.small_area;
   area->used_bytes = 0;

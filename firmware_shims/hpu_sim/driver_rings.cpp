@@ -30,6 +30,9 @@ void write_descriptor(hpu_sim_descriptor* to, const media_engine_job& job, std::
   std::memcpy(d.mean, job.mean, sizeof d.mean);
   std::memcpy(d.std, job.std, sizeof d.std);
   d.side = job.side;
+  d.shortest_edge = job.shortest_edge;
+  d.levels = job.levels;
+  d.size_divisor = job.size_divisor;
   d.checksum = hpu_sim_checksum(words_of(&d), sizeof d / 4 - 1);
   *to = d;
 }

@@ -65,7 +65,7 @@ enum hpu_sim_register {
 };
 
 #define HPU_SIM_ID_VALUE 0x48505553u /* "HPUS" */
-#define HPU_SIM_FIRMWARE_MAJOR 3u    /* what this header describes */
+#define HPU_SIM_FIRMWARE_MAJOR 4u    /* what this header describes */
 #define HPU_SIM_NOT_THERE 0xFFFFFFFFu
 #define HPU_SIM_MOST_UNITS 64u
 #define HPU_SIM_MOST_ENTRIES 8192u
@@ -99,19 +99,22 @@ enum hpu_sim_counter {
 
 /* One picture to decode: 128 bytes in the submission ring, written by the driver. */
 typedef struct hpu_sim_descriptor {
-  uint32_t entry;             /* its own number in the ring: a stale entry is told by it */
-  uint8_t preparation;        /* media_engine_preparation */
-  uint8_t element;            /* media_engine_element */
-  uint8_t raw;                /* media_engine_job.raw */
-  uint8_t reserved;           /* 0 */
-  uint64_t job;               /* the driver's name for it; comes back in the completion */
-  uint64_t source;            /* host address of the encoded picture */
-  uint64_t source_bytes;      /* of it */
-  uint64_t target;            /* host address of the pixels */
-  uint64_t target_bytes;      /* 3 x side x side elements: the device writes these and no more */
-  double mean[3], std[3];     /* as in media_engine_job */
-  uint32_t side;              /* pixels */
-  uint32_t reserved_words[6]; /* 0 */
+  uint32_t entry;         /* its own number in the ring: a stale entry is told by it */
+  uint8_t preparation;    /* media_engine_preparation */
+  uint8_t element;        /* media_engine_element */
+  uint8_t raw;            /* media_engine_job.raw */
+  uint8_t reserved;       /* 0 */
+  uint64_t job;           /* the driver's name for it; comes back in the completion */
+  uint64_t source;        /* host address of the encoded picture */
+  uint64_t source_bytes;  /* of it */
+  uint64_t target;        /* host address of the pixels */
+  uint64_t target_bytes;  /* 3 x side x side elements: the device writes these and no more */
+  double mean[3], std[3]; /* as in media_engine_job */
+  uint32_t side;          /* pixels */
+  uint32_t shortest_edge; /* as in media_engine_job, and the next two */
+  double levels;
+  uint32_t size_divisor;
+  uint32_t reserved_words[2]; /* 0 */
   uint32_t checksum;          /* hpu_sim_checksum of the 31 words before it */
 } hpu_sim_descriptor;
 

@@ -104,6 +104,10 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
   };
   for (const char* name : kTokenizerFiles) copy(contents.tokenizer_folder, name);
   for (const char* name : kPreprocessorFiles) copy(contents.preprocessor_folder, name);
+  if (!contents.preprocessor_json.empty()) {
+    preprocessor_json_ = std::move(contents.preprocessor_json);
+    files_.push_back({kPreprocessorFiles[0], static_cast<std::int64_t>(preprocessor_json_.size())});
+  }
   files_.push_back({"config.json", static_cast<std::int64_t>(config_json_.size())});
 }
 
@@ -113,6 +117,8 @@ Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgre
   index -= shards_.size();
   if (!index_json_.empty() && index-- == 0) return write_synced(path, index_json_, digest);
   if (index < copies_.size()) return copy_file(copies_[index].file, path, digest);
+  index -= copies_.size();
+  if (!preprocessor_json_.empty() && index-- == 0) return write_synced(path, preprocessor_json_, digest);
   return write_synced(path, config_json_, digest);
 }
 

@@ -64,9 +64,12 @@ void print_line(const std::string& file, const PictureDecoder::Size& size, const
 }
 
 MediaSettings media_settings(const DecodeArguments& arguments) {
+  const bool is_training = arguments.preprocessing == "training";
+  const Preprocessing preprocessing = is_training ? Preprocessing::kTraining : Preprocessing::kProcessor;
+  if (!arguments.model.empty()) return media_settings_of(arguments.model, preprocessing, arguments.size);
   MediaSettings settings = default_media_settings();
   settings.image_side = arguments.size;
-  settings.preprocessing = arguments.preprocessing == "training" ? Preprocessing::kTraining : Preprocessing::kProcessor;
+  settings.preprocessing = preprocessing;
   std::copy_n(arguments.mean.begin(), 3, settings.mean);
   std::copy_n(arguments.std.begin(), 3, settings.std);
   return settings;

@@ -12,6 +12,7 @@ namespace bascule {
 struct DecodeArguments {
   std::int64_t size = 288;
   std::string preprocessing = "training";  // training | processor
+  std::string model;                       // a folder whose processor file counts; empty: mean and std
   // Of R, G, B in 0..1, three each; CLIP's where nothing else is given.
   std::vector<double> mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> std = {0.26862954, 0.26130258, 0.27577711};

@@ -151,8 +151,10 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 4096));
   command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
       ->check(CLI::IsMember({"training", "processor"}));
-  command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1");
-  command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1");
+  CLI::Option* model =
+      command->add_option("--model", arguments->model, "a model's folder: do what its processor file says");
+  command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1")->excludes(model);
+  command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1")->excludes(model);
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
   as_path(command->add_option("--output", arguments->output, "a safetensors file"))->required();
   as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();

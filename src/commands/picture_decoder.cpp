@@ -69,9 +69,10 @@ MediaSettings media_settings_of(const std::string& model_folder, Preprocessing p
   MediaSettings settings = default_media_settings();
   settings.image_side = image_side;
   settings.preprocessing = preprocessing;
-  const PictureStatistics statistics = read_picture_statistics(model_folder);
-  std::copy_n(statistics.mean, 3, settings.mean);
-  std::copy_n(statistics.std, 3, settings.std);
+  const PictureRules rules = read_picture_rules(model_folder, preprocessing, image_side);
+  std::copy_n(rules.mean, 3, settings.mean);
+  std::copy_n(rules.std, 3, settings.std);
+  settings.processor = rules.processor;
   return settings;
 }
 

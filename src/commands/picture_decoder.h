@@ -22,7 +22,7 @@ std::vector<std::uint8_t> read_picture_file(const std::string& path);
 // [media_engine]'s defaults, with the engine that this program was built with.
 MediaSettings default_media_settings();
 
-// The same with a model folder's mean and std.
+// The same with what a model folder's processor says.
 MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side);
 
 class PictureDecoder {

@@ -23,6 +23,7 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/data/manifest.h"
+#include "src/data/media.h"
 #include "src/data/open_manifest.h"
 #include "src/data/stream.h"
 #include "src/data/tokenizer.h"
@@ -59,6 +60,7 @@ struct LoaderSettings {
   std::int64_t image_side = 288;
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
+  ProcessorRules processor;
   std::int64_t image_rows = 0;  // image rows of a sample that keys are made for; 0: no image row keys
 
   OnBadSample on_bad_sample = OnBadSample::kStop;

@@ -51,6 +51,7 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   media.preprocessing = settings.preprocessing;
   std::copy(settings.mean, settings.mean + 3, media.mean);
   std::copy(settings.std, settings.std + 3, media.std);
+  media.processor = settings.processor;
   return media;
 }
 

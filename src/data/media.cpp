@@ -113,6 +113,11 @@ Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
   job_form_.element = MEDIA_ENGINE_FLOAT32;
   std::copy(settings.mean, settings.mean + 3, job_form_.mean);
   std::copy(settings.std, settings.std + 3, job_form_.std);
+  const ProcessorRules& processor = settings.processor;
+  const std::int64_t edge = processor.shortest_edge > 0 ? processor.shortest_edge : settings.image_side;
+  job_form_.shortest_edge = processor.does_resize ? static_cast<std::uint32_t>(edge) : 0;
+  job_form_.size_divisor = static_cast<std::uint32_t>(processor.size_divisor);
+  job_form_.levels = processor.levels;
 }
 
 Media::~Media() { media_engine_close(engine_); }

@@ -12,6 +12,14 @@
 
 namespace bascule {
 
+// What Preprocessing::kProcessor does besides normalising with mean and std; see media_engine_job.
+struct ProcessorRules {
+  bool does_resize = true;
+  std::int64_t shortest_edge = 0;  // of the resized picture; 0: image_side
+  std::int64_t size_divisor = 32;
+  double levels = 255.0;
+};
+
 struct MediaSettings {
   const media_engine_driver* driver = nullptr;
   std::int64_t polling_threads = 1;
@@ -26,6 +34,7 @@ struct MediaSettings {
   Preprocessing preprocessing = Preprocessing::kTraining;
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
+  ProcessorRules processor;
 };
 
 // The most pixels of a picture of at most so many whole megapixels, and never more than Pillow, and so the reference,

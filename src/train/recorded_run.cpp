@@ -124,9 +124,11 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.max_positions = run->config.text.max_position_embeddings;
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->config.vision.image_size;
-  const PictureStatistics statistics = read_picture_statistics(settings.model.model_name_or_path.resolved);
-  std::copy_n(statistics.mean, 3, loader.mean);
-  std::copy_n(statistics.std, 3, loader.std);
+  const PictureRules rules =
+      read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing, loader.image_side);
+  std::copy_n(rules.mean, 3, loader.mean);
+  std::copy_n(rules.std, 3, loader.std);
+  loader.processor = rules.processor;
   if (settings.model.dropout == Dropout::kConfig && settings.training.do_train)
     loader.image_rows = image_rows(run->config, loader.image_side, loader.image_side);
   loader.on_bad_sample = settings.data.on_bad_sample;

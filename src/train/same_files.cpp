@@ -39,6 +39,10 @@ double digest_of_model(const RecordedRun& run) {
   digest.add_number(run.tokenizer->digest());
   digest.add(run.loader_settings.mean, sizeof run.loader_settings.mean);
   digest.add(run.loader_settings.std, sizeof run.loader_settings.std);
+  const ProcessorRules& processor = run.loader_settings.processor;
+  const double rules[] = {processor.does_resize ? 1.0 : 0.0, static_cast<double>(processor.shortest_edge),
+                          static_cast<double>(processor.size_divisor), processor.levels};
+  digest.add(rules, sizeof rules);
   digest.add_number(static_cast<std::uint64_t>(run.session.parameters().size()));
   return number_of(digest);
 }

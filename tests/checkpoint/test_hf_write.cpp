@@ -71,6 +71,20 @@ TEST(HfWrite, AFolderReadsBackWithItsSideFilesByteForByte) {
   }
 }
 
+TEST(HfWrite, AProcessorFileThatIsGivenIsWrittenBesideTheOthers) {
+  const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
+  HfFolderContents contents = contents_of(source);
+  contents.tokenizer_folder = test::reference_dir() + "/emoji-captions/tokenizer";
+  contents.preprocessor_json = "{\"size\": 1}\n";
+  const HfFolderPlan plan(contents);
+  const TemporaryFolder folder;
+  ASSERT_TRUE(plan.write_durably_into(folder.path().c_str()).ok());
+  EXPECT_EQ(test::read_file(folder.path() + "/preprocessor_config.json"), "{\"size\": 1}\n");
+  EXPECT_EQ(test::read_file(folder.path() + "/config.json"), contents.config_json);
+  for (const PlannedFile& file : plan.files())
+    EXPECT_EQ(std::filesystem::file_size(folder.path() + "/" + file.name), static_cast<std::uintmax_t>(file.bytes));
+}
+
 TEST(HfWrite, LargeModelsAreCutIntoShardsWithAnIndex) {
   const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
   HfFolderContents contents = contents_of(source);

@@ -186,6 +186,9 @@ class Direct {
     job.element = MEDIA_ENGINE_FLOAT32;
     std::copy(settings.mean, settings.mean + 3, job.mean);
     std::copy(settings.std, settings.std + 3, job.std);
+    job.shortest_edge = job.side;
+    job.size_divisor = 32;
+    job.levels = 255.0;
     media_engine_completion completion = {};
     EXPECT_EQ(media_engine_submit(engine_, &job), MEDIA_ENGINE_OK);
     EXPECT_EQ(media_engine_wait(engine_, &completion, 1'000'000'000), MEDIA_ENGINE_OK);

@@ -152,6 +152,15 @@ TEST(Conformance, SubmitRefusesWhatBreaksARule) {
   EXPECT_EQ(with([](media_engine_job& j) { j.std[1] = 0.0; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.mean[2] = std::nan(""); }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.raw = 2; }), MEDIA_ENGINE_INVALID);
+  const auto processor_with = [&](auto change) {
+    return with([&](media_engine_job& j) {
+      j.preparation = MEDIA_ENGINE_PROCESSOR;
+      change(j);
+    });
+  };
+  EXPECT_EQ(processor_with([](media_engine_job& j) { j.size_divisor = 0; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(processor_with([](media_engine_job& j) { j.shortest_edge = 65537; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(processor_with([](media_engine_job& j) { j.levels = 0.0; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.preparation = 0; }), MEDIA_ENGINE_UNSUPPORTED);
   EXPECT_EQ(with([](media_engine_job& j) { j.preparation = 99; }), MEDIA_ENGINE_UNSUPPORTED);
   EXPECT_EQ(with([](media_engine_job& j) { j.element = 77; }), MEDIA_ENGINE_UNSUPPORTED);

@@ -80,6 +80,9 @@ struct Request {
     job.preparation = static_cast<std::uint32_t>(preparation);
     job.element = MEDIA_ENGINE_FLOAT32;
     job.raw = raw ? 1 : 0;
+    job.shortest_edge = side;
+    job.size_divisor = 32;
+    job.levels = 255.0;
     for (int c = 0; c < 3; ++c) {
       job.mean[c] = kMean[c];
       job.std[c] = kStd[c];

@@ -36,6 +36,9 @@ inline void decode_anything(const std::uint8_t* data, std::size_t size) {
   job.side = kSide;
   job.preparation = size > 0 && data[size - 1] % 2 == 0 ? MEDIA_ENGINE_PROCESSOR : MEDIA_ENGINE_TRAINING;
   job.element = MEDIA_ENGINE_FLOAT32;
+  job.shortest_edge = size % 3 == 0 ? 0 : kSide;
+  job.size_divisor = size % 5 == 0 ? 1 : 32;
+  job.levels = 255.0;
   for (int channel = 0; channel < 3; ++channel) job.mean[channel] = job.std[channel] = 0.5;
   require(media_engine_submit(engine, &job) == MEDIA_ENGINE_OK);
   media_engine_completion completion = {};

@@ -212,6 +212,14 @@ TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {
   EXPECT_NE(card.find("| `training.learning_rate` | `0.0005` |"), std::string::npos);
 }
 
+TEST(ModelCard, SaysWhatTheProcessorShowsOfPicturesWhereTheRunSawOthers) {
+  Report report;
+  report.settings = {{"data.preprocessing", "processor"}};
+  EXPECT_EQ(model_card(report).find("pads elongated pictures"), std::string::npos);
+  report.settings[0].value = "training";
+  EXPECT_NE(model_card(report).find("pads elongated pictures"), std::string::npos);
+}
+
 TEST(ModelCard, MetricsStandUnderTheSplitThatTheyAreOf) {
   Report report = test::sample_report();
   EvaluationRecord& test = report.evaluations.back();
