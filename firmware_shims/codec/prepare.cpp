@@ -204,10 +204,12 @@ int shrink_of(std::int64_t shorter, std::int64_t side, int largest) {
 Verdict prepare(const PictureFacts& facts, Picture picture) {
   const media_engine_job& job = *picture.job;
   const std::int64_t side = job.side;
-  const int largest_shrink = picture.settings->scale_in_decoder ? picture.reader->largest_shrink() : 1;
-  picture.shrink = shrink_of(std::min(facts.width, facts.height), side, largest_shrink);
-  const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
+  const std::int64_t shorter = training ? side : job.shortest_edge;  // after the resize; 0: there is none
+  const bool may_shrink = picture.settings->scale_in_decoder && shorter > 0;
+  picture.shrink =
+      shrink_of(std::min(facts.width, facts.height), shorter, may_shrink ? picture.reader->largest_shrink() : 1);
+  const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   picture.geometry = training ? training_geometry(shrunk(facts.width), shrunk(facts.height), side)
                               : processor_geometry(shrunk(facts.width), shrunk(facts.height), side,
                                                    {job.shortest_edge, job.size_divisor});

@@ -14,7 +14,7 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-constexpr int kDetailShift = 20;                  // above the status and worker.h's kGaveUp
+constexpr int kDetailShift = 20;                  // above the status and the marks of worker.h
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {

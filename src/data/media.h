@@ -48,7 +48,7 @@ std::uint32_t max_pixels(std::int64_t megapixels);
 media_engine_config media_config(const MediaSettings& settings);
 
 // What is wrong with a picture, in one number that a Status or a checkpoint can hold: the status, and where the detail
-// says more than a decoder's message code, the detail too. At most 52 bits, bit kGaveUp of worker.h left free.
+// says more than a decoder's message code, the detail too. At most 52 bits; the marks of worker.h are left free.
 std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept;
 // Static.
 const char* picture_reason_text(std::int64_t reason) noexcept;

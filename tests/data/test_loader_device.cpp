@@ -10,6 +10,7 @@
 #include "src/data/loader.h"
 #include "tests/data/counted_allocations.h"
 #include "tests/data/loader_run.h"
+#include "tests/data/temporary_folder.h"
 
 namespace bascule {
 namespace {
@@ -107,6 +108,31 @@ TEST(LoaderDevice, GoesOnWithTheHostEngineWhenTheDeviceIsGone) {
   }
 }
 
+// JPEGs and PNGs in turn, on a device that decodes JPEG alone and goes wrong now and then.
+TEST(LoaderDevice, DecodesPngsBesideTheDevice) {
+  const test::TemporaryFolder folder;
+  const Manifest emojis = emoji();
+  const std::string pngs = BASCULE_TEST_DATA "/images/png/";
+  std::string rows;
+  for (const char* const name : {"rgb_8", "gray_16_adam7", "palette_4", "exif_6", "rgba_8", "xmp_packed_behind_7"}) {
+    const std::string jpeg = emojis.folder() + "/" + std::string(emojis.row(emojis.rows() / 2).image_path);
+    for (const std::string& picture : {pngs + name + ".png", jpeg, jpeg})
+      rows += R"({"image": ")" + picture + R"(", "caption": "a picture"})" + "\n";
+  }
+  const Manifest manifest = Manifest::load(folder.write("rows.jsonl", rows), ManifestColumns());
+  constexpr std::int64_t kTwoEpochs = 6;
+  const std::vector<std::uint64_t> expected = fingerprints(host_settings(manifest), 0, kTwoEpochs);
+  for (const char* const options : {"", "fault=surprise_reset@3 fault=lost_doorbell@5"}) {
+    for (const std::int64_t workers : {0, 1, 4}) {
+      LoaderSettings settings = device_settings(manifest, options);
+      settings.workers = workers;
+      LoaderRun run(settings);
+      ASSERT_EQ(fingerprints(run.stream(), settings, 0, kTwoEpochs), expected) << options << " " << workers;
+      EXPECT_EQ(run.loader().statistics().media.bad_pictures, 0U);
+    }
+  }
+}
+
 TEST(LoaderDevice, StopsWhereThereIsNoFallback) {
   const Manifest manifest = emoji();
   for (const std::int64_t workers : {0, 2}) {
@@ -134,7 +160,7 @@ TEST(LoaderDevice, StopsWhereThereIsNoFallback) {
   }
 }
 
-TEST(LoaderDevice, PlansTheMemoryOfTheFallback) {
+TEST(LoaderDevice, PlansTheMemoryOfTheHostEngineBesideIt) {
   const Manifest manifest = emoji();
   LoaderSettings settings = device_settings(manifest, "");
   const std::size_t without = plan_loader(settings).media_engine_bytes;

@@ -173,5 +173,16 @@ TEST(Pictures, ScalingInTheDecoderChangesLargePicturesALittleAndSmallOnesNotAtAl
               sum / scaled, most, largest);
 }
 
+// What a processor does not resize must not come smaller out of the decoder.
+TEST(Pictures, ScalingInTheDecoderLeavesAlonePicturesThatAreNotResized) {
+  EngineOnTest exact, scaling(scaling_config());
+  const Bytes encoded = picture("photo_640x427.jpg");
+  Request whole(encoded, MEDIA_ENGINE_PROCESSOR, 64, true), fast(encoded, MEDIA_ENGINE_PROCESSOR, 64, true);
+  whole.job.shortest_edge = fast.job.shortest_edge = 0;
+  ASSERT_EQ(status_of(run_alone(exact.get(), whole)), MEDIA_ENGINE_OK);
+  ASSERT_EQ(status_of(run_alone(scaling.get(), fast)), MEDIA_ENGINE_OK);
+  EXPECT_EQ(whole.pixels, fast.pixels);
+}
+
 }  // namespace
 }  // namespace bascule::test
