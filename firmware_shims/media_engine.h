@@ -175,7 +175,7 @@ typedef struct media_engine_config {
   size_t picture_bytes;      /* working memory of one picture: what libjpeg, libpng and the resize may take. A picture
                               * of one scan takes some megabytes whatever its size, one of several scans 3 bytes a
                               * pixel (4:2:0) or 6 (4:4:4), an interlaced PNG up to 3. Every JPEG may use all of it,
-                              * every PNG half of it, whatever other units do, so a verdict does not depend on what
+                              * every PNG a quarter of it, whatever other units do, so a verdict does not depend on what
                               * runs beside; default 64 MiB */
   uint32_t scale_in_decoder; /* 1: let the decoder halve (several times) what is more than twice too large in the
                               * inverse transform. Faster, other pixels; 0 by default */

@@ -2,8 +2,8 @@
 // The host engine: libjpeg-turbo, libpng and our resampling, in the threads that poll. One engine serves any number of
 // them; `units` is how many decode at the same time, each with a decoder and some memory of its own. A picture that
 // needs more than that (one of several scans and many pixels) starts again in the one large area that all units share
-// and take in turn; so what is refused for its size is so whatever runs beside. A PNG takes half of the large area at
-// most: beside a device the other half is not there as long as there is a device (see companion/engine.cpp).
+// and take in turn; so what is refused for its size is so whatever runs beside. A PNG takes a quarter of the large area
+// at most: beside a device the rest is not there as long as there is a device (see companion/engine.cpp).
 //
 // Memory: engine | slots | units | small area of each unit | large area. After open nothing is allocated; libjpeg takes
 // some 2 KB a unit from the system at open, libpng lives in the areas.
@@ -79,7 +79,7 @@ Layout layout_of(const media_engine_config& config) {
 }
 
 // Of the large area.
-std::size_t png_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 2); }
+std::size_t png_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 4); }
 
 media_engine_capabilities query() {
   media_engine_capabilities can = {};

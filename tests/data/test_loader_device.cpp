@@ -27,6 +27,7 @@ LoaderSettings device_settings(const Manifest& manifest, const std::string& opti
   LoaderSettings settings = emoji_settings(manifest);
   settings.engine = media_engine_hpu_sim();
   settings.device_options = options;
+  settings.media_memory_bytes = std::size_t{80} << 20;  // device, host beside it, and four workers
   return settings;
 }
 

@@ -103,7 +103,7 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
       {{{"0.jpg", "p"}}, ": 0.jpg: no caption stands beside it: no 0.txt and no \"caption\" in 0.json"},
       {{{"0.jpg", "p"}, {"0.json", "{}"}}, ": 0.jpg: no caption stands beside it"},
       {{{"0.txt", "c"}}, ": 0.txt: no picture stands beside it: no 0.jpg"},
-      {{{"0.png", "p"}, {"0.txt", "c"}}, ": 0.txt: no picture stands beside it"},
+      {{{"0.gif", "p"}, {"0.txt", "c"}}, ": 0.txt: no picture stands beside it"},
       {{{"0.jpg", "p"}, {"1.jpg", "p"}, {"0.txt", "c"}, {"1.txt", "c"}}, ": 0.jpg: no caption stands beside it"},
       {{{"0.jpg", "p"}, {"0.jpeg", "p"}, {"0.txt", "c"}}, ": 0.jpeg: a second picture of this sample, beside 0.jpg"},
       {{{"0.jpg", "p"}, {"0.txt", "c"}, {"0.txt", "c"}}, ": 0.txt: is there twice"},

@@ -422,8 +422,8 @@ TEST(Conformance, TheFormatsThatItNamesAreThoseThatItDecodes) {
             has_png ? MEDIA_ENGINE_OK : MEDIA_ENGINE_PICTURE_UNSUPPORTED);
 }
 
-// Half of the memory of a picture is for a PNG: an interlaced one takes 3 bytes a pixel of it.
-TEST(Conformance, AnInterlacedPngFitsIntoHalfOfThePicturesMemory) {
+// A quarter of the memory of a picture is for a PNG: an interlaced one takes 3 bytes a pixel of it.
+TEST(Conformance, AnInterlacedPngFitsIntoAQuarterOfThePicturesMemory) {
   if ((media_engine_query(media_engine_builtin()).formats & 1u << MEDIA_ENGINE_FORMAT_PNG) == 0)
     GTEST_SKIP() << "this engine decodes no PNG";
   const Bytes png = read_bytes(BASCULE_TEST_DATA "/images/png/rgb_8_adam7.png");

@@ -144,7 +144,7 @@ TEST(Companion, CostsTheMemoryOfTheHostsUnitsAndOfTheLargestPng) {
   const std::size_t without = media_engine_memory_needed(&config);
   config.host_units = 2;
   const std::size_t with = media_engine_memory_needed(&config);
-  EXPECT_LT(with, without + (std::size_t{59} << 20));
+  EXPECT_LT(with, without + (std::size_t{34} << 20));
   config.fallback = 1;
   EXPECT_EQ(media_engine_memory_needed(&config), with);
 }
