@@ -152,7 +152,7 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
       ->check(CLI::IsMember({"training", "processor"}));
   CLI::Option* model =
-      command->add_option("--model", arguments->model, "a model's folder: do what its processor file says");
+      as_path(command->add_option("--model", arguments->model, "a model's folder: do what its processor file says"));
   command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1")->excludes(model);
   command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1")->excludes(model);
   command->add_flag("--raw", arguments->raw, "0..255 before normalising");
