@@ -36,13 +36,24 @@ ResumeChoice resume_choice(const TrainingSettings& training) {
   return {training.resume == Resume::kOlder, training.resume_checkpoint.resolved};
 }
 
+std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings& settings) {
+  const Settings before = marker_settings(marker);
+  return setting_changes(number_keys(before), other_keys(before), settings);
+}
+
+// The key that asks for an evaluation or a prediction that the finished run was not asked for.
+std::optional<SettingChange> added_evaluation(const RunMarker& marker, const Settings& settings) {
+  for (const SettingChange& change : changes_since(marker, settings)) {
+    if ((change.key == "training.do_eval" || change.key == "training.do_predict") && change.to == "true") return change;
+  }
+  return std::nullopt;
+}
+
 // The first setting that changes results and is not what the finished run in the folder was made with.
 std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
                                                const Settings& settings) {
   if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
-  const std::vector<SettingChange> changes =
-      point ? changes_since(*point, settings)
-            : setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings);
+  const std::vector<SettingChange> changes = point ? changes_since(*point, settings) : changes_since(marker, settings);
   for (const SettingChange& change : changes) {
     if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
   }
@@ -58,8 +69,7 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
 
 // Its results would be lost.
 void refuse_evaluation_of_another_model(const RunMarker& marker, const Settings& settings) {
-  for (const SettingChange& change :
-       setting_changes(number_keys(marker_settings(marker)), other_keys(marker_settings(marker)), settings)) {
+  for (const SettingChange& change : changes_since(marker, settings)) {
     if (change.key.compare(0, 6, "model.") == 0) refuse_change(settings, change);
   }
 }
@@ -101,8 +111,9 @@ bool is_finished(const Settings& settings) {
                     training.resume_checkpoint.written + "\"",
                 "name another output_dir");
   }
+  const std::optional<SettingChange> added = is_done ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  if (training.do_train && !(is_done && marker.settings_digest == settings_digest(settings))) {
+  if (training.do_train && !(is_done && !added && marker.settings_digest == settings_digest(settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
   }
@@ -110,11 +121,12 @@ bool is_finished(const Settings& settings) {
   if (marker.finished && !is_done) refuse_evaluation_of_another_model(marker, settings);
   if (!is_done) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
-  if (!change) {
+  if (!change && !added) {
     say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
     return true;
   }
-  if (!point) refuse_change(settings, *change);
+  if (change && !point) refuse_change(settings, *change);
+  if (training.do_train && !point) refuse_change(settings, *added);
   return false;
 }
 

@@ -100,18 +100,17 @@ void add_loading(std::string& out, const Report& report) {
       ".from_pretrained(folder)\n```\n";
 }
 
-// What the user of the processor sees of a picture is not what the run saw. Measured on crops of two photographs; see
-// the README.
+// The processor prepares a picture differently from the run. Measured on crops of two photographs; see the README.
 void add_preparation(std::string& out, const Report& report) {
   const auto is_training = [](const NamedText& setting) {
     return setting.name == "data.preprocessing" && setting.value.find("training") != std::string::npos;
   };
   if (std::none_of(report.settings.begin(), report.settings.end(), is_training)) return;
   out +=
-      "\nThis model was trained with `data.preprocessing = \"training\"`, the pictures of the published recipe; the "
-      "processor resizes to multiples of 32 pixels and pads elongated pictures, so at 288 pixels it shows nearly the "
-      "same "
-      "of a picture of 400 x 300 (normalised pixels differ by 0.004 on average) and something else of one of 312 x 142 "
+      "\nThis model was trained with `data.preprocessing = \"training\"`, the picture preparation of the published "
+      "recipe. "
+      "The processor resizes to multiples of 32 pixels and pads elongated pictures: at 288 pixels it shows the model "
+      "nearly the same 400 x 300 picture (normalised pixels differ by 0.004 on average), but a different 312 x 142 one "
       "(by 0.3 to 1.1).\n";
 }
 

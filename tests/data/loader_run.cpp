@@ -46,7 +46,7 @@ LoaderSettings emoji_settings(const Manifest& manifest) {
   settings.max_positions = 66;
   settings.image_side = 32;
   settings.image_rows = 5;
-  settings.media_memory_bytes = std::size_t{64} << 20;
+  settings.media_memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers
   StreamSettings stream;
   stream.manifest = &manifest;
   stream.batch_per_rank = 7;

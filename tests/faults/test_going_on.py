@@ -140,6 +140,20 @@ class GoingOn(unittest.TestCase):
         again = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
         self.assertIn("finished already", again)
 
+    def test_a_finished_run_predicts_when_it_is_asked_to(self):
+        test_file = {"data__test_file": f'"{EMOJI}/test.jsonl"'}
+        for name, trains in (("trained", "true"), ("evaluated", "false")):
+            with self.subTest(name):
+                asked = {"name": name, "training__do_train": trains, "data__validation_file": f'"{EMOJI}/validation.jsonl"',
+                         **test_file}
+                self.run_to_the_end(self.settings(training__do_predict="false", **asked))
+                results = self.folder / name / "run/test_results.json"
+                self.assertFalse(results.exists())
+                self.assertIn("finished already", self.run_to_the_end(self.settings(training__do_predict="false", **asked)))
+                self.run_to_the_end(self.settings(training__do_predict="true", **asked))
+                self.assertTrue(results.exists())
+                self.assertIn("finished already", self.run_to_the_end(self.settings(training__do_predict="true", **asked)))
+
 
 if __name__ == "__main__":
     unittest.main()
