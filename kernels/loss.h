@@ -6,12 +6,14 @@
 
 namespace bascule {
 
-// loss[r] = log sum_c exp(logits[r,c]) - logits[r, label[r]];  hit[r] = 1 if the largest logit (the first of equals)
-// is the label's. For backward: top[r] = max_c logits[r,c];  others[r] = sum_{c != label[r]} exp(logits[r,c] - top[r]).
+// loss[r] = log sum_c exp(logits[r,c]) - (1 - smoothing) logits[r, label[r]] - smoothing mean_c logits[r,c];
+// hit[r] = 1 if the largest logit (the first of equals) is the label's.
+// For backward: top[r] = max_c logits[r,c];  others[r] = sum_{c != label[r]} exp(logits[r,c] - top[r]).
 // A negative label: all four 0, logits not read (the row is not counted).
-// Source: torch.nn.functional.cross_entropy.
+// Source: torch.nn.functional.cross_entropy with label_smoothing.
 // Shapes: logits (rows, cols) dense; loss, top, others, hit, label (rows). Overwrites.
-// Requires: label < cols (checked at the border).
+// Requires: label < cols (checked at the border), 0 <= smoothing < 1.
+// Numerics: the mean is of logits - top, summed in float32 over blocks of 512 columns, in float64 over blocks.
 struct CrossEntropyForward {
   float* loss;
   float* top;
@@ -20,12 +22,14 @@ struct CrossEntropyForward {
   const float* logits;
   const std::int32_t* label;
   std::int64_t rows, cols;
+  float smoothing;
 };
 
-// d_logits[r,c] = (softmax(logits[r,:])[c] - [c == label[r]]) * scale;  rows with a negative label: 0.
+// d_logits[r,c] = (softmax(logits[r,:])[c] - (1 - smoothing) [c == label[r]] - smoothing / cols) * scale;
+// rows with a negative label: 0.
 // Aliasing: d_logits may be logits. Overwrites d_logits.
-// Numerics: exponentials of logits - top divided by their sum, and at the label -others / sum: neither the rounding of
-// a logarithm of the size of the logits nor the difference of two numbers near 1 enters.
+// Numerics: exponentials of logits - top divided by their sum, and at the label -others / sum + smoothing (cols - 1) /
+// cols: neither the rounding of a logarithm of the size of the logits nor the difference of two numbers near 1 enters.
 struct CrossEntropyBackward {
   float* d_logits;
   const float* logits;
@@ -34,6 +38,7 @@ struct CrossEntropyBackward {
   const std::int32_t* label;
   std::int64_t rows, cols;
   float scale;
+  float smoothing;
 };
 
 // One direction of the contrastive loss for the rows given, against all columns:

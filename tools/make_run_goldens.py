@@ -60,6 +60,8 @@ CASES = {
                            learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
     "matching_frozen": dict(model="itm_frozen", head="image_text_matching", freeze=["vision_model", "text_model"], label_column="label", ways={"one rank": ONE_RANK},
                             learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
+    "smoothing": dict(model="mlm_interpolate", head="masked_lm", freeze=["vision_model", "text_model"], label_smoothing=0.1, kept=16, ways={"one rank": ONE_RANK, "two ranks": TWO_RANKS},
+                      learning_rate=1e-3, weight_decay=0.05, betas=(0.9, 0.999), eps=1e-8, schedule="linear", warmup={"training__warmup_steps": "2"}),
 }
 WARMUP_STEPS = 2  # of each of them: ceil(0.2 * 8) is 2 as well
 
@@ -154,6 +156,17 @@ def toml_groups(groups):
     return "[" + ", ".join("{" + ", ".join(f"{key} = {value(v)}" for key, v in group.items()) + "}" for group in groups) + "]"
 
 
+def loss_of(oracle, model, spec, batch):
+    loss, outputs = oracle.forward(model, spec, batch)[:2]
+    if "label_smoothing" not in spec:
+        return loss
+    logits, epsilon = outputs["logits"], spec["label_smoothing"]
+    smoothed = oracle.torch.nn.functional.cross_entropy(logits.flatten(0, -2), batch["labels"].flatten(), label_smoothing=epsilon)
+    theirs = oracle.transformers.trainer_pt_utils.LabelSmoother(epsilon)({"logits": logits}, batch["labels"])  # which adds up in float32
+    assert abs(theirs.item() / smoothed.item() - 1) < 1e-5
+    return smoothed
+
+
 def train(oracle, model, spec, max_grad_norm, updates):
     """The run in torch; changes the model."""
     torch = oracle.torch
@@ -173,7 +186,7 @@ def train(oracle, model, spec, max_grad_norm, updates):
         optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for batch, weight in batches:
-            loss = oracle.forward(model, spec, batch)[0]
+            loss = loss_of(oracle, model, spec, batch)
             (loss * weight).backward()
             total += loss.item() * weight
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in named], max_grad_norm or math.inf, foreach=False)
@@ -211,10 +224,10 @@ def equivalent(oracle, model, updates, number):
     return oracle.moved(model, 7000 + number), [[(reordered(batch), weight) for batch, weight in batches] for batches in updates]
 
 
-def kept_elements(name, tensor, slices):
+def kept_elements(name, tensor, slices, count):
     """Which elements are compared: evenly spaced, without those whose gradient is zero in exact arithmetic."""
-    step = max(1, tensor.numel() // KEPT)
-    kept = {"step": step, "stop": min(tensor.numel(), step * KEPT)}
+    step = max(1, tensor.numel() // count)
+    kept = {"step": step, "stop": min(tensor.numel(), step * count)}
     kept.update({"skip": [start, stop] for n, start, stop in slices if n == name})
     return kept
 
@@ -242,7 +255,7 @@ def make_case(arguments, oracle, load_file, save_file, name, spec):
     parameters, expected = {}, {}
     for n, p in truth.named_parameters():
         final = p.detach()
-        kept = kept_elements(n, final, slices)
+        kept = kept_elements(n, final, slices, spec.get("kept", KEPT))
         chosen = places(kept)
         if final.equal(start[n]) or not chosen:
             continue  # no gradient, or one that is zero in exact arithmetic
@@ -256,6 +269,7 @@ def make_case(arguments, oracle, load_file, save_file, name, spec):
                 "training__lr_scheduler_type": f'"{spec["schedule"]}"', "training__max_grad_norm": repr(bound)}
     settings.update({"model__freeze": json.dumps(spec["freeze"])} if "freeze" in spec else {})
     settings.update({"data__label_column": json.dumps(spec["label_column"])} if "label_column" in spec else {})
+    settings.update({"training__label_smoothing_factor": repr(spec["label_smoothing"])} if "label_smoothing" in spec else {})
     settings.update({"training__groups": toml_groups(spec["groups"])} if "groups" in spec else {})
     clipped = [norm > bound for norm in log["grad_norm"]]
     case = {"model": spec["model"], "made_with": {"torch": torch.__version__.split("+")[0], "transformers": oracle.transformers.__version__}, "equivalent_runs": EQUIVALENT,

@@ -102,6 +102,7 @@ NOT_CARRIED = {
     "use_mpi": "ranks are always started through MPI",
     "use_deepspeed": "see distributed.distribution_strategy = \"sharded\"",
     "master_port": "ranks find each other without a port of their own",
+    "label_smoothing_factor": "the contrastive loss has no classes, and Trainer smooths nothing there; other heads have training.label_smoothing_factor",
     "no_cuda": "a choice of device",
     "use_cpu": "a choice of device",
 }

@@ -34,8 +34,13 @@ void cross_entropy_forward(T* loss, T* top, T* others, std::int32_t* hit, const 
     for (std::int64_t c = 1; c < a.cols; ++c) best = x[c] > x[best] ? c : best;
     hit[r] = best == label ? 1 : 0;
     top[r] = x[best];
-    for (std::int64_t c = 0; c < a.cols; ++c) others[r] += c == label ? T(0) : exp(x[c] - top[r]);
-    loss[r] = log_sum_exp(x, a.cols, T(1)) - x[label];
+    T mean(0);
+    for (std::int64_t c = 0; c < a.cols; ++c) {
+      others[r] += c == label ? T(0) : exp(x[c] - top[r]);
+      mean += x[c] / T(static_cast<double>(a.cols));
+    }
+    const T smoothing(static_cast<double>(a.smoothing));
+    loss[r] = log_sum_exp(x, a.cols, T(1)) - (T(1) - smoothing) * x[label] - smoothing * mean;
   }
 }
 
@@ -47,9 +52,10 @@ void cross_entropy_backward(T* d_logits, const T* logits, const T* top, const T*
     const T* const x = logits + r * a.cols;
     const std::int32_t label = a.label[r];
     const T sum = label < 0 ? T(1) : others[r] + exp(x[label] - top[r]);
+    const T smoothing(static_cast<double>(a.smoothing)), share = smoothing / T(static_cast<double>(a.cols));
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      const T p = label < 0 ? T(0) : c == label ? T(0) - others[r] / sum : exp(x[c] - top[r]) / sum;
-      d_logits[r * a.cols + c] = p * T(static_cast<double>(a.scale));
+      const T p = c == label ? smoothing - others[r] / sum : exp(x[c] - top[r]) / sum;
+      d_logits[r * a.cols + c] = label < 0 ? T(0) : (p - share) * T(static_cast<double>(a.scale));
     }
   }
 }

@@ -17,9 +17,24 @@ inline float sum_of_exponentials(const float* x, std::int64_t count, float shift
       });
 }
 
+// sum_c (x[c] - shift), in blocks: a chain as long as a vocabulary would round too often.
+inline double sum_of_differences(const float* x, std::int64_t count, float shift) {
+  constexpr std::int64_t kBlock = 512;
+  double sum = 0.0;
+  for (std::int64_t first = 0; first < count; first += kBlock) {
+    const std::int64_t left = count - first;
+    sum += static_cast<double>(sum_over_lanes(
+        left < kBlock ? left : kBlock, [&](auto lanes, std::int64_t c, f32x16 part) __attribute__((always_inline)) {
+          return part + (load(x + first + c, lanes, shift) - set(shift));
+        }));
+  }
+  return sum;
+}
+
 }  // namespace
 
 void cross_entropy_forward(const CrossEntropyForward& a) {
+  const double smoothing = static_cast<double>(a.smoothing);
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const x = a.logits + r * a.cols;
     const std::int64_t label = a.label[r];
@@ -40,12 +55,21 @@ void cross_entropy_forward(const CrossEntropyForward& a) {
     const float below_top = x[label] - top;
     a.top[r] = top;
     a.others[r] = others;
-    a.loss[r] = log_of(others + exp_of(below_top)) - below_top;
+    const float log_sum = log_of(others + exp_of(below_top));
+    if (smoothing == 0.0) {
+      a.loss[r] = log_sum - below_top;
+    } else {
+      const double mean = sum_of_differences(x, a.cols, top) / static_cast<double>(a.cols);
+      a.loss[r] = static_cast<float>(static_cast<double>(log_sum) - (1.0 - smoothing) * static_cast<double>(below_top) -
+                                     smoothing * mean);
+    }
     a.hit[r] = x[label] > before && x[label] >= behind ? 1 : 0;
   }
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& a) {
+  const double smoothed = static_cast<double>(a.smoothing) * static_cast<double>(a.scale);
+  const double share = smoothed / static_cast<double>(a.cols);  // of every class in the smoothed label
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const x = a.logits + r * a.cols;
     float* const d_x = a.d_logits + r * a.cols;
@@ -58,9 +82,10 @@ void cross_entropy_backward(const CrossEntropyBackward& a) {
     const float factor = a.scale / (a.others[r] + exp_of(x[label] - top));  // before d_x, which may be x, is written
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          store(d_x + c, lanes, exp(load(x + c, lanes) - set(top)) * set(factor));
+          store(d_x + c, lanes, fma(exp(load(x + c, lanes) - set(top)), set(factor), set(-static_cast<float>(share))));
         });
-    d_x[label] = -a.others[r] * factor;
+    d_x[label] =
+        -static_cast<float>(static_cast<double>(a.others[r]) * static_cast<double>(factor) - (smoothed - share));
   }
 }
 

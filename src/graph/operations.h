@@ -98,11 +98,12 @@ Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale,
                         std::int64_t samples_of_all = 0);
 
-// logits against BatchView::labels. `hits` (int32): whether the largest logit is the label's; kept.
+// logits against BatchView::labels, of which `smoothing`, in [0, 1), is spread evenly over all classes. `hits` (int32):
+// whether the largest logit is the label's; kept.
 struct ClassLoss {
   Tensor loss, hits;
 };
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits);
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, float smoothing = 0.0f);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
 // loss_weight does not reach it. For verification.

@@ -102,20 +102,25 @@ void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, std::i
   out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale, samples_of_all);
 }
 
-void record_masked_lm(Recorder& r, const Body& body, bool tied, BridgeTowerOutputs* out) {
+void record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* out) {
+  const ClassLoss loss = cross_entropy_loss(graph, out->logits, smoothing);
+  out->loss = loss.loss;
+  out->hits = loss.hits;
+}
+
+void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& options, BridgeTowerOutputs* out) {
   r.graph.set_scope("masked_lm_head");
   const BridgeTowerConfig::Text& text = r.config.text;
   const Tensor rows = selected_rows_of(r.graph, "selected", body.text);
   const Tensor h = activation(r.graph, "mlm_score.transform.act",
                               dense(r, "mlm_score.transform.dense", rows, r.config.hidden_size), r.config.hidden_act);
   const Tensor normed = norm(r, "mlm_score.transform.LayerNorm", h, r.config.layer_norm_eps);
+  const bool tied = options.tie_word_embeddings;
   const std::string decoder =
       tied ? r.prefix + "text_model.embeddings.word_embeddings.weight" : "mlm_score.decoder.weight";
   const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.linear_deviation());
   out->logits = linear(r.graph, "logits", normed, weight, r.bias("mlm_score.bias", text.vocab_size));
-  const ClassLoss loss = cross_entropy_loss(r.graph, out->logits);
-  out->loss = loss.loss;
-  out->hits = loss.hits;
+  record_class_loss(r.graph, options.label_smoothing, out);
 }
 
 void keep_all(Graph& graph, std::initializer_list<Tensor> tensors) {
@@ -147,15 +152,12 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
   switch (options.head) {
     case ModelHead::kBase: break;
     case ModelHead::kContrastive: record_contrastive(r, body, rows, options.samples_of_all, &out); break;
-    case ModelHead::kImageTextMatching: {
+    case ModelHead::kImageTextMatching:
       graph.set_scope("matching_head");
       out.logits = dense(r, "itm_score.fc", out.pooler_output, 2);
-      const ClassLoss loss = cross_entropy_loss(graph, out.logits);
-      out.loss = loss.loss;
-      out.hits = loss.hits;
+      record_class_loss(graph, options.label_smoothing, &out);
       break;
-    }
-    case ModelHead::kMaskedLm: record_masked_lm(r, body, options.tie_word_embeddings, &out); break;
+    case ModelHead::kMaskedLm: record_masked_lm(r, body, options, &out); break;
   }
   keep_all(graph, {out.text_features, out.image_features, out.pooler_output, out.text_embeds, out.image_embeds,
                    out.cross_embeds});

@@ -19,6 +19,7 @@ struct BridgeTowerOptions {
   Freeze freeze;
   bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
+  float label_smoothing = 0.0f;      // of the losses over classes: matching and masked LM
   bool every_output = false;        // masked LM, without a backward part: its logits, and the image features and pooler
                                     // output that its loss does not read, can be read after a replay
   std::int64_t samples_of_all = 0;  // contrastive: negatives from all ranks, whose batches have at most so many

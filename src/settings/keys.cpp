@@ -223,6 +223,10 @@ constexpr Key kKeys[] = {
      "added to the root of the second moment"},
     {"training", "max_grad_norm", real<kTrain, &T::max_grad_norm>(0.0, 1e30), kNumbers,
      "gradients are scaled down to this global norm; 0: never"},
+    {"training", "label_smoothing_factor", real_below<kTrain, &T::label_smoothing_factor>(0.0, 1.0), kNumbers,
+     "share of each label that is spread evenly over all classes, of `image_text_matching` and `masked_lm`; in the "
+     "loss "
+     "of training and, as with Trainer, in that of evaluations"},
     {"training", "lr_scheduler_type", choice<kTrain, &T::lr_scheduler_type>(kSchedulers), kNumbers,
      "course of the learning rate"},
     {"training", "lr_schedule_steps", integer<kTrain, &T::lr_schedule_steps>(0, kMany), kLonger,

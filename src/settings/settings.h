@@ -133,6 +133,7 @@ struct TrainingSettings {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
+  double label_smoothing_factor = 0.0;
   Scheduler lr_scheduler_type = Scheduler::kLinear;
   std::int64_t lr_schedule_steps = 0;  // updates that the schedule is made for; 0: all of the run
   std::int64_t warmup_steps = 0;       // at most one of the two is above 0

@@ -160,6 +160,10 @@ void check_heads(const Settings& s) {
     refuse(s, "training.gather_negatives", "training.gather_negatives = true, but only the contrastive head has them",
            "set it to false, or model.head = \"contrastive\"");
   }
+  if (s.training.label_smoothing_factor > 0.0 && s.model.head == Head::kContrastive) {
+    refuse(s, "training.label_smoothing_factor", "training.label_smoothing_factor: the contrastive head has no classes",
+           "remove it, or set another model.head");
+  }
 }
 
 void resolve_intervals(Settings& settings) {

@@ -219,6 +219,7 @@ void record_graphs(RecordedRun* run) {
   options.head = run->head;
   options.freeze = {run->settings.model.freeze.vision_model, run->settings.model.freeze.text_model};
   options.tie_word_embeddings = decoder_is_tied(*run);
+  options.label_smoothing = static_cast<float>(run->settings.training.label_smoothing_factor);
   if (const RecordedSplit* train = run->find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
     options.samples_of_all = run->gathered_samples();

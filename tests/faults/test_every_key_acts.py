@@ -85,6 +85,7 @@ KEYS = {
     "training.adam_beta2": (PARAMETERS, CONTRASTIVE, "0.9"),
     "training.adam_epsilon": (PARAMETERS, CONTRASTIVE, "1e-4"),
     "training.max_grad_norm": (PARAMETERS, CONTRASTIVE, "2.0"),
+    "training.label_smoothing_factor": (PARAMETERS, MASKED, "0.1"),
     "training.lr_scheduler_type": (PARAMETERS, CONTRASTIVE, '"cosine"'),
     "training.lr_schedule_steps": (PARAMETERS, CONTRASTIVE, "9"),
     "training.warmup_steps": (PARAMETERS, CONTRASTIVE, "1"),

@@ -27,7 +27,7 @@ OTHER = {
     "data.preprocessing": ['"training"'], "data.dataloader_drop_last": ["true"], "media_engine.max_megapixels": ["20"],
     "media_engine.scale_in_decoder": ["true"], "training.seed": ["9", "43"], "training.per_device_train_batch_size": ["3", "8"],
     "training.weight_decay": ["0.125"], "training.adam_beta1": ["0.8"], "training.adam_beta2": ["0.99"], "training.adam_epsilon": ["1e-6"],
-    "training.max_grad_norm": ["0.5"], "training.lr_scheduler_type": ['"cosine"'], "training.warmup_steps": ["2"], "training.warmup_ratio": ["0.25"],
+    "training.max_grad_norm": ["0.5"], "training.label_smoothing_factor": ["0.1"], "training.lr_scheduler_type": ['"cosine"'], "training.warmup_steps": ["2"], "training.warmup_ratio": ["0.25"],
     "training.gather_negatives": ["true"], "distributed.wire_type": ['"bf16"'], "machine.step_seconds": ["0.01"],
     "data.dataloader_num_workers": ["0", "2"], "data.ring_slots": ["2", "5"], "media_engine.queue_depth": ["4"], "media_engine.memory_mib": ["64"],
     "media_engine.fallback": ["false"], "training.logging_steps": ["1", "3", "7"], "training.save_steps": ["0", "1", "5"],

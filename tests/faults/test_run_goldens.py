@@ -95,6 +95,9 @@ class RunGoldens(unittest.TestCase):
     def test_image_text_matching_with_frozen_towers_and_labels_of_the_file(self):
         self.judge_case("matching_frozen")
 
+    def test_masked_lm_with_smoothed_labels(self):
+        self.judge_case("smoothing")
+
 
 if __name__ == "__main__":
     unittest.main()

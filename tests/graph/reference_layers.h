@@ -108,9 +108,10 @@ Matrix<Number> one_head_of(const Matrix<Number>& q, const Matrix<Number>& k, con
   return out;
 }
 
-// Mean over rows of -log softmax at the label; negative labels are not counted.
+// Mean over rows of -log softmax at the label, of which `smoothing` is spread over all classes; negative labels are not
+// counted.
 template <typename Number>
-Number cross_entropy_of(const Matrix<Number>& logits, const std::vector<std::int32_t>& labels) {
+Number cross_entropy_of(const Matrix<Number>& logits, const std::vector<std::int32_t>& labels, double smoothing = 0.0) {
   using std::exp;
   using std::log;
   Number total = 0.0;
@@ -119,8 +120,12 @@ Number cross_entropy_of(const Matrix<Number>& logits, const std::vector<std::int
     const std::int32_t label = labels[static_cast<std::size_t>(r)];
     if (label < 0) continue;
     Number sum = 0.0;
-    for (std::int64_t c = 0; c < logits.cols; ++c) sum += exp(logits(r, c));
-    total += log(sum) - logits(r, label);
+    Number mean = 0.0;
+    for (std::int64_t c = 0; c < logits.cols; ++c) {
+      sum += exp(logits(r, c));
+      mean += logits(r, c) / Number(static_cast<double>(logits.cols));
+    }
+    total += log(sum) - Number(1.0 - smoothing) * logits(r, label) - Number(smoothing) * mean;
     counted += 1.0;
   }
   return counted > 0.0 ? total / Number(counted) : Number(0.0);

@@ -70,11 +70,25 @@ TEST(CrossEntropyLoss, NegativeLabelsAreNotCounted) {
       });
 }
 
+TEST(CrossEntropyLoss, SmoothingSpreadsAShareOfTheLabelOverAllClasses) {
+  for (const std::int64_t classes : {2, 37}) {
+    check_gradients(
+        kBounds, labelled_batches(classes),
+        [&](GraphRun& run) {
+          cross_entropy_loss(run.graph(), run.source("logits", text_rows(), classes), 0.25f);
+          return std::vector<Tensor>{};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          return cross_entropy_of(v.source("logits", batch.text_rows()), batch.labels, 0.25);
+        });
+  }
+}
+
 TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
   std::vector<TestBatch> batches = labelled_batches(7);
   std::fill(batches[0].labels.begin(), batches[0].labels.end(), -100);
   GraphRun run(kBounds);
-  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 7));
+  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 7), 0.1f);
   run.finish({});
   run.replay(batches[0].view());
   EXPECT_EQ(*run.at(loss.loss), 0.0f);

@@ -204,10 +204,10 @@ void cross_entropy(Bench& bench, Pool& pool, std::int64_t R, std::int64_t V) {
   const std::vector<std::int32_t> label(static_cast<std::size_t>(R), 5);
   std::vector<std::int32_t> hit(static_cast<std::size_t>(R));
   bench.run("cross_entropy_forward" + shape(R, V), row_bytes, [&](const KernelTable& k) {
-    k.cross_entropy_forward({loss, tops, others, hit.data(), logits, label.data(), R, V});
+    k.cross_entropy_forward({loss, tops, others, hit.data(), logits, label.data(), R, V, 0.0f});
   });
   bench.run("cross_entropy_backward" + shape(R, V), 2 * row_bytes, [&](const KernelTable& k) {
-    k.cross_entropy_backward({d, logits, tops, others, label.data(), R, V, 0.1f});
+    k.cross_entropy_backward({d, logits, tops, others, label.data(), R, V, 0.1f, 0.0f});
   });
 }
 

@@ -13,6 +13,7 @@ namespace bascule::test {
 namespace {
 
 constexpr std::int64_t kRows = 4;
+constexpr float kSmoothings[] = {0.0f, 0.1f, 0.75f};
 
 struct Inputs {
   std::int64_t cols;
@@ -40,35 +41,48 @@ std::vector<std::int64_t> widths() {
 
 // The sum of exponentials: each has 1.5 ulp and the rounding of its argument, |x - top| epsilon, weighed by itself, at
 // most 1 in all; cols / 16 + 5 additions of what is at most `cols`. So its logarithm is within (cols / 16 + 10) epsilon
-// and one rounding of its own; the loss adds its own. The errors are absolute where the logarithm is tiny.
+// and one rounding of its own; the loss adds its own. The errors are absolute where the logarithm is tiny. The mean of
+// logits - top, all of one sign: a rounding of each, 16 + 6 additions within a block, and that of the smoothing.
+void check_forward(const Inputs& in, float smoothing) {
+  const std::int64_t cols = in.cols;
+  std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows);
+  std::vector<double> bound = zeros(kRows), others_bound = zeros(kRows);
+  std::vector<std::int32_t> hit(kRows);
+  reference::cross_entropy_forward(
+      loss.data(), top.data(), others.data(), hit.data(), widened(in.logits).data(),
+      {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols, smoothing});
+  for (std::size_t r = 0; r < kRows; ++r) {
+    double below_top = 0.0;
+    for (std::int64_t c = 0; c < cols; ++c)
+      below_top +=
+          top[r] - static_cast<double>(in.logits[r * static_cast<std::size_t>(cols) + static_cast<std::size_t>(c)]);
+    const double of_mean =
+        in.label[r] < 0 ? 0.0 : static_cast<double>(smoothing) * below_top / static_cast<double>(cols);
+    bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 10 + 4 * std::abs(loss[r]) + 24 * of_mean);
+    others_bound[r] = kEpsilon * ((static_cast<double>(cols) / 16 + 9) * others[r] + 8);
+  }
+  EXPECT_EQ(hit[0], 1);
+  EXPECT_EQ(hit[2], cols == 1 ? 1 : 0);
+  for (const Place place : kPlaces) {
+    const auto values = same_on_every_isa([&](const KernelTable& kernels) {
+      Floats losses(kRows, place), tops(kRows, place), sums(kRows, place), logits(in.logits, place);
+      std::vector<std::int32_t> hits(kRows, 7);
+      kernels.cross_entropy_forward({losses.data(), tops.data(), sums.data(), hits.data(), logits.data(),
+                                     in.label.data(), kRows, cols, smoothing});
+      EXPECT_EQ(hits, hit) << cols;
+      return joined({losses.values(), tops.values(), sums.values()});
+    });
+    expect_within(values, 0, loss, bound, "loss");
+    expect_within(values, kRows, top, zeros(kRows), "top");
+    expect_within(values, 2 * kRows, others, others_bound, "others");
+  }
+}
+
 TEST(CrossEntropy, ForwardIsWithinItsBoundAndHitsGoToTheFirstOfEqualLogits) {
   Seeded random;
   for (const std::int64_t cols : widths()) {
     const Inputs in(random, cols);
-    std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows);
-    std::vector<double> bound = zeros(kRows), others_bound = zeros(kRows);
-    std::vector<std::int32_t> hit(kRows);
-    reference::cross_entropy_forward(loss.data(), top.data(), others.data(), hit.data(), widened(in.logits).data(),
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols});
-    for (std::size_t r = 0; r < kRows; ++r) {
-      bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 10 + 4 * std::abs(loss[r]));
-      others_bound[r] = kEpsilon * ((static_cast<double>(cols) / 16 + 9) * others[r] + 8);
-    }
-    EXPECT_EQ(hit[0], 1);
-    EXPECT_EQ(hit[2], cols == 1 ? 1 : 0);
-    for (const Place place : kPlaces) {
-      const auto values = same_on_every_isa([&](const KernelTable& kernels) {
-        Floats losses(kRows, place), tops(kRows, place), sums(kRows, place), logits(in.logits, place);
-        std::vector<std::int32_t> hits(kRows, 7);
-        kernels.cross_entropy_forward(
-            {losses.data(), tops.data(), sums.data(), hits.data(), logits.data(), in.label.data(), kRows, cols});
-        EXPECT_EQ(hits, hit) << cols;
-        return joined({losses.values(), tops.values(), sums.values()});
-      });
-      expect_within(values, 0, loss, bound, "loss");
-      expect_within(values, kRows, top, zeros(kRows), "top");
-      expect_within(values, 2 * kRows, others, others_bound, "others");
-    }
+    for (const float smoothing : kSmoothings) check_forward(in, smoothing);
   }
 }
 
@@ -78,7 +92,7 @@ TEST(CrossEntropy, HugeLogitsNeitherOverflowNorUnderflow) {
   for (const Isa isa : isas()) {
     float loss[2], top[2], others[2];
     std::int32_t hit[2];
-    kernels_for(isa).cross_entropy_forward({loss, top, others, hit, logits.data(), label, 2, 3});
+    kernels_for(isa).cross_entropy_forward({loss, top, others, hit, logits.data(), label, 2, 3, 0.0f});
     EXPECT_EQ(loss[0], 0.0f);
     EXPECT_EQ(top[0], 3e38f);
     EXPECT_EQ(others[0], 0.0f);
@@ -86,25 +100,28 @@ TEST(CrossEntropy, HugeLogitsNeitherOverflowNorUnderflow) {
   }
 }
 
-std::vector<double> gradient(const Inputs& in, double scale) {
+std::vector<double> gradient(const Inputs& in, double scale, float smoothing = 0.0f) {
   std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows), d = zeros(kRows * in.cols);
   std::vector<std::int32_t> hit(kRows);
   const std::vector<double> logits = widened(in.logits);
-  reference::cross_entropy_forward(loss.data(), top.data(), others.data(), hit.data(), logits.data(),
-                                   {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols});
-  reference::cross_entropy_backward(d.data(), logits.data(), top.data(), others.data(),
-                                    {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, 1.0f});
+  reference::cross_entropy_forward(
+      loss.data(), top.data(), others.data(), hit.data(), logits.data(),
+      {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, smoothing});
+  reference::cross_entropy_backward(
+      d.data(), logits.data(), top.data(), others.data(),
+      {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, 1.0f, smoothing});
   for (double& value : d) value *= scale;
   return d;
 }
 
 // The truth is float64's own, from the logits alone. exp has 1.5 ulp (3 epsilon) and the rounding of its argument; the
 // sum the same, weighed by its terms, and cols / 16 + 5 additions; the quotient and the product two more. At the label
-// the sum of the others takes the place of the exponential.
-void check_backward(const Inputs& in, Place place) {
+// the sum of the others takes the place of the exponential. Smoothing takes away a share: of the label's element all of
+// it but one.
+void check_backward(const Inputs& in, Place place, float smoothing) {
   const std::int64_t n = kRows * in.cols;
   const float scale = 0.37f;
-  const std::vector<double> truth = gradient(in, static_cast<double>(scale));
+  const std::vector<double> truth = gradient(in, static_cast<double>(scale), smoothing);
   std::vector<double> bound = zeros(n);
   for (std::size_t r = 0; r < kRows; ++r) {
     const auto row = in.logits.begin() + static_cast<std::ptrdiff_t>(r) * in.cols;
@@ -112,17 +129,20 @@ void check_backward(const Inputs& in, Place place) {
     const double factor = kEpsilon * (20 + static_cast<double>(in.cols) / 16 + 2 * static_cast<double>(*top - *low));
     for (std::size_t c = 0; c < static_cast<std::size_t>(in.cols); ++c) {
       const std::size_t i = r * static_cast<std::size_t>(in.cols) + c;
-      bound[i] = factor * std::abs(truth[i]) + 0x1p-148;
+      const bool is_label = static_cast<std::int32_t>(c) == in.label[r];
+      const double taken =
+          static_cast<double>(scale) * static_cast<double>(smoothing) / (is_label ? 1.0 : static_cast<double>(in.cols));
+      bound[i] = factor * (std::abs(truth[i]) + (in.label[r] < 0 ? 0.0 : 2 * taken)) + 0x1p-148;
     }
   }
   const auto run = [&](const KernelTable& kernels, bool in_place) {
     Floats d(n, place), logits(in.logits, place), loss(kRows), top(kRows, place), others(kRows, place);
     std::vector<std::int32_t> hit(kRows);
-    kernels.cross_entropy_forward(
-        {loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(), kRows, in.cols});
+    kernels.cross_entropy_forward({loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(),
+                                   kRows, in.cols, smoothing});
     Floats& out = in_place ? logits : d;
     kernels.cross_entropy_backward(
-        {out.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale});
+        {out.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale, smoothing});
     return out.values();
   };
   const auto values = same_on_every_isa([&](const KernelTable& kernels) { return run(kernels, false); });
@@ -134,7 +154,9 @@ TEST(CrossEntropy, BackwardIsWithinItsBoundAlsoInPlace) {
   Seeded random;
   for (const std::int64_t cols : widths()) {
     const Inputs in(random, cols);
-    for (const Place place : kPlaces) check_backward(in, place);
+    for (const float smoothing : kSmoothings) {
+      for (const Place place : kPlaces) check_backward(in, place, smoothing);
+    }
   }
 }
 
@@ -163,9 +185,9 @@ std::vector<float> gradient_of_kernels(const Inputs& in, float scale) {
     Floats d(kRows * in.cols), logits(in.logits), loss(kRows), top(kRows), others(kRows);
     std::vector<std::int32_t> hit(kRows);
     kernels.cross_entropy_forward(
-        {loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(), kRows, in.cols});
+        {loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(), kRows, in.cols, 0.0f});
     kernels.cross_entropy_backward(
-        {d.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale});
+        {d.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale, 0.0f});
     return d.values();
   });
 }
@@ -215,14 +237,16 @@ TEST(CrossEntropy, GradientsOfConfidentLogitsAreAsAccurateAsThoseOfPyTorch) {
 TEST(CrossEntropy, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
   Seeded random;
   const Inputs in(random, 6);
-  const CrossEntropyForward sizes{nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, 6};
-  std::int32_t hit[kRows];
-  const std::vector<double> d = gradient(in, 1.0);
-  for (std::size_t i = 0; i < in.logits.size(); ++i) {
-    std::vector<Dual> moved = constants(in.logits), losses(kRows), tops(kRows), others(kRows);
-    moved[i].derivative = 1.0;
-    reference::cross_entropy_forward(losses.data(), tops.data(), others.data(), hit, moved.data(), sizes);
-    EXPECT_NEAR((losses[0] + losses[1] + losses[2] + losses[3]).derivative, d[i], 1e-12);
+  for (const float smoothing : kSmoothings) {
+    const CrossEntropyForward sizes{nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, 6, smoothing};
+    std::int32_t hit[kRows];
+    const std::vector<double> d = gradient(in, 1.0, smoothing);
+    for (std::size_t i = 0; i < in.logits.size(); ++i) {
+      std::vector<Dual> moved = constants(in.logits), losses(kRows), tops(kRows), others(kRows);
+      moved[i].derivative = 1.0;
+      reference::cross_entropy_forward(losses.data(), tops.data(), others.data(), hit, moved.data(), sizes);
+      EXPECT_NEAR((losses[0] + losses[1] + losses[2] + losses[3]).derivative, d[i], 1e-12);
+    }
   }
 }
 

@@ -35,6 +35,7 @@ std::string text_with(const Key& key) {
     if (needed != name) text += needed + " = " + value + "\n";
   }
   if (name == "data.label_column") text += "model.head = \"image_text_matching\"\n";
+  if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
   if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
   if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
   for (const auto& [own, scheduler] : {std::pair{"lr_power", "polynomial"},

@@ -127,5 +127,16 @@ TEST(Validate, GatheredNegativesBelongToTheContrastiveHead) {
   EXPECT_NE(refusal_of(text).find("only the contrastive head"), std::string::npos);
 }
 
+TEST(Validate, LabelSmoothingNeedsClasses) {
+  for (const char* const head : {"image_text_matching", "masked_lm"}) {
+    const std::string text =
+        least_with("model", std::string("head = \"") + head + "\"") + "label_smoothing_factor = 0.1\n";
+    EXPECT_EQ(settings_of(text).training.label_smoothing_factor, 0.1);
+  }
+  const std::string refusal = refusal_of(kLeast + std::string("label_smoothing_factor = 0.1\n"));
+  EXPECT_NE(refusal.find("training.label_smoothing_factor: the contrastive head has no classes"), std::string::npos);
+  EXPECT_EQ(settings_of(kLeast + std::string("label_smoothing_factor = 0.0\n")).training.label_smoothing_factor, 0.0);
+}
+
 }  // namespace
 }  // namespace bascule

@@ -16,6 +16,7 @@ struct ForwardArguments {
   const float* logits;
   Extent rows;
   std::int64_t cols;
+  float smoothing;
   static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
     return row_tasks(a.rows.at(replay.batch.counts), a.cols);
   }
@@ -23,7 +24,7 @@ struct ForwardArguments {
     const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
     a.kernels->cross_entropy_forward({a.losses + range.first, a.tops + range.first, a.others + range.first,
                                       a.hits + range.first, a.logits + range.first * a.cols,
-                                      replay.batch.labels + range.first, range.count, a.cols});
+                                      replay.batch.labels + range.first, range.count, a.cols, a.smoothing});
   }
 };
 
@@ -53,6 +54,7 @@ struct BackwardArguments {
   const float *logits, *tops, *others;
   Extent rows;
   std::int64_t cols;
+  float smoothing;
   static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
     return row_tasks(a.rows.at(replay.batch.counts), a.cols);
   }
@@ -64,7 +66,7 @@ struct BackwardArguments {
     const std::int64_t from = range.first * a.cols;
     a.kernels->cross_entropy_backward({a.d_logits + from, a.logits + from, a.tops + range.first, a.others + range.first,
                                        replay.batch.labels + range.first, range.count, a.cols,
-                                       static_cast<float>(scale)});
+                                       static_cast<float>(scale), a.smoothing});
   }
 };
 
@@ -74,6 +76,7 @@ class CrossEntropyGradient final : public Operation {
   Backward::Slot d_logits;
   Extent rows;
   std::int64_t cols = 0;
+  float smoothing = 0.0f;
 
   const char* kind() const override { return "cross_entropy_backward"; }
   std::vector<TensorUse> uses() const override {
@@ -87,7 +90,7 @@ class CrossEntropyGradient final : public Operation {
   }
   void launch(Launch& launch) const override {
     launch.step(BackwardArguments{&launch.kernels, launch.at(d_logits.gradient), launch.at(logits), launch.at(tops),
-                                  launch.at(others), rows, cols});
+                                  launch.at(others), rows, cols, smoothing});
   }
 };
 
@@ -96,6 +99,7 @@ class CrossEntropy final : public Operation {
   Tensor logits, losses, tops, others, hits, loss;
   Extent rows;
   std::int64_t cols = 0;
+  float smoothing = 0.0f;
 
   const char* kind() const override { return "cross_entropy"; }
   std::vector<TensorUse> uses() const override {
@@ -116,11 +120,12 @@ class CrossEntropy final : public Operation {
     b.graph().may_share(op->d_logits.gradient, logits);
     op->rows = rows;
     op->cols = cols;
+    op->smoothing = smoothing;
     b.emit(std::move(op));
   }
   void launch(Launch& launch) const override {
     launch.step(ForwardArguments{&launch.kernels, launch.at(losses), launch.at(tops), launch.at(others),
-                                 launch.at<std::int32_t>(hits), launch.at(logits), rows, cols});
+                                 launch.at<std::int32_t>(hits), launch.at(logits), rows, cols, smoothing});
     launch.step(MeanArguments{launch.at(loss), launch.at(losses), rows});
   }
 };
@@ -209,11 +214,12 @@ class CotangentLoss final : public Operation {
 
 }  // namespace
 
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits) {
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, float smoothing) {
   auto op = std::make_unique<CrossEntropy>();
   op->logits = logits;
   op->rows = graph[logits].rows;
   op->cols = graph[logits].cols;
+  op->smoothing = smoothing;
   op->losses = graph.activation("losses", op->rows, 1);
   op->tops = graph.activation("tops", op->rows, 1);
   op->others = graph.activation("others", op->rows, 1);
