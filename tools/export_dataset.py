@@ -6,9 +6,9 @@
         --caption_column image_description --output data/newyorker
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
-Written are OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. A picture that is a
-JPEG file keeps its bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal
-pictures are one file, named by their content. A caption column with lists gives a row for each caption.
+Written are OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
+keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
+one file, named by their content. A caption column with lists gives a row for each caption.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command says the name.
@@ -56,14 +56,17 @@ def write_whole(path, data):
         beside.unlink(missing_ok=True)
 
 
-def is_jpeg(data):
-    return data[:3] == b"\xff\xd8\xff"
+def format_of(data):
+    """The ending of a file that the program reads as it is, else None."""
+    if data[:3] == b"\xff\xd8\xff":
+        return "jpg"
+    return "png" if data[:8] == b"\x89PNG\r\n\x1a\n" else None
 
 
 def encoded_as_jpeg(data):
     """Any picture that Pillow reads -> JPEG bytes, upright and RGB."""
     try:
-        from PIL import Image, ImageOps  # only where a picture is not a JPEG
+        from PIL import Image, ImageOps  # only where a picture is neither JPEG nor PNG
     except ImportError:
         raise ExportError(2, "the Python package pillow is missing; pip install datasets pillow") from None
     try:
@@ -118,13 +121,13 @@ class Pictures:
     def store(self, data):
         """Returns the path for the manifest. The name comes from the source's bytes, so that nothing is encoded twice."""
         digest = hashlib.sha256(data).hexdigest()[:32]
-        name = f"images/{digest[:2]}/{digest}.jpg"
+        ending = format_of(data)
+        name = f"images/{digest[:2]}/{digest}.{ending or 'jpg'}"
         if name in self.stored:
             return name
-        if not is_jpeg(data):
-            self.re_encoded += 1
+        self.re_encoded += ending is None
         if not (self.output / name).exists():
-            write_whole(self.output / name, data if is_jpeg(data) else encoded_as_jpeg(data))
+            write_whole(self.output / name, data if ending else encoded_as_jpeg(data))
         self.stored.add(name)
         return name
 
@@ -160,15 +163,16 @@ class Shards:
         self.tar = self.bytes = None
 
     def add(self, picture, captions, extra):
-        data = picture if is_jpeg(picture) else encoded_as_jpeg(picture)
-        self.re_encoded += not is_jpeg(picture)
+        picture_ending = format_of(picture)
+        data = picture if picture_ending else encoded_as_jpeg(picture)
+        self.re_encoded += picture_ending is None
         self.stored.append(None)
         for caption in captions:
             if self.tar is None:
                 self.bytes = io.BytesIO()
                 self.tar = tarfile.open(fileobj=self.bytes, mode="w", format=tarfile.USTAR_FORMAT)
             text = json.dumps({"caption": caption, **extra}, ensure_ascii=False).encode()
-            for ending, contents in (("jpg", data), ("json", text)):
+            for ending, contents in ((picture_ending or "jpg", data), ("json", text)):
                 member = tarfile.TarInfo(f"{self.rows:09}.{ending}")
                 member.size = len(contents)
                 self.tar.addfile(member, io.BytesIO(contents))

@@ -16,6 +16,7 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "tests/data/emoji-captions/images"
+PNGS = ROOT / "tests/data/images/png"
 
 spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
 tool = importlib.util.module_from_spec(spec)
@@ -30,11 +31,15 @@ def jpegs(count):
     return [path.read_bytes() for path in sorted(PICTURES.glob("*.jpg"))[:count]]
 
 
-def png(colour):
+def bmp(colour):
     from PIL import Image
     out = io.BytesIO()
-    Image.new("RGBA", (16, 24), colour).save(out, "PNG")
+    Image.new("RGB", (16, 24), colour).save(out, "BMP")
     return out.getvalue()
+
+
+def png():
+    return (PNGS / "rgba_8.png").read_bytes()
 
 
 def lines_of(path):
@@ -136,11 +141,23 @@ class Rows(InAFolder):
     @unittest.skipUnless(HAS_PILLOW, "needs Pillow")
     def test_another_format_becomes_a_jpeg_and_is_counted(self):
         from PIL import Image
-        _, lines, pictures = self.export_rows([{"image": png((200, 30, 40, 255)), "caption": "a"}] * 2)
+        _, lines, pictures = self.export_rows([{"image": bmp((200, 30, 40)), "caption": "a"}] * 2)
         self.assertEqual(pictures.re_encoded, 1)
         with Image.open(self.output / lines[0]["image"]) as picture:
             self.assertEqual((picture.format, picture.mode, picture.size), ("JPEG", "RGB", (16, 24)))
             self.assertLess(max(abs(a - b) for a, b in zip(picture.getpixel((8, 8)), (200, 30, 40))), 4)
+
+    def test_a_png_keeps_its_bytes(self):
+        _, lines, pictures = self.export_rows([{"image": png(), "caption": "a"}])
+        self.assertEqual(pictures.re_encoded, 0)
+        self.assertTrue(lines[0]["image"].endswith(".png"))
+        self.assertEqual((self.output / lines[0]["image"]).read_bytes(), png())
+
+    def test_a_png_keeps_its_bytes_in_a_shard(self):
+        shards = tool.Shards("train", self.output, 2)
+        tool.export_split("train", [{"image": png(), "caption": "a"}], COLUMNS, shards, self.folder, False)
+        with tarfile.open(self.output / "train-00000.tar") as tar:
+            self.assertEqual(tar.extractfile("000000000.png").read(), png())
 
     @unittest.skipUnless(HAS_PILLOW, "needs Pillow")
     def test_bytes_that_are_no_picture_are_a_bad_row(self):
@@ -161,7 +178,7 @@ class DataSets(InAFolder):
         import datasets
         self.datasets = datasets
         datasets.disable_progress_bars()
-        pictures = jpegs(3) + [png((10, 20, 30, 255))]
+        pictures = jpegs(3) + [bmp((10, 20, 30))]
         self.rows = {"picture": [{"bytes": pictures[i % 4], "path": None} for i in range(10)],
                      "text": [f"caption {i}" for i in range(10)], "label": [i % 2 for i in range(10)]}
         features = datasets.Features({"picture": datasets.Image(), "text": datasets.Value("string"),
