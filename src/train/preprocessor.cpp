@@ -179,9 +179,9 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
   return rules;
 }
 
-bool has_processor_file(const std::string& folder) {
+std::string processor_file_of(const std::string& folder) {
   Source source;
-  return find_source(folder, &source);
+  return find_source(folder, &source) ? source.path : "";
 }
 
 std::string default_processor_text(std::int64_t image_side) {

@@ -26,8 +26,8 @@ struct PictureRules {
 // kProcessor for one that asks for other pixels than are given here. With kTraining mean and std alone are read.
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side);
 
-// Whether the folder says anything, so that Transformers can load an image processor from it.
-bool has_processor_file(const std::string& folder);
+// The file that counts: Transformers loads its image processor from it. Empty: there is none.
+std::string processor_file_of(const std::string& folder);
 
 // The text of a preprocessor_config.json by which Transformers does what a run does for a folder that says nothing.
 std::string default_processor_text(std::int64_t image_side);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "src/base/digest.h"
@@ -12,6 +11,7 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/data/row_digests.h"
 #include "src/json/json.h"
+#include "src/train/preprocessor.h"
 #include "src/train/resume_check.h"
 
 namespace bascule {
@@ -36,10 +36,8 @@ std::string json_digest(const std::string& path) {
 }
 
 std::string preprocessor_digest(const std::string& folder) {
-  for (const char* name : {"/preprocessor_config.json", "/processor_config.json"}) {
-    if (std::filesystem::exists(folder + name)) return json_digest(folder + name);
-  }
-  return "none";
+  const std::string path = processor_file_of(folder);
+  return path.empty() ? "none" : json_digest(path);
 }
 
 const std::string* find(const std::vector<SettingValue>& values, const std::string& key) {
@@ -73,7 +71,7 @@ struct ModelFile {
   const char* key;
 };
 constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", "model.model_name_or_path"},
-                                     {"model.preprocessor", "preprocessor_config.json", "model.model_name_or_path"},
+                                     {"model.preprocessor", "the image processor's file", "model.model_name_or_path"},
                                      {"model.tokenizer", "the tokenizer", "model.tokenizer_name"},
                                      {kModelWeights, "the content of the weights", "model.model_name_or_path"}};
 

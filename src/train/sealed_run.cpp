@@ -259,7 +259,7 @@ HfFolderContents SealedRun::folder_contents() const {
       json_text(config_to_write(read_json_file(run_.config_path), architecture_name(run_.head)), 2) + "\n";
   contents.tokenizer_folder = model.tokenizer_name.resolved;
   contents.preprocessor_folder = model.model_name_or_path.resolved;
-  if (!has_processor_file(contents.preprocessor_folder))
+  if (processor_file_of(contents.preprocessor_folder).empty())
     contents.preprocessor_json = default_processor_text(run_.loader_settings.image_side);
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
   for (std::size_t i = 0; i < unused_.size(); ++i) {

@@ -69,9 +69,9 @@ TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
 
 TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
   const TemporaryFolder silent, told;
-  EXPECT_FALSE(has_processor_file(silent.path()));
+  EXPECT_EQ(processor_file_of(silent.path()), "");
   told.write("preprocessor_config.json", default_processor_text(64));
-  EXPECT_TRUE(has_processor_file(told.path()));
+  EXPECT_NE(processor_file_of(told.path()), "");
   std::string refusal;
   const std::string picture = std::string(kData) + "images/png/size_150x100.png";
   const std::string digest = digest_of(silent.path(), picture, 64, &refusal);
@@ -86,7 +86,7 @@ TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
     return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64).processor.size_divisor;
   };
   folder.write("processor_config.json", R"({"processor_class": "BridgeTowerProcessor", "size_divisor": 8})");
-  EXPECT_FALSE(has_processor_file(folder.path()));
+  EXPECT_EQ(processor_file_of(folder.path()), "");
   EXPECT_EQ(divisor(), 32);
   folder.write("preprocessor_config.json", R"({"crop_size": {"shortest_edge": 64}, "size_divisor": 4})");
   EXPECT_EQ(divisor(), 4);

@@ -111,6 +111,10 @@ class GoingOn(unittest.TestCase):
         values = json.loads(config.read_text())
         config.write_text(json.dumps(values, indent=7))  # the same content
         self.run_to_the_end(self.settings(training__max_steps="7", **moved))
+        processor = self.folder / "a/model/processor_config.json"  # counts before preprocessor_config.json
+        processor.write_text(json.dumps({"image_processor": {"image_mean": [0.5, 0.5, 0.5]}}))
+        self.refused(self.settings(training__max_steps="8", **moved), 3, "was trained with: the image processor's file differs")
+        processor.unlink()
         config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
         self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path is not what ", "was trained with: config.json differs")
         self.run_to_the_end(self.settings(training__max_steps="8"))

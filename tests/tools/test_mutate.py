@@ -37,7 +37,7 @@ class Mutate(unittest.TestCase):
         self.assertEqual(rendered("y = a + b;", fault(7, "a + b", "a - b")), "y = (bascule_mutation == 7 ? (a - b) : (a + b));")
 
     def test_a_statement_is_chosen_by_the_faults_number(self):
-        self.assertEqual(rendered("f(); g();", fault(7, "f();", ";")), "if (bascule_mutation == 7) { ; } else { f(); } g();")
+        self.assertEqual(rendered("f(); g();", fault(7, "f();", ";")), "{ if (bascule_mutation == 7) { ; } else { f(); } } g();")
 
     def test_faults_may_lie_within_each_other_and_share_a_place(self):
         inner = "(bascule_mutation == 3 ? (c) : (b))"
