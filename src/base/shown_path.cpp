@@ -30,4 +30,11 @@ std::string shown_path(std::string_view path) {
   return relative.size() < path.size() ? relative : std::string(path);
 }
 
+std::string shown_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMostNamed ? text + " and " + std::to_string(names.size() - kMostNamed) + " more" : text;
+}
+
 }  // namespace bascule

@@ -26,8 +26,8 @@ namespace {
 
 constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kFormat = 1;
-constexpr std::size_t kSections = 9;
+constexpr std::uint64_t kFormat = 2;
+constexpr std::size_t kSections = 10;
 
 struct Section {
   std::uint64_t offset = 0;  // from the front of the file
@@ -39,7 +39,7 @@ struct Header {
   std::uint64_t format = 0;
   IndexSource source;
   ManifestFigures figures;
-  std::uint64_t shards = 0;
+  std::uint64_t files = 0;  // manifests or shards
   std::array<Section, kSections> sections = {};
   std::uint64_t file_bytes = 0;
   std::uint64_t tables_digest = 0;  // XXH3 of everything behind the header
@@ -60,7 +60,8 @@ Span<const unsigned char> bytes_of(Span<const T> table) {
 std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTables& tables) {
   return {bytes_of(tables.caption_end),   bytes_of(tables.image_of_row), bytes_of(tables.line),
           bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
-          bytes_of(tables.picture_bytes), bytes_of(tables.captions),     bytes_of(tables.names)};
+          bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.captions),
+          bytes_of(tables.names)};
 }
 
 // A table as the header places it. False: it does not lie within the file.
@@ -79,12 +80,15 @@ bool take_sections(const IndexMapping& mapping, const std::array<Section, kSecti
   return take_section(mapping, s[0], &t->caption_end) && take_section(mapping, s[1], &t->image_of_row) &&
          take_section(mapping, s[2], &t->line) && take_section(mapping, s[3], &t->labels) &&
          take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
-         take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->captions) &&
-         take_section(mapping, s[8], &t->names);
+         take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
+         take_section(mapping, s[8], &t->captions) && take_section(mapping, s[9], &t->names);
 }
 
+std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
+
 // Whether counts fit each other, and text tables end where their ends say.
-bool counts_fit(const ManifestTables& t, const ManifestFigures& f, bool in_shards) {
+bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFiles& files) {
+  const bool in_shards = !files.shards.empty();
   const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
   if (f.rows == 0 || f.pictures == 0 || f.pictures > f.rows) return false;
   if (!is(t.caption_end.size(), f.rows) || !is(t.name_end.size(), f.pictures)) return false;
@@ -93,6 +97,8 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, bool in_shard
   if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
   if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
   if (in_shards && f.pictures != f.rows) return false;
+  if (!is(t.file_end.size(), files.manifests.size()) || (!in_shards && t.file_end[t.file_end.size() - 1] != f.rows))
+    return false;
   return !t.names.empty() && t.names[t.names.size() - 1] == 0 && t.name_end[f.pictures - 1] == t.names.size() &&
          t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
 }
@@ -138,13 +144,13 @@ int put_sections(const ManifestTables& tables, const Put& put) {
 }
 
 Header header_of(const IndexSource& source, const ManifestTables& tables, const ManifestFigures& figures,
-                 std::size_t shards) {
+                 std::size_t files) {
   Header header;
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.format = kFormat;
   header.source = source;
   header.figures = figures;
-  header.shards = shards;
+  header.files = files;
   std::uint64_t place = kTablesBegin;
   const auto sections = sections_of(tables);
   for (std::size_t i = 0; i < kSections; ++i) {
@@ -176,15 +182,15 @@ Header read_header(const IndexMapping& mapping) {
 }
 
 // Whether an index is of that source and sound as far as its header tells; then its tables, and what is true of them.
-bool take_tables(const IndexMapping& index, std::size_t shards, ManifestTables* tables, ManifestFigures* figures) {
+bool take_tables(const IndexMapping& index, const DataFiles& files, ManifestTables* tables, ManifestFigures* figures) {
   const Header header = read_header(index);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat ||
       header.header_digest != digest_of(header) || !(header.source == index.source()) ||
-      header.file_bytes != index.bytes() || header.shards != shards) {
+      header.file_bytes != index.bytes() || header.files != count_of(files)) {
     return false;
   }
   *figures = header.figures;
-  return take_sections(index, header.sections, tables) && counts_fit(*tables, *figures, shards > 0);
+  return take_sections(index, header.sections, tables) && counts_fit(*tables, *figures, files);
 }
 
 // 0 or errno; ENODATA: the file is shorter.
@@ -221,8 +227,7 @@ bool IndexMapping::is_whole() const {
   return XXH3_64bits(data() + kTablesBegin, bytes_ - kTablesBegin) == header.tables_digest;
 }
 
-std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSource& source, const std::string& file,
-                                        const std::string& folder, const std::vector<std::string>& shards) {
+std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSource& source, const DataFiles& files) {
   Descriptor index(open_regular_file(AT_FDCWD, path.c_str()));
   struct stat facts = {};
   if (index.get() < 0 || ::fstat(index.get(), &facts) != 0) return std::nullopt;
@@ -232,10 +237,8 @@ std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSour
   if (data == MAP_FAILED) return std::nullopt;
   auto mapping = std::make_unique<IndexMapping>(path, source, index.release(), data, bytes);
   Manifest manifest;
-  if (!take_tables(*mapping, shards.size(), &manifest.tables_, &manifest.figures_)) return std::nullopt;
-  manifest.file_ = file;
-  manifest.folder_ = folder;
-  manifest.shards_ = shards;
+  if (!take_tables(*mapping, files, &manifest.tables_, &manifest.figures_)) return std::nullopt;
+  manifest.files_ = files;
   manifest.mapping_ = std::move(mapping);
   return manifest;
 }
@@ -245,7 +248,7 @@ bool IndexFile::own(Manifest* manifest) {
   std::unique_ptr<IndexMapping> own = manifest->mapping_->read();
   ManifestTables tables;
   ManifestFigures figures;
-  if (!own || !take_tables(*own, manifest->shards_.size(), &tables, &figures) || !own->is_whole() ||
+  if (!own || !take_tables(*own, manifest->files_, &tables, &figures) || !own->is_whole() ||
       std::memcmp(&figures, &manifest->figures_, sizeof figures) != 0) {
     return false;
   }
@@ -266,7 +269,7 @@ std::string IndexFile::write(const std::string& path, const IndexSource& source,
   if (::fstat(index.get(), &ours) != 0 || ::stat(beside.c_str(), &named) != 0 || ours.st_ino != named.st_ino) {
     return "another process has just written it";
   }
-  const Header header = header_of(source, manifest.tables_, manifest.figures_, manifest.shards_.size());
+  const Header header = header_of(source, manifest.tables_, manifest.figures_, count_of(manifest.files_));
   int failure = ::ftruncate(index.get(), 0) != 0 ? errno : 0;
   if (failure == 0) failure = write_contents(index.get(), header, manifest.tables_);
   if (failure == 0 && ::fsync(index.get()) != 0) failure = errno;

@@ -55,10 +55,8 @@ class IndexMapping {
 
 class IndexFile {
  public:
-  // The manifest of that file, or nothing where there is none, it is of another source or version, or damaged.
-  // shards: as the manifest is to have them.
-  static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const std::string& file,
-                                      const std::string& folder, const std::vector<std::string>& shards);
+  // The manifest of those files, or nothing where there is none, it is of another source or version, or damaged.
+  static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const DataFiles& files);
   // What Manifest::own() says, of a mapped manifest; the file stays.
   static bool own(Manifest* manifest);
   // Whole or not at all, and by one process at a time. Returns an empty text, or why it is not there. A measured

@@ -2,8 +2,10 @@
 #include "src/data/line_reader.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,6 +20,13 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 Error cannot_read(const std::string& path, int reason) { return Error{ErrorKind::kData, path, file_problem(reason)}; }
 
+// A small file is read at once: there may be many of them. One byte more finds its end.
+std::size_t buffer_bytes(std::FILE* file) {
+  struct stat facts = {};
+  if (::fstat(::fileno(file), &facts) != 0) return kBufferBytes;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(facts.st_size) + 1, 4096, kBufferBytes);
+}
+
 std::FILE* open_file(const std::string& path) {
   const int file = open_regular_file(AT_FDCWD, path.c_str());
   if (file < 0) throw cannot_read(path, -file);
@@ -30,7 +39,8 @@ std::FILE* open_file(const std::string& path) {
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path) : path_(path), file_(open_file(path)), buffer_(kBufferBytes) {}
+LineReader::LineReader(const std::string& path)
+    : path_(path), file_(open_file(path)), buffer_(buffer_bytes(file_.get())) {}
 
 bool LineReader::fill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);

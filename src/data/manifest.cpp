@@ -19,7 +19,6 @@
 #include "src/data/index_file.h"
 #include "src/data/manifest_builder.h"
 #include "src/data/manifest_readers.h"
-#include "src/data/shard_names.h"
 
 namespace bascule {
 namespace {
@@ -29,6 +28,19 @@ namespace {
 ManifestColumns folder_columns(ManifestColumns columns) {
   if (columns.image == ManifestColumns().image) columns.image = "file_name";
   return columns;
+}
+
+// Returns the file's digest.
+std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
+  if (file.is_folder) return read_json_lines(file.path, folder_columns(columns), builder);
+  const std::string ending = std::filesystem::path(file.path).extension().string();
+  if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
+  if (ending == ".json") return read_json_array(file.path, columns, builder);
+  if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
+  if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
+  throw Error{ErrorKind::kData, file.path, "a manifest of an unknown kind",
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or shards \"shard-{000..127}.tar\", which "
+              "are not compressed"};
 }
 
 // Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is
@@ -46,7 +58,7 @@ Error missing_column(const std::string& where, const std::string& column, const 
 }
 
 Error damaged_index(const Manifest& manifest) {
-  return Error{ErrorKind::kData, manifest.file(), "the index that was kept of it is damaged",
+  return Error{ErrorKind::kData, manifest.name(), "the index that was kept of it is damaged",
                "run the same command again: it will be made anew"};
 }
 
@@ -55,28 +67,23 @@ Manifest::~Manifest() = default;
 Manifest::Manifest(Manifest&& other) noexcept = default;
 Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 
-Manifest Manifest::load(const std::string& path, const ManifestColumns& columns, const std::string& start) {
-  namespace fs = std::filesystem;
-  if (names_shards(path)) {
-    ManifestBuilder builder(path, "", expand_shards(path, start));
-    return builder.finish(read_shards(columns, &builder));
+Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
+  ManifestBuilder builder(files);
+  if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
+  std::vector<std::uint64_t> digests;
+  for (const DataFile& file : files.manifests) {
+    builder.begin_file(file);
+    digests.push_back(read_file(file, columns, &builder));
+    builder.end_file();
   }
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    const std::string file = path + "/metadata.jsonl";
-    ManifestBuilder builder(file, path);
-    return builder.finish(read_json_lines(file, folder_columns(columns), &builder));
-  }
-  const std::string folder = fs::path(path).parent_path().string();
-  const std::string ending = fs::path(path).extension().string();
-  ManifestBuilder builder(path, folder.empty() ? "." : folder);
-  if (ending == ".jsonl") return builder.finish(read_json_lines(path, columns, &builder));
-  if (ending == ".json") return builder.finish(read_json_array(path, columns, &builder));
-  if (ending == ".csv") return builder.finish(read_separated(path, ',', columns, &builder));
-  if (ending == ".tsv") return builder.finish(read_separated(path, '\t', columns, &builder));
-  throw Error{ErrorKind::kData, path, "a manifest of an unknown kind",
-              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or shards \"shard-{000..127}.tar\", which "
-              "are not compressed"};
+  if (digests.size() == 1) return builder.finish(digests.front());
+  Digest all;
+  for (const std::uint64_t digest : digests) all.add_number(digest);
+  return builder.finish(all.value());
+}
+
+Manifest Manifest::load(const PathsSetting& paths, const ManifestColumns& columns) {
+  return load(find_data_files(paths), columns);
 }
 
 ManifestRow Manifest::row(std::int64_t row) const noexcept {
@@ -127,27 +134,31 @@ PicturePlace Manifest::place(std::int64_t image_id) const noexcept {
 }
 
 const std::string& Manifest::shard_of(std::int64_t image_id) const noexcept {
-  return shards_[std::min<std::size_t>(place(image_id).shard, shards_.size() - 1)];
+  return files_.shards[std::min<std::size_t>(place(image_id).shard, files_.shards.size() - 1)];
 }
 
 std::string Manifest::where(std::int64_t row) const {
   BASCULE_DCHECK(row >= 0 && row < rows());
-  if (is_taken_out(row)) return file_ + ": row " + std::to_string(row + 1) + ", which was taken out";
-  if (!shards_.empty()) return shard_of(image_id(row));
-  return file_ + ":" + std::to_string(tables_.line[place_of(row)]);
+  if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was taken out";
+  if (!files_.shards.empty()) return shard_of(image_id(row));
+  const std::size_t place = place_of(row);
+  const auto behind = std::upper_bound(tables_.file_end.begin(), tables_.file_end.end(), place);
+  const auto number = static_cast<std::size_t>(behind - tables_.file_end.begin());
+  return files_.manifests[std::min(number, files_.manifests.size() - 1)].path + ":" +
+         std::to_string(tables_.line[place]);
 }
 
 std::string Manifest::picture_location(std::int64_t image_id) const {
   const std::string name(image_path(image_id));
-  if (!shards_.empty()) return shard_of(image_id) + "/" + name;
-  return (std::filesystem::path(folder_) / name).lexically_normal().string();
+  if (!files_.shards.empty()) return shard_of(image_id) + "/" + name;
+  return (std::filesystem::path(files_.folder) / name).lexically_normal().string();
 }
 
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
 void Manifest::measure_pictures() {
   if (is_measured()) return;
-  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) throw Error{ErrorKind::kData, folder_, std::generic_category().message(errno)};
+  const int folder = ::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
   std::vector<std::uint32_t> sizes;
   sizes.reserve(figures_.pictures);
   std::string problem;
@@ -185,7 +196,7 @@ std::uint64_t Manifest::digest_of_sizes() const {
       size = tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
     } else {
       const std::string_view path = image_path(id);
-      file.assign(!path.empty() && path[0] == '/' ? "" : folder_ + "/");
+      file.assign(!path.empty() && path[0] == '/' ? "" : files_.folder + "/");
       file.append(path);
       struct stat facts = {};
       size = ::stat(file.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : ~std::uint64_t{0};
@@ -201,7 +212,8 @@ std::size_t Manifest::resident_bytes() const noexcept {
   if (mapping_) return mapping_->bytes();
   return tables_.caption_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
          tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
-         tables_.picture_bytes.size_bytes() + tables_.captions.size_bytes() + tables_.names.size_bytes();
+         tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.captions.size_bytes() +
+         tables_.names.size_bytes();
 }
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }

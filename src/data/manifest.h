@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The index of a data set: which picture, which caption, which label each row has. Read once before the seal from
-// .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or tar shards; afterwards constant, and reading a row
-// allocates nothing. Large indexes are mapped from a cache file: open_manifest.h.
+// .jsonl, .json, .csv, .tsv, folders with metadata.jsonl, or tar shards; afterwards constant, and reading a row
+// allocates nothing. Rows of several files follow each other in the order of the files.
+// Large indexes are mapped from a cache file: open_manifest.h.
 //
 // Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
 // the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/data/data_files.h"
 #include "src/data/manifest_tables.h"
 
 namespace bascule {
@@ -36,8 +38,8 @@ struct ManifestColumns {
 };
 
 struct ManifestRow {
-  std::string_view image_path;  // as written, relative to Manifest::folder() unless absolute; data() ends with a zero
-                                // byte. In shards: the member's name
+  std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
+                                // lie in one folder; data() ends with a zero byte. In shards: the member's name
   std::string_view caption;     // UTF-8
   int label = -1;               // 0 or 1; -1 without a label column
   std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use
@@ -50,8 +52,9 @@ class Manifest {
   // Throws Error (kData) naming file and line, or shard and member: no file, no rows, a column missing, a value that is
   // no string, no UTF-8 or no label, malformed JSON or CSV, a shard that is cut short or damaged, a member without its
   // partner, two of the same name.
-  // start: the folder that the names of shards are relative to; empty: where the process is.
-  static Manifest load(const std::string& path, const ManifestColumns& columns, const std::string& start = "");
+  static Manifest load(const DataFiles& files, const ManifestColumns& columns);
+  // The files that find_data_files() finds.
+  static Manifest load(const PathsSetting& paths, const ManifestColumns& columns);
   ~Manifest();
   Manifest(Manifest&& other) noexcept;
   Manifest& operator=(Manifest&& other) noexcept;
@@ -59,7 +62,7 @@ class Manifest {
   std::int64_t rows() const noexcept {
     return static_cast<std::int64_t>(figures_.rows) + static_cast<std::int64_t>(taken_out_.size());
   }
-  // Different pictures, told apart by their path as written; in shards, one a row.
+  // Different pictures, told apart by ManifestRow::image_path; in shards, one a row.
   std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
   ManifestRow row(std::int64_t row) const noexcept;
@@ -73,12 +76,12 @@ class Manifest {
   bool is_taken_out(std::int64_t row) const noexcept;
   const std::vector<std::int64_t>& taken_out() const noexcept { return taken_out_; }
 
-  // The manifest as it was named: a file, a folder, or shards.
-  const std::string& file() const noexcept { return file_; }
+  // For people: the one file, or what was written for several.
+  const std::string& name() const noexcept { return files_.name; }
   // The folder that relative picture paths start from; of no use in shards.
-  const std::string& folder() const noexcept { return folder_; }
+  const std::string& folder() const noexcept { return files_.folder; }
   // Paths of the shards in order; empty where pictures are files.
-  const std::vector<std::string>& shards() const noexcept { return shards_; }
+  const std::vector<std::string>& shards() const noexcept { return files_.shards; }
   // Where a picture lies; only in shards.
   PicturePlace place(std::int64_t image_id) const noexcept;
   // Where a row was written, for messages: "train.jsonl:17", "shard-003.tar". Allocates.
@@ -94,8 +97,8 @@ class Manifest {
   std::int64_t picture_bytes(std::int64_t image_id) const noexcept;
   std::size_t largest_picture_bytes() const noexcept { return figures_.largest_picture_bytes; }
 
-  // XXH3 of the manifest file's bytes; of shards, of the names, places and sizes of their members and the contents of
-  // captions and labels.
+  // XXH3 of the manifest file's bytes; of several, of their digests; of shards, of the names, places and sizes of their
+  // members and the contents of captions and labels.
   std::uint64_t digest() const noexcept { return figures_.digest; }
   // XXH3 of digest() and the size of every picture in order of image id (a picture that cannot be asked counts as 2^64
   // - 1). Unless measured, one system call a picture: before the seal or after the last step.
@@ -119,9 +122,7 @@ class Manifest {
   const std::string& shard_of(std::int64_t image_id) const noexcept;
   std::uint64_t digest_of_sizes() const;
 
-  std::string file_;
-  std::string folder_;
-  std::vector<std::string> shards_;
+  DataFiles files_;
   ManifestTables tables_;
   ManifestFigures figures_;
   std::vector<std::int64_t> taken_out_;

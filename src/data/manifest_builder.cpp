@@ -26,17 +26,14 @@ constexpr char kHowToWrite[] = "write captions in UTF-8";
 
 }  // namespace
 
-ManifestBuilder::ManifestBuilder(std::string file, std::string folder, std::vector<std::string> shards)
-    : slots_(1024, kFree) {
-  manifest_.file_ = std::move(file);
-  manifest_.folder_ = std::move(folder);
-  manifest_.shards_ = std::move(shards);
+ManifestBuilder::ManifestBuilder(DataFiles files) : slots_(1024, kFree) {
+  manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
 void ManifestBuilder::add(std::string_view image_path, std::string_view caption, int label, std::int64_t line) {
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
-    return Error{ErrorKind::kData, manifest_.file_ + ":" + std::to_string(line), what, what_to_do};
+    return Error{ErrorKind::kData, current_->path + ":" + std::to_string(line), what, what_to_do};
   };
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (image_path.empty()) throw refuse("the picture's path is empty", "");
@@ -44,13 +41,13 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
   const std::string problem = problem_of_caption(caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
   add_row(caption, label);
-  manifest_.store_->image_of_row.push_back(image_id(image_path));
+  manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 
 void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
                                  int label) {
-  const std::string where = manifest_.shards_[place.shard] + ": " + std::string(name);
+  const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
   const std::string problem = problem_of_caption(caption);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
@@ -60,6 +57,8 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
   manifest_.figures_.largest_picture_bytes =
       std::max<std::uint64_t>(manifest_.figures_.largest_picture_bytes, place.bytes);
 }
+
+void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
 
 void ManifestBuilder::add_row(std::string_view caption, int label) {
   ManifestStore& store = *manifest_.store_;
@@ -89,7 +88,7 @@ std::uint32_t ManifestBuilder::image_id(std::string_view path) {
     if (manifest_.image_path(slots_[i]) == path) return slots_[i];
   }
   const auto id = static_cast<std::uint32_t>(manifest_.pictures());
-  if (id == kFree) throw Error{ErrorKind::kData, manifest_.file_, "too many pictures", "split the manifest"};
+  if (id == kFree) throw Error{ErrorKind::kData, manifest_.files_.name, "too many pictures", "split the manifest"};
   slots_[i] = id;
   add_name(path);
   if (2 * manifest_.figures_.pictures >= slots_.size()) grow_slots();
@@ -108,7 +107,7 @@ void ManifestBuilder::grow_slots() {
 }
 
 Manifest ManifestBuilder::finish(std::uint64_t digest) {
-  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.file_, "no rows", "give at least one"};
+  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "no rows", "give at least one"};
   slots_ = {};
   ManifestStore& store = *manifest_.store_;
   store.caption_end.shrink_to_fit();
@@ -117,6 +116,7 @@ Manifest ManifestBuilder::finish(std::uint64_t digest) {
   store.labels.shrink_to_fit();
   store.name_end.shrink_to_fit();
   store.places.shrink_to_fit();
+  store.file_end.shrink_to_fit();
   store.captions.shrink_to_fit();
   store.names.shrink_to_fit();
   manifest_.tables_ = store.tables();

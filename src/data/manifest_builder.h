@@ -15,9 +15,11 @@ namespace bascule {
 
 class ManifestBuilder {
  public:
-  // file: as messages name it. folder: where relative picture paths start. shards: empty where pictures are files.
-  ManifestBuilder(std::string file, std::string folder, std::vector<std::string> shards = {});
+  explicit ManifestBuilder(DataFiles files);
 
+  // Rows that are added between these two are of that manifest.
+  void begin_file(const DataFile& file) { current_ = &file; }
+  void end_file();
   // label: 0 or 1, or -1 in every row where there are none. Throws Error (kData) naming the line.
   void add(std::string_view image_path, std::string_view caption, int label, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
@@ -25,7 +27,7 @@ class ManifestBuilder {
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
   std::int64_t rows() const { return manifest_.rows(); }
-  const std::vector<std::string>& shards() const { return manifest_.shards_; }
+  const std::vector<std::string>& shards() const { return manifest_.files_.shards; }
   // Throws Error (kData) if there are no rows. The builder is used up.
   Manifest finish(std::uint64_t digest);
 
@@ -36,6 +38,8 @@ class ManifestBuilder {
   void grow_slots();
 
   Manifest manifest_;
+  const DataFile* current_ = nullptr;
+  std::string joined_;                // a picture's path behind its prefix
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty
 };
 

@@ -22,11 +22,12 @@ struct PicturePlace {
 struct ManifestTables {
   Span<const std::uint64_t> caption_end;    // per row; a caption begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
-  Span<const std::uint32_t> line;           // per row: line of the manifest; in shards empty
+  Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
   Span<const std::uint8_t> labels;          // per row, or empty
   Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
   Span<const PicturePlace> places;          // per picture, in shards; else empty
   Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
+  Span<const std::uint64_t> file_end;       // per manifest: rows up to its end; in shards empty
   Span<const char> captions;                // all captions, end to end
   Span<const char> names;                   // all pictures' paths or members, each with its zero byte
 };
@@ -50,11 +51,12 @@ struct ManifestStore {
   std::vector<std::uint64_t> name_end;
   std::vector<PicturePlace> places;
   std::vector<std::uint32_t> picture_bytes;
+  std::vector<std::uint64_t> file_end;
   std::vector<char> captions;
   std::vector<char> names;
 
   ManifestTables tables() const {
-    return {caption_end, image_of_row, line, labels, name_end, places, picture_bytes, captions, names};
+    return {caption_end, image_of_row, line, labels, name_end, places, picture_bytes, file_end, captions, names};
   }
 };
 

@@ -13,37 +13,27 @@
 #include <vector>
 
 #include "src/data/index_file.h"
-#include "src/data/shard_names.h"
 
 namespace bascule {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A manifest's files, and the names that messages and relative paths start from: as Manifest::load() takes them.
-struct Source {
-  std::string file;
-  std::string folder;
-  std::vector<std::string> shards;  // empty: `file` is the one file
-};
-
-Source source_of(const std::string& path, const std::string& start) {
-  if (names_shards(path)) return {path, "", expand_shards(path, start)};
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return {path + "/metadata.jsonl", path, {}};
-  const std::string folder = fs::path(path).parent_path().string();
-  return {path, folder.empty() ? "." : folder, {}};
-}
-
 // Two texts differ in length or contents, so no two lists of them look alike.
 void add_text(std::string* key, const std::string& text) { *key += std::to_string(text.size()) + ":" + text; }
 
-std::uint64_t name_digest(const std::string& path, const Source& source, const ManifestColumns& columns) {
+std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns) {
   std::string key;
-  for (const std::string& name : source.shards.empty() ? std::vector<std::string>{path} : source.shards) {
+  const auto add_path = [&](const std::string& path) {
     std::error_code failed;
-    const fs::path absolute = fs::absolute(name, failed);
-    add_text(&key, failed ? name : absolute.lexically_normal().string());
+    const fs::path absolute = fs::absolute(path, failed);
+    add_text(&key, failed ? path : absolute.lexically_normal().string());
+  };
+  for (const std::string& shard : files.shards) add_path(shard);
+  for (const DataFile& file : files.manifests) {
+    add_path(file.path);
+    add_text(&key, file.is_folder ? "folder" : "");
+    add_text(&key, file.prefix);
   }
   add_text(&key, columns.image);
   add_text(&key, columns.caption);
@@ -52,7 +42,7 @@ std::uint64_t name_digest(const std::string& path, const Source& source, const M
 }
 
 // Nothing where a file is missing, which the reader is to say.
-std::optional<std::uint64_t> state_digest(const Source& source) {
+std::optional<std::uint64_t> state_digest(const DataFiles& files) {
   std::vector<std::uint64_t> states;
   const auto add = [&](const std::string& file) {
     struct stat facts = {};
@@ -64,8 +54,10 @@ std::optional<std::uint64_t> state_digest(const Source& source) {
     }
     return true;
   };
-  if (source.shards.empty() && !add(source.file)) return std::nullopt;
-  for (const std::string& shard : source.shards) {
+  for (const DataFile& file : files.manifests) {
+    if (!add(file.path)) return std::nullopt;
+  }
+  for (const std::string& shard : files.shards) {
     if (!add(shard)) return std::nullopt;
   }
   return XXH3_64bits(states.data(), states.size() * sizeof(std::uint64_t));
@@ -94,18 +86,17 @@ IndexCache user_index_cache() {
   return cache;
 }
 
-OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache,
-                             const std::string& start) {
-  const Source source = source_of(path, start);
-  const std::optional<std::uint64_t> state = state_digest(source);
-  const IndexSource identity{name_digest(path, source, columns), state.value_or(0)};
+OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache) {
+  const DataFiles files = find_data_files(paths);
+  const std::optional<std::uint64_t> state = state_digest(files);
+  const IndexSource identity{name_digest(files, columns), state.value_or(0)};
   const std::string index = cache.folder + index_name(identity.name_digest);
   const bool may_keep = !cache.folder.empty() && state.has_value();
   if (may_keep) {
-    std::optional<Manifest> kept = IndexFile::open(index, identity, source.file, source.folder, source.shards);
+    std::optional<Manifest> kept = IndexFile::open(index, identity, files);
     if (kept) return {std::move(*kept), ""};
   }
-  OpenedManifest opened{Manifest::load(path, columns, start), ""};
+  OpenedManifest opened{Manifest::load(files, columns), ""};
   opened.manifest.measure_pictures();
   if (opened.manifest.rows() < cache.smallest_rows) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
@@ -113,8 +104,8 @@ OpenedManifest open_manifest(const std::string& path, const ManifestColumns& col
     opened.note = what + " is not kept: neither XDG_CACHE_HOME nor HOME names a folder";
     return opened;
   }
-  if (state_digest(source) != state) {
-    opened.note = what + " is not kept: " + path + " was changed while it was read";
+  if (state_digest(files) != state) {
+    opened.note = what + " is not kept: " + files.name + " was changed while it was read";
     return opened;
   }
   std::error_code failed;

@@ -3,9 +3,9 @@
 // takes milliseconds. A manifest of fewer rows than IndexCache::smallest_rows leaves no file anywhere.
 //
 // - An index is a file of the user's cache folder (beside neither data, which may be read-only, nor output_dir, which
-//   another run of the same data does not share), named by a hash of the manifest's path and the columns. It may be
+//   another run of the same data does not share), named by a hash of the manifests' paths and the columns. It may be
 //   removed at any time.
-// - It counts only while manifest or shards have the size, time of change and inode that they had when it was made;
+// - It counts only while manifests or shards have the size, time of change and inode that they had when it was made;
 //   then it is made anew. Sizes of pictures are those of that moment: after exchanging pictures, touch the manifest.
 // - It is written beside, synced and renamed, by one process at a time: whoever finds another at work goes on without.
 // - What is opened is checked in time that does not depend on its size: checksum of the header, length of the file,
@@ -38,8 +38,7 @@ struct OpenedManifest {
 };
 
 // Before the seal. Throws Error as Manifest::load() and measure_pictures() do; that an index cannot be kept is told in
-// the note. start: as in Manifest::load().
-OpenedManifest open_manifest(const std::string& path, const ManifestColumns& columns, const IndexCache& cache,
-                             const std::string& start = "");
+// the note.
+OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache);
 
 }  // namespace bascule

@@ -67,7 +67,8 @@ PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
   };
   open_.reserve(std::max<std::size_t>(1, manifest.shards().size()));
   if (manifest.shards().empty()) {
-    const int folder = ::open(manifest.folder().c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    // O_PATH: a folder that pictures lie below need not be readable itself.
+    const int folder = ::open(manifest.folder().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     add(manifest.folder(), folder < 0 ? -errno : folder);
   }
   allow_open_files(manifest.shards().size());

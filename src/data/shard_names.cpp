@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <string_view>
 
 #include "src/base/error.h"
@@ -121,16 +120,15 @@ bool names_shards(const std::string& path) {
   return path.size() > kEnding.size() && std::string_view(path).substr(path.size() - kEnding.size()) == kEnding;
 }
 
-std::vector<std::string> expand_shards(const std::string& path, const std::string& start) {
+std::vector<std::string> expand_shards(const std::string& path) {
   const Expander expander(path);
   std::vector<std::string> names;
   for (const std::string_view one : expander.cut(path)) {
     for (std::string& name : expander.expand(one, 0)) names.push_back(std::move(name));
     if (names.size() > kMostShards) throw expander.too_many();
   }
-  for (std::string& name : names) {
+  for (const std::string& name : names) {
     if (!names_shards(name)) throw expander.refuse("\"" + name + "\" does not end with .tar");
-    if (!start.empty()) name = (std::filesystem::path(start) / name).lexically_normal().string();
   }
   std::vector<std::string> sorted = names;
   std::sort(sorted.begin(), sorted.end());

@@ -13,7 +13,6 @@ bool names_shards(const std::string& path);
 // {a..b} counts (with leading zeros where a bound has them), {a,b} lists, both nest and may come several times; commas
 // outside of braces separate names. In order, the first braces slowest. Throws Error (kSettings) for braces that do not
 // fit, ranges that count down, an empty name, a name twice, more than 100,000 names.
-// A name that is relative is put behind `start`, unless that is empty; in `start` no sign has a meaning.
-std::vector<std::string> expand_shards(const std::string& path, const std::string& start = "");
+std::vector<std::string> expand_shards(const std::string& path);
 
 }  // namespace bascule

@@ -63,6 +63,10 @@ template <auto... Path>
 constexpr KeyKind path() {
   return PathKey{access<PathSetting, Path...>()};
 }
+template <auto... Path>
+constexpr KeyKind paths() {
+  return PathsKey{access<PathsSetting, Path...>()};
+}
 template <auto Table, auto Field, int N>
 constexpr ChoiceKey words(const char* const (&names)[N]) {
   using E = std::remove_reference_t<decltype(follow<Table, Field>(std::declval<Settings&>()))>;
@@ -148,10 +152,11 @@ constexpr Key kKeys[] = {
     {"model", "dropout", choice<kModel, &M::dropout>(kDropouts), kNumbers,
      "`config`: the rates of `config.json`; `off`: none"},
     // [data]
-    {"data", "train_file", path<kData, &D::train_file>(), kSameRows,
-     "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`"},
-    {"data", "validation_file", path<kData, &D::validation_file>(), kFromThereOn, "the same forms; for evaluation"},
-    {"data", "test_file", path<kData, &D::test_file>(), kFromThereOn, "the same forms; for prediction"},
+    {"data", "train_file", paths<kData, &D::train_file>(), kSameRows,
+     "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`; "
+     "several as a list or a glob, `part-*.jsonl`"},
+    {"data", "validation_file", paths<kData, &D::validation_file>(), kFromThereOn, "the same forms; for evaluation"},
+    {"data", "test_file", paths<kData, &D::test_file>(), kFromThereOn, "the same forms; for prediction"},
     {"data", "image_column", text<kData, &D::image_column>(false), kNumbers,
      "column with the picture's file; in shards the ending of pictures, `jpg`, `jpeg` and `png` if it is not given"},
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,

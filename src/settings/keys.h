@@ -43,6 +43,10 @@ struct TextKey {
 struct PathKey {
   Access<PathSetting> member;
 };
+// One path, or a list of paths.
+struct PathsKey {
+  Access<PathsSetting> member;
+};
 struct WordsKey {
   Access<std::vector<std::string>> member;
 };
@@ -63,8 +67,8 @@ struct ChoiceOrPathKey {
   Access<PathSetting> path;
 };
 
-using KeyKind =
-    std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, WordsKey, FreezeKey, ChoiceKey, ChoiceOrPathKey>;
+using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, PathsKey, WordsKey, FreezeKey, ChoiceKey,
+                             ChoiceOrPathKey>;
 
 struct Key {
   const char* table;

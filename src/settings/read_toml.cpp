@@ -149,17 +149,41 @@ std::string resolved_path(const Written& w, const std::string& written) {
   return path;
 }
 
-void read_path(PathSetting& path, const Written& w) {
-  path.written = text_of(w, w.node);
-  if (const std::string problem = unexpanded_problem(path.written); !problem.empty()) {
-    refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " = " + shown(w.node) + ": " + problem,
+// node: the value, or an element of it.
+std::string path_of(const Written& w, const toml::node& node) {
+  const std::string written = text_of(w, node);
+  if (const std::string problem = unexpanded_problem(written); !problem.empty()) {
+    refuse(position(w.reading, node.source()), qualified_name(w.key) + " = " + shown(node) + ": " + problem,
            "write the path that it stands for");
   }
-  path.start = w.reading.directory.string();
+  return written;
+}
+
+void read_path(PathSetting& path, const Written& w) {
+  path.written = path_of(w, w.node);
   path.resolved = path.written.empty() ? "" : resolved_path(w, path.written);
 }
 
 void read_value(Settings& out, const PathKey& key, const Written& w) { read_path(key.member.at(out), w); }
+
+void read_value(Settings& out, const PathsKey& key, const Written& w) {
+  PathsSetting& paths = key.member.at(out);
+  paths.start = w.reading.directory.string();
+  const toml::array* const list = w.node.as_array();
+  if (list == nullptr) {
+    const std::string path = path_of(w, w.node);
+    if (!path.empty()) paths.written = {path};
+    return;
+  }
+  for (const toml::node& node : *list) {
+    paths.written.push_back(path_of(w, node));
+    if (paths.written.back().empty())
+      refuse(position(w.reading, node.source()), qualified_name(w.key) + " has an empty path", "remove it");
+  }
+  if (list->empty())
+    refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " is an empty list",
+           "name a file, or remove the key");
+}
 
 void read_value(Settings& out, const WordsKey& key, const Written& w) {
   const toml::array* list = w.node.as_array();

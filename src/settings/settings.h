@@ -24,12 +24,25 @@ namespace bascule {
 // folder.
 struct PathSetting {
   std::string written;   // "" when not given
-  std::string resolved;  // "" when not given; of a pattern of shards, which is many paths, of no use
-  std::string start;     // the folder that `written` is relative to; "" when not given
+  std::string resolved;  // "" when not given
 
   bool is_given() const { return !written.empty(); }
   // For messages: as it works from the current folder.
   std::string shown() const { return shown_path(resolved); }
+};
+
+// The files of one split, in order: paths, patterns of shards ("shard-{000..127}.tar") and globs ("part-*.jsonl"),
+// which find_data_files() (src/data/data_files.h) resolves.
+struct PathsSetting {
+  PathsSetting() = default;
+  PathsSetting(std::string path) : written{std::move(path)} {}
+
+  std::vector<std::string> written;  // none when not given
+  std::string start;                 // the folder that relative ones start from; "": where the process is
+
+  bool is_given() const { return !written.empty(); }
+  // For people.
+  std::string text() const { return shown_list(written); }
 };
 
 enum class Head { kContrastive, kImageTextMatching, kMaskedLm };
@@ -72,9 +85,9 @@ struct ModelSettings {
 };
 
 struct DataSettings {
-  PathSetting train_file;  // may be a pattern of shards: "shard-{000..127}.tar"
-  PathSetting validation_file;
-  PathSetting test_file;
+  PathsSetting train_file;
+  PathsSetting validation_file;
+  PathsSetting test_file;
   std::string image_column = "image";
   std::string caption_column = "caption";
   std::string label_column;  // "": labels are made by exchanging captions

@@ -16,7 +16,7 @@ bool is_written(const Settings& settings, const std::string& key) { return setti
   throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
 }
 
-void need_file(const Settings& settings, bool is_on, const PathSetting& file, const std::string& phase_key,
+void need_file(const Settings& settings, bool is_on, const PathsSetting& file, const std::string& phase_key,
                const std::string& file_key) {
   if (is_on && !file.is_given()) {
     refuse(settings, phase_key, phase_key + " = true, but " + file_key + " is not given",

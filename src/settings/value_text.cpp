@@ -53,6 +53,11 @@ std::string list_text(const std::vector<std::string>& words) {
   return text + "]";
 }
 
+// A list of one is that path.
+std::string paths_text(const std::vector<std::string>& paths) {
+  return paths.size() > 1 ? list_text(paths) : quoted(paths.empty() ? "" : paths.front());
+}
+
 std::string freeze_text(const FreezeSettings& freeze) {
   std::vector<std::string> words;
   for (const FreezeFlag& flag : freeze_flags()) {
@@ -91,6 +96,7 @@ std::string allowed_values(const Key& key) {
           [](const RealKey& k) { return real_range(k); },
           [](const TextKey& k) -> std::string { return k.may_be_empty ? "a string" : "a string that is not empty"; },
           [](const PathKey&) -> std::string { return "a path as a string"; },
+          [](const PathsKey&) -> std::string { return "a path as a string, or a list of paths"; },
           [](const WordsKey&) -> std::string { return "a list of strings"; },
           [](const FreezeKey&) {
             const Span<const FreezeFlag> flags = freeze_flags();
@@ -109,6 +115,7 @@ std::string value_text(const Key& key, const Settings& settings) {
                         [&](const RealKey& k) { return real_text(k.member.get(settings)); },
                         [&](const TextKey& k) { return quoted(k.member.get(settings)); },
                         [&](const PathKey& k) { return quoted(k.member.get(settings).written); },
+                        [&](const PathsKey& k) { return paths_text(k.member.get(settings).written); },
                         [&](const WordsKey& k) { return list_text(k.member.get(settings)); },
                         [&](const FreezeKey& k) { return freeze_text(k.member.get(settings)); },
                         [&](const ChoiceKey& k) { return quoted(k.names[k.get(settings)]); },

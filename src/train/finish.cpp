@@ -274,9 +274,9 @@ void add_settings(Report* report, const Settings& settings) {
   for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
-  report->dataset = settings.data.train_file.written;
-  report->validation_dataset = settings.data.validation_file.written;
-  report->test_dataset = settings.data.test_file.written;
+  report->dataset = settings.data.train_file.text();
+  report->validation_dataset = settings.data.validation_file.text();
+  report->test_dataset = settings.data.test_file.text();
 }
 
 }  // namespace
@@ -366,7 +366,7 @@ void write_embeddings(SealedRun& sealed, Split split) {
   }
   const SafetensorsWritePlan plan(std::move(tensors), {{"format", "pt"},
                                                        {"split", split_name(split)},
-                                                       {"manifest", manifest.file()},
+                                                       {"manifest", manifest.name()},
                                                        {"paths", json_text(paths)},
                                                        {"captions", json_text(captions)}});
   const std::string& folder = sealed.run().settings.training.output_dir.resolved;

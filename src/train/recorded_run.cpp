@@ -12,7 +12,6 @@
 #include "src/data/caption_lengths.h"
 #include "src/data/loader_parts.h"
 #include "src/data/media.h"
-#include "src/data/shard_names.h"
 #include "src/distributed/launch.h"
 #include "src/graph/backward.h"
 #include "src/runtime/process_limits.h"
@@ -76,22 +75,20 @@ void read_model_files(RecordedRun* run) {
   }
 }
 
-void add_split(RecordedRun* run, Split split, bool wanted, const PathSetting& file) {
+void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file) {
   if (!wanted) return;
   const Settings& settings = run->settings;
   const DataSettings& data = settings.data;
   RecordedSplit recorded;
   recorded.split = split;
   const LoaderSettings& loader = run->loader_settings;
-  const bool is_shards = names_shards(file.written);
   const auto open = [&] {
-    return open_manifest(is_shards ? file.written : file.resolved,
-                         {data.image_column, data.caption_column, data.label_column}, loader.cache, file.start);
+    return open_manifest(file, {data.image_column, data.caption_column, data.label_column}, loader.cache);
   };
   OpenedManifest opened = open();
   // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
   if (!has_longest_caption(opened.manifest, text_settings(loader), loader.cache) && !opened.manifest.own()) {
-    run->notes.push_back("index: that of " + file.shown() + " was damaged: it is made anew");
+    run->notes.push_back("index: that of " + file.text() + " was damaged: it is made anew");
     opened = open();
   }
   if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);

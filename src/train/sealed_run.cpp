@@ -232,7 +232,7 @@ void SealedRun::resume_records(const ResumePoint& point) {
   for (const Replacement& r : point.replacements) {
     if (r.row < 0) continue;  // it ended the run
     if (!is_row(r.row) || !is_row(r.bad_row)) {
-      throw Error(ErrorKind::kData, point.folder, "names a row that " + train->manifest->file() + " does not have",
+      throw Error(ErrorKind::kData, point.folder, "names a row that " + train->manifest->name() + " does not have",
                   "remove the checkpoint");
     }
     replaced.push_back({r.epoch, r.position, r.row, r.bad_row, r.reason});

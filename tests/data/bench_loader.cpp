@@ -53,7 +53,7 @@ void load_epochs(const LoaderSettings& settings) {
 
 void run(char** arguments) {
   const Tokenizer tokenizer = Tokenizer::load(arguments[1]);
-  const Manifest manifest = Manifest::load(arguments[2], {"image", "caption", ""});
+  const Manifest manifest = Manifest::load(std::string(arguments[2]), {"image", "caption", ""});
   LoaderSettings settings;
   settings.tokenizer = &tokenizer;
   settings.max_seq_length = 24;

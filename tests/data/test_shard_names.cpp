@@ -39,12 +39,6 @@ TEST(ShardNames, AreRefusedWhereTheyCannotBeMeant) {
   EXPECT_THROW(expand_shards(std::string(1000, '{') + std::string(1000, '}') + ".tar"), Error);
 }
 
-TEST(ShardNames, StartInAFolderWhoseNameIsTakenAsItIs) {
-  EXPECT_EQ(expand_shards("s-{0..1}.tar,../t.tar,/u.tar", "/a,b/{x"),
-            (Names{"/a,b/{x/s-0.tar", "/a,b/{x/s-1.tar", "/a,b/t.tar", "/u.tar"}));
-  EXPECT_THROW(expand_shards("a.tar,./a.tar", "/b"), Error);
-}
-
 TEST(ShardNames, EndWithTar) {
   EXPECT_TRUE(names_shards("a/{0..1}.tar"));
   EXPECT_FALSE(names_shards("a.jsonl"));

@@ -39,7 +39,7 @@ TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
     EXPECT_EQ(settings.training.adam_epsilon, 1e-6);
     EXPECT_EQ(settings.training.num_train_epochs, 5.0);
     EXPECT_EQ(settings.distributed.world_size, 8);
-    EXPECT_EQ(settings.data.test_file.written, "data/newyorker_caption_contest-matching/test.jsonl");
+    EXPECT_EQ(settings.data.test_file.text(), "data/newyorker_caption_contest-matching/test.jsonl");
     ++files;
   }
   EXPECT_GE(files, 3);

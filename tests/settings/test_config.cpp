@@ -44,8 +44,8 @@ TEST(Config, TheDemosNameFilesThatABareCloneHas) {
       EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
       EXPECT_TRUE(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json")) << name;
     }
-    for (const PathSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
-      EXPECT_TRUE(std::filesystem::exists(file.resolved)) << file.resolved;
+    for (const PathsSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
+      EXPECT_TRUE(std::filesystem::exists(file.start + "/" + file.text())) << file.text();
     }
   }
 }

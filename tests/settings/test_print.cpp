@@ -19,6 +19,7 @@ std::string other_value(const Key& key, const Settings& defaults) {
   }
   if (const auto* k = std::get_if<RealKey>(&key.kind)) return k->member.get(defaults) == 0.3 ? "0.7" : "0.3";
   if (std::holds_alternative<WordsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"\\u0001\\\\\"]";
+  if (std::holds_alternative<PathsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"part-*.jsonl\"]";
   if (std::holds_alternative<FreezeKey>(key.kind)) return "[\"vision_model\"]";
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) return quoted(k->names[k->count - 1]);
   if (std::holds_alternative<ChoiceOrPathKey>(key.kind)) return "\"./\\\"other\"";
@@ -67,6 +68,7 @@ void change(Settings& settings, const Key& key) {
   if (const auto* k = std::get_if<RealKey>(&key.kind)) k->member.at(settings) += 0.125;
   if (const auto* k = std::get_if<TextKey>(&key.kind)) k->member.at(settings) += "x";
   if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(settings).written += "x";
+  if (const auto* k = std::get_if<PathsKey>(&key.kind)) k->member.at(settings).written.emplace_back("x");
   if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(settings).emplace_back("x");
   if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(settings).text_model = true;
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(settings, k->count - 1);
@@ -87,6 +89,17 @@ TEST(PrintSettings, EveryKeyReadsBackToItsValue) {
     EXPECT_EQ(number_keys(again), number_keys(once));
     EXPECT_EQ(value_text(key, again), value_text(key, once));
   }
+}
+
+// As it was before lists of files: checkpoints keep it.
+TEST(PrintSettings, AListOfOneFileIsThatFile) {
+  for (const char* value : {"\"v.csv\"", "[\"v.csv\"]"}) {
+    const std::string printed =
+        print_settings(settings_of(least_with("data", std::string("validation_file = ") + value)));
+    EXPECT_NE(printed.find("\nvalidation_file = \"v.csv\"\ntest_file = \"\"\n"), std::string::npos) << printed;
+  }
+  const std::string list = "validation_file = [\"v.csv\", \"w.csv\"]\n";
+  EXPECT_NE(print_settings(settings_of(least_with("data", list))).find("\n" + list), std::string::npos);
 }
 
 TEST(PrintSettings, EveryKeyIsPrintedOnceInTheOrderOfTheReference) {

@@ -133,9 +133,38 @@ TEST(ReadSettings, RelativePathsAreTakenFromTheFilesFolder) {
   const Settings s = settings_of(least_with("data", "validation_file = \"../v/./v.csv\"\ntest_file = \"/abs/t.csv\""));
   EXPECT_EQ(s.model.model_name_or_path.written, "m");
   EXPECT_EQ(s.model.model_name_or_path.resolved, "/place/m");
-  EXPECT_EQ(s.data.validation_file.resolved, "/v/v.csv");
-  EXPECT_EQ(s.data.test_file.resolved, "/abs/t.csv");
+  EXPECT_EQ(s.data.validation_file.written, std::vector<std::string>{"../v/./v.csv"});
+  EXPECT_EQ(s.data.validation_file.start, "/place");
   EXPECT_EQ(s.model.tokenizer_name.resolved, "/place/m");
+}
+
+TEST(ReadSettings, FilesOfASplitAreAPathOrAList) {
+  const auto files = [](const std::string& value) {
+    return settings_of(least_with("data", "validation_file = " + value)).data.validation_file;
+  };
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(files("\"v.csv\"").written, Paths{"v.csv"});
+  EXPECT_EQ(files("[\"v.csv\"]").written, Paths{"v.csv"});
+  EXPECT_EQ(files("[\"b.csv\", \"a-*.jsonl\"]").written, (Paths{"b.csv", "a-*.jsonl"}));
+  EXPECT_EQ(files("[\"b.csv\", \"a.csv\"]").text(), "b.csv, a.csv");
+  EXPECT_EQ(files("[\"1\", \"2\", \"3\", \"4\", \"5\"]").text(), "1, 2, 3 and 2 more");
+  EXPECT_FALSE(files("\"\"").is_given());
+  EXPECT_TRUE(settings_of(least_with("data", "validation_file = [\"v.csv\"]")).training.do_eval);
+}
+
+TEST(ReadSettings, AListOfFilesHasPathsOnly) {
+  for (const auto& [value, line] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"[]", "test.toml:4:13: data.test_file is an empty list; name a file, or remove the key"},
+           {"[\"a.csv\", \"\"]", "test.toml:4:23: data.test_file has an empty path; remove it"},
+           {"[\"a.csv\", 5]",
+            "test.toml:4:23: data.test_file: 5 is an integer; write a path as a string, or a list of paths"},
+           {"5", "test.toml:4:13: data.test_file = 5 is an integer; write a path as a string, or a list of paths"},
+           {"[\"a.csv\", \"~/b.csv\"]",
+            "test.toml:4:23: data.test_file = \"~/b.csv\": \"~\" is not replaced here, as a shell would do; write the "
+            "path "
+            "that it stands for"}}) {
+    EXPECT_EQ(refusal_of(least_with("data", std::string("test_file = ") + value)), line);
+  }
 }
 
 TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that a split is read from: what paths, patterns of shards ("shard-{000..127}.tar") and globs
+// ("part-*.jsonl") stand for, in the order written. Before the seal.
+//
+// - A path that exists stands for itself, whatever signs are in it.
+// - All files are manifests, or all are shards. None comes twice.
+// - Pictures lie relative to the manifest that names them. Where manifests lie in several folders, paths of pictures
+//   are written relative to the folder that all of those are in, so that one picture has one path.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct DataFile {
+  std::string path;
+  bool is_folder = false;  // path is the metadata.jsonl of a folder that was named
+  std::string prefix;      // from DataFiles::folder to its pictures' folder: empty, or with a slash at the end
+};
+
+struct DataFiles {
+  std::string name;  // for people: the one manifest, or what was written
+  std::vector<DataFile> manifests;
+  std::vector<std::string> shards;  // in place of manifests
+  std::string folder;               // where paths of pictures start; of no use in shards
+};
+
+// Throws Error: kSettings for a pattern of the wrong form, a file that is named twice, or shards beside manifests;
+// kData for a glob without a match. Whether a file that is named exists is its reader's matter.
+DataFiles find_data_files(const PathsSetting& paths);
+
+// A picture's path behind a prefix: "b/" and "../images/x.jpg" give "images/x.jpg". Into *joined, unless the path stays
+// as it is. Exact, as no folder of a prefix is a link.
+std::string_view behind_prefix(const std::string& prefix, std::string_view path, std::string* joined);
+
+}  // namespace bascule
