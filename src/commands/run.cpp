@@ -29,6 +29,7 @@
 #include "src/train/check_fits.h"
 #include "src/train/finish.h"
 #include "src/train/media_options.h"
+#include "src/train/predictions.h"
 #include "src/train/resume_check.h"
 #include "src/train/retrieval_examples.h"
 #include "src/train/sealed_run.h"
@@ -150,6 +151,10 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   if (split != nullptr && run.head == ModelHead::kContrastive) {
     write_embeddings(sealed, shown);
     add_retrieval_examples(&report, sealed.evaluation()->judged(), *split->manifest, run.evaluation_shape.width);
+  }
+  if (run.evaluation_shape.predicted_rows > 0) {
+    write_predictions(report.output_dir, run.head, sealed.evaluation()->judged(), *run.find(Split::kTest)->manifest,
+                      sealed.token_texts());
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);

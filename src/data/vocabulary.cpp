@@ -231,4 +231,17 @@ Vocabulary load_vocabulary(const std::string& folder) {
   return vocabulary;
 }
 
+std::vector<std::string> load_token_texts(const std::string& folder) {
+  const TokenizerFiles files = read_tokenizer_files(folder);
+  std::vector<std::string> texts;
+  const auto put = [&](std::int32_t id, const std::string& text) {
+    const std::size_t at = static_cast<std::size_t>(id);
+    if (texts.size() <= at) texts.resize(at + 1);
+    texts[at] = text;
+  };
+  for (const auto& [token, id] : files.tokens) put(id, token);
+  for (const AddedToken& token : files.added) put(token.id, token.text);
+  return texts;
+}
+
 }  // namespace bascule

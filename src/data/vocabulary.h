@@ -84,4 +84,8 @@ struct Vocabulary {
 // See Tokenizer::load. Throws Error (kData).
 Vocabulary load_vocabulary(const std::string& folder);
 
+// By id, each token as the folder's files write it, in the byte-level alphabet: what Transformers'
+// convert_ids_to_tokens() gives. Empty for an id that no token has. Throws Error (kData).
+std::vector<std::string> load_token_texts(const std::string& folder);
+
 }  // namespace bascule

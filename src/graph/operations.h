@@ -102,8 +102,16 @@ Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, T
 // whether the largest logit is the label's; kept.
 struct ClassLoss {
   Tensor loss, hits;
+  Tensor tops, others;  // rows: the largest logit, and what class_predictions() needs beside it
 };
 ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, float smoothing = 0.0f);
+
+// Without a backward part. `classes` (rows, int32): that of the largest logit, the first of equals; `probabilities`
+// (rows): softmax(logits) at the label. Rows with a negative label: 0. Both are kept.
+struct ClassPredictions {
+  Tensor classes, probabilities;
+};
+ClassPredictions class_predictions(Graph& graph, Tensor logits, const ClassLoss& loss);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
 // loss_weight does not reach it. For verification.

@@ -102,10 +102,11 @@ void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, std::i
   out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale, samples_of_all);
 }
 
-void record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* out) {
+ClassLoss record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* out) {
   const ClassLoss loss = cross_entropy_loss(graph, out->logits, smoothing);
   out->loss = loss.loss;
   out->hits = loss.hits;
+  return loss;
 }
 
 void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& options, BridgeTowerOutputs* out) {
@@ -120,7 +121,11 @@ void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& o
       tied ? r.prefix + "text_model.embeddings.word_embeddings.weight" : "mlm_score.decoder.weight";
   const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.linear_deviation());
   out->logits = linear(r.graph, "logits", normed, weight, r.bias("mlm_score.bias", text.vocab_size));
-  record_class_loss(r.graph, options.label_smoothing, out);
+  const ClassLoss loss = record_class_loss(r.graph, options.label_smoothing, out);
+  if (!options.predictions) return;
+  const ClassPredictions predictions = class_predictions(r.graph, out->logits, loss);
+  out->predicted = predictions.classes;
+  out->probabilities = predictions.probabilities;
 }
 
 void keep_all(Graph& graph, std::initializer_list<Tensor> tensors) {

@@ -22,12 +22,13 @@ struct BridgeTowerOptions {
   float label_smoothing = 0.0f;      // of the losses over classes: matching and masked LM
   bool every_output = false;        // masked LM, without a backward part: its logits, and the image features and pooler
                                     // output that its loss does not read, can be read after a replay
+  bool predictions = false;         // masked LM, without a backward part: what it predicts can be read after a replay
   std::int64_t samples_of_all = 0;  // contrastive: negatives from all ranks, whose batches have at most so many
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
 // What a recording gives. Those that its head has are kept: they can be read after a replay. Masked LM has image
-// features and pooler output with every_output only.
+// features and pooler output with every_output only, predictions with `predictions` only.
 struct BridgeTowerOutputs {
   Tensor text_features,
       image_features;  // of the last cross-modal layers: all rows, or (B, C) first rows only
@@ -36,6 +37,7 @@ struct BridgeTowerOutputs {
   Tensor text_embeds, image_embeds, cross_embeds;  // contrastive: (B, E)
   Tensor logits;                                   // matching: (B, 2); masked LM: (M, V)
   Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's
+  Tensor predicted, probabilities;                 // (M), with BridgeTowerOptions::predictions
   Tensor loss;                                     // (1, 1); none for the bare model
 };
 

@@ -44,6 +44,10 @@ BatchOutputs Evaluation::outputs() const noexcept {
   }
   outputs.hits = tape_.at_int32(outputs_.hits);
   if (shape_.head == ModelHead::kImageTextMatching) outputs.logits = tape_.at(outputs_.logits);
+  if (outputs_.predicted) {
+    outputs.predicted = tape_.at_int32(outputs_.predicted);
+    outputs.probabilities = tape_.at(outputs_.probabilities);
+  }
   return outputs;
 }
 
@@ -82,7 +86,7 @@ Status Evaluation::clear() noexcept {
 Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
                        EvaluationRecord* record, Progress* progress) noexcept {
   const double began = monotonic_seconds();
-  judged_.begin(manifest.rows());
+  judged_.begin(manifest.rows(), record->split == Split::kTest && shape_.predicted_rows > 0);
   record->steps = divide_up(manifest.rows(), shape_.batch);
   progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
   BASCULE_TRY(clear());

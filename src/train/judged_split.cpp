@@ -5,20 +5,24 @@
 #include <cmath>
 
 #include "src/base/align.h"
+#include "src/base/check.h"
 
 namespace bascule {
 namespace {
 
 // Where each part of the memory begins.
 struct Parts {
-  std::size_t sums, text, image, cross, scores, pictures, judged, labels, order, retrieval, all;
+  std::size_t sums, text, image, cross, scores, pictures, judged, labels;
+  std::size_t caption_rows, token_counts, tokens;  // predictions
+  std::size_t order, retrieval, all;
 };
 
 Parts parts_of(const JudgedSplit::Shape& shape) {
   const std::size_t rows = static_cast<std::size_t>(align_up<std::int64_t>(shape.max_rows, 16));
   const std::size_t embeds = rows * static_cast<std::size_t>(shape.width) * sizeof(float);
   const bool contrastive = shape.head == ModelHead::kContrastive,
-             matching = shape.head == ModelHead::kImageTextMatching;
+             matching = shape.head == ModelHead::kImageTextMatching, masked = shape.head == ModelHead::kMaskedLm;
+  const std::size_t predicted = static_cast<std::size_t>(shape.predicted_rows);
   Parts parts{};
   std::size_t at = 0;
   const auto take = [&](bool needed, std::size_t bytes) {
@@ -34,6 +38,9 @@ Parts parts_of(const JudgedSplit::Shape& shape) {
   parts.pictures = take(contrastive, rows * sizeof(std::int32_t));
   parts.judged = take(true, rows * sizeof(std::int32_t));
   parts.labels = take(matching, rows * sizeof(std::int32_t));
+  parts.caption_rows = take(matching, predicted * sizeof(std::int32_t));
+  parts.token_counts = take(masked, predicted * sizeof(std::int32_t));
+  parts.tokens = take(masked, predicted * static_cast<std::size_t>(shape.tokens) * sizeof(TokenPrediction));
   parts.order = take(matching, rows * sizeof(std::int32_t));
   parts.retrieval = take(contrastive, Retrieval::bytes(shape.max_rows));
   parts.all = at;
@@ -51,6 +58,7 @@ JudgedSplit::JudgedSplit(const Shape& shape, std::byte* memory, GemmCache& produ
   static_assert(sizeof(BatchSums) == 3 * sizeof(double));
   const Parts parts = parts_of(shape);
   taken_ = {memory, parts.order};
+  without_predictions_ = parts.caption_rows;
   const auto floats = [&](std::size_t at) { return static_cast<float*>(static_cast<void*>(memory + at)); };
   const auto integers = [&](std::size_t at) { return static_cast<std::int32_t*>(static_cast<void*>(memory + at)); };
   sums_ = static_cast<BatchSums*>(static_cast<void*>(memory + parts.sums));
@@ -61,9 +69,18 @@ JudgedSplit::JudgedSplit(const Shape& shape, std::byte* memory, GemmCache& produ
   pictures_ = integers(parts.pictures);
   judged_ = integers(parts.judged);
   labels_ = integers(parts.labels);
+  caption_rows_ = integers(parts.caption_rows);
+  token_counts_ = integers(parts.token_counts);
+  tokens_ = static_cast<TokenPrediction*>(static_cast<void*>(memory + parts.tokens));
   order_ = integers(parts.order);
   if (shape.head == ModelHead::kContrastive)
     retrieval_ = std::make_unique<Retrieval>(shape.max_rows, shape.width, memory + parts.retrieval, products);
+}
+
+void JudgedSplit::begin(std::int64_t rows, bool keeps_predictions) noexcept {
+  BASCULE_CHECK(!keeps_predictions || rows <= shape_.predicted_rows);
+  rows_ = rows;
+  keeps_predictions_ = keeps_predictions;
 }
 
 // Everything of a row goes to the row's place.
@@ -91,6 +108,7 @@ void JudgedSplit::take(const Batch& batch, const BatchOutputs& outputs, const Ma
   }
   const std::int64_t judged = shape_.head == ModelHead::kMaskedLm ? batch.counts.selected_rows : samples;
   for (std::int64_t i = 0; i < judged; ++i) sums.hits += outputs.hits[i];
+  if (keeps_predictions_) take_predictions(batch, outputs);
   if (shape_.head != ModelHead::kImageTextMatching) return;
   for (std::int64_t s = 0; s < samples; ++s) {
     scores_[batch.rows[s]] = outputs.logits[2 * s + 1] - outputs.logits[2 * s];
@@ -98,7 +116,25 @@ void JudgedSplit::take(const Batch& batch, const BatchOutputs& outputs, const Ma
   }
 }
 
-// The rows judged move together, over those left out.
+void JudgedSplit::take_predictions(const Batch& batch, const BatchOutputs& outputs) noexcept {
+  std::int64_t token = 0;  // of the batch's labelled ones
+  for (std::int64_t s = 0; s < batch.counts.samples; ++s) {
+    const std::int64_t row = batch.rows[s];
+    if (shape_.head == ModelHead::kImageTextMatching) {
+      caption_rows_[row] = static_cast<std::int32_t>(batch.caption_rows[s]);
+      continue;
+    }
+    std::int32_t count = 0;
+    for (; token < batch.counts.selected_rows && batch.selected_rows[token] < batch.text_offsets[s + 1]; ++token) {
+      BASCULE_CHECK(count < shape_.tokens);
+      tokens_[row * shape_.tokens + count++] = {batch.selected_rows[token] - batch.text_offsets[s], batch.labels[token],
+                                                outputs.predicted[token], outputs.probabilities[token]};
+    }
+    token_counts_[row] = count;
+  }
+}
+
+// The rows judged move together, over those left out; predictions stay at their rows.
 void JudgedSplit::close_gaps() noexcept {
   std::int64_t kept = 0;
   for (std::int64_t row = 0; row < rows_; ++row) {

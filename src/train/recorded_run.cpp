@@ -238,8 +238,12 @@ void record_graphs(RecordedRun* run) {
     bounds.text_rows = std::max(bounds.text_rows, own.text_rows);
     bounds.selected_rows = std::max(bounds.selected_rows, own.selected_rows);
     run->evaluation_shape.max_rows = std::max(run->evaluation_shape.max_rows, split.manifest->rows());
+    if (split.split != Split::kTest || run->head == ModelHead::kContrastive) continue;
+    run->evaluation_shape.predicted_rows = split.manifest->rows();
+    run->evaluation_shape.tokens = own.selected_rows / own.samples;
   }
   if (bounds.samples == 0) return;
+  options.predictions = run->evaluation_shape.predicted_rows > 0;
   run->evaluation_graph = run->train_graph ? 1 : 0;
   run->evaluation_outputs = record_bridgetower(run->session.add_graph(bounds), run->config, options);
   run->evaluation_shape.head = run->head;

@@ -13,6 +13,7 @@
 #include "src/report/readable.h"
 #include "src/train/clock.h"
 #include "src/train/disk_space.h"
+#include "src/train/predictions.h"
 #include "src/train/preprocessor.h"
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
@@ -108,6 +109,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
   if (group.is_first()) {
+    if (run.evaluation_outputs.predicted) token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
     make_writers();
     check_disk();
   }
@@ -358,8 +360,12 @@ void SealedRun::check_disk() const {
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
-  if (evaluation_)  // the embeddings
+  if (run_.head == ModelHead::kContrastive && evaluation_)  // the embeddings
     demand.final_files.push_back({static_cast<std::int64_t>(run_.plan[kEvaluationMemory].bytes), 0});
+  if (run_.evaluation_shape.predicted_rows > 0) {
+    demand.final_files.push_back({predictions_bytes(run_.evaluation_shape, *run_.find(Split::kTest)->manifest),
+                                  file_bytes_at(folder + "/" + kPredictionsFile)});
+  }
   demand.final_files.push_back({kReportBytes, 0});
   check_disk_space(folder, demand);
 }

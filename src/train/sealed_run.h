@@ -38,6 +38,9 @@ class SealedRun {
   CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
   TensorBoardWriter& events() { return events_; }
   const HfFolderPlan& final_model() const { return *final_model_; }
+  const std::vector<std::string>& token_texts() const {
+    return token_texts_;
+  }  // by id; rank 0's, where predictions name tokens
   const RecordLog<StepRecord>& steps() const { return steps_; }
   const RecordLog<EvaluationRecord>& evaluations() const { return evaluations_; }
   Isa isa() const { return isa_; }
@@ -71,6 +74,7 @@ class SealedRun {
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
   std::unique_ptr<HfFolderPlan> final_model_;
+  std::vector<std::string> token_texts_;
   std::unique_ptr<MomentExchange> moment_exchange_;
   std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;

@@ -110,6 +110,25 @@ TEST(Tokenizer, KnowsTheSpecialTokens) {
   EXPECT_EQ(Ids(special.begin(), special.end()), (Ids{0, 1, 2, 3, 50264}));
 }
 
+TEST(Tokenizer, TokensHaveTheTextOfTheirFiles) {
+  const std::vector<std::string> texts = load_token_texts(tokenizers()[1].folder);
+  ASSERT_EQ(texts.size(), 50265u);
+  EXPECT_EQ(texts[0], "<s>");
+  EXPECT_EQ(texts[50264], "<mask>");
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[1].folder);
+  std::string joined;
+  for (const std::int32_t id : tokenizer.encode("two cats, \u00e9"))
+    joined += texts[static_cast<std::size_t>(id)] + "|";
+  EXPECT_EQ(joined, "<s>|two|\u0120cats|,|\u0120\u00c3\u00a9|</s>|");
+
+  TemporaryFolder folder;
+  folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 5})");
+  folder.write("merges.txt", "");
+  folder.write("added_tokens.json", R"({"<new>": 7})");
+  EXPECT_EQ(load_token_texts(folder.path()),
+            (std::vector<std::string>{"<s>", "<pad>", "</s>", "", "", "a", "", "<new>"}));
+}
+
 // A long run without a space is one piece: merging must take n log n, and a cut must not change what stands before it.
 TEST(Tokenizer, CutsALongPieceAsIfItHadMergedAllOfIt) {
   const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);

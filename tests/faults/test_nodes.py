@@ -21,7 +21,7 @@ def metrics(folder, split):
 
 
 class NodesTrain(Nodes):
-    def test_evaluation_gives_the_metrics_and_embeddings_of_one_process(self):
+    def test_evaluation_gives_the_metrics_embeddings_and_predictions_of_one_process(self):
         for head in ("contrastive", "image_text_matching", "masked_lm"):
             changes = {"model__head": f'"{head}"', "training__do_train": "false", "data__validation_file": VALIDATION,
                        "data__test_file": f'"{EMOJI}/test.jsonl"'}
@@ -30,8 +30,8 @@ class NodesTrain(Nodes):
                 with self.subTest(head=head, slots=slots):
                     two = self.trained(self.machines(slots=slots), 2 * slots, **changes)
                     self.assertEqual(metrics(one, "validation"), metrics(two, "validation"))
-                    if head == "contrastive":
-                        self.assertEqual(digest(one / FILES[1]), digest(two / FILES[1]))
+                    rows = FILES[1] if head == "contrastive" else "predictions.jsonl"
+                    self.assertEqual(digest(one / rows), digest(two / rows))
 
     def test_every_strategy_gives_the_bits_of_one_machine(self):
         changes = {"training__max_steps": "20", "training__save_steps": "0", "training__gradient_accumulation_steps": "2"}

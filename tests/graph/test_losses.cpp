@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -93,6 +94,34 @@ TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
   run.replay(batches[0].view());
   EXPECT_EQ(*run.at(loss.loss), 0.0f);
   for (const float element : run.gradient("logits.weight")) EXPECT_EQ(element, 0.0f);
+}
+
+// The second row has its largest logit twice.
+TEST(ClassPredictions, AreTheFirstLargestLogitAndTheProbabilityOfTheLabel) {
+  for (const std::int64_t classes : {2, 37, 5000}) {
+    for (const TestBatch& batch : labelled_batches(classes)) {
+      GraphRun run(kBounds);
+      const Tensor logits = run.input("logits", text_rows(), classes);
+      const ClassPredictions predictions =
+          class_predictions(run.graph(), logits, cross_entropy_loss(run.graph(), logits, 0.5f));
+      run.seal(kernels_for(best_isa()));
+      std::vector<float> values = run.values("logits");
+      const std::size_t width = static_cast<std::size_t>(classes);
+      values[width] = values[2 * width - 1] = 25.0f;
+      run.set_values("logits", values);
+      run.replay(batch.view());
+      for (std::size_t r = 0; r < static_cast<std::size_t>(batch.text_rows()); ++r) {
+        const std::int32_t label = batch.labels[r];
+        const float* const row = values.data() + r * width;
+        const std::int64_t largest = std::max_element(row, row + width) - row;
+        double sum = 0.0;
+        for (std::size_t c = 0; c < width; ++c) sum += std::exp(static_cast<double>(row[c]));
+        const double own = label < 0 ? 0.0 : std::exp(static_cast<double>(row[label])) / sum;
+        EXPECT_EQ(run.at_int32(predictions.classes)[r], label < 0 ? 0 : largest);
+        EXPECT_NEAR(static_cast<double>(run.at(predictions.probabilities)[r]), own, 1e-5 * own);
+      }
+    }
+  }
 }
 
 // The gradient of a step of two micro-batches: each with its weight, in one float32 sum.

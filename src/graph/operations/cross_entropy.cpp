@@ -227,7 +227,7 @@ ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, float smoothing) {
   op->loss = graph.activation("loss", fixed_rows(1), 1);
   graph.keep(op->loss);
   graph.keep(op->hits);
-  const ClassLoss result{op->loss, op->hits};
+  const ClassLoss result{op->loss, op->hits, op->tops, op->others};
   graph.add(std::move(op));
   return result;
 }

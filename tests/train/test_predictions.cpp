@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of predictions.jsonl from hand-made batches, of which some rows are left out.
+#include "src/train/predictions.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/train/judging.h"
+
+namespace bascule::test {
+namespace {
+
+const std::vector<std::string> kTokens = {"<s>", "</s>", "a", "\u0120\"b", ""};
+
+std::vector<std::string> lines_of(ModelHead head, const Judging& judging) {
+  std::vector<std::string> lines;
+  for (std::size_t place = 0; place < judging.split().rows().size(); ++place)
+    lines.push_back(
+        prediction_line(head, judging.split(), static_cast<std::int64_t>(place), judging.manifest(), kTokens));
+  return lines;
+}
+
+Batch batch_of(std::int64_t index, const std::vector<std::int64_t>& rows) {
+  Batch batch;
+  batch.counts.samples = static_cast<std::int64_t>(rows.size());
+  batch.first_position = index * kBatch;
+  batch.positions = kBatch;
+  batch.rows = rows.data();
+  return batch;
+}
+
+// Row 1 is left out; rows 0 and 3 have the captions of others. A score of 0 predicts no match: the first class wins.
+TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
+  Judging judging(ModelHead::kImageTextMatching, "abcd", 0, true);
+  const std::vector<std::int64_t> first = {0}, second = {2, 3}, captions[2] = {{2}, {2, 0}};
+  const std::vector<std::int32_t> labels[2] = {{0}, {1, 0}}, hits = {0, 0};
+  const std::vector<float> logits[2] = {{1.0f, 1.0f}, {3.0f, 2.0f, -1.0f, 1.0f}};
+  for (int b = 1; b >= 0; --b) {
+    Batch batch = batch_of(b, b == 0 ? first : second);
+    batch.caption_rows = captions[b].data();
+    batch.labels = labels[b].data();
+    BatchOutputs outputs;
+    outputs.logits = logits[b].data();
+    outputs.hits = hits.data();
+    judging.take(batch, outputs);
+  }
+  judging.finish();
+  const std::vector<std::string> expected = {
+      "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c2\", \"matched\": false, \"predicted\": false, "
+      "\"probability\": 0.5}\n",
+      "{\"row\": 2, \"image\": \"c.jpg\", \"caption\": \"c2\", \"matched\": true, \"predicted\": false, "
+      "\"probability\": 0.2689414213699951}\n",
+      "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c0\", \"matched\": false, \"predicted\": true, "
+      "\"probability\": 0.8807970779778823}\n"};
+  EXPECT_EQ(lines_of(ModelHead::kImageTextMatching, judging), expected);
+}
+
+// Row 0 has two labelled tokens, row 1 none, row 2 is left out, row 3 has one.
+void judge_tokens(Judging& judging) {
+  const std::vector<std::int64_t> first = {0, 1}, second = {3};
+  const std::vector<std::int32_t> offsets[2] = {{0, 4, 6}, {0, 3}}, selected[2] = {{1, 2}, {1}};
+  const std::vector<std::int32_t> labels[2] = {{2, 3}, {2}}, predicted[2] = {{2, 2}, {4}}, hits = {1, 0};
+  const std::vector<float> probabilities[2] = {{0.75f, 0.125f}, {0.5f}};
+  for (int b = 0; b < 2; ++b) {
+    Batch batch = batch_of(b, b == 0 ? first : second);
+    batch.counts.selected_rows = static_cast<std::int64_t>(selected[b].size());
+    batch.text_offsets = offsets[b].data();
+    batch.selected_rows = selected[b].data();
+    batch.labels = labels[b].data();
+    BatchOutputs outputs;
+    outputs.hits = hits.data();
+    outputs.predicted = predicted[b].data();
+    outputs.probabilities = probabilities[b].data();
+    judging.take(batch, outputs);
+  }
+  judging.finish();
+}
+
+// The model has a class that the tokenizer has no token for.
+TEST(Predictions, OfMaskedLmNameTokens) {
+  Judging judging(ModelHead::kMaskedLm, "abcd", 0, true, 2);
+  judge_tokens(judging);
+  const std::vector<std::string> expected = {
+      "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"tokens\": ["
+      "{\"position\": 1, \"expected\": \"a\", \"predicted\": \"a\", \"probability\": 0.75}, "
+      "{\"position\": 2, \"expected\": \"\u0120\\\"b\", \"predicted\": \"a\", \"probability\": 0.125}]}\n",
+      "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": []}\n",
+      "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c3\", \"tokens\": ["
+      "{\"position\": 1, \"expected\": \"a\", \"predicted\": null, \"probability\": 0.5}]}\n"};
+  EXPECT_EQ(lines_of(ModelHead::kMaskedLm, judging), expected);
+}
+
+TEST(Predictions, AreWrittenWholeAndInPlaceOfAnOlderFile) {
+  Judging judging(ModelHead::kMaskedLm, "abcd", 0, true, 2);
+  judge_tokens(judging);
+  TemporaryFolder folder;
+  folder.write(kPredictionsFile, "of another run\n");
+  write_predictions(folder.path(), ModelHead::kMaskedLm, judging.split(), judging.manifest(), kTokens);
+  std::string expected;
+  for (const std::string& line : lines_of(ModelHead::kMaskedLm, judging)) expected += line;
+  std::ifstream file(folder.path() + "/" + kPredictionsFile);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), expected);
+}
+
+// A line has room for whatever a row holds.
+TEST(Predictions, OfARowWithManyTokensAreWhole) {
+  constexpr std::int32_t kMany = 500;
+  Judging judging(ModelHead::kMaskedLm, "ab", 0, true, kMany);
+  const std::vector<std::int64_t> rows = {0};
+  const std::vector<std::int32_t> offsets = {0, kMany}, tokens(kMany, 2), hits(kMany, 1);
+  std::vector<std::int32_t> selected;
+  for (std::int32_t i = 0; i < kMany; ++i) selected.push_back(i);
+  const std::vector<float> probabilities(kMany, 0.3f);
+  Batch batch = batch_of(0, rows);
+  batch.counts.selected_rows = kMany;
+  batch.text_offsets = offsets.data();
+  batch.selected_rows = selected.data();
+  batch.labels = tokens.data();
+  BatchOutputs outputs;
+  outputs.hits = hits.data();
+  outputs.predicted = tokens.data();
+  outputs.probabilities = probabilities.data();
+  judging.take(batch, outputs);
+  judging.finish();
+  const std::string line = prediction_line(ModelHead::kMaskedLm, judging.split(), 0, judging.manifest(), kTokens);
+  EXPECT_NE(line.find("{\"position\": 499,"), std::string::npos);
+  EXPECT_EQ(line.substr(line.size() - 4), "}]}\n");
+}
+
+}  // namespace
+}  // namespace bascule::test
