@@ -162,14 +162,16 @@ TEST(SourceMutations, OfKeptIndexesAreMadeAnewOrStayWithinBounds) {
   data.write("a.jpg", "1");
   data.write("b.jpg", "22");
   const IndexCache cache{kept.path(), 1};
-  const std::vector<std::string> paths = {data.write("m.jsonl", kLines), data.write("s.tar", some_shard(true))};
+  PathsSetting several(data.write("m.jsonl", kLines));
+  several.written.push_back(data.write("m.csv", kCsv));
+  const std::vector<PathsSetting> sources = {several.written.front(), data.write("s.tar", some_shard(true)), several};
   Seeded random;
   ManifestColumns columns;
-  for (const std::string& path : paths) {
+  for (const PathsSetting& source : sources) {
     for (const auto& entry : std::filesystem::directory_iterator(kept.path())) std::filesystem::remove(entry.path());
     columns.label = random.chance(0.5) ? "label" : "";
-    if (path == paths[1]) columns.label = "";
-    open_manifest(path, columns, cache);
+    if (source.written == sources[1].written) columns.label = "";
+    open_manifest(source, columns, cache);
     const std::string index = std::filesystem::directory_iterator(kept.path())->path().string();
     std::ifstream file(index, std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(file), {}};
@@ -188,7 +190,7 @@ TEST(SourceMutations, OfKeptIndexesAreMadeAnewOrStayWithinBounds) {
       }
       std::filesystem::remove(index);
       std::ofstream(index, std::ios::binary) << bytes;
-      const OpenedManifest opened = open_manifest(path, columns, cache);
+      const OpenedManifest opened = open_manifest(source, columns, cache);
       ASSERT_GT(opened.manifest.rows(), 0);
       mapped += opened.note.empty() ? 1 : 0;
       const PictureFolder folder(opened.manifest);

@@ -150,7 +150,7 @@ class Pair:
             self.refuse(2, '"model"', str(EMOJI / "model"), name)
 
     def change_same_rows(self):
-        rows, kind = read_rows(self.folder), self.draw.choice(["moved", "csv", "added", "edited", "gone", "swapped", "picture"])
+        rows, kind = read_rows(self.folder), self.draw.choice(["moved", "csv", "list", "glob", "added", "edited", "gone", "swapped", "picture"])
         at = self.draw.choice([number for number in range(len(rows)) if rows[number][0] != f"p/{BAD}.jpg"])
         if kind == "moved":
             write_rows(self.folder, rows, "other.jsonl")
@@ -158,6 +158,10 @@ class Pair:
         elif kind == "csv":
             (self.folder / "other.csv").write_text("image,caption\n" + "".join(f"./{image},{caption}\n" for image, caption in rows))
             self.set('"other.csv"')
+        elif kind in ("list", "glob"):
+            write_rows(self.folder, rows[:at], "part-1.jsonl")
+            write_rows(self.folder, rows[at:], "part-2.jsonl")
+            self.set('["part-1.jsonl", "part-2.jsonl"]' if kind == "list" else '"part-?.jsonl"')
         elif kind == "picture":
             shutil.copy(PICTURES[60], self.folder / rows[at][0])
             self.refuse(3, "another size")
@@ -166,7 +170,7 @@ class Pair:
                        "gone": rows[:at] + rows[at + 1:], "swapped": [rows[at]] + rows[:at] + rows[at + 1:] if at else rows[1:] + rows[:1]}
             write_rows(self.folder, changed[kind])
             self.refuse(3, "is not what")
-        if kind in ("moved", "csv") and self.start.kind == "finished":
+        if kind in ("moved", "csv", "list", "glob") and self.start.kind == "finished":
             self.verdict = GOES_ON
 
     def change_same_product(self):
