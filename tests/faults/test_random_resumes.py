@@ -98,7 +98,10 @@ class Pair:
         if key == "model.model_name_or_path" or key in ("data.train_file", "training.max_steps", "training.learning_rate", "training.lr_schedule_steps",
                                                         "training.gradient_accumulation_steps"):
             return True
-        return bool([value for value in OTHER.get(key, []) if value != self.start.settings.get(toml_key(key))])
+        return bool(self.other_values(key))
+
+    def other_values(self, key):
+        return [value for value in OTHER.get(key, []) if value != self.start.settings.get(toml_key(key))]
 
     def set(self, value, key=None):
         self.changes[toml_key(key or self.key)] = value
@@ -116,15 +119,14 @@ class Pair:
             self.changes["data__on_bad_sample"] = '"skip"'
 
     def change_no(self):
-        value = self.draw.choice([value for value in OTHER[self.key] if value != self.start.settings.get(toml_key(self.key))])
-        self.set(value)
+        self.set(self.draw.choice(self.other_values(self.key)))
         self.refuse(2)
 
     def change_yes(self):
-        self.set(self.draw.choice(OTHER[self.key]))
+        self.set(self.draw.choice(self.other_values(self.key)))
 
     def change_from_there_on(self):
-        self.set(self.draw.choice(OTHER[self.key]))
+        self.set(self.draw.choice(self.other_values(self.key)))
 
     def change_longer(self):
         steps = int(self.start.settings["training__max_steps"])
@@ -170,8 +172,8 @@ class Pair:
                        "gone": rows[:at] + rows[at + 1:], "swapped": [rows[at]] + rows[:at] + rows[at + 1:] if at else rows[1:] + rows[:1]}
             write_rows(self.folder, changed[kind])
             self.refuse(3, "is not what")
-        if kind in ("moved", "csv", "list", "glob") and self.start.kind == "finished":
-            self.verdict = GOES_ON
+        if self.start.kind == "finished" and not self.changes:
+            self.verdict = DONE  # a finished run whose settings are the same reads no data
 
     def change_same_product(self):
         self.set("2", "training.gradient_accumulation_steps")
