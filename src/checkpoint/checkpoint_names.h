@@ -14,6 +14,8 @@ namespace bascule {
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr const char* kTrainingStateFile = "training_state.safetensors";
 constexpr const char* kStateFile = "bascule_state.json";  // what makes a checkpoint ours, see state_file.h
+// Of a finished run: a state without weights and moments, where no checkpoint has it.
+constexpr const char* kLastStateFolder = "last_state";
 
 // The step N of a name "checkpoint-N", written as we write it; nothing for any other name. noexcept, allocates nothing.
 inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexcept {

@@ -108,17 +108,37 @@ Status CheckpointWriter::write_files(const CheckpointMoment& moment, PathBuffer&
   const std::size_t start = path.length();
   failed_path_ = path.append(kTrainingStateFile);
   BASCULE_TRY(optimizer_.write(path.c_str(), progress, of_optimizer));
+  path.cut(start);
+  return write_texts_and_state(moment, path, true);
+}
+
+// path: the folder's, with a slash.
+Status CheckpointWriter::write_texts_and_state(const CheckpointMoment& moment, PathBuffer& path,
+                                               bool has_tensors) noexcept {
+  const std::size_t start = path.length();
+  std::uint64_t* const digests = digests_.data() + model_.files().size() + 1;
   for (std::size_t i = 0; i < text_files_.size(); ++i) {
     path.cut(start);
     failed_path_ = path.append(text_files_[i]);
-    BASCULE_TRY(write_synced(path.c_str(), moment.texts[i], of_optimizer + 1 + i));
+    BASCULE_TRY(write_synced(path.c_str(), moment.texts[i], digests + i));
   }
   path.cut(start);
   failed_path_ = path.append(kStateFile);
-  return write_state(moment, path.c_str());
+  return write_state(moment, path.c_str(), has_tensors);
 }
 
-Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char* path) noexcept {
+Status CheckpointWriter::save_last_state(const CheckpointMoment& moment) noexcept {
+  PathBuffer path(output_dir_);
+  path.append("/").append(kLastStateFolder).append(".tmp");
+  failed_path_ = path;
+  BASCULE_TRY(remove_tree(path.c_str()));
+  BASCULE_TRY(make_folder(path.c_str()));
+  path.append("/");
+  BASCULE_TRY(write_texts_and_state(moment, path, false));
+  return publish_folder(output_dir_.c_str(), kLastStateFolder);
+}
+
+Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char* path, bool has_tensors) noexcept {
   JsonStream out(Span<char>(state_.data(), state_.size()));
   out.begin_object().line_break();
   out.key("format").integer(kStateFormat);
@@ -138,9 +158,12 @@ Status CheckpointWriter::write_state(const CheckpointMoment& moment, const char*
   out.end_array();
   out.raw(fixed_state_);
   out.key("files").begin_object();
-  const std::uint64_t* digest = digests_.data();
-  for (const PlannedFile& file : model_.files()) write_file_entry(out, file.name, file.bytes, *digest++);
-  write_file_entry(out, kTrainingStateFile, optimizer_.file_bytes(), *digest++);
+  const std::uint64_t* digest = digests_.data() + model_.files().size() + 1;
+  if (has_tensors) {
+    const std::uint64_t* of_file = digests_.data();
+    for (const PlannedFile& file : model_.files()) write_file_entry(out, file.name, file.bytes, *of_file++);
+    write_file_entry(out, kTrainingStateFile, optimizer_.file_bytes(), *of_file);
+  }
   for (std::size_t i = 0; i < text_files_.size(); ++i) {
     write_file_entry(out, text_files_[i], static_cast<std::int64_t>(moment.texts[i].size()), *digest++);
   }

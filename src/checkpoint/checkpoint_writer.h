@@ -64,6 +64,9 @@ class CheckpointWriter {
   // name, the save fails with EEXIST.
   Status save(const CheckpointMoment& moment, WriteProgress progress = {}) noexcept;
 
+  // output_dir/last_state: the state and the texts alone, which read_checkpoint() reads. Replaces one that is there.
+  Status save_last_state(const CheckpointMoment& moment) noexcept;
+
   // Removes all checkpoints but that of `step`.
   Status keep_only(std::int64_t step) noexcept { return rotation_.keep_only(step); }
 
@@ -74,7 +77,8 @@ class CheckpointWriter {
 
  private:
   Status write_files(const CheckpointMoment& moment, PathBuffer& path, WriteProgress progress) noexcept;
-  Status write_state(const CheckpointMoment& moment, const char* path) noexcept;
+  Status write_texts_and_state(const CheckpointMoment& moment, PathBuffer& path, bool has_tensors) noexcept;
+  Status write_state(const CheckpointMoment& moment, const char* path, bool has_tensors) noexcept;
 
   std::string output_dir_;
   CheckpointRotation rotation_;

@@ -14,6 +14,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/choose_isa.h"
+#include "src/commands/evaluate_again.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/run_folder.h"
 #include "src/commands/run_marker.h"
@@ -29,6 +30,7 @@
 #include "src/train/check_fits.h"
 #include "src/train/finish.h"
 #include "src/train/media_options.h"
+#include "src/train/plan_control.h"
 #include "src/train/predictions.h"
 #include "src/train/resume_check.h"
 #include "src/train/retrieval_examples.h"
@@ -124,7 +126,8 @@ Status replay(SealedRun& sealed) {
     BASCULE_TRY(sealed.loop().load_best());
   }
   BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
-  return sealed.loop().evaluate(Split::kTest);
+  BASCULE_TRY(sealed.loop().evaluate(Split::kTest));
+  return sealed.run().train_graph ? sealed.loop().save_last_state() : ok_status();
 }
 
 // As Trainer does: with a limit of one, the last checkpoint was kept only until the best could take its place.
@@ -158,7 +161,8 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   }
   write_run_folder(sealed, report);
   write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
-  if (report.best.is_known && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
+  const bool may_remove = report.best.is_known && !run.finished;  // what is only evaluated again keeps its checkpoints
+  if (may_remove && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
   std::fputs((json ? all_results_json(report) : summary_text(report)).c_str(), stdout);
@@ -201,16 +205,18 @@ std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& 
   agree_on(group, [&] {
     if (group.is_first()) point = checkpoint_to_go_on_from(settings);
   });
-  const bool is_named = point && point->folder == named.resolved;
-  const double mine[] = {point ? static_cast<double>(point->global_step) : -1.0, is_named ? 1.0 : 0.0};
-  std::vector<double> all(2 * static_cast<std::size_t>(group.size()));
-  if (!group.exchange({mine, 2}, Span<double>(all))) throw PeerFailed{};
+  const double is_named = point && point->folder == named.resolved ? 1.0 : 0.0;
+  const double is_end = point && is_last_state(*point) ? 1.0 : 0.0;
+  const double mine[] = {point ? static_cast<double>(point->global_step) : -1.0, is_named, is_end};
+  std::vector<double> all(3 * static_cast<std::size_t>(group.size()));
+  if (!group.exchange({mine, 3}, Span<double>(all))) throw PeerFailed{};
   agree_on(group, [&] {
     if (group.is_first() || all[0] < 0.0) return;
     const auto step = static_cast<std::int64_t>(all[0]);
     const std::string own = settings.training.output_dir.resolved + "/" + name_of_checkpoint(step);
     try {
-      point = read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
+      point =
+          all[2] > 0.0 ? read_last_state(settings, step) : read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
     } catch (const Error&) {
       if (group.node() == 0) throw;  // that another machine sees other files is said when all of them are compared
     }
@@ -238,6 +244,8 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), std::move(point));
+      plan_evaluation_again(run.get());
+      check_best_checkpoint(run.get());
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
     });

@@ -16,6 +16,7 @@
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
+#include "src/commands/evaluate_again.h"
 #include "src/commands/run_marker.h"
 #include "src/report/readable.h"
 #include "src/train/finish.h"
@@ -53,7 +54,11 @@ std::optional<SettingChange> added_evaluation(const RunMarker& marker, const Set
 std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
                                                const Settings& settings) {
   if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
-  const std::vector<SettingChange> changes = point ? changes_since(*point, settings) : changes_since(marker, settings);
+  std::vector<SettingChange> changes = changes_since(marker, settings);
+  if (point) {
+    const std::vector<SettingChange> others = changes_since(*point, settings);
+    changes.insert(changes.begin(), others.begin(), others.end());
+  }
   for (const SettingChange& change : changes) {
     if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
   }
@@ -115,7 +120,8 @@ bool is_finished(const Settings& settings) {
   std::optional<ResumePoint> point;
   if (training.do_train && !(is_done && !added && marker.settings_digest == settings_digest(settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
-    point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
+    point = last_state_of(settings);
+    if (!point) point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
   }
   if (point) check_settings(*point, settings, marker.not_finite_at);
   if (marker.finished && !is_done) refuse_evaluation_of_another_model(marker, settings);
@@ -162,6 +168,7 @@ void mark_folder(const Settings& settings) {
 std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   if (!training.do_train) return std::nullopt;
+  if (std::optional<ResumePoint> end = last_state_of(settings)) return end;
   std::vector<std::string> notes;
   std::optional<ResumePoint> point =
       find_checkpoint(training.output_dir.resolved, resume_choice(training), CheckpointCheck::kContents, &notes);
@@ -176,14 +183,22 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   const std::string& folder = run.settings.training.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
   if (before.finished && run.resume) {
-    say("resume: the run was finished after " + std::to_string(before.global_step) +
-        " updates; it goes on with what was changed");
+    const std::int64_t from = run.resume->global_step + 1, end = before.global_step;
+    const std::string again =
+        from > end    ? ""
+        : from == end ? ": update " + std::to_string(from) + " is trained again"
+                      : ": updates " + std::to_string(from) + " to " + std::to_string(end) + " are trained again";
+    say("resume: the run was finished after " + std::to_string(end) + " updates; " +
+        (run.finished ? "it is only evaluated again" : "it goes on with what was changed" + again));
   }
   for (const SettingChange& change : run.changes)
     say("resume: " + change.key + " was " + change.from + " and is " + change.to);
+  // The marker still says that the run is finished, and with which evaluations.
+  if (run.finished) return;
   // Before anything else: it makes the folder known as ours.
   write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
   remove_leftovers(folder);
+  remove_last_state(folder);
 }
 
 }  // namespace bascule

@@ -53,9 +53,10 @@ std::string headline(const Report& report) {
     const WholeRun& whole = report.train.whole;
     const bool resumed = whole.processes > 1;
     add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
-               resumed
+               !resumed ? "loading and update included"
+               : report.train.trained_here()
                    ? std::string("whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
-                   : "loading and update included");
+                   : "whole run; the last process only evaluated");
     add_figure(out, "training", readable_seconds(whole.seconds).c_str(), "",
                std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) +
                    " epochs" + (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));

@@ -1,11 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/report/report.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 namespace bascule {
+namespace {
+
+// Of the same weights, with the same result.
+bool is_same(const EvaluationRecord& a, const EvaluationRecord& b) {
+  return a.global_step == b.global_step && a.samples == b.samples && a.loss == b.loss &&
+         std::memcmp(a.metric, b.metric, sizeof a.metric) == 0;
+}
+
+}  // namespace
+
+void set_evaluations(Report* report, Span<const EvaluationRecord> curve, std::vector<EvaluationRecord> final_ones) {
+  std::vector<EvaluationRecord>& all = report->evaluations;
+  all.assign(curve.begin(), curve.end());
+  for (const EvaluationRecord& last : final_ones) {
+    if (last.split == Split::kTest) {
+      all.push_back(last);
+    } else if (std::none_of(curve.begin(), curve.end(), [&](const auto& kept) { return is_same(kept, last); })) {
+      const auto later =
+          std::find_if(all.begin(), all.end(), [&](const auto& kept) { return kept.global_step > last.global_step; });
+      all.insert(later, last);
+    }
+  }
+  report->final_evaluations = std::move(final_ones);
+}
 
 const EvaluationRecord* last_evaluation(const Report& report, Split split) {
   const EvaluationRecord* last = nullptr;
-  for (const auto* records : {&report.evaluations, &report.repeated}) {
+  for (const auto* records : {&report.evaluations, &report.final_evaluations}) {
     for (const EvaluationRecord& record : *records) {
       if (record.split == split) last = &record;
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/report/step_record.h"
 
 namespace bascule {
@@ -116,6 +117,9 @@ struct TrainSummary {
   StepTotals totals;                // where the time of this process went
   WholeRun whole;
   double total_flos = 0.0;  // floating point operations of the whole run, really done
+
+  // False: training had ended before this process, which only evaluated.
+  bool trained_here() const { return samples_per_second > 0.0; }
 };
 
 // Of the training stream, in this process.
@@ -203,9 +207,8 @@ struct Report {
   // Records.
   TrainSummary train;
   std::vector<StepRecord> steps;
-  std::vector<EvaluationRecord> evaluations;  // in the order in which they were made
-  // Of the weights that the run ends with, where `evaluations` has one of them already: with every figure the same.
-  std::vector<EvaluationRecord> repeated;
+  std::vector<EvaluationRecord> evaluations;        // validations in the order of steps, then the test
+  std::vector<EvaluationRecord> final_evaluations;  // of the weights that the run ends with, one of each split
   BestSummary best;
 
   LoaderSummary loader;
@@ -236,6 +239,11 @@ struct Report {
   // Build, ISA, media engine, seed, digests, host: what is needed to get the same bits.
   std::vector<NamedText> provenance;
 };
+
+// Fills `evaluations` and `final_evaluations`. curve: the validations that a log of limited room kept. A final
+// validation that is not among them, because the log dropped it or because it is of other rows, gets its place among
+// them.
+void set_evaluations(Report* report, Span<const EvaluationRecord> curve, std::vector<EvaluationRecord> final_ones);
 
 // The evaluation of a split with the weights that the run ends with, or nullptr.
 const EvaluationRecord* last_evaluation(const Report& report, Split split);

@@ -43,6 +43,7 @@ void add_train_figures(Json& json, const Report& report) {
   json["total_train_steps"] = whole.steps;
   json["total_train_steps_per_second"] = rounded(whole.steps_per_second, 3);
   json["train_loss"] = report.train.train_loss;
+  if (!report.train.trained_here()) return;
   json["train_runtime"] = rounded(report.train.seconds, 4);
   json["train_samples_per_second"] = rounded(report.train.samples_per_second, 3);
   json["train_steps_per_second"] = rounded(report.train.steps_per_second, 3);
@@ -74,8 +75,10 @@ void add_rows(Json& json, const Report& report) {
   }
 }
 
-void add_loader_figures(Json& json, const LoaderSummary& loader) {
+void add_loader_figures(Json& json, const Report& report) {
+  const LoaderSummary& loader = report.loader;
   json["loader_bad_samples"] = loader.bad_samples;
+  if (!report.train.trained_here()) return;
   json["loader_could_deliver_samples_per_second"] = rounded(loader.could_deliver_samples_per_second, 3);
   json["loader_ring_occupancy"] = rounded(loader.ring_occupancy, 3);
   json["loader_ring_slots"] = loader.ring_slots;
@@ -106,7 +109,7 @@ Json train_results(const Report& report) {
   json["parameters"] = report.parameters;
   json["trained_parameters"] = report.trained_parameters;
   add_train_figures(json, report);
-  add_loader_figures(json, report.loader);
+  add_loader_figures(json, report);
   add_wire(json, report.wire);
   add_memory(json, report);
   return json;

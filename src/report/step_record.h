@@ -74,7 +74,7 @@ struct EvaluationRecord {
   std::int64_t samples = 0;
   std::int64_t steps = 0;
   Split split = Split::kValidation;
-  std::int32_t repeats = 0;  // 1: of the weights that the run ends with, which an earlier record is of too
+  std::int32_t repeats = 0;  // 1: an earlier evaluation was of the same weights and rows
   double epoch = 0.0;
   double loss = 0.0;
   double seconds = 0.0;

@@ -69,6 +69,15 @@ std::string wire_text(const WireSummary& wire) {
          readable_seconds(wire.wait_seconds / static_cast<double>(updates)).c_str();
 }
 
+std::string loader_text(const LoaderSummary& loader) {
+  char text[128];
+  std::snprintf(text, sizeof text, "could deliver %s samples/s; step waited %s, %.2f of %lld slots ready",
+                readable_number(loader.could_deliver_samples_per_second).c_str(),
+                readable_seconds(loader.step_waited_seconds).c_str(), loader.ring_occupancy,
+                static_cast<long long>(loader.ring_slots));
+  return text;
+}
+
 void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   if (report.train.done) {
     char steps[64];
@@ -81,21 +90,19 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const bool resumed = whole.processes > 1;
     const char* const here = resumed ? ", this process" : "";
     const std::string whole_run = ", whole run";
-    pairs.push_back({std::string("throughput") + here,
-                     std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    if (report.train.trained_here()) {
+      pairs.push_back({std::string("throughput") + here,
+                       std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+    }
     if (resumed) {
       pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +
                                                      " samples/s over " + readable_count(whole.steps).c_str() +
                                                      " steps of " + std::to_string(whole.processes) + " processes"});
     }
-    char loader[128];
-    std::snprintf(loader, sizeof loader, "could deliver %s samples/s; step waited %s, %.2f of %lld slots ready",
-                  readable_number(report.loader.could_deliver_samples_per_second).c_str(),
-                  readable_seconds(report.loader.step_waited_seconds).c_str(), report.loader.ring_occupancy,
-                  static_cast<long long>(report.loader.ring_slots));
-    pairs.push_back({"loader", loader});
+    if (report.train.trained_here()) pairs.push_back({"loader", loader_text(report.loader)});
     if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
-    pairs.push_back({std::string("training time") + here, readable_seconds(report.train.seconds).c_str()});
+    if (report.train.trained_here())
+      pairs.push_back({std::string("training time") + here, readable_seconds(report.train.seconds).c_str()});
     if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds).c_str()});
   }
   if (report.planned_bytes != 0) {

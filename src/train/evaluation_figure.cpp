@@ -36,6 +36,12 @@ std::optional<EvaluationFigure> EvaluationFigure::named(std::string_view name, M
   return std::nullopt;
 }
 
+EvaluationFigure EvaluationFigure::numbered(int number) {
+  EvaluationFigure figure;
+  if (number > 0 && number <= kMetrics) figure.metric_ = static_cast<Metric>(number - 1);
+  return figure;
+}
+
 std::string EvaluationFigure::names_of(ModelHead head) {
   std::string names = "loss";
   const std::vector<Metric> metrics = metrics_of(head);

@@ -20,6 +20,8 @@ class EvaluationFigure {
 
   const char* name() const noexcept;
   double of(const EvaluationRecord& record) const noexcept;
+  // By its number().
+  static EvaluationFigure numbered(int number);
   // Differs from figure to figure; the same in every program.
   int number() const noexcept { return metric_ ? static_cast<int>(*metric_) + 1 : 0; }
 

@@ -144,7 +144,9 @@ void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
   const std::int64_t count = times.micro_batches;
-  if (!run.train_graph || count == 0) return;
+  if (!run.train_graph) return;
+  if (sealed.loop().totals().micro_batches > 0.0) report->train.total_flos = flops_of_run(sealed);
+  if (count == 0) return;
   const double replays = static_cast<double>(count);
   const BatchCounts mean{times.rows.samples / count, times.rows.text_rows / count, times.rows.selected_rows / count};
   std::map<std::string, OperationTime> by_kind;
@@ -159,7 +161,6 @@ void add_operations(Report* report, SealedRun& sealed) {
                                node.seconds > 0.0 ? node.flops * replays * 1e-9 / node.seconds : 0.0});
     }
   }
-  report->train.total_flos = flops_of_run(sealed);
   for (auto& [name, kind] : by_kind) {
     kind.gflops_per_second = kind.seconds > 0.0 ? kind.gflops_per_second / kind.seconds : 0.0;
     report->operations.push_back(kind);
@@ -250,6 +251,7 @@ void add_loader(Report* report, SealedRun& sealed) {
   table.rows.push_back({"workers waited for the step", text});
   for (const RecordedSplit& split : sealed.run().splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
+    if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
                                                       : deliverable_samples_per_second({}, stream);
     std::snprintf(text, sizeof text, "%lld samples, could deliver %.1f a second; step waited %.3f s, %.2f slots ready",
@@ -326,8 +328,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   add_best(&report, sealed);
   add_wire(&report, sealed, figures);
   report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
-  for (const EvaluationRecord& record : sealed.evaluations().records())
-    (record.repeats != 0 ? report.repeated : report.evaluations).push_back(record);
+  set_evaluations(&report, sealed.evaluations().records(), sealed.loop().final_evaluations());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
   add_loader(&report, sealed);

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdio>
-#include <cstring>
-#include <string_view>
 
 #include "src/train/clock.h"
+#include "src/train/plan_control.h"
 
 namespace bascule {
 
@@ -17,7 +14,8 @@ TrainingLoop::TrainingLoop(const Parts& parts, const TrainingPosition& position)
       at_(position),
       control_(parts.run.control, position.best),
       agreement_(parts.group),
-      weights_step_(position.global_step) {
+      weights_step_(parts.run.finished ? parts.run.finished->step : position.global_step),
+      other_rows_until_(parts.run.resume && !has_same_validation(parts.run) ? position.global_step : -1) {
   if (parts.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(parts.run.loader_settings.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
@@ -271,114 +269,6 @@ RunTotals TrainingLoop::totals() const noexcept {
   return all;
 }
 
-// As the next process is to find it.
-TrainingPosition TrainingLoop::position_to_save(double now) const noexcept {
-  TrainingPosition position = at_;
-  position.earlier = totals();
-  position.best = control_.best();
-  if (at_.interval_steps == 0) return position;
-  position.interval_wall_seconds += now - interval_began_ - interval_paused_;
-  position.interval_loader_wait_seconds += p_.loader.statistics().worker_wait_seconds - loader_waited_;
-  for (int phase = 0; phase < kStepPhases; ++phase) position.interval_seconds[phase] += interval_.seconds[phase];
-  return position;
-}
-
-// By rank 0; the others wait for it.
-Status TrainingLoop::save() noexcept {
-  const double began = monotonic_seconds();
-  measure(began);
-  p_.group.set_phase(RankPhase::kSaving);
-  if (control_.saves_after(at_.global_step)) {
-    control_.saves(at_.global_step);
-    if (control_.best().checkpoint == at_.global_step && p_.group.is_first()) at_.best_digest = digest_of_weights();
-  }
-  if (p_.replaced != nullptr) {
-    if (!p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
-      return {StatusCode::kRankFailed, {-1, 0}};
-  }
-  BASCULE_TRY(agreement_.settle(write_or_serve()));
-  const double seconds = monotonic_seconds() - began;
-  times_.save_seconds += seconds;
-  ++times_.checkpoints;
-  interval_paused_ += seconds;
-  char text[96];
-  std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
-  p_.progress.note(text);
-  return ok_status();
-}
-
-// Where nodes share out the moments rank 0 asks the others for theirs.
-Status TrainingLoop::write_or_serve() noexcept {
-  if (!p_.group.is_first()) return p_.moments != nullptr ? p_.moments->serve() : ok_status();
-  const Status written = write_checkpoint();
-  if (p_.moments == nullptr) return written;
-  const Status finished = p_.moments->finish();
-  return written.ok() ? finished : written;
-}
-
-// The rows that show a picture of a sample that was replaced, or that ended the run.
-Span<const std::int64_t> TrainingLoop::bad_rows(Span<const ReplacedSample> replaced) noexcept {
-  const std::size_t count = std::min(replaced.size(), replaced_rows_.size());
-  for (std::size_t i = 0; i < count; ++i) replaced_rows_[i] = replaced[i].bad_row;
-  const Manifest& manifest = *p_.run.find(Split::kTrain)->manifest;
-  const std::size_t found =
-      find_bad_rows(manifest, Span<std::int64_t>(replaced_rows_.data(), count), Span<BadRow>(bad_rows_));
-  static_assert(sizeof(BadRow) == 3 * sizeof(std::int64_t));
-  return {static_cast<const std::int64_t*>(static_cast<const void*>(bad_rows_.data())), 3 * found};
-}
-
-Status TrainingLoop::write_checkpoint() noexcept {
-  // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
-  if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
-  const Stream& stream = p_.loader.stream(p_.run.find(Split::kTrain)->stream);
-  const Span<const ReplacedSample> replaced = p_.replaced != nullptr ? p_.replaced->merge() : stream.replacements();
-  const std::int64_t bad_samples =
-      p_.replaced != nullptr ? p_.replaced->bad_samples() : stream.statistics().bad_samples;
-  static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
-                offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
-  NamedNumber numbers[kPositionNumbers + 6] = {
-      {"best_figure_number", static_cast<double>(p_.run.best_figure_number())},
-      {"bad_samples", static_cast<double>(bad_samples)},
-      {"step_records_appended", static_cast<double>(p_.steps.appended())},
-      {"step_records_stride", static_cast<double>(p_.steps.stride())},
-      {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
-      {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
-  write_numbers(position_to_save(began_ + times_.wall_seconds), numbers + 6);
-  const auto bytes = [](auto records) {
-    return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
-  };
-  const std::string_view texts[] = {bytes(p_.steps.records()), bytes(p_.evaluations.records())};
-  CheckpointMoment moment;
-  moment.global_step = at_.global_step;
-  const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;
-  const std::int64_t batches =
-      at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
-  moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.length.cut.global_batch();
-  moment.epoch = epoch_of(at_.global_step);
-  moment.best_step = control_.best().checkpoint;
-  moment.numbers = Span<const NamedNumber>(numbers, sizeof numbers / sizeof numbers[0]);
-  moment.replacements = Span<const Replacement>(
-      static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
-  moment.bad_rows = bad_rows(replaced);
-  moment.texts = Span<const std::string_view>(texts, 2);
-  if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
-  if (!p_.log.sync().ok()) p_.progress.note("log.jsonl could not be synced");
-  const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
-  return p_.writer->save(moment, {beat, &p_.group});
-}
-
-// What was trained is kept, whatever ends the run: parameters only change when a whole update is made.
-Status TrainingLoop::save_and(Status status) noexcept {
-  const double now = monotonic_seconds();
-  if (p_.group.has_failed()) return status;
-  p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, now);
-  const bool worth_saving =
-      status.code != StatusCode::kNotFinite && status.code != StatusCode::kDiskFailed && at_.global_step > 0;
-  if (worth_saving) BASCULE_TRY(save());
-  p_.progress.end(now);
-  return status;
-}
-
 void TrainingLoop::begin() noexcept {
   const TrainingSettings& training = p_.run.settings.training;
   const TrainingLength& length = p_.run.length;
@@ -393,10 +283,13 @@ Status TrainingLoop::run() noexcept {
   const TrainingSettings& training = p_.run.settings.training;
   const TrainingLength& length = p_.run.length;
   began_ = counted_from_ = interval_began_ = monotonic_seconds();
-  BASCULE_TRY(make_up());
-  p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
-  begin();
-  while (!control_.ends_after(at_.global_step)) {
+  if (!p_.run.finished) BASCULE_TRY(make_up());
+  const bool is_over = p_.run.is_over || control_.ends_after(at_.global_step);
+  if (!is_over) {
+    p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
+    begin();
+  }
+  while (!is_over && !control_.ends_after(at_.global_step)) {
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
     if (steps_here_ == training.throughput_warmup_steps) {
@@ -422,9 +315,9 @@ Status TrainingLoop::run() noexcept {
     }
   }
   // Nothing was left to train: the checkpoint is kept as what it is with the settings of now.
-  if (times_.updates == 0 && !p_.run.changes.empty()) BASCULE_TRY(save());
+  if (times_.updates == 0 && !p_.run.changes.empty() && !p_.run.finished) BASCULE_TRY(save());
   const double ended = monotonic_seconds();
-  p_.progress.end(ended);
+  if (!is_over) p_.progress.end(ended);
   measure(ended);
   // A run no longer than its warm-up is measured whole: better than no figure.
   if (times_.counted_steps == 0) {

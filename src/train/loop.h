@@ -3,7 +3,9 @@
 // seal is here or called from here; it allocates nothing and throws nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "src/base/digest.h"
@@ -83,6 +85,13 @@ class TrainingLoop {
   // One evaluation of a split, recorded. Nothing where the last one of validation was of the same weights.
   Status evaluate(Split split) noexcept;
 
+  // After the evaluations at the end, by all ranks: CheckpointWriter::save_last_state() where no checkpoint that is
+  // kept says what the run ends with, because the best alone is, or because the run only evaluated again.
+  Status save_last_state() noexcept;
+  // Of each split the last evaluation in this process: after the run, that of the weights that it ends with. Not
+  // sealed.
+  std::vector<EvaluationRecord> final_evaluations() const;
+
   const TrainingPosition& position() const { return at_; }
   const TrainingControl& control() const { return control_; }
   std::int64_t weights_step() const { return weights_step_; }  // the update that made the weights of now
@@ -106,7 +115,16 @@ class TrainingLoop {
   Status update() noexcept;
   Status save() noexcept;
   Status write_or_serve() noexcept;
+  // What is written at a save; moment borrows the rest.
+  static constexpr std::size_t kLoopNumbers = 6;
+  struct SavedMoment {
+    NamedNumber numbers[kLoopNumbers + kPositionNumbers];
+    std::string_view texts[2];
+    CheckpointMoment moment;
+  };
+  void fill(SavedMoment* saved) noexcept;
   Status write_checkpoint() noexcept;
+  Status gather_replaced() noexcept;
   Span<const std::int64_t> bad_rows(Span<const ReplacedSample> replaced) noexcept;
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
@@ -115,8 +133,11 @@ class TrainingLoop {
   TrainingPosition position_to_save(double now) const noexcept;
   double epoch_of(std::int64_t step) const noexcept;
   Status make_up() noexcept;
+  Status search_anew() noexcept;
+  void keep_if_best() noexcept;
   Status evaluate_and_judge() noexcept;
   bool has_evaluated(std::int64_t step) const noexcept;
+  bool repeats(std::int64_t step) const noexcept;
   double digest_of_weights() noexcept;
 
   Parts p_;
@@ -142,6 +163,8 @@ class TrainingLoop {
   std::int64_t samples_here_ = 0;    // of the interval under way, in this process
   Split reading_ = Split::kTrain;
   std::int64_t weights_step_ = 0, evaluated_ = -1;  // updates of the weights of now, and of those validated last
+  EvaluationRecord last_validation_, last_test_;    // without steps: none in this process
+  std::int64_t other_rows_until_ = -1;  // up to this update validations were of other rows, or cut otherwise
   // For a save, in the rank that writes.
   std::vector<std::int64_t> replaced_rows_;
   std::vector<BadRow> bad_rows_;

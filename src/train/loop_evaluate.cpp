@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop's evaluations: making one, telling the control of it, and going back to the weights of the best.
+#include <algorithm>
 #include <cstdio>
 
 #include "src/train/clock.h"
@@ -17,14 +18,16 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   record.split = split;
   record.global_step = weights_step_;
   record.epoch = epoch_of(weights_step_);
-  record.repeats = split == Split::kValidation && has_evaluated(weights_step_) ? 1 : 0;
+  record.repeats = split == Split::kValidation && repeats(weights_step_) ? 1 : 0;
   BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record,
                                  &p_.progress));
-  p_.evaluations.append(record);
+  (split == Split::kValidation ? last_validation_ : last_test_) = record;
   if (split == Split::kValidation) evaluated_ = weights_step_;
   reading_ = Split::kTrain;
-  // What repeats an earlier one has its point on the curve already.
+  // What repeats an earlier one has its point on the curve already. The log keeps the order of steps, so weights of an
+  // earlier update, with other rows, have theirs in the report alone.
   if (record.repeats == 0) {
+    if (split == Split::kValidation && !has_evaluated(weights_step_ + 1)) p_.evaluations.append(record);
     if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
     if (!p_.log.evaluation(record, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
   }
@@ -35,17 +38,27 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   return ok_status();
 }
 
+// This update's weights, or those of a later one.
 bool TrainingLoop::has_evaluated(std::int64_t step) const noexcept {
   const Span<const EvaluationRecord> made = p_.evaluations.records();
   return !made.empty() && made[made.size() - 1].global_step >= step;
+}
+
+bool TrainingLoop::repeats(std::int64_t step) const noexcept { return has_evaluated(step) && step > other_rows_until_; }
+
+std::vector<EvaluationRecord> TrainingLoop::final_evaluations() const {
+  std::vector<EvaluationRecord> all;
+  for (const EvaluationRecord* last : {&last_validation_, &last_test_}) {
+    if (last->steps > 0) all.push_back(*last);
+  }
+  return all;
 }
 
 // While training: what comes of it decides which weights are the best and whether to go on.
 Status TrainingLoop::evaluate_and_judge() noexcept {
   BASCULE_TRY(evaluate(Split::kValidation));
   if (!p_.run.best_figure) return ok_status();
-  const Span<const EvaluationRecord> made = p_.evaluations.records();
-  double figure = p_.group.is_first() ? p_.run.best_figure->of(made[made.size() - 1]) : 0.0;
+  double figure = p_.group.is_first() ? p_.run.best_figure->of(last_validation_) : 0.0;
   BASCULE_TRY(agreement_.settle(ok_status(), {&figure, 1}));  // the figures are rank 0's
   const bool is_best = control_.judge(at_.global_step, figure);
   const BestSoFar& best = control_.best();
@@ -68,10 +81,19 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
 // What a signal cut short between an update and what follows it is made up for: the curve has no hole, and the best is
 // what it would be.
 Status TrainingLoop::make_up() noexcept {
+  if (p_.run.searches_anew) return search_anew();
   const std::int64_t step = at_.global_step;
   if (!control_.evaluates_after(step) || has_evaluated(step)) return ok_status();
   BASCULE_TRY(evaluate_and_judge());
   return p_.run.best_figure && control_.saves_after(step) ? save() : ok_status();
+}
+
+// The weights that the run goes on from are the first candidate.
+Status TrainingLoop::search_anew() noexcept {
+  BASCULE_TRY(evaluate_and_judge());
+  other_rows_until_ = std::min(other_rows_until_, at_.global_step - 1);
+  keep_if_best();
+  return save();
 }
 
 // Of the trained weights, as a number that a checkpoint keeps.
@@ -86,7 +108,8 @@ double TrainingLoop::digest_of_weights() noexcept {
 // By the first rank of every node, into what its ranks share.
 Status TrainingLoop::load_best() noexcept {
   const std::int64_t step = control_.best().checkpoint;
-  if (!p_.run.settings.training.load_best_model_at_end || step < 0 || step == at_.global_step) return ok_status();
+  if (p_.run.finished || !p_.run.settings.training.load_best_model_at_end) return ok_status();
+  if (step < 0 || step == at_.global_step) return ok_status();
   p_.group.set_phase(RankPhase::kFinishing);
   PathBuffer folder(p_.run.settings.training.output_dir.resolved);
   folder.append("/checkpoint-").append(step);

@@ -17,6 +17,7 @@
 #include "src/runtime/process_limits.h"
 #include "src/train/media_options.h"
 #include "src/train/parameter_groups.h"
+#include "src/train/plan_control.h"
 #include "src/train/preprocessor.h"
 #include "src/train/replaced_samples.h"
 #include "src/train/resume_check.h"
@@ -144,30 +145,6 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);
   check_data(run);
   run->loader_plan = plan_loader(loader);
-}
-
-// Which figure says what is best is known by the head; settings name it.
-void plan_control(RecordedRun* run) {
-  const TrainingSettings& training = run->settings.training;
-  ControlSettings& control = run->control;
-  control.evaluate = run->find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
-  control.save = training.save_strategy;
-  control.eval_steps = training.eval_steps;
-  control.save_steps = training.save_steps;
-  control.updates_per_epoch = run->length.updates_per_epoch;
-  control.total_updates = run->length.total_updates;
-  if (training.metric_for_best_model.empty()) return;
-  run->best_figure = EvaluationFigure::named(training.metric_for_best_model, run->head);
-  if (!run->best_figure) {
-    throw Error(ErrorKind::kSettings, where_written(run->settings, "training.metric_for_best_model"),
-                "training.metric_for_best_model = \"" + training.metric_for_best_model +
-                    "\" is no figure of an evaluation of this head",
-                "name one that it has: " + EvaluationFigure::names_of(run->head));
-  }
-  control.keeps_best = true;
-  control.greater_is_better = training.greater_is_better;
-  control.patience = training.early_stopping_patience;
-  control.threshold = training.early_stopping_threshold;
 }
 
 void plan_length(RecordedRun* run) {

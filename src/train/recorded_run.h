@@ -50,6 +50,12 @@ struct TrainingLength {
 // ceil(epochs * updates of an epoch)
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs);
 
+// Weights of a run whose training was finished: they are evaluated again, and nothing is trained.
+struct FinishedWeights {
+  std::string folder;
+  std::int64_t step = 0;  // the update that made them
+};
+
 struct RecordedRun {
   explicit RecordedRun(const Settings& s) : settings(s) {}
 
@@ -70,6 +76,10 @@ struct RecordedRun {
   Schedule schedule;
   ControlSettings control;
   std::optional<EvaluationFigure> best_figure;  // says which evaluation is the best; none: nobody asked
+  std::optional<FinishedWeights> finished;
+  bool is_longer = false;      // than the checkpoint's
+  bool is_over = false;        // the checkpoint is of the end: nothing is left to train, and the best is known
+  bool searches_anew = false;  // the checkpoint's best does not count: the search begins with the weights of now
   int threads = 1;
   RankPlace place;
 

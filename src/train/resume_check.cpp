@@ -65,20 +65,6 @@ Lengths lengths_then(const RecordedRun& run) {
 
 std::string updates(std::int64_t count) { return std::to_string(count) + " updates"; }
 
-std::string value_then(const ResumePoint& point, const std::string& key) {
-  for (const SettingValue& one : point.settings) {
-    if (one.key == key) return one.value;
-  }
-  return "not set";
-}
-
-std::string value_now(const Settings& settings, const std::string& key) {
-  for (const auto& [name, value] : number_keys(settings)) {
-    if (name == key) return value;
-  }
-  return "not set";
-}
-
 std::string utc_now() {
   char text[32];
   const std::time_t now = std::time(nullptr);
@@ -92,6 +78,20 @@ std::string utc_now() {
 
 std::vector<SettingValue> number_values(const Settings& settings) { return values_of(number_keys(settings)); }
 std::vector<SettingValue> other_values(const Settings& settings) { return values_of(other_keys(settings)); }
+
+std::string value_then(const ResumePoint& point, const std::string& key) {
+  for (const SettingValue& one : point.settings) {
+    if (one.key == key) return one.value;
+  }
+  return "not set";
+}
+
+std::string value_now(const Settings& settings, const std::string& key) {
+  for (const auto& [name, value] : number_keys(settings)) {
+    if (name == key) return value;
+  }
+  return "not set";
+}
 
 std::vector<SettingChange> changes_since(const ResumePoint& point, const Settings& now) {
   return setting_changes(pairs_of(point.settings), pairs_of(point.other_settings), now);
@@ -123,6 +123,7 @@ void check_length(RecordedRun* run) {
     refuse(point, settings, kScheduleSteps, value_then(point, kScheduleSteps) + " (" + updates(then.schedule) + ")",
            value_now(settings, kScheduleSteps) + " (" + updates(schedule) + ")", KeyEffect::kLonger);
   }
+  run->is_longer = total > then.total;
   if (total == then.total && schedule == then.schedule) return;
   const std::string longer =
       total > then.total ? std::to_string(total) + " instead of " + updates(then.total) + ": " : "";

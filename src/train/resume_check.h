@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/checkpoint/checkpoint.h"
@@ -16,6 +17,10 @@ namespace bascule {
 // number_keys() and other_keys() as a checkpoint keeps them.
 std::vector<SettingValue> number_values(const Settings& settings);
 std::vector<SettingValue> other_values(const Settings& settings);
+
+// The canonical value of a key that changes results, in the checkpoint and now; "not set" where there is none.
+std::string value_then(const ResumePoint& point, const std::string& key);
+std::string value_now(const Settings& settings, const std::string& key);
 
 // Every key whose value is not that of the checkpoint.
 std::vector<SettingChange> changes_since(const ResumePoint& point, const Settings& now);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/json/json.h"
 #include "src/report/readable.h"
 #include "src/train/clock.h"
@@ -47,6 +48,8 @@ void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::st
 
 // As a user knows it.
 std::string name_of_point(const ResumePoint& point, const TrainingSettings& training) {
+  if (point.folder == training.output_dir.resolved + "/" + kLastStateFolder)
+    return "the end of training, update " + std::to_string(point.global_step);
   return point.folder == training.resume_checkpoint.resolved ? training.resume_checkpoint.written
                                                              : name_of_checkpoint(point.global_step);
 }
@@ -178,7 +181,9 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
   const ParameterMemory memory = run_.session.parameter_memory();
   unused_ = unused_tensors(run_.config, run_.head);
   if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
-  if (point) {
+  if (run_.finished) {
+    load_finished(*run_.finished);
+  } else if (point) {
     load_parameters(open_hf_weights(point->folder), memory, seed);
     const TensorSource state = open_training_state(*point);
     std::vector<WantedTensor> wanted;
@@ -212,6 +217,13 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
   make_unused_tensors();
 }
 
+// Without moments: nothing is trained.
+void SealedRun::load_finished(const FinishedWeights& finished) {
+  const LoadReport report = load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), 0);
+  if (!report.missing.empty())
+    throw Error(ErrorKind::kData, finished.folder, "has lost the tensor " + report.missing.front());
+}
+
 void SealedRun::make_unused_tensors() {
   for (const ParameterPiece& piece : unused_) {
     const bool there = find_tensor(source_, piece.name, "bridgetower.") != nullptr;
@@ -224,7 +236,7 @@ void SealedRun::make_unused_tensors() {
 
 void SealedRun::resume_records(const ResumePoint& point) {
   position_ = read_position(point);
-  if (!compares_with(point)) position_.best = BestSoFar{};
+  if (run_.searches_anew || !run_.best_figure) position_.best = BestSoFar{};
   restore_log(&steps_, point, kStepRecords, "step_records");
   if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
@@ -242,15 +254,6 @@ void SealedRun::resume_records(const ResumePoint& point) {
   loader_->stream(train->stream)
       .restore_replacements(Span<const ReplacedSample>(replaced),
                             static_cast<std::int64_t>(point.number("bad_samples")));
-}
-
-// Whether the best evaluation that a checkpoint knows is one by the same figure of the same rows.
-bool SealedRun::compares_with(const ResumePoint& point) const {
-  if (!run_.best_figure || point.number_or("best_figure_number", 0.0) != run_.best_figure_number()) return false;
-  return std::none_of(run_.changes.begin(), run_.changes.end(), [](const SettingChange& change) {
-    const bool other_file = change.key.rfind("data.validation_file", 0) == 0;  // its path or its content
-    return other_file || change.key == "training.per_device_eval_batch_size";
-  });
 }
 
 HfFolderContents SealedRun::folder_contents() const {
@@ -351,7 +354,8 @@ void SealedRun::check_disk() const {
     const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
                                : control.save == Interval::kEpoch ? control.updates_per_epoch
                                                                   : total;
-    if (done < total) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+    if (done < total && !run_.is_over) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+    if (run_.searches_anew) ++demand.saves;
     demand.checkpoint_bytes =
         writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes);  // its texts
     demand.save_total_limit = training.save_total_limit;

@@ -49,9 +49,9 @@ class SealedRun {
   void meet(const char* what);
   void load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
+  void load_finished(const FinishedWeights& finished);
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
-  bool compares_with(const ResumePoint& point) const;
   HfFolderContents folder_contents() const;
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();

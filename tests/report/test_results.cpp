@@ -64,6 +64,49 @@ TEST(Results, ThisProcessAndTheWholeRunStandApart) {
   EXPECT_NE(page.find("3 processes"), std::string::npos);
 }
 
+TEST(Results, AProcessThatOnlyEvaluatedSaysNothingOfItsThroughput) {
+  Report report = test::sample_report();
+  report.train.whole = {2, 400, 310.25, 120.5, 3.77};
+  report.train.samples_per_second = report.train.steps_per_second = 0.0;
+  const Json json = parsed(train_results_json(report));
+  for (const char* key : {"train_runtime", "train_samples_per_second", "train_steps_per_second",
+                          "loader_could_deliver_samples_per_second", "loader_step_waited_seconds"}) {
+    EXPECT_FALSE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["total_train_samples_per_second"], 120.5);
+  const std::string text = summary_text(report);
+  for (const char* words : {"this process", "could deliver"}) EXPECT_EQ(text.find(words), std::string::npos) << text;
+  EXPECT_NE(report_html(report).find("whole run; the last process only evaluated"), std::string::npos);
+}
+
+EvaluationRecord record_of(Split split, std::int64_t step, double loss) {
+  EvaluationRecord record;
+  record.split = split;
+  record.global_step = step;
+  record.loss = loss;
+  return record;
+}
+
+TEST(Results, TheEvaluationsAtTheEndAreOnTheCurveWhateverItsLogHasKept) {
+  const std::vector<EvaluationRecord> kept = {record_of(Split::kValidation, 2, 0.5),
+                                              record_of(Split::kValidation, 6, 0.25)};
+  const auto steps_with = [&](const EvaluationRecord& last) {
+    Report report;
+    set_evaluations(&report, Span<const EvaluationRecord>(kept), {last, record_of(Split::kTest, 4, 9.0)});
+    EXPECT_EQ(last_evaluation(report, Split::kValidation)->loss, last.loss);
+    EXPECT_EQ(last_evaluation(report, Split::kTest)->loss, 9.0);
+    EXPECT_EQ(report.evaluations.back().split, Split::kTest);
+    std::vector<std::int64_t> steps;
+    for (const EvaluationRecord& record : report.evaluations) steps.push_back(record.global_step);
+    return steps;
+  };
+  using Steps = std::vector<std::int64_t>;
+  EXPECT_EQ(steps_with(record_of(Split::kValidation, 6, 0.25)), (Steps{2, 6, 4}));      // it is the last of them
+  EXPECT_EQ(steps_with(record_of(Split::kValidation, 4, 0.125)), (Steps{2, 4, 6, 4}));  // the best, which was dropped
+  EXPECT_EQ(steps_with(record_of(Split::kValidation, 2, 0.75)), (Steps{2, 2, 6, 4}));   // of other rows
+  EXPECT_EQ(steps_with(record_of(Split::kValidation, 8, 0.75)), (Steps{2, 6, 8, 4}));
+}
+
 TEST(Results, AFileOfOneSplitUsesTheEvalPrefix) {
   const Report report = test::sample_report();
   const Json validation = parsed(split_results_json(report, Split::kValidation));

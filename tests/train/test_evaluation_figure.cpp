@@ -27,6 +27,13 @@ TEST(EvaluationFigure, HasTheNamesOfTheResultFilesWithOrWithoutPrefix) {
   EXPECT_EQ(area->of(record), 0.75);
 }
 
+TEST(EvaluationFigure, IsFoundByItsNumber) {
+  for (const char* name : {"loss", "accuracy", "perplexity"}) {
+    const auto figure = EvaluationFigure::named(name, ModelHead::kMaskedLm);
+    EXPECT_STREQ(EvaluationFigure::numbered(figure->number()).name(), name);
+  }
+}
+
 TEST(EvaluationFigure, AHeadHasNoFigureOfAnother) {
   EXPECT_FALSE(EvaluationFigure::named("accuracy", ModelHead::kContrastive).has_value());
   EXPECT_FALSE(EvaluationFigure::named("auc", ModelHead::kMaskedLm).has_value());

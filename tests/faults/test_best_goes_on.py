@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best weights of a run that goes on, or is evaluated again, with other validation data, another figure or other checkpoints."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import digest, run
+from run_files import scalars
+from small_run import ROWS, small_settings, write_rows
+from test_best import checkpoints, losses, read
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.output = self.folder / "run"
+        self.a = write_rows(self.folder / "a.jsonl", ROWS[:8])
+        self.b = write_rows(self.folder / "b.jsonl", ROWS[6:15])
+
+    def settings(self, **changes):
+        """12 updates on four rows, of which update 4 is the best on the rows of a.jsonl."""
+        return small_settings(self.folder, **{
+            "data__train_file": write_rows(self.folder / "train.jsonl", ROWS[8:12]), "data__validation_file": self.a, "training__max_steps": "12",
+            "training__eval_steps": "2", "training__save_steps": "2", "training__load_best_model_at_end": "true",
+            "training__lr_scheduler_type": '"constant"', **changes})
+
+    def goes(self, **changes):
+        done = run("run", self.settings(**changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def refused(self, code, *words, **changes):
+        before = self.tree()
+        done = run("run", self.settings(**changes))
+        self.assertEqual(done.returncode, code, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr.splitlines()[-1])
+        self.assertEqual(self.tree(), before)
+
+    def stopped_after(self, step, **changes):
+        """The folder as it is when the run is ended after the save at that update."""
+        self.goes(training__save_total_limit="0", **changes)
+        for number in checkpoints(self.folder):
+            if number > step:
+                shutil.rmtree(self.output / f"checkpoint-{number}")
+        marker = json.loads((self.output / "bascule.json").read_text())
+        (self.output / "bascule.json").write_text(json.dumps({**marker, "finished": False, "trained": False, "global_step": 0}))
+
+    def tree(self):
+        return {path: digest(path) for path in self.output.rglob("*") if path.is_file()}
+
+    def saved(self):
+        """The bytes of all checkpoints."""
+        return {path: content for path, content in self.tree().items() if path.relative_to(self.output).parts[0].startswith("checkpoint-")}
+
+    def model(self):
+        return digest(self.output / "model.safetensors")
+
+    def of_checkpoint(self, step):
+        return digest(self.output / f"checkpoint-{step}" / "model.safetensors")
+
+    def lines(self, key="eval_loss"):
+        return [(line["step"], line[key]) for line in map(json.loads, (self.output / "log.jsonl").read_text().splitlines()) if key in line]
+
+    def is_the_best_from(self, step):
+        """The run found its best among the evaluations from this update on; the folder holds its weights, and says its figures."""
+        state, seen = read(self.folder, "trainer_state.json"), losses(self.folder)
+        best = min((number for number in seen if number >= step), key=seen.get)
+        self.assertEqual((state["best_global_step"], state["best_metric"]), (best, seen[best]))
+        self.assertEqual(pathlib.Path(state["best_model_checkpoint"]), self.output / f"checkpoint-{best}")
+        self.assertEqual(self.model(), self.of_checkpoint(best))
+        self.assertEqual(read(self.folder, "validation_results.json")["eval_loss"], seen[best])
+        return best
+
+
+class LongRuns(Case):
+    def test_end_with_the_figures_of_their_last_weights(self):
+        # More validations than the log has room for; the last one is where only the newest record stays.
+        self.goes(training__max_steps="520", training__eval_steps="1", training__save_steps="0", training__logging_steps="100", data__test_file=self.b,
+                  training__load_best_model_at_end=None, data__validation_file=write_rows(self.folder / "a.jsonl", ROWS[:4]))
+        logged, tested = dict(self.lines()), dict(self.lines("test_loss"))
+        self.assertEqual(len(logged), 520)
+        self.assertEqual(read(self.folder, "validation_results.json")["eval_loss"], logged[520])
+        self.assertEqual(read(self.folder, "test_results.json")["eval_loss"], tested[520])
+        self.assertEqual(losses(self.folder)[520], logged[520])
+
+
+class AFinishedRun(Case):
+    def evaluated_again(self, said):
+        self.assertIn("resume: the run was finished after 12 updates; it is only evaluated again", said.stderr)
+        self.assertNotIn("train  step", said.stderr)
+        for text in ("this process", "could deliver"):
+            self.assertNotIn(text, said.stdout)
+        self.assertIn("throughput, whole run", said.stdout)
+        results = read(self.folder, "all_results.json")
+        self.assertNotIn("train_samples_per_second", results)
+        self.assertNotIn("train_runtime", results)
+        self.assertNotIn("loader_could_deliver_samples_per_second", results)
+        self.assertEqual(results["total_train_steps"], 12)
+        self.assertGreater(results["total_flos"], 0)
+        self.assertIn("total_train_samples_per_second", results)
+
+    def test_keeps_its_best_weights_when_the_rule_of_judging_changes(self):
+        self.goes()
+        self.assertEqual(self.is_the_best_from(2), 4)
+        model, saved, figures = self.model(), self.saved(), set()
+        for changes in ({"data__validation_file": self.b}, {}, {"training__per_device_eval_batch_size": "4"}, {"training__greater_is_better": "true"},
+                        {"training__metric_for_best_model": '"text_to_image_recall_at_1"'}, {"training__save_total_limit": "1", "data__test_file": self.b}):
+            with self.subTest(changes):
+                self.evaluated_again(self.goes(**changes))
+                self.assertEqual((self.model(), self.saved()), (model, saved))
+                state = read(self.folder, "trainer_state.json")
+                self.assertEqual((state["best_global_step"], state["global_step"]), (4, 12))
+                self.assertEqual(read(self.folder, "bascule.json")["provenance"]["weights of step"], "4")
+                figures.add(read(self.folder, "validation_results.json")["eval_loss"])
+                self.assertIn("finished already", self.goes(**changes).stderr)
+        self.assertEqual(len(figures), 3)  # of a.jsonl, of b.jsonl, in batches of four
+
+    def test_changes_its_weights_where_that_is_asked_for(self):
+        self.goes()
+        self.goes(training__load_best_model_at_end="false", training__metric_for_best_model='"loss"')
+        self.assertEqual(self.model(), self.of_checkpoint(12))
+        self.goes()
+        self.assertEqual(self.model(), self.of_checkpoint(4))
+        shutil.rmtree(self.output / "checkpoint-12")
+        self.refused(2, "the weights of update 12", "were not kept", training__load_best_model_at_end="false",
+                     training__metric_for_best_model='"loss"')
+
+    def test_with_one_checkpoint_is_evaluated_without_training_again(self):
+        one = {"training__save_total_limit": "1"}
+        self.goes(**one)
+        self.assertEqual(checkpoints(self.folder), [4])
+        model, saved = self.model(), self.saved()
+        curve = read(self.folder, "trainer_state.json")["log_history"][:-1]
+        for changes in ({"data__test_file": self.b}, {"data__test_file": self.b, "data__validation_file": self.b}, {"data__test_file": self.a}):
+            with self.subTest(changes):
+                self.evaluated_again(self.goes(**one, **changes))
+                self.assertEqual((self.model(), self.saved()), (model, saved))
+                self.assertIn("test_loss", read(self.folder, "all_results.json"))
+                kept = read(self.folder, "trainer_state.json")["log_history"][:-1]
+                self.assertEqual([entry for entry in kept if entry in curve], curve)  # with the curve behind the best
+        self.assertEqual([entry["key"] for entry in read(self.folder, "bascule.json")["history"]],
+                         ["data.test_file", "training.do_predict", "data.validation_file", "data.validation_file (content)", "data.validation_file",
+                          "data.test_file", "data.validation_file (content)", "data.test_file (content)"])
+        said = self.goes(**one, training__max_steps="14")
+        self.assertIn("it goes on with what was changed: updates 5 to 12 are trained again", said.stderr)
+        self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 14)
+
+    def test_whose_end_was_not_kept_is_not_trained_again_unasked(self):
+        one = {"training__save_total_limit": "1"}
+        self.goes(**one)
+        shutil.rmtree(self.output / "last_state")  # as an older program leaves it
+        self.refused(2, "holds a finished run, and the state at its end, after update 12, was not kept", data__test_file=self.b, **one)
+        self.goes(training__max_steps="13", **one)
+
+    def test_that_stopped_early_stays_stopped(self):
+        stops = {"training__max_steps": "40", "training__early_stopping_patience": "2"}
+        self.goes(**stops)
+        self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 8)
+        model = self.model()
+        self.goes(**stops, data__validation_file=self.b)
+        self.assertEqual((read(self.folder, "trainer_state.json")["global_step"], self.model()), (8, model))
+        self.goes(**{**stops, "training__early_stopping_patience": "3"})
+        self.assertGreater(read(self.folder, "trainer_state.json")["global_step"], 8)
+
+    def test_is_evaluated_again_by_two_ranks(self):
+        two = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2", "training__per_device_eval_batch_size": "2",
+               "training__save_total_limit": "1"}
+        self.goes(**two)
+        model, saved = self.model(), self.saved()
+        self.assertEqual(len(checkpoints(self.folder)), 1)
+        self.goes(**two, data__validation_file=self.b)
+        self.goes(**two, data__validation_file=self.b, data__test_file=self.a)
+        self.assertEqual((self.model(), self.saved()), (model, saved))
+        self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 12)
+
+    def test_shows_validations_of_other_rows_on_every_curve_and_the_same_ones_once(self):
+        self.goes(training__load_best_model_at_end=None)
+        first = self.lines()
+        self.goes(training__load_best_model_at_end=None, data__validation_file=write_rows(self.folder / "moved.jsonl", ROWS[:8]))
+        self.assertEqual(self.lines(), first)  # the same rows
+        changes = {"data__validation_file": self.b}
+        for number in range(2):
+            self.goes(training__load_best_model_at_end=None, **changes)
+            new = read(self.folder, "validation_results.json")["eval_loss"]
+            self.assertNotEqual(new, first[-1][1])
+            self.assertEqual(losses(self.folder)[12], new)
+            self.assertEqual(self.lines()[-1], (12, new))
+            self.assertEqual(len(self.lines()), len(first) + 1 + number)
+            self.assertAlmostEqual(scalars(self.output / "runs", "eval/loss")[12], new, places=5)
+            changes["training__per_device_eval_batch_size"] = "4"
+
+
+class ARunThatGoesOn(Case):
+    def test_judges_the_weights_that_it_goes_on_from_first_where_the_rule_changes(self):
+        self.stopped_after(6)
+        said = self.goes(training__per_device_eval_batch_size="4", training__save_total_limit="2").stderr
+        self.assertIn("resume: evaluations are of other rows or batches: the search for the best begins anew, with the weights of update 6", said)
+        self.assertEqual(self.is_the_best_from(6), 6)
+        self.assertEqual(checkpoints(self.folder), [6, 12])
+
+    def test_searches_anew_where_the_best_so_far_was_removed(self):
+        self.stopped_after(6)
+        shutil.rmtree(self.output / "checkpoint-4")
+        said = self.goes(training__save_total_limit="0").stderr
+        self.assertIn("resume: the best so far, checkpoint-4, is not in ", said)
+        self.assertEqual(self.is_the_best_from(6), 6)
+
+    def test_searches_anew_in_another_folder(self):
+        self.goes()
+        for steps, best in (("14", 12), ("12", 12)):
+            with self.subTest(steps=steps):
+                self.output = self.folder / f"run{steps}"
+                done = run("run", self.settings(training__output_dir=f'"{self.output}"', training__resume='"./run/checkpoint-12"', training__max_steps=steps))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("resume: the best so far, checkpoint-4, is not in ", done.stderr)
+                self.assertEqual(self.model(), self.of_checkpoint(best))
+
+
+if __name__ == "__main__":
+    unittest.main()
