@@ -169,10 +169,7 @@ void plan_length(RecordedRun* run) {
   run->schedule.cycles = training.lr_num_cycles;
   run->schedule.timescale = training.lr_timescale;
   run->schedule.min_ratio = training.min_lr_ratio;
-  run->schedule.warmup_steps = training.warmup_steps > 0
-                                   ? training.warmup_steps
-                                   : static_cast<std::int64_t>(std::ceil(
-                                         training.warmup_ratio * static_cast<double>(run->schedule.total_steps)));
+  run->schedule.warmup_steps = warmup_steps_of(training, run->schedule.total_steps);
   if (run->resume) check_length(run);
   plan_control(run);
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
@@ -334,6 +331,11 @@ RankPlace planned_place(const Settings& settings) {
 
 std::int64_t updates_of_epochs(const TrainingLength& length, double epochs) {
   return static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(length.updates_per_epoch)));
+}
+
+std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps) {
+  if (training.warmup_steps > 0) return training.warmup_steps;
+  return static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(schedule_steps)));
 }
 
 int RecordedRun::best_figure_number() const {

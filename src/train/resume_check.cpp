@@ -65,6 +65,32 @@ Lengths lengths_then(const RecordedRun& run) {
 
 std::string updates(std::int64_t count) { return std::to_string(count) + " updates"; }
 
+// Beside its warm-up.
+bool depends_on_length(Scheduler kind) {
+  return kind != Scheduler::kConstantWithWarmup && kind != Scheduler::kInverseSqrt;
+}
+
+// How the rates from here on differ from those of the checkpoint's run; "" where they do not.
+std::string schedule_text(const RecordedRun& run, const Lengths& then) {
+  const Schedule& schedule = run.schedule;
+  if (schedule.kind == Scheduler::kConstant) return "";
+  if (schedule.total_steps == then.schedule) {
+    return "the schedule stays that of " + updates(schedule.total_steps) + "; after it the rate is " +
+           readable_number(schedule.at(schedule.total_steps)).c_str();
+  }
+  std::string text;
+  if (depends_on_length(schedule.kind)) {
+    text = "the schedule is stretched from update " + std::to_string(then.schedule) + " to " +
+           std::to_string(schedule.total_steps);
+  }
+  const std::int64_t warm_then = warmup_steps_of(run.settings.training, then.schedule), warm = schedule.warmup_steps;
+  const std::int64_t step = run.resume->global_step;
+  if (warm == warm_then || warm <= step) return text;
+  return text + (text.empty() ? "" : "; ") + "the warm-up has " + updates(warm) + " instead of " +
+         std::to_string(warm_then) + ", so the rate " + (step < warm_then ? "rises" : "rises again") +
+         " until update " + std::to_string(warm);
+}
+
 std::string utc_now() {
   char text[32];
   const std::time_t now = std::time(nullptr);
@@ -125,14 +151,13 @@ void check_length(RecordedRun* run) {
   }
   run->is_longer = total > then.total;
   if (total == then.total && schedule == then.schedule) return;
-  const std::string longer =
-      total > then.total ? std::to_string(total) + " instead of " + updates(then.total) + ": " : "";
-  run->notes.push_back("resume: " + longer +
-                       (schedule > then.schedule
-                            ? "the schedule is stretched from update " + std::to_string(then.schedule) + " to " +
-                                  std::to_string(schedule)
-                            : "the schedule stays that of " + updates(schedule) + "; after it the rate is " +
-                                  readable_number(run->schedule.at(schedule)).c_str()));
+  const std::string of_schedule = schedule_text(*run, then);
+  if (run->is_longer) {
+    run->notes.push_back("resume: " + std::to_string(total) + " instead of " + updates(then.total) +
+                         (of_schedule.empty() ? "" : ": " + of_schedule));
+  } else if (!of_schedule.empty()) {
+    run->notes.push_back("resume: " + of_schedule);
+  }
 }
 
 std::vector<HistoryEntry> history_of(const RecordedRun& run) {
