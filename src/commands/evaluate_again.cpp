@@ -51,9 +51,14 @@ bool is_last_state(const ResumePoint& point) {
 }
 
 ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
-  ResumePoint point = read_checkpoint(settings.training.output_dir.resolved + "/" + kLastStateFolder, step);
-  check_contents(point);
-  return point;
+  try {
+    ResumePoint point = read_checkpoint(settings.training.output_dir.resolved + "/" + kLastStateFolder, step);
+    check_contents(point);
+    return point;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(),
+                std::string("put it back, or move ") + kLastStateFolder + " away to use the newest checkpoint instead");
+  }
 }
 
 std::optional<ResumePoint> last_state_of(const Settings& settings) {

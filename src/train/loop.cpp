@@ -15,7 +15,8 @@ TrainingLoop::TrainingLoop(const Parts& parts, const TrainingPosition& position)
       control_(parts.run.control, position.best),
       agreement_(parts.group),
       weights_step_(parts.run.finished ? parts.run.finished->step : position.global_step),
-      other_rows_until_(parts.run.resume && !has_same_validation(parts.run) ? position.global_step : -1) {
+      other_rows_until_(parts.run.resume && !has_same_validation(parts.run) ? position.global_step : -1),
+      saves_first_(saves_first(parts.run)) {
   if (parts.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(parts.run.loader_settings.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
@@ -285,10 +286,8 @@ Status TrainingLoop::run() noexcept {
   began_ = counted_from_ = interval_began_ = monotonic_seconds();
   if (!p_.run.finished) BASCULE_TRY(make_up());
   const bool is_over = p_.run.is_over || control_.ends_after(at_.global_step);
-  if (!is_over) {
-    p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
-    begin();
-  }
+  if (!p_.run.finished) p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
+  if (!is_over) begin();
   while (!is_over && !control_.ends_after(at_.global_step)) {
     if (const Status status = step(); !status.ok()) return save_and(status);
     const double now = monotonic_seconds();
@@ -317,7 +316,7 @@ Status TrainingLoop::run() noexcept {
   // Nothing was left to train: the checkpoint is kept as what it is with the settings of now.
   if (times_.updates == 0 && !p_.run.changes.empty() && !p_.run.finished) BASCULE_TRY(save());
   const double ended = monotonic_seconds();
-  if (!is_over) p_.progress.end(ended);
+  if (!p_.run.finished) p_.progress.end(ended);
   measure(ended);
   // A run no longer than its warm-up is measured whole: better than no figure.
   if (times_.counted_steps == 0) {

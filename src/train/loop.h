@@ -165,6 +165,7 @@ class TrainingLoop {
   std::int64_t weights_step_ = 0, evaluated_ = -1;  // updates of the weights of now, and of those validated last
   EvaluationRecord last_validation_, last_test_;    // without steps: none in this process
   std::int64_t other_rows_until_ = -1;  // up to this update validations were of other rows, or cut otherwise
+  bool saves_first_ = false;            // see plan_control.h
   // For a save, in the rank that writes.
   std::vector<std::int64_t> replaced_rows_;
   std::vector<BadRow> bad_rows_;

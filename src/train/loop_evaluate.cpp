@@ -93,6 +93,8 @@ Status TrainingLoop::search_anew() noexcept {
   BASCULE_TRY(evaluate_and_judge());
   other_rows_until_ = std::min(other_rows_until_, at_.global_step - 1);
   keep_if_best();
+  if (!saves_first_) return ok_status();
+  p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, monotonic_seconds());
   return save();
 }
 

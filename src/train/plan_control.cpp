@@ -89,6 +89,12 @@ void check_best_checkpoint(RecordedRun* run) {
   search_anew(run, "the best so far, " + name_of_checkpoint(best) + ", is not in " + training.output_dir.shown());
 }
 
+bool saves_first(const RecordedRun& run) {
+  if (!run.searches_anew) return false;
+  const std::string own = run.settings.training.output_dir.resolved + "/" + name_of_checkpoint(run.resume->global_step);
+  return run.is_over || run.resume->folder != own;
+}
+
 bool has_same_validation(const RecordedRun& run) {
   const std::vector<SettingValue>& kept = run.resume->data;
   const bool has_digest =

@@ -14,6 +14,10 @@ void plan_control(RecordedRun* run);
 // The checkpoint of the best weights so far is needed at the end: where it is missing, run->searches_anew.
 void check_best_checkpoint(RecordedRun* run);
 
+// Whether a search that begins anew saves the weights that it begins with: not where they are in the run's own folder
+// and training goes on, so that no checkpoint is replaced before there is something new.
+bool saves_first(const RecordedRun& run);
+
 // Whether evaluations of the checkpoint and those of now are of the same rows, cut into the same batches.
 bool has_same_validation(const RecordedRun& run);
 

@@ -14,6 +14,7 @@
 #include "src/report/readable.h"
 #include "src/train/clock.h"
 #include "src/train/disk_space.h"
+#include "src/train/plan_control.h"
 #include "src/train/predictions.h"
 #include "src/train/preprocessor.h"
 #include "src/train/resume_check.h"
@@ -219,9 +220,15 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
 
 // Without moments: nothing is trained.
 void SealedRun::load_finished(const FinishedWeights& finished) {
-  const LoadReport report = load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), 0);
-  if (!report.missing.empty())
-    throw Error(ErrorKind::kData, finished.folder, "has lost the tensor " + report.missing.front());
+  const std::string what_to_do =
+      "put the weights of update " + std::to_string(finished.step) + " back, " + "or name another output_dir";
+  try {
+    const LoadReport report = load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), 0);
+    if (!report.missing.empty())
+      throw Error(ErrorKind::kData, finished.folder, "has lost the tensor " + report.missing.front());
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(), what_to_do);
+  }
 }
 
 void SealedRun::make_unused_tensors() {
@@ -355,7 +362,7 @@ void SealedRun::check_disk() const {
                                : control.save == Interval::kEpoch ? control.updates_per_epoch
                                                                   : total;
     if (done < total && !run_.is_over) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
-    if (run_.searches_anew) ++demand.saves;
+    if (saves_first(run_)) ++demand.saves;
     demand.checkpoint_bytes =
         writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes);  // its texts
     demand.save_total_limit = training.save_total_limit;

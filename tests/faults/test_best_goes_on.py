@@ -153,9 +153,17 @@ class AFinishedRun(Case):
     def test_whose_end_was_not_kept_is_not_trained_again_unasked(self):
         one = {"training__save_total_limit": "1"}
         self.goes(**one)
+        records = self.output / "last_state/step_records.bin"
+        records.write_bytes(bytes([records.read_bytes()[0] ^ 1]) + records.read_bytes()[1:])
+        self.refused(3, "last_state/step_records.bin", "move last_state away to use the newest checkpoint instead", data__test_file=self.b, **one)
         shutil.rmtree(self.output / "last_state")  # as an older program leaves it
         self.refused(2, "holds a finished run, and the state at its end, after update 12, was not kept", data__test_file=self.b, **one)
         self.goes(training__max_steps="13", **one)
+
+    def test_without_its_weights_says_what_to_put_back(self):
+        self.goes()
+        (self.output / "model.safetensors").unlink()
+        self.refused(3, "holds no weights", "put the weights of update 4 back", data__validation_file=self.b)
 
     def test_that_stopped_early_stays_stopped(self):
         stops = {"training__max_steps": "40", "training__early_stopping_patience": "2"}
@@ -202,6 +210,13 @@ class ARunThatGoesOn(Case):
         self.assertIn("resume: evaluations are of other rows or batches: the search for the best begins anew, with the weights of update 6", said)
         self.assertEqual(self.is_the_best_from(6), 6)
         self.assertEqual(checkpoints(self.folder), [6, 12])
+        self.assertNotIn("saved checkpoint-6 ", said)  # which is there
+
+    def test_that_was_at_its_end_keeps_its_best(self):
+        self.stopped_after(12)
+        said = self.goes(data__validation_file=self.b).stderr
+        self.assertIn("train: loaded the best weights, those of checkpoint-4", said)
+        self.assertEqual(self.model(), self.of_checkpoint(4))
 
     def test_searches_anew_where_the_best_so_far_was_removed(self):
         self.stopped_after(6)
