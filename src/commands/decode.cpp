@@ -15,6 +15,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/commands/picture_decoder.h"
 #include "src/json/json.h"
+#include "src/models/bridgetower_config.h"
 
 namespace bascule {
 namespace {
@@ -76,6 +77,10 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
 }
 
 }  // namespace
+
+std::int64_t image_size_of(const std::string& model) {
+  return read_bridgetower_config(model + "/config.json").vision.image_size;
+}
 
 int decode_command(const DecodeArguments& arguments) {
   check(arguments);

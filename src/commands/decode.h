@@ -21,6 +21,9 @@ struct DecodeArguments {
   std::vector<std::string> files;
 };
 
+// The side of a model's pictures. Throws Error kData for a folder without a config.json that can be read.
+std::int64_t image_size_of(const std::string& model);
+
 // One line a file: {"file", "ok", "width", "height", "error"}; width and height are upright, null where unknown; error
 // is null where ok. Goes on after a file that is refused or cannot be read. Returns the exit code: 0, or 3 if any was.
 // Throws Error: kSettings for the arguments, kData for a broken media engine, kMemory, kDisk. The pixels of all files

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -96,9 +97,10 @@ void add_settings(CLI::App& app, Chosen* chosen) {
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
   as_path(command->add_option("file", *file, "settings; without: every key with meaning, range and default"));
-  command->add_flag("--resume", *resume, "every key with whether it may change before a run goes on from a checkpoint");
+  CLI::Option* rules = command->add_flag("--resume", *resume,
+                                         "every key with whether it may change before a run goes on from a checkpoint");
   command->add_flag("--json", *json, "one JSON document on standard output");
-  command->add_flag("--markdown", *markdown, "the keys as the tables of README.md");
+  command->add_flag("--markdown", *markdown, "the keys as the tables of README.md")->excludes(rules);
   command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
 }
 
@@ -148,7 +150,8 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("decode", "JPEG and PNG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
-  command->add_option("--size", arguments->size, "side of the square, pixels")->check(CLI::Range(1, 4096));
+  CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
+                          ->check(CLI::Range(1, 4096));
   command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
       ->check(CLI::IsMember({"training", "processor"}));
   CLI::Option* model =
@@ -161,7 +164,11 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
     if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);
-    *chosen = [=] { return decode_command(*arguments); };
+    const bool asks_model = size->count() == 0 && model->count() > 0;
+    *chosen = [=] {
+      if (asks_model) arguments->size = image_size_of(arguments->model);
+      return decode_command(*arguments);
+    };
   });
 }
 
@@ -222,6 +229,7 @@ void open_standard_descriptors() {
 
 int main(int argc, char** argv) {
   bascule::open_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
   try {
     return bascule::run_command_line(argc, argv);
   } catch (const bascule::Error& error) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <initializer_list>
 
 namespace bascule {
 namespace {
@@ -36,13 +37,25 @@ extern "C" void note_signal(int number) {
   errno = error;
 }
 
+// oneDNN's products switch to a small stack of their own in the heap: a handler's frame there would overwrite what lies
+// below it. The kernel gives a process's signals to its first thread wherever that takes them.
+alignas(64) char handler_stack[64 * 1024];
+
+void use_handler_stack() {
+  stack_t stack = {};
+  stack.ss_sp = handler_stack;
+  stack.ss_size = sizeof handler_stack;
+  sigaltstack(&stack, nullptr);
+}
+
 }  // namespace
 
 void catch_stop_signals(bool launches) {
   is_launcher = launches ? 1 : 0;
+  use_handler_stack();
   struct sigaction action = {};
   action.sa_handler = note_signal;
-  action.sa_flags = static_cast<int>(SA_RESTART);
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_ONSTACK);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -50,12 +63,15 @@ void catch_stop_signals(bool launches) {
   struct sigaction hang_up = {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-  // A reader of our output that goes away is no reason to stop training.
+  // A reader of our output that goes away is no reason to stop training: the write returns an error.
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
-  // A file at its size limit is a full disk: an error of the write, not an end without words.
-  sigaction(SIGXFSZ, &ignore, nullptr);
+  // Whoever started the program may have blocked them.
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);
+  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
 }
 
 const volatile int* stop_signal() { return &received; }

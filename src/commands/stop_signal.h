@@ -5,8 +5,8 @@
 namespace bascule {
 
 // Installs the handlers. A second signal of the same kind says that the run ends without saving, and ends the program
-// at once with 128 + its number; the launcher of ranks it only asks to, which then ends them first. SIGPIPE and SIGXFSZ
-// are ignored: the write that meets them returns an error.
+// at once with 128 + its number; the launcher of ranks it only asks to, which then ends them first. Handlers run
+// in the program's first thread, which calls this, on a stack of their own. SIGPIPE is ignored.
 void catch_stop_signals(bool launches);
 // The signal's number once one has come, else 0.
 const volatile int* stop_signal();

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/stop_signal.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/auxv.h>
+
+#include <csignal>
+#include <cstddef>
+#include <initializer_list>
+
+namespace bascule::test {
+namespace {
+
+// A product of oneDNN's may hold the stack pointer in the heap when a signal comes.
+TEST(StopSignal, HandlersHaveAStackOfTheirOwnWhateverTheCpusRegistersTake) {
+  catch_stop_signals(false);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action = {};
+    ASSERT_EQ(sigaction(number, nullptr, &action), 0);
+    if (number == SIGHUP && action.sa_handler == SIG_IGN) continue;  // under nohup
+    EXPECT_NE(action.sa_flags & static_cast<int>(SA_ONSTACK), 0) << number;
+  }
+  stack_t stack = {};
+  ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
+  EXPECT_EQ(stack.ss_flags, 0);
+  EXPECT_GE(stack.ss_size, getauxval(AT_MINSIGSTKSZ) + 16 * 1024);
+}
+
+TEST(StopSignal, OneThatTheCallerBlockedIsNoticed) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &blocked, nullptr), 0);
+  catch_stop_signals(false);
+  ASSERT_EQ(std::raise(SIGTERM), 0);
+  EXPECT_EQ(*stop_signal(), SIGTERM);
+}
+
+}  // namespace
+}  // namespace bascule::test
