@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/checkpoint_writer.h"
+#include "src/base/temporary_name.h"
 
 #include <cerrno>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/digest.h"
+#include "src/base/temporary_name.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/json/json.h"
@@ -53,7 +55,7 @@ void write_file_entry(JsonStream& out, std::string_view name, std::int64_t bytes
 
 CheckpointWriter::CheckpointWriter(CheckpointContents contents)
     : output_dir_(contents.output_dir),
-      rotation_(contents.output_dir, contents.save_total_limit),
+      rotation_(contents.output_dir, contents.save_total_limit, contents.keeps_later),
       model_(std::move(contents.model)),
       optimizer_(std::move(contents.optimizer)),
       text_files_(contents.text_files),
@@ -80,7 +82,8 @@ Status CheckpointWriter::save(const CheckpointMoment& moment, WriteProgress prog
   PathBuffer path(output_dir_);
   failed_path_ = path.append("/").append(name.text());
   if (::access(path.c_str(), F_OK) == 0 && !holds_state(path)) return Status{StatusCode::kDiskFailed, {EEXIST, 0}};
-  path.append(".tmp");
+  path.cut(output_dir_.size() + 1);
+  path.append(kTemporaryPrefix).append(name.text());
   const std::size_t folder_length = path.length();
   failed_path_ = path;
   Status status = remove_tree(path.c_str());
@@ -129,7 +132,7 @@ Status CheckpointWriter::write_texts_and_state(const CheckpointMoment& moment, P
 
 Status CheckpointWriter::save_last_state(const CheckpointMoment& moment) noexcept {
   PathBuffer path(output_dir_);
-  path.append("/").append(kLastStateFolder).append(".tmp");
+  path.append("/").append(kTemporaryPrefix).append(kLastStateFolder);
   failed_path_ = path;
   BASCULE_TRY(remove_tree(path.c_str()));
   BASCULE_TRY(make_folder(path.c_str()));

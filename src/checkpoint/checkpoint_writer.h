@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving checkpoints (checkpoint.h). Each is written as checkpoint-N.tmp and renamed when all of it is on disk; only
-// then are old ones removed, and only those that hold a state of ours.
+// Saving checkpoints (checkpoint.h). Each is written as .tmp-bascule-checkpoint-N and renamed when all of it is on
+// disk; only then are old ones removed, and only those that hold a state of ours.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ struct CheckpointMoment {
 struct CheckpointContents {
   std::string output_dir;             // exists
   std::int64_t save_total_limit = 0;  // kept, the newest and the best among them; 0: all
+  bool keeps_later = false;           // see CheckpointRotation
   HfFolderContents model;
   std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
   std::string resumed_from;              // see ResumePoint

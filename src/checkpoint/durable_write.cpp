@@ -18,7 +18,6 @@
 #include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/base/temporary_name.h"
-#include "src/checkpoint/checkpoint_names.h"
 
 namespace bascule {
 namespace {
@@ -42,6 +41,10 @@ PathBuffer join(const char* folder, std::string_view name, std::string_view pref
   PathBuffer path(folder);
   path.append("/").append(prefix).append(name).append(suffix);
   return path;
+}
+
+PathBuffer leaving_path(const char* folder, std::string_view name) noexcept {
+  return join(folder, name, kTemporaryPrefix, ".deleting");
 }
 
 Status rename_path(const PathBuffer& from, const PathBuffer& to) noexcept {
@@ -87,25 +90,18 @@ Status remove_entry(int parent, const char* name, int depth) noexcept {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
   if (errno != EISDIR && errno != EPERM) return disk_failed();
   const int folder = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return disk_failed();
+  if (folder < 0) return errno == ENOENT ? ok_status() : disk_failed();  // its owner was still removing it
   const Status emptied = empty_folder(folder, depth + 1);
   ::close(folder);
   BASCULE_TRY(emptied);
-  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 ? ok_status() : disk_failed();
-}
-
-// "checkpoint-7.tmp" for the end ".tmp".
-bool is_checkpoint_with(std::string_view name, std::string_view end) noexcept {
-  if (name.size() < end.size() || name.substr(name.size() - end.size()) != end) return false;
-  return checkpoint_step(name.substr(0, name.size() - end.size())).has_value();
+  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? ok_status() : disk_failed();
 }
 
 }  // namespace
 
 bool is_leftover(std::string_view name) noexcept {
   const std::string_view temporary = kTemporaryPrefix;
-  return name.substr(0, temporary.size()) == temporary || is_checkpoint_with(name, ".tmp") ||
-         is_checkpoint_with(name, ".deleting");
+  return name.substr(0, temporary.size()) == temporary;
 }
 
 PathBuffer& PathBuffer::append(std::string_view text) noexcept {
@@ -215,20 +211,21 @@ Status publish_file(const char* folder, std::string_view name) noexcept {
 }
 
 Status publish_folder(const char* parent, std::string_view name) noexcept {
-  const PathBuffer temporary = join(parent, name, "", ".tmp");
+  const PathBuffer temporary = join(parent, name, kTemporaryPrefix);
   const PathBuffer published = join(parent, name);
+  const PathBuffer leaving = leaving_path(parent, name);
   BASCULE_TRY(sync_folder(temporary.c_str()));
   if (::rename(temporary.c_str(), published.c_str()) == 0) return sync_folder(parent);
   if (errno != ENOTEMPTY && errno != EEXIST) return disk_failed();
   if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, published.c_str(), RENAME_EXCHANGE) != 0) {
     // A file system that cannot exchange: the old one steps aside first.
     if (errno != EINVAL && errno != ENOSYS) return disk_failed();
-    BASCULE_TRY(remove_tree(join(parent, name, "", ".deleting").c_str()));
-    BASCULE_TRY(rename_path(published, join(parent, name, "", ".deleting")));
+    BASCULE_TRY(remove_tree(leaving.c_str()));
+    BASCULE_TRY(rename_path(published, leaving));
     BASCULE_TRY(rename_path(temporary, published));
   }
   BASCULE_TRY(sync_folder(parent));
-  BASCULE_TRY(remove_tree(join(parent, name, "", ".deleting").c_str()));
+  BASCULE_TRY(remove_tree(leaving.c_str()));
   return remove_tree(temporary.c_str());
 }
 
@@ -244,7 +241,7 @@ Status visit_entries(const char* folder, Status (*visit)(void* context, const ch
 Status remove_tree(const char* path) noexcept { return remove_entry(AT_FDCWD, path, 0); }
 
 Status remove_folder(const char* parent, std::string_view name) noexcept {
-  const PathBuffer leaving = join(parent, name, "", ".deleting");
+  const PathBuffer leaving = leaving_path(parent, name);
   BASCULE_TRY(remove_tree(leaving.c_str()));
   BASCULE_TRY(rename_path(join(parent, name), leaving));
   BASCULE_TRY(sync_folder(parent));

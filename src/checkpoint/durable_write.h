@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and folders that are either whole or absent, whatever kills the program: written under a temporary name,
-// synced, renamed, and the folder that holds the name synced. Temporary names: files ".tmp-bascule-NAME", folders
-// "NAME.tmp"; folders on their way out "NAME.deleting". remove_leftovers() clears away what a killed program left.
+// synced, renamed, and the folder that holds the name synced. Temporary names are ".tmp-bascule-NAME", and
+// ".tmp-bascule-NAME.deleting" for folders on their way out: no name that somebody would give a copy of theirs.
+// remove_leftovers() clears away what a killed program left.
 //
 // Everything here but the functions that say so is for use after the seal: noexcept, no allocation, fixed path buffers.
 #pragma once
@@ -79,19 +80,19 @@ Status write_synced(const char* path, std::string_view content, std::uint64_t* d
 Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept;
 // Renames folder/.tmp-bascule-NAME, written and synced by the caller, to folder/NAME and syncs the folder.
 Status publish_file(const char* folder, std::string_view name) noexcept;
-// Syncs folder/NAME.tmp and renames it to folder/NAME. If that exists already the two change places in one instant and
-// the old one is removed.
+// Syncs folder/.tmp-bascule-NAME and renames it to folder/NAME. If that exists already the two change places in one
+// instant and the old one is removed.
 Status publish_folder(const char* parent, std::string_view name) noexcept;
 // Calls `visit` with the name of every entry but . and .., in no order. It stops at the first status that is not ok.
 Status visit_entries(const char* folder, Status (*visit)(void* context, const char* name) noexcept,
                      void* context) noexcept;
 // Removes a file or a folder with all it holds (links are removed, not followed). Absent: ok.
 Status remove_tree(const char* path) noexcept;
-// Like remove_tree, but for a folder that must not be taken for whole in between: renamed to NAME.deleting first.
+// Like remove_tree, but for a folder that must not be taken for whole in between: renamed to
+// .tmp-bascule-NAME.deleting first.
 Status remove_folder(const char* parent, std::string_view name) noexcept;
 
-// Whether a name is one that only a killed program leaves: ".tmp-bascule-*", "checkpoint-<digits>.tmp" and
-// "checkpoint-<digits>.deleting".
+// Whether a name is one that only a killed program leaves: ".tmp-bascule-*".
 bool is_leftover(std::string_view name) noexcept;
 
 // --- Before the seal ---

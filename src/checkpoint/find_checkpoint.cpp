@@ -94,6 +94,9 @@ std::optional<ResumePoint> find_checkpoint(const std::string& output_dir, const 
                                            CheckpointCheck check, std::vector<std::string>* notes) {
   const std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
   if (begins_again(output_dir, choice)) {
+    if (!may_hold_state(choice.begin_from))
+      throw Error(ErrorKind::kData, choice.begin_from, std::string("is no checkpoint: there is no ") + kStateFile,
+                  "set training.resume to a folder such as runs/a/checkpoint-500");
     ResumePoint point = read_and_check(choice.begin_from, std::nullopt, check);
     point.resumed_from = choice.begin_from;
     if (!steps.empty() && steps.front() > point.global_step) {

@@ -13,7 +13,7 @@ inline constexpr char kRunMarkerFile[] = "bascule.json";
 inline constexpr std::int64_t kRunMarkerFormat = 1;
 
 // A folder of the run's launcher in output_dir while ranks are at work; what a killed one left is its own to remove.
-inline constexpr char kLauncherFolder[] = ".launcher";
+inline constexpr char kLauncherFolder[] = ".bascule-launcher";
 
 enum class OutputDirKind {
   kFree,   // absent or empty, but for lost+found and names that begin with a dot

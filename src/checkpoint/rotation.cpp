@@ -14,6 +14,7 @@ namespace {
 struct FoundSteps {
   const char* folder = nullptr;
   std::int64_t newest = 0, best = 0;
+  bool keeps_later = false;
   std::int64_t protected_count = 0;
   std::int64_t first = 0, last = 0, count = 0;  // of the others
 };
@@ -23,6 +24,7 @@ Status find_steps(const char* folder, FoundSteps* steps) noexcept {
     auto* found = static_cast<FoundSteps*>(context);
     const std::optional<std::int64_t> step = checkpoint_step(name);
     if (!step || !holds_state(PathBuffer(found->folder).append("/").append(name))) return ok_status();  // not ours
+    if (found->keeps_later && *step > found->newest) return ok_status();
     if (*step == found->newest || *step == found->best) {
       ++found->protected_count;
       return ok_status();
@@ -37,12 +39,14 @@ Status find_steps(const char* folder, FoundSteps* steps) noexcept {
 
 }  // namespace
 
-Status CheckpointRotation::remove(std::int64_t newest, std::int64_t best, std::int64_t limit) noexcept {
+Status CheckpointRotation::remove(std::int64_t newest, std::int64_t best, std::int64_t limit,
+                                  bool keeps_later) noexcept {
   for (;;) {
     FoundSteps steps;
     steps.folder = output_dir_.c_str();
     steps.newest = newest;
     steps.best = best;
+    steps.keeps_later = keeps_later;
     BASCULE_TRY(find_steps(output_dir_.c_str(), &steps));
     const bool abandoned = steps.count > 0 && steps.last > newest;
     const bool too_many = limit > 0 && steps.count > 0 && steps.protected_count + steps.count > limit;

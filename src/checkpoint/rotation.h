@@ -13,23 +13,27 @@ namespace bascule {
 
 class CheckpointRotation {
  public:
-  // limit: 0 for all.
-  CheckpointRotation(std::string output_dir, std::int64_t limit) : output_dir_(std::move(output_dir)), limit_(limit) {}
+  // limit: 0 for all. keeps_later: checkpoints of later steps than the newest could not be read and stay until this run
+  // replaces them; else they belong to a run that was given up, and go.
+  CheckpointRotation(std::string output_dir, std::int64_t limit, bool keeps_later = false)
+      : output_dir_(std::move(output_dir)), limit_(limit), keeps_later_(keeps_later) {}
 
-  // After one was saved. best: the step of the best one, or -1. Those of later steps than `newest` belong to a run that
-  // was given up, and go.
-  Status remove_old(std::int64_t newest, std::int64_t best) noexcept { return remove(newest, best, limit_); }
+  // After one was saved. best: the step of the best one, or -1.
+  Status remove_old(std::int64_t newest, std::int64_t best) noexcept {
+    return remove(newest, best, limit_, keeps_later_);
+  }
   // All but this one.
-  Status keep_only(std::int64_t step) noexcept { return remove(step, step, 1); }
+  Status keep_only(std::int64_t step) noexcept { return remove(step, step, 1, false); }
 
   // After a failure: the folder that could not be removed.
   const PathBuffer& failed_path() const noexcept { return failed_path_; }
 
  private:
-  Status remove(std::int64_t newest, std::int64_t best, std::int64_t limit) noexcept;
+  Status remove(std::int64_t newest, std::int64_t best, std::int64_t limit, bool keeps_later) noexcept;
 
   std::string output_dir_;
   std::int64_t limit_;
+  bool keeps_later_;
   PathBuffer failed_path_;
 };
 

@@ -55,7 +55,7 @@ void print_results(const Settings& settings) {
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
                   std::string(advice_for_disk(static_cast<int>(status.detail[0]))) +
-                      "; older checkpoints are whole: the same command goes on from there");
+                      "; the same command goes on from the newest complete checkpoint, if there is one");
     case StatusCode::kRankFailed: throw PeerFailed{};
     case StatusCode::kNotFinite:
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
@@ -233,9 +233,11 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     std::optional<FolderLock> lock;
     bool done = false;
     agree_on(group, [&] {
+      if (!keeps_folder && group.is_first()) lock.emplace(settings, FolderUser::kRank);
       if (!keeps_folder) return;
       done = is_finished_and_clear(settings);
-      if (!done) lock.emplace(settings);
+      if (!done) lock.emplace(settings, FolderUser::kProcess);
+      if (lock && lock->has_waited()) done = is_finished_and_clear(settings);
       if (done && json) print_results(settings);
     });
     if (any_of(group, done)) return 0;
@@ -256,13 +258,16 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
 
 // `bascule run` of several ranks: starts them, and does nothing else but see them through.
 int run_launcher(const Settings& settings, const std::string& settings_file, bool json) {
-  if (is_finished_and_clear(settings)) {
-    if (json) print_results(settings);
-    return 0;
-  }
+  const auto is_done = [&] {
+    const bool done = is_finished_and_clear(settings);
+    if (done && json) print_results(settings);
+    return done;
+  };
+  if (is_done()) return 0;
   const RankPlace place = planned_place(settings);
   catch_stop_signals(true);
-  const FolderLock lock(settings);
+  const FolderLock lock(settings, FolderUser::kLauncher);
+  if (lock.has_waited() && is_done()) return 0;
   mark_folder(settings);
   LaunchSettings launch;
   launch.machines = place.nodes;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -38,6 +39,7 @@ ResumeChoice resume_choice(const TrainingSettings& training) {
 }
 
 std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings& settings) {
+  if (marker.settings.empty()) return {};  // an older program did not keep them
   const Settings before = marker_settings(marker);
   return setting_changes(number_keys(before), other_keys(before), settings);
 }
@@ -60,7 +62,9 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
     changes.insert(changes.begin(), others.begin(), others.end());
   }
   for (const SettingChange& change : changes) {
-    if (change.effect != KeyEffect::kFree && change.effect != KeyEffect::kSameProduct) return change;
+    const bool leaves_results = change.effect == KeyEffect::kFree || change.effect == KeyEffect::kWhileTraining ||
+                                change.effect == KeyEffect::kSameProduct;
+    if (!leaves_results) return change;
   }
   return std::nullopt;
 }
@@ -70,13 +74,6 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
               change.key + " is " + change.to + ", but the finished run in " + settings.training.output_dir.shown() +
                   " had " + change.from,
               "set it back, or name another folder");
-}
-
-// Its results would be lost.
-void refuse_evaluation_of_another_model(const RunMarker& marker, const Settings& settings) {
-  for (const SettingChange& change : changes_since(marker, settings)) {
-    if (change.key.compare(0, 6, "model.") == 0) refuse_change(settings, change);
-  }
 }
 
 // By what the folder holds, whoever made it and however far it is.
@@ -93,10 +90,15 @@ void check_kind(const Settings& settings, const RunMarker& marker, bool has_chec
                 training.output_dir.shown() + " holds a training run, but this one does not train",
                 "name another folder, with that one as model.model_name_or_path");
   }
+  if (training.do_train && marker.finished && !marker.trained) {
+    throw Error(ErrorKind::kSettings, where,
+                training.output_dir.shown() + " holds the results of an evaluation, but this run trains",
+                "name another folder, or remove that one");
+  }
 }
 
-// Whether the folder can be this run's; throws where it cannot. True: the run in it is finished already. Changes
-// nothing.
+bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }
+
 bool is_finished(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   const std::string& folder = training.output_dir.resolved;
@@ -108,24 +110,22 @@ bool is_finished(const Settings& settings) {
   }
   const RunMarker marker = read_run_marker(folder);
   check_kind(settings, marker, !checkpoint_steps(folder).empty());
-  const bool is_done = marker.finished && (marker.trained || !training.do_train);
   const bool begins = begins_again(folder, resume_choice(training));
-  if (is_done && begins) {
+  if (marker.finished && begins) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.resume"),
                 shown + " holds a finished run, which did not begin from training.resume = \"" +
                     training.resume_checkpoint.written + "\"",
                 "name another output_dir");
   }
-  const std::optional<SettingChange> added = is_done ? added_evaluation(marker, settings) : std::nullopt;
+  const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  if (training.do_train && !(is_done && !added && marker.settings_digest == settings_digest(settings))) {
+  if (training.do_train && !(marker.finished && !added && marker.settings_digest == settings_digest(settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
     if (!point) point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
   }
   if (point) check_settings(*point, settings, marker.not_finite_at);
-  if (marker.finished && !is_done) refuse_evaluation_of_another_model(marker, settings);
-  if (!is_done) return false;
+  if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
   if (!change && !added) {
     say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
@@ -138,26 +138,42 @@ bool is_finished(const Settings& settings) {
 
 }  // namespace
 
-FolderLock::FolderLock(const Settings& settings) {
+FolderLock::FolderLock(const Settings& settings, FolderUser user) {
   const std::string& folder = settings.training.output_dir.resolved;
-  make_folders(folder);
+  if (user != FolderUser::kRank) make_folders(folder);
   file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
-  if (flock(file_, LOCK_EX | LOCK_NB) == 0) {
+  bool is_held = user == FolderUser::kRank ? is_locked(file_, LOCK_SH) : lock_alone();
+  if (is_held && user != FolderUser::kRank) {
     const std::string left = folder + "/" + kLauncherFolder;
     if (has_launcher_folder(folder)) throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
-    return;
   }
+  if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_, LOCK_SH);
+  if (is_held) return;
   close(file_);
   throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
               "another run is at work in this folder", "wait for it, or name another folder");
+}
+
+// Ranks whose launcher was killed need a moment to end.
+bool FolderLock::lock_alone() {
+  constexpr int kLooks = 250;
+  constexpr timespec kPause{0, 20'000'000};
+  for (int look = 0; look < kLooks; ++look) {
+    if (is_locked(file_, LOCK_EX)) return true;
+    if (!has_waited_) say("run: another run is at work in this folder; waiting a few seconds for its end");
+    has_waited_ = true;
+    nanosleep(&kPause, nullptr);
+  }
+  return false;
 }
 
 FolderLock::~FolderLock() { close(file_); }
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
-  if (has_launcher_folder(settings.training.output_dir.resolved)) const FolderLock clears(settings);
+  if (has_launcher_folder(settings.training.output_dir.resolved))
+    const FolderLock clears(settings, FolderUser::kProcess);
   return true;
 }
 

@@ -12,17 +12,29 @@
 
 namespace bascule {
 
-// The run's folder, made where it is not there. One run at a time works in it: the lock goes with the process. Removes
-// what a launcher that was killed has left.
+enum class FolderUser {
+  kProcess,   // a run of one process, or rank 0 of ranks that have no launcher of ours
+  kLauncher,  // shares the folder with the rank 0 that it starts
+  kRank,      // that rank 0, which may live a little longer than its launcher
+};
+
+// The run's folder, made where it is not there. One run at a time works in it: the lock goes with its last process.
+// Waits a few seconds for another run that is ending. Removes what a launcher that was killed has left.
 class FolderLock {
  public:
-  explicit FolderLock(const Settings& settings);
+  FolderLock(const Settings& settings, FolderUser user);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  // Another run may have changed the folder since it was looked at.
+  bool has_waited() const { return has_waited_; }
+
  private:
+  bool lock_alone();
+
   int file_ = -1;
+  bool has_waited_ = false;
 };
 
 // Whether the folder can be this run's; throws Error where it cannot. True: the run in it is finished already. Changes

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -80,6 +81,16 @@ pid_t start(std::vector<std::string> line, int error_end) {
   execvp(words[0], words.data());
   std::fprintf(stderr, "bascule: mpirun cannot be started: %s; install openmpi-bin\n", std::strerror(errno));
   _exit(kFailedExit);  // which is what judge_start takes as said
+}
+
+// With fewer, mpirun waits without a word for ranks that it could not start.
+void check_open_files() {
+  constexpr rlim_t kFewest = 64;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kFewest) return;
+  throw Error(ErrorKind::kRank, "ulimit -n",
+              "only " + std::to_string(files.rlim_cur) + " files may be open at once, too few for mpirun and its ranks",
+              "allow " + std::to_string(kFewest) + " or more");
 }
 
 // Passes on what the ranks say, and keeps what mpirun says itself, which stands between lines of dashes.
@@ -333,6 +344,7 @@ int machines_in(const std::string& hostfile, const std::string& where) {
 }
 
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line)) {
+  check_open_files();
   const SessionFolder folder(settings.session_folder);
   return Launched(settings, say).see_through();
 }

@@ -95,9 +95,9 @@ TEST_F(CheckpointSaved, WhateverAKilledSaveLeavesThePreviousCheckpointIsFound) {
     std::filesystem::copy(output_.path() + "/" + from, output_.path() + "/" + to,
                           std::filesystem::copy_options::recursive);
   };
-  copy("checkpoint-20", "checkpoint-30.tmp");      // all written, not renamed
-  copy("checkpoint-10", "checkpoint-20.tmp");      // exchanged with the new one, not yet removed
-  copy("checkpoint-10", "checkpoint-5.deleting");  // an old one on its way out
+  copy("checkpoint-20", ".tmp-bascule-checkpoint-30");          // all written, not renamed
+  copy("checkpoint-10", ".tmp-bascule-checkpoint-20");          // exchanged with the new one, not yet removed
+  copy("checkpoint-10", ".tmp-bascule-checkpoint-5.deleting");  // an old one on its way out
   EXPECT_EQ(newest()->global_step, 20);
   remove_leftovers(output_.path());
   EXPECT_EQ(newest()->global_step, 20);
@@ -146,7 +146,7 @@ TEST_F(CheckpointSaved, AFullDiskLeavesThePreviousCheckpointAndNoHalfOne) {
     ::setrlimit(RLIMIT_FSIZE, &usual);
     EXPECT_EQ(status.code, StatusCode::kDiskFailed);
     EXPECT_EQ(status.detail[0], EFBIG);
-    const char* at_fault = bytes == rlim_t{1} << 20 ? "checkpoint-20.tmp" : "training_state.safetensors";
+    const char* at_fault = bytes == rlim_t{1} << 20 ? ".tmp-bascule-checkpoint-20" : "training_state.safetensors";
     EXPECT_NE(std::string(writer.failed_path()).find(at_fault), std::string::npos) << writer.failed_path();
     EXPECT_EQ(folder_entries(output_.path()), Names{"checkpoint-10"});
     EXPECT_EQ(newest()->global_step, 10);

@@ -52,12 +52,12 @@ TEST(DurableWrite, AFileThatCannotBeWrittenLeavesTheOldOne) {
 
 TEST(DurableWrite, PublishingAFolderExchangesItWithAnOldOneOfTheName) {
   const TemporaryFolder folder;
-  for (const char* name : {"checkpoint-5", "checkpoint-5.tmp"}) {
+  for (const char* name : {"checkpoint-5", ".tmp-bascule-checkpoint-5"}) {
     std::filesystem::create_directories(folder.path() + "/" + name + "/deep");
     folder.write(std::string(name) + "/deep/file", name);
   }
   ASSERT_TRUE(publish_folder(folder.path().c_str(), "checkpoint-5").ok());
-  EXPECT_EQ(test::read_file(folder.path() + "/checkpoint-5/deep/file"), "checkpoint-5.tmp");
+  EXPECT_EQ(test::read_file(folder.path() + "/checkpoint-5/deep/file"), ".tmp-bascule-checkpoint-5");
   EXPECT_EQ(folder_entries(folder.path()), Names{"checkpoint-5"});
 }
 
@@ -89,26 +89,27 @@ TEST(DurableWrite, ABottomlessTreeIsRefusedInsteadOfExhaustingTheStack) {
 TEST(DurableWrite, AFolderLeavesItsNameBeforeItsFilesGo) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() + "/checkpoint-5");
-  std::filesystem::create_directories(folder.path() + "/checkpoint-5.deleting");  // left by a killed program
+  std::filesystem::create_directories(folder.path() +
+                                      "/.tmp-bascule-checkpoint-5.deleting");  // left by a killed program
   folder.write("checkpoint-5/file", "x");
-  folder.write("checkpoint-5.deleting/file", "x");
+  folder.write(".tmp-bascule-checkpoint-5.deleting/file", "x");
   ASSERT_TRUE(remove_folder(folder.path().c_str(), "checkpoint-5").ok());
   EXPECT_EQ(folder_entries(folder.path()), Names{});
 }
 
 TEST(DurableWrite, LeftoversOfAKilledProgramGoAndNothingElseDoes) {
   const TemporaryFolder folder;
-  for (const char* name :
-       {"checkpoint-10", "checkpoint-20.tmp", "checkpoint-5.deleting", "checkpoint-best.tmp", "runs", "my.tmp"}) {
+  for (const char* name : {"checkpoint-10", ".tmp-bascule-checkpoint-20", ".tmp-bascule-checkpoint-5.deleting",
+                           "checkpoint-10.tmp", "runs", "my.deleting"}) {
     std::filesystem::create_directory(folder.path() + "/" + name);
   }
-  folder.write("checkpoint-20.tmp/model.safetensors", "half");
+  folder.write(".tmp-bascule-checkpoint-20/model.safetensors", "half");
   folder.write(".tmp-bascule-config.json", "half");
   folder.write(".tmp-config.json", "somebody's");
   folder.write("config.json", "whole");
   remove_leftovers(folder.path());
   EXPECT_EQ(folder_entries(folder.path()),
-            (Names{".tmp-config.json", "checkpoint-10", "checkpoint-best.tmp", "config.json", "my.tmp", "runs"}));
+            (Names{".tmp-config.json", "checkpoint-10", "checkpoint-10.tmp", "config.json", "my.deleting", "runs"}));
 }
 
 TEST(DurableWrite, FoldersAreMadeWithTheirParents) {

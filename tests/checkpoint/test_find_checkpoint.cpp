@@ -195,7 +195,7 @@ TEST_F(FindCheckpoint, ANamedCheckpointMayLieElsewhereAndMustBeWhole) {
   test::expect_data_error(best + "/model.safetensors: is damaged", [&] {
     find_checkpoint(output, {false, best}, CheckpointCheck::kContents, &notes_);
   });
-  test::expect_data_error("absent/bascule_state.json: cannot be opened", [&] {
+  test::expect_data_error("absent: is no checkpoint: there is no bascule_state.json", [&] {
     find_checkpoint(output, {false, other.path() + "/absent"}, CheckpointCheck::kHeaders, &notes_);
   });
 }

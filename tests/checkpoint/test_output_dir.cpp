@@ -20,7 +20,7 @@ TEST_F(OutputFolder, AbsentEmptyAndHiddenFilesAloneAreFree) {
   EXPECT_EQ(classify_output_dir(output_.path() + "/absent").kind, OutputDirKind::kFree);
   EXPECT_EQ(kind(), OutputDirKind::kFree);
   add_folder("lost+found");
-  add_folder(".launcher");
+  add_folder(".bascule-launcher");
   output_.write(".tmp-bascule-bascule.json", "{");
   output_.write(".nfs0001", "");
   EXPECT_EQ(kind(), OutputDirKind::kFree);

@@ -62,13 +62,13 @@ TEST(RecordedCalls, AFileIsWholeWhateverSignalsComeAndHoweverLittleAWriteTakes) 
 TEST(RecordedCalls, AFolderIsSyncedThenNamedThenTheOneAboveIsSynced) {
   const TemporaryFolder folder;
   for (const bool exists : {false, true}) {
-    std::filesystem::create_directory(folder.path() + "/x.tmp");
+    std::filesystem::create_directory(folder.path() + "/.tmp-bascule-x");
     if (exists) folder.write("x/file", "an empty folder would be replaced");
     const RecordedCalls recorded(folder.path());
     ASSERT_TRUE(publish_folder(folder.path().c_str(), "x").ok());
-    const Calls expected = exists
-                               ? Calls{"sync x.tmp", "exchange x.tmp x", "sync .", "remove x.tmp/file", "remove x.tmp"}
-                               : Calls{"sync x.tmp", "rename x.tmp x", "sync ."};
+    const Calls expected = exists ? Calls{"sync .tmp-bascule-x", "exchange .tmp-bascule-x x", "sync .",
+                                          "remove .tmp-bascule-x/file", "remove .tmp-bascule-x"}
+                                  : Calls{"sync .tmp-bascule-x", "rename .tmp-bascule-x x", "sync ."};
     EXPECT_EQ(recorded.calls(), expected);
   }
 }
@@ -79,7 +79,8 @@ TEST(RecordedCalls, AFolderOnItsWayOutLosesItsNameForGoodBeforeItsFilesGo) {
   folder.write("x/file", "x");
   const RecordedCalls recorded(folder.path());
   ASSERT_TRUE(remove_folder(folder.path().c_str(), "x").ok());
-  EXPECT_EQ(recorded.calls(), (Calls{"rename x x.deleting", "sync .", "remove x.deleting/file", "remove x.deleting"}));
+  EXPECT_EQ(recorded.calls(), (Calls{"rename x .tmp-bascule-x.deleting", "sync .",
+                                     "remove .tmp-bascule-x.deleting/file", "remove .tmp-bascule-x.deleting"}));
 }
 
 TEST(RecordedCalls, AFolderThatIsMadeIsSyncedIntoTheOneAbove) {
@@ -108,14 +109,14 @@ TEST(RecordedCalls, ACheckpointIsWholeOnTheDiskBeforeItHasItsNameAndAnOlderOneGo
     const RecordedCalls recorded(folder.path());
     ASSERT_TRUE(writer.save(moment).ok());
     const Calls calls = recorded.calls();
-    const std::string name = "checkpoint-" + std::to_string(step), half = name + ".tmp";
+    const std::string name = "checkpoint-" + std::to_string(step), half = ".tmp-bascule-" + name;
     const std::ptrdiff_t named = place_of(calls, "rename " + half + " " + name);
     ASSERT_LT(named + 1, static_cast<std::ptrdiff_t>(calls.size()));
     expect_all_synced(Calls(calls.begin(), calls.begin() + named), half + "/");
     EXPECT_EQ(calls[static_cast<std::size_t>(named) - 1], "sync " + half);
     EXPECT_EQ(calls[static_cast<std::size_t>(named) + 1], "sync .");
     if (step == 10) {
-      EXPECT_GT(place_of(calls, "rename checkpoint-5 checkpoint-5.deleting"), named + 1);
+      EXPECT_GT(place_of(calls, "rename checkpoint-5 .tmp-bascule-checkpoint-5.deleting"), named + 1);
     }
   }
   EXPECT_EQ(folder_entries(folder.path()), Calls{"checkpoint-10"});

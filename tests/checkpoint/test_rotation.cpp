@@ -13,14 +13,15 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names left_of(std::initializer_list<std::int64_t> steps, std::int64_t limit, std::int64_t newest, std::int64_t best) {
+Names left_of(std::initializer_list<std::int64_t> steps, std::int64_t limit, std::int64_t newest, std::int64_t best,
+              bool keeps_later = false) {
   const test::TemporaryFolder folder;
   for (const std::int64_t step : steps) {
     const std::string name(checkpoint_name(step).text());
     std::filesystem::create_directory(folder.path() + "/" + name);
     folder.write(name + "/bascule_state.json", "{}");
   }
-  EXPECT_TRUE(CheckpointRotation(folder.path(), limit).remove_old(newest, best).ok());
+  EXPECT_TRUE(CheckpointRotation(folder.path(), limit, keeps_later).remove_old(newest, best).ok());
   return folder_entries(folder.path());
 }
 
@@ -38,6 +39,11 @@ TEST(Rotation, ALimitOfOneLeavesTwoWhereTheBestIsNotTheNewest) {
 
 TEST(Rotation, ThoseOfAnAbandonedRunGoWhateverTheLimit) {
   EXPECT_EQ(left_of({10, 20, 30, 40}, 0, 20, 10), (Names{"checkpoint-10", "checkpoint-20"}));
+}
+
+TEST(Rotation, WhatCouldNotBeReadStaysUntilTheRunHasPassedIt) {
+  EXPECT_EQ(left_of({10, 20, 30}, 1, 20, -1, true), (Names{"checkpoint-20", "checkpoint-30"}));
+  EXPECT_EQ(left_of({10, 20, 30, 40}, 1, 40, -1, true), (Names{"checkpoint-40"}));
 }
 
 }  // namespace

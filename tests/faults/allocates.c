@@ -21,7 +21,7 @@ static void allocate_in(const char* phase, const char* path, const char* word) {
 int mkdir(const char* path, mode_t mode) {
   static int (*next)(const char*, mode_t);
   if (next == NULL) next = (int (*)(const char*, mode_t))dlsym(RTLD_NEXT, "mkdir");
-  allocate_in("saving", path, "/checkpoint-");
+  allocate_in("saving", path, "bascule-checkpoint-");
   return next(path, mode);
 }
 

@@ -92,6 +92,6 @@ class Nodes(unittest.TestCase):
 
     def expect_nothing_left(self, nodes, folder):
         self.expect_no_process(folder, 5)
-        self.assertNotIn(".launcher", os.listdir(pathlib.Path(folder) / "run"))
+        self.assertNotIn(".bascule-launcher", os.listdir(pathlib.Path(folder) / "run"))
         for number in (0, 1):
             self.assertEqual(nodes.files(number), [])

@@ -22,7 +22,7 @@ static int is_slow(int file) {
   const ssize_t length = readlink(link, path, sizeof path - 1);
   if (length <= 0 || file >= kFiles) return 0;
   path[length] = '\0';
-  return strstr(path, "/checkpoint-") != NULL;
+  return strstr(path, "checkpoint-") != NULL;
 }
 
 static void wait_for_disk(int file, off_t until) {

@@ -69,11 +69,11 @@ class Checkpoints(unittest.TestCase):
     def test_get_their_names_when_all_of_them_is_on_the_disk(self):
         with tempfile.TemporaryDirectory() as folder:
             actions = self.actions(folder, training__save_steps="1", training__save_total_limit="1")
-            names = [self.judge_published(actions, f"checkpoint-{step}.tmp", f"checkpoint-{step}") for step in (1, 2, 3)]
+            names = [self.judge_published(actions, f".tmp-bascule-checkpoint-{step}", f"checkpoint-{step}") for step in (1, 2, 3)]
             for step in (1, 2):  # the old one goes after the new one has its name, out of sight first
-                leaves = actions.index(("rename", f"checkpoint-{step}", f"checkpoint-{step}.deleting"))
+                leaves = actions.index(("rename", f"checkpoint-{step}", f".tmp-bascule-checkpoint-{step}.deleting"))
                 self.assertGreater(leaves, names[step])
-                gone = [at for at, action in enumerate(actions) if action[0] == "remove" and action[1].startswith(f"checkpoint-{step}.deleting")]
+                gone = [at for at, action in enumerate(actions) if action[0] == "remove" and action[1].startswith(f".tmp-bascule-checkpoint-{step}.deleting")]
                 self.assertTrue(gone)
                 self.assertIn(("sync", ""), actions[leaves:min(gone)])
             for file in ("model.safetensors", "config.json"):

@@ -52,7 +52,7 @@ class KilledRuns(unittest.TestCase):
                 done = run("run", toml)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
-                leftovers = [p.name for p in (pathlib.Path(folder) / "run").iterdir() if p.name.startswith(".tmp-") or p.name.endswith(".tmp")]
+                leftovers = [p.name for p in (pathlib.Path(folder) / "run").iterdir() if p.name.startswith(".tmp-")]
                 self.assertEqual(leftovers, [])
 
     def test_a_signal_saves_and_says_how_to_go_on(self):

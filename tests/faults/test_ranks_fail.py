@@ -41,7 +41,7 @@ class RanksFail(unittest.TestCase):
         while processes_of(str(toml)) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertEqual(processes_of(str(toml)), [])
-        self.assertNotIn(".launcher", os.listdir(pathlib.Path(folder) / "run"))
+        self.assertNotIn(".bascule-launcher", os.listdir(pathlib.Path(folder) / "run"))
         self.assertEqual([name for name in os.listdir("/dev/shm") if "vader" in name or "bascule" in name], [])
 
     def test_a_killed_or_silent_rank_ends_the_run_with_one_line_and_code_five(self):
@@ -143,8 +143,8 @@ class RanksFail(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             toml = ranks_settings(folder, 1, training__max_steps="1")
             for said in ("run: finished", "run: finished already"):
-                (pathlib.Path(folder) / "run" / ".launcher").mkdir(parents=True)
-                (pathlib.Path(folder) / "run" / ".launcher" / "contact.txt").write_text("")
+                (pathlib.Path(folder) / "run" / ".bascule-launcher").mkdir(parents=True)
+                (pathlib.Path(folder) / "run" / ".bascule-launcher" / "contact.txt").write_text("")
                 done = run("run", toml)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(said, done.stderr)

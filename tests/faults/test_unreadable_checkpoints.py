@@ -107,6 +107,19 @@ class UnreadableCheckpoints(unittest.TestCase):
                     self.refused(f"checkpoint-4/{name}", words, '"older" goes on from checkpoint-3', environment=broken)
         self.goes_on("resume: from checkpoint-4")
 
+    def test_it_stays_until_a_later_save_replaces_it(self):
+        damaged = self.output / "checkpoint-4/config.json"
+        for step in (3, 4):
+            (self.output / f"checkpoint-{step}/config.json").write_text("{")
+        full = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": "create", "FAILING_PATH": ".tmp-bascule-checkpoint-4/config.json",
+                "FAILING_ERROR": str(errno.ENOSPC)}
+        done = run("run", small(self.folder, training__resume='"older"'), env={**os.environ, **full})
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("saved checkpoint-3", done.stderr)
+        self.assertEqual(damaged.read_text(), "{")
+        self.goes_on("resume: from checkpoint-3", training__resume='"older"')
+        self.assertNotEqual(damaged.read_text(), "{")
+
     def test_where_none_can_be_used_the_run_does_not_begin_again(self):
         for step in range(1, 5):
             (self.output / f"checkpoint-{step}" / "config.json").write_text("")
