@@ -16,12 +16,33 @@ namespace {
 Json rules_json(const std::vector<KeyRule>& rules, bool has_values) {
   Json keys = Json::array();
   for (const KeyRule& rule : rules) {
-    Json key = {{"key", rule.key}, {"may_change", rule.word}, {"meaning", rule.meaning}};
+    Json key = {{"key", rule.key}, {"may_change", rule.word}, {"meaning", rule.resume_meaning}};
     if (has_values) key["value"] = rule.value;
     keys.push_back(key);
   }
   return Json{{"keys", keys}};
 }
+
+Json reference_json() {
+  Json keys = Json::array();
+  for (const KeyReference& one : key_reference()) {
+    keys.push_back({{"key", one.key},
+                    {"meaning", one.meaning},
+                    {"allowed", one.allowed},
+                    {"default", one.default_value},
+                    {"may_change", one.may_change}});
+  }
+  return Json{{"keys", keys}};
+}
+
+// Of a file: its settings, every key with its value.
+Json values_json(const Settings& settings) {
+  Json values = Json::object();
+  for (const KeyRule& rule : resume_rules(settings)) values[rule.key] = rule.value;
+  return Json{{"settings", values}};
+}
+
+void print_json(const Json& json) { std::printf("%s\n", json_text(json, 2).c_str()); }
 
 void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
   std::size_t widest = 0;
@@ -45,15 +66,14 @@ int settings_command(const std::string& settings_file, bool resume, bool json, b
     return 0;
   }
   const Settings settings = has_file ? read_settings(settings_file) : Settings();
-  if (!resume && !json) {
-    std::printf("%s", print_settings(settings).c_str());
-    return 0;
-  }
-  const std::vector<KeyRule> rules = resume_rules(settings);
-  if (json) {
-    std::printf("%s\n", json_text(rules_json(rules, has_file), 2).c_str());
+  if (resume && json) {
+    print_json(rules_json(resume_rules(settings), has_file));
+  } else if (resume) {
+    print_rules(resume_rules(settings), has_file);
+  } else if (json) {
+    print_json(has_file ? values_json(settings) : reference_json());
   } else {
-    print_rules(rules, has_file);
+    std::printf("%s", print_settings(settings).c_str());
   }
   return 0;
 }

@@ -105,6 +105,7 @@ constexpr FreezeFlag kFreezeFlags[] = {{"vision_model", &FreezeSettings::vision_
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
+constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
 constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
 constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
 constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
@@ -184,7 +185,7 @@ constexpr Key kKeys[] = {
      "out"},
     // [media_engine]
     {"media_engine", "queue_depth", integer<kEngine, &E::queue_depth>(1, 4096), kFree, "pictures in work at once"},
-    {"media_engine", "memory_mib", integer<kEngine, &E::memory_mib>(1, 1 << 20), kFree,
+    {"media_engine", "memory_mib", integer<kEngine, &E::memory_mib>(1, 1 << 20), kWhileTraining,
      "memory that the engine takes when it is opened, MiB"},
     {"media_engine", "max_megapixels", integer<kEngine, &E::max_megapixels>(1, 178), kNumbers,
      "larger pictures are refused, megapixels"},
@@ -205,7 +206,7 @@ constexpr Key kKeys[] = {
     {kSimulationTable, "fault_seed", integer<kEngine, kSim, &Sim::fault_seed>(0, kMaxSeed), kFree, "of the faults"},
     // [training]
     {"training", "output_dir", path<kTrain, &T::output_dir>(), kFree, "folder of checkpoints and results", "required"},
-    {"training", "do_train", boolean<kTrain, &T::do_train>(), kFree, "train", "true if `train_file` is given"},
+    {"training", "do_train", boolean<kTrain, &T::do_train>(), kNumbers, "train", "true if `train_file` is given"},
     {"training", "do_eval", boolean<kTrain, &T::do_eval>(), kFree, "evaluate", "true if `validation_file` is given"},
     {"training", "do_predict", boolean<kTrain, &T::do_predict>(), kFree,
      "write results of the test file, and `embeddings.safetensors` or `predictions.jsonl`",
@@ -258,15 +259,15 @@ constexpr Key kKeys[] = {
     {"training", "gather_negatives", boolean<kTrain, &T::gather_negatives>(), kNumbers,
      "contrastive negatives from all ranks"},
     {"training", "logging_steps", integer<kTrain, &T::logging_steps>(1, kMany), kFree, "updates between log lines"},
-    {"training", "eval_strategy", choice<kTrain, &T::eval_strategy>(kIntervals), kFree,
+    {"training", "eval_strategy", choice<kTrain, &T::eval_strategy>(kIntervals), kWhileTraining,
      "when to evaluate: every `eval_steps` updates, after every epoch, or only at the end, which is always evaluated",
      "\"steps\" if `eval_steps` is above 0, else \"no\""},
-    {"training", "eval_steps", integer<kTrain, &T::eval_steps>(0, kMany), kFree,
+    {"training", "eval_steps", integer<kTrain, &T::eval_steps>(0, kMany), kWhileTraining,
      "updates between evaluations; 0: at the end", "`0`, or `logging_steps` if `eval_strategy` is \"steps\""},
-    {"training", "save_strategy", choice<kTrain, &T::save_strategy>(kIntervals), kFree,
+    {"training", "save_strategy", choice<kTrain, &T::save_strategy>(kIntervals), kWhileTraining,
      "when to save a checkpoint, likewise; one is always saved at the end",
      "\"steps\" if `save_steps` is above 0, else \"no\""},
-    {"training", "save_steps", integer<kTrain, &T::save_steps>(0, kMany), kFree,
+    {"training", "save_steps", integer<kTrain, &T::save_steps>(0, kMany), kWhileTraining,
      "updates between checkpoints; 0: at the end", "`500`, or `0` if `save_strategy` is another"},
     {"training", "save_total_limit", integer<kTrain, &T::save_total_limit>(0, kMany), kFree,
      "checkpoints kept, the newest and the best among them; 0: all"},
@@ -306,7 +307,8 @@ constexpr Key kKeys[] = {
      "memory that the run may use, GiB; 0: what the machine and its control groups allow"},
     {"machine", "threads", integer<kMachine, &H::threads>(0, 4096), kFree,
      "compute threads; 0: every core of this rank, but no more than a quota of processor time allows"},
-    {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kFree, "highest instruction set that kernels may use"},
+    {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWhileTraining,
+     "highest instruction set that kernels may use"},
     {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "arenas in huge pages"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree, "never swap the arenas out"},
     {"machine", "step_seconds", real<kMachine, &H::step_seconds>(0.0, 3600.0), kNumbers,

@@ -20,6 +20,9 @@ struct EffectText {
 
 constexpr EffectText kEffects[] = {
     {KeyEffect::kFree, "yes", "another value gives the same results"},
+    {KeyEffect::kWhileTraining, "while training",
+     "another value may lead to other weights (another best evaluation, an earlier stop, other rounding, a picture too "
+     "large to decode); it holds from the checkpoint on, and leaves a finished run as it is"},
     {KeyEffect::kFromThereOn, "from there on", "another value gives other results; it holds from the checkpoint on"},
     {KeyEffect::kLonger, "longer",
      "the run may get longer; its schedule is stretched to the new end, or kept with `training.lr_schedule_steps`"},
@@ -42,7 +45,9 @@ bool is_present(const Key& key, const Settings& settings) {
   return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
 }
 
-bool is_number(KeyEffect effect) { return effect != KeyEffect::kFree && effect != KeyEffect::kSameProduct; }
+bool is_number(KeyEffect effect) {
+  return effect != KeyEffect::kFree && effect != KeyEffect::kWhileTraining && effect != KeyEffect::kSameProduct;
+}
 
 KeyValues keys_where(bool numbers, const Settings& settings) {
   KeyValues keys;

@@ -13,14 +13,15 @@
 namespace bascule {
 
 enum class KeyEffect {
-  kNumbers,      // another value gives other results: a run goes on with the same value only
-  kFromThereOn,  // other results, but what is meant is clear: may change, and holds from the checkpoint on
-  kSameFiles,    // a path: may change where it leads to files of the same content
-  kSameRows,     // the training file: may change where its rows are the same, but for bad pictures and their rows
-  kLonger,       // the length of the run or of its schedule: may grow
-  kLower,        // may be lowered after values that are not finite stopped the run
-  kSameProduct,  // ranks and accumulation: may change where their product stays
-  kFree,         // the same results with any value
+  kNumbers,        // another value gives other results: a run goes on with the same value only
+  kFromThereOn,    // other results, but what is meant is clear: may change, and holds from the checkpoint on
+  kSameFiles,      // a path: may change where it leads to files of the same content
+  kSameRows,       // the training file: may change where its rows are the same, but for bad pictures and their rows
+  kLonger,         // the length of the run or of its schedule: may grow
+  kLower,          // may be lowered after values that are not finite stopped the run
+  kSameProduct,    // ranks and accumulation: may change where their product stays
+  kWhileTraining,  // may lead to other weights as long as the run trains, none afterwards: may change
+  kFree,           // the same results with any value
 };
 
 // For a table, one or two words: "no", "yes", "longer". For people, what that means.
@@ -34,17 +35,18 @@ struct KeyRule {
   std::string key;    // "data.ring_slots"
   std::string value;  // canonical
   const char* word;
-  const char* meaning;
+  const char* resume_meaning;
 };
 // Of every key, in the order of the reference.
 std::vector<KeyRule> resume_rules(const Settings& settings);
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
-// Keys with any effect but kFree and kSameProduct with their canonical values, in the order of the reference; and what
-// follows from several keys together, under a name of its own: world size and accumulation enter as their product.
+// Keys with any effect but kFree, kWhileTraining and kSameProduct with their canonical values, in the order of the
+// reference; and what follows from several keys together, under a name of its own: world size and accumulation enter as
+// their product.
 KeyValues number_keys(const Settings& settings);
-// The remaining keys: kFree and kSameProduct.
+// The remaining keys.
 KeyValues other_keys(const Settings& settings);
 
 // A key whose value is not what it was. The values are canonical; "not set" stands for none.

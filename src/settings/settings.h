@@ -242,6 +242,14 @@ std::string print_settings(const Settings& settings);
 // XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits.
 std::string settings_digest(const Settings& settings);
 
+// A key as the reference describes it, in plain text.
+struct KeyReference {
+  std::string key;  // "data.ring_slots"; of a table that may be there many times "training.groups[].match"
+  std::string meaning, allowed, default_value;
+  const char* may_change;  // see resume_rules.h
+};
+std::vector<KeyReference> key_reference();
+
 // Every key with type, range, default and meaning: as Markdown, and for a terminal, whose width is the caller's matter.
 std::string settings_reference();
 std::string settings_help();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference of keys for a terminal: what `bascule run --help` prints.
+// The reference of keys for a terminal: what `bascule settings` prints.
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/settings/keys.h"
+#include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -26,6 +28,19 @@ std::string row(const std::string& name, const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<KeyReference> key_reference() {
+  Settings defaults;
+  defaults.training.groups.resize(1);
+  std::vector<KeyReference> reference;
+  for (const Key& key : keys_of_file()) {
+    const std::string name = key.table == std::string_view(kGroupsTable) ? std::string(kGroupsTable) + "[]." + key.name
+                                                                         : qualified_name(key);
+    const std::string value = key.default_note != nullptr ? plain(key.default_note) : value_text(key, defaults);
+    reference.push_back({name, plain(key.meaning), plain(allowed_values(key)), value, resume_word(key.effect)});
+  }
+  return reference;
+}
 
 std::string settings_help() {
   Settings defaults;

@@ -42,7 +42,7 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"data.dataloader_num_workers", "yes"},
                                                        {"data.ring_slots", "yes"},
                                                        {"media_engine.queue_depth", "yes"},
-                                                       {"media_engine.memory_mib", "yes"},
+                                                       {"media_engine.memory_mib", "while training"},
                                                        {"media_engine.fallback", "yes"},
                                                        {"media_engine.simulation.units", "yes"},
                                                        {"media_engine.simulation.pictures_per_second", "yes"},
@@ -52,20 +52,19 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"media_engine.simulation.faults", "yes"},
                                                        {"media_engine.simulation.fault_seed", "yes"},
                                                        {"training.output_dir", "yes"},
-                                                       {"training.do_train", "yes"},
                                                        {"training.do_eval", "yes"},
                                                        {"training.do_predict", "yes"},
                                                        {"training.gradient_checkpointing", "yes"},
                                                        {"training.logging_steps", "yes"},
-                                                       {"training.eval_strategy", "yes"},
-                                                       {"training.eval_steps", "yes"},
-                                                       {"training.save_strategy", "yes"},
+                                                       {"training.eval_strategy", "while training"},
+                                                       {"training.eval_steps", "while training"},
+                                                       {"training.save_strategy", "while training"},
                                                        {"training.load_best_model_at_end", "from there on"},
                                                        {"training.metric_for_best_model", "from there on"},
                                                        {"training.greater_is_better", "from there on"},
                                                        {"training.early_stopping_patience", "from there on"},
                                                        {"training.early_stopping_threshold", "from there on"},
-                                                       {"training.save_steps", "yes"},
+                                                       {"training.save_steps", "while training"},
                                                        {"training.save_total_limit", "yes"},
                                                        {"training.resume", "yes"},
                                                        {"training.throughput_warmup_steps", "yes"},
@@ -76,7 +75,7 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"distributed.hostfile", "yes"},
                                                        {"machine.memory_limit_gib", "yes"},
                                                        {"machine.threads", "yes"},
-                                                       {"machine.isa", "yes"},
+                                                       {"machine.isa", "while training"},
                                                        {"machine.huge_pages", "yes"},
                                                        {"machine.lock_memory", "yes"},
                                                        {"report.tensorboard", "yes"},
@@ -85,8 +84,9 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
   std::map<std::string, std::string> found;
   for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
     if (rule.word != std::string("no")) found[rule.key] = rule.word;
-    EXPECT_FALSE(std::string(rule.meaning).empty());
-    EXPECT_NE(resume_legend().find(std::string("- ") + rule.word + ": " + rule.meaning + "\n"), std::string::npos);
+    EXPECT_FALSE(std::string(rule.resume_meaning).empty());
+    EXPECT_NE(resume_legend().find(std::string("- ") + rule.word + ": " + rule.resume_meaning + "\n"),
+              std::string::npos);
   }
   EXPECT_EQ(found, expected);
 }
