@@ -41,7 +41,9 @@ std::string query_picture(const SearchArguments& arguments) {
   if (!arguments.query.empty() && !arguments.picture.empty())
     refuse("search", "one question at a time", "give a text, or a picture, and not both");
   if (arguments.top == 0) refuse("--top", "0 answers", "ask for 1 or more");
-  const bool from_query = has_picture_name(arguments.query);
+  // A file of another format is refused by its name, not searched as a text.
+  const bool from_query = has_picture_name(arguments.query) ||
+                          (std::filesystem::path(arguments.query).has_extension() && is_file(arguments.query));
   if (from_query && !is_file(arguments.query) && shard_of_picture(arguments.query).empty())
     throw Error(ErrorKind::kData, arguments.query, "there is no such picture");
   std::string picture = from_query ? arguments.query : arguments.picture;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "src/base/shown_path.h"
 #include "src/train/sealed_run.h"
 
 namespace bascule {
@@ -18,6 +19,9 @@ std::string left_out(const Report& report) {
   return "the list is full: " + std::to_string(listed) + " of " + std::to_string(report.bad_sample_count) +
          " are named";
 }
+
+// A row that was taken out of the file has no picture any more.
+std::string named_reason(const BadSample& bad) { return (bad.picture.empty() ? "" : bad.picture + ": ") + bad.reason; }
 
 FactTable table_of(const Report& report) {
   FactTable table{"Skipped samples",
@@ -35,7 +39,7 @@ FactTable table_of(const Report& report) {
     const std::string then = bad.replaced_by.empty()
                                  ? ", left out"
                                  : ", epoch " + std::to_string(bad.epoch) + ", replaced by " + bad.replaced_by;
-    table.rows.push_back({bad.row, bad.picture + ": " + bad.reason + "; in " + bad.split + then});
+    table.rows.push_back({bad.row, named_reason(bad) + "; in " + bad.split + then});
   }
   const std::string more = left_out(report);
   if (!more.empty()) table.rows.push_back({"...", more});
@@ -70,13 +74,14 @@ void add_bad_samples(Report* report, const std::vector<SkippedSamples>& skipped)
     std::set<std::int64_t> distinct;
     for (const ReplacedSample& one : of_split.listed) {
       distinct.insert(one.bad_row);
-      report->bad_samples.push_back({split_name(split.split), one.epoch, manifest.where(one.bad_row),
-                                     std::string(manifest.row(one.bad_row).image_path), bad_picture_text(one),
-                                     one.row < 0 ? "" : manifest.where(one.row)});
+      report->bad_samples.push_back(
+          {split_name(split.split), one.epoch, manifest.where(one.bad_row),
+           manifest.is_taken_out(one.bad_row) ? std::string() : std::string(manifest.row(one.bad_row).image_path),
+           bad_picture_text(one), one.row < 0 ? "" : manifest.where(one.row)});
     }
     SplitRows rows;
     rows.split = split.split;
-    rows.rows = manifest.rows();
+    rows.rows = manifest.rows() - static_cast<std::int64_t>(manifest.taken_out().size());
     const EvaluationRecord* const record = last_evaluation(*report, split.split);
     if (record != nullptr && split.split != Split::kTrain) rows.judged = record->samples;
     rows.skipped = of_split.count;
@@ -99,7 +104,7 @@ std::string bad_samples_note(const Report& report) {
   if (!more.empty()) note += " (" + more + ")";
   if (!report.bad_samples.empty()) {
     const BadSample& first = report.bad_samples[0];
-    note += "; the first: " + first.row + ": " + first.picture + ": " + first.reason;
+    note += "; the first: " + shown_path(first.row) + ": " + named_reason(first);
   }
   return note;
 }

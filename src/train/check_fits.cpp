@@ -16,7 +16,7 @@ namespace {
 // that they make while the run is being sealed.
 constexpr std::size_t kHeapBytesOfThread = std::size_t{64} << 20;
 constexpr std::size_t kLaterAddressBytes = std::size_t{128} << 20;
-constexpr std::size_t kLaterDataBytes = std::size_t{64} << 20;
+constexpr std::size_t kLaterDataBytes = std::size_t{112} << 20;
 
 // Beside the first thread: compute threads, workers, the units of a device, and where there are ranks the watch over
 // them and the links between machines.
@@ -72,8 +72,12 @@ std::string problem_of(const MemoryLimit& limit, std::size_t needed) {
   const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
                            : limit.kind == LimitKind::kData    ? " of data"
                                                                : "";
-  return std::string(who) + " needs " + size_text(limit.kind, needed) + what + ", " +
-         size_text(limit.kind, limit.bytes) + " are allowed by " + limit.owner;
+  std::string needs = size_text(limit.kind, needed), allowed = size_text(limit.kind, limit.bytes);
+  if (needs == allowed) {
+    needs = std::to_string(needed) + " bytes";
+    allowed = std::to_string(limit.bytes) + " bytes";
+  }
+  return std::string(who) + " needs " + needs + what + ", " + allowed + " are allowed by " + limit.owner;
 }
 
 // Which smaller batch would fit all limits, of which the run exceeds `limit`.

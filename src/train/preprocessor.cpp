@@ -160,13 +160,19 @@ void check_statistics(const Source& source, const PictureRules& rules) {
   }
 }
 
+// Transformers' 32, but no more than a side, of which nothing would be left.
+std::int64_t default_divisor(std::int64_t image_side) { return std::min(ProcessorRules().size_divisor, image_side); }
+
 }  // namespace
 
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side) {
   PictureRules rules;
   rules.processor.shortest_edge = image_side;
   Source source;
-  if (!find_source(folder, &source)) return rules;
+  if (!find_source(folder, &source)) {
+    rules.processor.size_divisor = default_divisor(image_side);
+    return rules;
+  }
   if (!source.object.is_object()) throw Error(ErrorKind::kData, source.path, "is not a JSON object");
   read_channels(source, "image_mean", rules.mean);
   read_channels(source, "image_std", rules.std);
@@ -190,7 +196,7 @@ std::string default_processor_text(std::int64_t image_side) {
   config["image_processor_type"] = "BridgeTowerImageProcessor";
   config["do_resize"] = true;
   config["size"] = {{"shortest_edge", image_side}};
-  config["size_divisor"] = rules.processor.size_divisor;
+  config["size_divisor"] = default_divisor(image_side);
   config["resample"] = kBicubic;
   config["do_center_crop"] = true;
   config["crop_size"] = {{"shortest_edge", image_side}};

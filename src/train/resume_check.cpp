@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/report/readable.h"
 
 namespace bascule {
@@ -37,10 +38,10 @@ double number_of(const std::string& text) {
 
 [[noreturn]] void refuse(const ResumePoint& point, const Settings& now, const std::string& key, const std::string& from,
                          const std::string& to, KeyEffect effect) {
-  throw Error(
-      ErrorKind::kSettings, where_written(now, key),
-      key + " is " + to + ", but " + point.folder + " was trained with " + from + " (" + resume_meaning(effect) + ")",
-      "set it back, or choose another output_dir");
+  throw Error(ErrorKind::kSettings, where_written(now, key),
+              key + " is " + to + ", but " + shown_path(point.folder) + " was trained with " + from + " (" +
+                  resume_meaning(effect) + ")",
+              "set it back, or choose another output_dir");
 }
 
 // The length of a run and of its schedule in updates, as the settings of the checkpoint have it.

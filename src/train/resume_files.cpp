@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/data/row_digests.h"
 #include "src/json/json.h"
@@ -18,6 +23,8 @@ namespace bascule {
 namespace {
 
 constexpr char kModelFolder[] = "model.folder";
+constexpr char kModelPreprocessor[] = "model.preprocessor";
+constexpr char kModelKey[] = "model.model_name_or_path";
 constexpr char kTrainFile[] = "data.train_file";
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
@@ -51,13 +58,13 @@ const std::string* find(const std::vector<SettingValue>& values, const std::stri
   const ResumePoint& point = *run.resume;
   for (const SettingChange& change : run.changes) {
     if (change.key != key) continue;
-    throw Error(
-        ErrorKind::kSettings, where_written(run.settings, key),
-        key + " is " + change.to + ", but " + point.folder + " was trained with " + change.from + ": " + problem,
-        "set it back, or choose another output_dir");
+    throw Error(ErrorKind::kSettings, where_written(run.settings, key),
+                key + " is " + change.to + ", but " + shown_path(point.folder) + " was trained with " + change.from +
+                    ": " + problem,
+                "set it back, or choose another output_dir");
   }
   throw Error(ErrorKind::kData, where_written(run.settings, key),
-              key + " is not what " + point.folder + " was trained with: " + problem,
+              key + " is not what " + shown_path(point.folder) + " was trained with: " + problem,
               "put it back, or choose another output_dir");
 }
 
@@ -70,10 +77,17 @@ struct ModelFile {
   const char* what;
   const char* key;
 };
-constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", "model.model_name_or_path"},
-                                     {"model.preprocessor", "the image processor's file", "model.model_name_or_path"},
+constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", kModelKey},
+                                     {kModelPreprocessor, "preprocessor_config.json", kModelKey},
                                      {"model.tokenizer", "the tokenizer", "model.tokenizer_name"},
-                                     {kModelWeights, "the content of the weights", "model.model_name_or_path"}};
+                                     {kModelWeights, "the content of the weights", kModelKey}};
+
+// Of the two files that an image processor may have, the one that counts.
+std::string name_of(const ModelFile& file, const RecordedRun& run) {
+  const std::string path = processor_file_of(run.settings.model.model_name_or_path.resolved);
+  const bool is_processor = file.name == std::string_view(kModelPreprocessor) && !path.empty();
+  return is_processor ? std::filesystem::path(path).filename().string() : file.what;
+}
 
 // What became of bad pictures and their rows, as changes of the history.
 void note_mended(RecordedRun* run, const std::vector<MendedRow>& mended) {
@@ -109,13 +123,37 @@ void check_rows(RecordedRun* run, const std::string& now, const std::string& the
   manifest.take_out(compared.taken_out);
 }
 
+// Those that take no part in training pass from the model folder into every checkpoint.
+void check_unused_weights(const RecordedRun& run) {
+  if (std::filesystem::path(run.resume->folder).filename() == kLastStateFolder) return;  // which has none
+  const TensorSource now = open_hf_weights(run.settings.model.model_name_or_path.resolved);
+  const TensorSource then = open_hf_weights(run.resume->folder);
+  std::vector<float> block, other;
+  for (const ParameterPiece& piece : unused_tensors(run.config, run.head)) {
+    const StoredTensor* const stored = find_tensor(now, piece.name, "bridgetower.");
+    const StoredTensor* const saved = find_tensor(then, piece.name, "bridgetower.");
+    if (stored == nullptr || saved == nullptr) continue;
+    bool differs = stored->shape != saved->shape;
+    const std::int64_t count = element_count(stored->shape);
+    for (std::int64_t first = 0; first < count && !differs; first += kBlockElements) {
+      const std::int64_t part = std::min(count - first, kBlockElements);
+      block.resize(static_cast<std::size_t>(part));
+      other.resize(static_cast<std::size_t>(part));
+      now.read_float32(block.data(), *stored, first, part);
+      then.read_float32(other.data(), *saved, first, part);
+      differs = std::memcmp(block.data(), other.data(), block.size() * sizeof(float)) != 0;
+    }
+    if (differs) refuse(run, kModelKey, piece.name + " differs");
+  }
+}
+
 }  // namespace
 
 std::vector<SettingValue> model_digests(const RecordedRun& run) {
   const ModelSettings& model = run.settings.model;
   return {{kModelFolder, model.model_name_or_path.resolved},
           {"model.config", json_digest(run.config_path)},
-          {"model.preprocessor", preprocessor_digest(model.model_name_or_path.resolved)},
+          {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)},
           {"model.tokenizer", hex(run.tokenizer->digest())}};
 }
 
@@ -157,8 +195,9 @@ void check_model_files(RecordedRun* run) {
     const std::string* const now = find(run->model_files, file.name);
     const std::string* const was = find(then, file.name);
     if (now != nullptr && was != nullptr && *now != *was)
-      refuse(*run, file.key, std::string(file.what) + " differs" + digests_text(*now, *was));
+      refuse(*run, file.key, name_of(file, *run) + " differs" + digests_text(*now, *was));
   }
+  if (!model.from_scratch) check_unused_weights(*run);
   if (folder != nullptr) return;
   for (const SettingChange& change : run->changes) {
     if (change.effect == KeyEffect::kSameFiles)

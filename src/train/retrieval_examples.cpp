@@ -47,13 +47,13 @@ class PictureShelf {
     const std::int64_t id = manifest_.image_id(row);
     const auto [place, is_new] = index_.emplace(id, report_->pictures.size());
     if (!is_new) return place->second;
-    const std::string name(manifest_.row(row).image_path);
     // Empty where it cannot be read any more.
     std::vector<std::uint8_t> file(folder_.largest_file_bytes() + 1);
     std::size_t bytes = 0;
     if (folder_.read(row, Span<std::uint8_t>(file), &bytes) != 0) bytes = 0;
     ReportPicture picture;
-    picture.name = name;
+    picture.name = std::string(manifest_.row(row).image_path);
+    picture.caption = std::string(manifest_.row(row).caption);
     picture.file.assign(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));
     report_->pictures.push_back(std::move(picture));
     return place->second;
@@ -92,8 +92,13 @@ CaptionExample search_by_caption(const Judged& judged, std::int64_t place, std::
   std::int64_t rank = 0;
   for (const Answer& answer : ranked(query, judged.split.image_embeds(), judged.pictures, width)) {
     const bool right = judged.picture(answer.place) == judged.picture(place);
-    if (++rank <= kAnswers) example.hits.push_back({shelf.add(judged.row(answer.place)), answer.score, right});
-    if (right && example.right_rank == 0) example.right_rank = rank;
+    if (++rank > kAnswers && !right) continue;
+    const PictureHit hit{shelf.add(judged.row(answer.place)), answer.score, right};
+    if (rank <= kAnswers) example.hits.push_back(hit);
+    if (right) {
+      example.right_hit = hit;
+      example.right_rank = rank;
+    }
   }
   return example;
 }
@@ -105,8 +110,12 @@ PictureExample search_by_picture(const Judged& judged, std::int64_t place, std::
   std::int64_t rank = 0;
   for (const Answer& answer : ranked(query, judged.split.text_embeds(), judged.captions, width)) {
     const bool right = judged.picture(answer.place) == judged.picture(place);
-    if (++rank <= kAnswers) example.hits.push_back({judged.caption(answer.place), answer.score, right});
-    if (right && example.right_rank == 0) example.right_rank = rank;
+    const CaptionHit hit{judged.caption(answer.place), answer.score, right};
+    if (++rank <= kAnswers) example.hits.push_back(hit);
+    if (right && example.right_rank == 0) {
+      example.right_hit = hit;
+      example.right_rank = rank;
+    }
   }
   return example;
 }

@@ -330,6 +330,7 @@ void SealedRun::make_writers() {
   CheckpointContents contents;
   contents.output_dir = settings.training.output_dir.resolved;
   contents.save_total_limit = settings.training.save_total_limit;
+  contents.keeps_later = settings.training.resume == Resume::kOlder;
   contents.model = folder_contents();
   contents.optimizer = moments_to_write();
   if (run_.resume) contents.resumed_from = run_.resume->resumed_from;

@@ -33,6 +33,9 @@ class GoingOn(unittest.TestCase):
     def model(self, name="a"):
         return digest(self.folder / name / "run/model.safetensors")
 
+    def results(self, name="a"):
+        return json.loads((self.folder / name / "run/all_results.json").read_text())
+
     def history(self, name="a"):
         marker = json.loads((self.folder / name / "run/bascule.json").read_text())
         return [(entry["step"], entry["key"], entry["from"], entry["to"]) for entry in marker["history"]]
@@ -61,6 +64,8 @@ class GoingOn(unittest.TestCase):
         # The curve of the whole run, from both processes.
         steps = [entry["step"] for entry in json.loads((self.folder / "a/run/trainer_state.json").read_text())["log_history"] if "loss" in entry]
         self.assertEqual(steps, list(range(1, 8)))
+        losses = [json.loads((self.folder / name / "run/train_results.json").read_text())["train_loss"] for name in ("a", "long")]
+        self.assertEqual(losses[0], losses[1])
         self.assertIn("finished already", self.run_to_the_end(self.settings(training__max_steps="7", **constant)))
 
     def test_a_longer_run_whose_warm_up_begins_again_says_so(self):
@@ -130,7 +135,7 @@ class GoingOn(unittest.TestCase):
         self.run_to_the_end(self.settings(training__max_steps="7", **moved))
         processor = self.folder / "a/model/processor_config.json"  # counts before preprocessor_config.json
         processor.write_text(json.dumps({"image_processor": {"image_mean": [0.5, 0.5, 0.5]}}))
-        self.refused(self.settings(training__max_steps="8", **moved), 3, "was trained with: the image processor's file differs")
+        self.refused(self.settings(training__max_steps="8", **moved), 3, "was trained with: processor_config.json differs")
         processor.unlink()
         config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
         self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path is not what ", "was trained with: config.json differs")
@@ -152,12 +157,44 @@ class GoingOn(unittest.TestCase):
         self.refused(using("other", 4), 2, "model.model_name_or_path", "the content of the weights differs")
         self.run_to_the_end(using("model", 4))
 
+    def test_weights_that_only_pass_through_may_not_change(self):
+        self.run_to_the_end(self.settings("source", training__max_steps="1"))
+        shutil.copytree(self.folder / "source/run", self.folder / "a/model", ignore=shutil.ignore_patterns("checkpoint-*", "runs"))
+        def using(steps):
+            return self.settings(model__model_name_or_path='"model"', model__from_scratch="false", training__max_steps=str(steps))
+        self.run_to_the_end(using(2))
+        weights = self.folder / "a/model/model.safetensors"
+        data = weights.read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        name = next(name for name in sorted(header) if "text_model.pooler" in name)
+        at = 8 + int.from_bytes(data[:8], "little") + header[name]["data_offsets"][0]
+        weights.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        self.refused(using(4), 3, "model.model_name_or_path is not what ", f"{name} differs")
+        weights.write_bytes(data)
+        self.run_to_the_end(using(4))
+
+    def test_a_copy_of_a_checkpoint_is_not_touched(self):
+        self.run_to_the_end(self.settings())
+        copies = [self.folder / "a/run" / f"checkpoint-4{ending}" for ending in (".tmp", ".deleting", ".bak")]
+        for copy in copies:
+            shutil.copytree(self.folder / "a/run/checkpoint-4", copy)
+        before = [tree(copy) for copy in copies]
+        self.run_to_the_end(self.settings(training__max_steps="8", training__save_total_limit="1"))
+        self.assertEqual([tree(copy) for copy in copies], before)
+
+    def test_an_evaluation_is_not_overwritten_by_training(self):
+        evaluated = {"data__validation_file": f'"{EMOJI}/validation.jsonl"'}
+        self.run_to_the_end(self.settings(training__do_train="false", **evaluated))
+        self.refused(self.settings(**evaluated), 2, "holds the results of an evaluation")
+
     def test_a_finished_run_evaluates_other_data(self):
         self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/test.jsonl"'))
-        model = self.model()
+        model, flos = self.model(), self.results()["total_flos"]
+        self.assertGreater(flos, 0)
         said = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
         self.assertIn("resume: from checkpoint-4", said)
         self.assertEqual(self.model(), model)
+        self.assertEqual(self.results()["total_flos"], flos)
         again = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
         self.assertIn("finished already", again)
 

@@ -94,7 +94,8 @@ class MendedData(unittest.TestCase):
         self.run_to_the_end("a")
         self.assertEqual(self.model("a"), self.model("skips"))
         self.assertEqual(self.history("a")[0], (f"data.train_file, row {BAD + 1}", "taken out"))
-        self.assertEqual([bad["reason"] for bad in self.results("a")["bad_samples"]], 2 * ["its row was taken out"])
+        self.assertEqual([(bad["reason"], bad["picture"]) for bad in self.results("a")["bad_samples"]], 2 * [("its row was taken out", "")])
+        self.assertEqual(self.results("a")["train_samples"], ROWS - 1)
         # Again: the checkpoints since then know a row that the file lacks.
         self.run_to_the_end("skips", data__on_bad_sample='"skip"', training__max_steps="20")
         self.run_to_the_end("a", training__max_steps="20")

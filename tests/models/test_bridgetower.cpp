@@ -7,8 +7,10 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "src/models/layers.h"
 #include "src/runtime/guard.h"
 #include "tests/graph/graph_run.h"
 #include "tests/support/error_bound.h"
@@ -119,6 +121,37 @@ TEST(BridgeTower, RowsThatAreNotComputedDoNotChangeWhatIsDropped) {
   }
   EXPECT_LE(relative_l2(pooled[1], pooled[0]), 64.0 * kFloatEpsilon);
   EXPECT_GT(std::fabs(pooled[0][0]), 0.0f);
+}
+
+// A mask that two places shared would tie what they drop.
+TEST(BridgeTower, EveryPlaceThatDropsHasANumberOfItsOwnAlsoWhereNothingIsDropped) {
+  const BridgeTowerConfig config = small_config();
+  ParameterSet parameters;
+  Graph graph(parameters, {1, 1, 0});
+  for (const bool dropout : {false, true}) {
+    Recorder recorder{graph, config, {}, "", dropout};
+    for (std::uint32_t place = 0; place < 3; ++place) EXPECT_EQ(recorder.drop(0.5f).operation, place);
+    EXPECT_EQ(recorder.drop(0.5f).probability, dropout ? 0.5f : 0.0f);
+  }
+}
+
+// As Transformers decides (interpolate_pos_encoding): as many patches are not enough.
+TEST(BridgeTower, PositionsAreLeftAloneForTheConfiguredSquareOnly) {
+  const BridgeTowerConfig config = small_config();  // 16 pixels, 2 x 2 patches
+  for (const auto& [height, width, is_resized] :
+       {std::make_tuple(16, 16, false), std::make_tuple(8, 32, true), std::make_tuple(32, 32, true)}) {
+    ParameterSet parameters;
+    Graph graph(parameters, {1, 10, 0});
+    BridgeTowerOptions options;
+    options.head = ModelHead::kBase;
+    options.height = height;
+    options.width = width;
+    record_bridgetower(graph, config, options);
+    bool found = false;
+    for (const TensorInfo& tensor : graph.tensors())
+      found = found || tensor.name.find("embeddings.resized") != std::string::npos;
+    EXPECT_EQ(found, is_resized) << height << " x " << width;
+  }
 }
 
 TEST(BridgeTower, EachStepDropsOthersAndEvaluationNone) {

@@ -198,6 +198,9 @@ TEST(BridgeTowerParameters, FreshValuesFollowTheReferencesLaws) {
   expect_normal(block + "mlp.c_fc.weight", std::pow(2.0 * w, -0.5));
   expect_constant(block + "attn.in_proj_bias", 0.0f);
   expect_constant(block + "ln_1.weight", 1.0f);
+  expect_constant(visual + "ln_pre.weight", 1.0f);
+  expect_constant("bridgetower.text_model.embeddings.LayerNorm.weight", 1.0f);
+  expect_constant(cross + "text_layernorm.weight", 1.0f);
   expect_constant(block + "ln_1.bias", 0.0f);
   expect_constant(cross + "text_link_tower.0.beta", 0.5f);
   expect_constant("logit_scale", 2.6592f);

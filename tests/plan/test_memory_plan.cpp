@@ -27,6 +27,16 @@ TEST(MemoryPlan, CategoriesFollowOneAnotherOnPageBounds) {
   EXPECT_EQ(plan.peak_bytes(), plan.arena_bytes + 3000);
 }
 
+TEST(MemoryPlan, WhatRanksShareIsCountedOnceAndLiesApart) {
+  const MemoryPlan plan = make_memory_plan(
+      {{"parameters", 3 * kPage, true}, {"workspace", kPage}, {"gradients", 2 * kPage, true}}, 100, 10, 4);
+  EXPECT_EQ(plan.arena_bytes, kPage);
+  EXPECT_EQ(plan.shared_bytes, 5 * kPage);
+  EXPECT_EQ(plan["gradients"].offset, 3 * kPage);
+  EXPECT_EQ(plan["workspace"].offset, 0u);
+  EXPECT_EQ(plan.peak_bytes(), 5 * kPage + 4 * (kPage + 100 + 10));
+}
+
 TEST(MemoryPlan, TheLowerBoundCountsTheWorkspaceAtItsBound) {
   EXPECT_EQ(some_plan().lower_bound_bytes(), 5000u + 90000u + 1u + 3000u);
 }

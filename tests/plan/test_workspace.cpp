@@ -179,6 +179,18 @@ TEST(Workspace, AnOutputTakesItsInputsPlaceOnlyIfNobodyElseReadsThat) {
   }
 }
 
+TEST(Workspace, AnOutputThatIsLargerThanItsInputHasAPlaceOfItsOwn) {
+  ParameterSet parameters;
+  Graph graph(parameters, {3, 40, 0});
+  const Tensor x = graph.input("x", text_rows(), 8);
+  const Tensor h = linear(graph, "h", x, graph.parameter({"w", 8, 8, true, true, {}}), Tensor{});
+  const Tensor wide = linear(graph, "wide", h, graph.parameter({"v", 16, 8, true, true, {}}), Tensor{});
+  graph.may_share(wide, h);
+  graph.keep(wide);
+  const WorkspacePlan plan = plan_workspace(graph);
+  EXPECT_NE(plan.buffer_of[static_cast<std::size_t>(wide.index)], plan.buffer_of[static_cast<std::size_t>(h.index)]);
+}
+
 TEST(Workspace, PlansOfThePublishedModelsAreRight) {
   for (const BridgeTowerConfig& config : {base_config(), large_config()}) {
     for (const std::int64_t batch : {1, 8}) {

@@ -11,6 +11,7 @@
 #include "src/report/html.h"
 #include "src/report/model_card.h"
 #include "src/report/output_file.h"
+#include "src/report/readable.h"
 #include "src/report/summary.h"
 #include "tests/report/sample_report.h"
 
@@ -132,6 +133,24 @@ TEST(Results, TheUnionHasBothSplitsByTheirNames) {
     EXPECT_EQ(all[std::string("test_") + key], tested[std::string("eval_") + key]) << key;
   }
   EXPECT_EQ(all["parameters"], report.parameters);
+}
+
+TEST(Results, AnEvaluationsRatesAndLossAreThoseOfTheLastOfItsSplit) {
+  Report report;
+  report.evaluations.resize(3);
+  const Split splits[] = {Split::kValidation, Split::kValidation, Split::kTest};
+  for (int i = 0; i < 3; ++i) {
+    EvaluationRecord& record = report.evaluations[static_cast<std::size_t>(i)];
+    record.split = splits[i];
+    record.samples = 60;
+    record.steps = 15;
+    record.seconds = 2.0;
+    record.loss = i + 1.0;
+  }
+  const Json json = parsed(split_results_json(report, Split::kValidation));
+  EXPECT_DOUBLE_EQ(json["eval_loss"].get<double>(), 2.0);
+  EXPECT_DOUBLE_EQ(json["eval_samples_per_second"].get<double>(), 30.0);
+  EXPECT_DOUBLE_EQ(json["eval_steps_per_second"].get<double>(), 7.5);
 }
 
 TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
@@ -295,6 +314,19 @@ TEST(Summary, NamesEveryContractAndWhereTheTimeWent) {
   EXPECT_NE(text.find("BROKEN"), std::string::npos);
   EXPECT_NE(text.find("backward"), std::string::npos);
   EXPECT_NE(text.find("138.9 samples/s"), std::string::npos);
+}
+
+TEST(Summary, TheTimesOfAStepAddUpToItsWholeTime) {
+  Report report;
+  StepTotals& totals = report.train.totals;
+  totals.steps = 4;
+  totals.wall_seconds = 8.0;
+  for (int phase = 0; phase < kStepPhases; ++phase) totals.seconds[phase] = 1.0;
+  const double rest = (8.0 - kStepPhases) / 4.0;
+  const std::string text = time_table(report);
+  const std::size_t other = text.find("other");
+  ASSERT_NE(other, std::string::npos) << text;
+  EXPECT_NE(text.find(readable_seconds(rest).c_str(), other), std::string::npos) << text;
 }
 
 TEST(Summary, ARunThatDidNothingPrintsNoEmptyTables) {

@@ -84,18 +84,47 @@ TEST(Tape, NodeTimesNameEveryNodeAndCountItsWork) {
   run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).view());
   const std::vector<NodeTime> times = run.tape().node_times({4, 33, 0});
   ASSERT_EQ(times.size(), run.graph().nodes().size());
-  double seconds = 0.0;
+  double seconds = 0.0, forward = 0.0;
   for (std::size_t n = 0; n < times.size(); ++n) {
     EXPECT_EQ(times[n].kind, run.graph().nodes()[n].operation->kind());
     EXPECT_EQ(times[n].backward, run.graph().nodes()[n].backward);
     EXPECT_FALSE(times[n].scope.empty());
     seconds += times[n].seconds;
+    if (!times[n].backward) forward += times[n].seconds;
   }
   EXPECT_GT(seconds, 0.0);
   EXPECT_NEAR(run.tape().seconds(false) + run.tape().seconds(true), seconds, 1e-9 * seconds + 1e-9);
+  EXPECT_NEAR(run.tape().seconds(false), forward, 1e-9 * seconds + 1e-9);
   // x W^T of the 33 rows asked for: two operations for each of 33 * 288 * 96 products.
   EXPECT_EQ(times[1].kind, "linear");
   EXPECT_DOUBLE_EQ(times[1].flops, 2.0 * 33 * 288 * 96);
+}
+
+// Of a weight that two operations share: its gradient is written twice.
+TEST(Tape, AGradientIsFinalBehindItsLastWrite) {
+  GraphRun run(kBounds, 1);
+  Graph& g = run.graph();
+  g.set_scope("layer");
+  const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
+                                  run.parameter("type", 1, 96), 1);
+  const Tensor weight = run.parameter("w", 96, 96);
+  const Tensor twice = linear(g, "second", linear(g, "first", e, weight, Tensor{}), weight, Tensor{});
+  cross_entropy_loss(
+      g, linear(g, "logits", selected_rows_of(g, "rows", twice), run.parameter("decoder", 30, 96), Tensor{}));
+  run.finish({});
+  const std::int32_t parameter = g[weight].parameter;
+  int last = -1, writes = 0;
+  for (std::size_t n = 0; n < g.nodes().size(); ++n) {
+    for (const TensorUse& use : g.nodes()[n].operation->uses()) {
+      const TensorInfo& info = g[use.tensor];
+      if (use.access == Access::kRead || info.storage != Storage::kGradient || info.parameter != parameter) continue;
+      last = static_cast<int>(n);
+      ++writes;
+    }
+  }
+  ASSERT_EQ(writes, 2);
+  EXPECT_EQ(run.tape().steps_until_final()[static_cast<std::size_t>(parameter)],
+            static_cast<std::int64_t>(run.tape().steps_below(last + 1)));
 }
 
 }  // namespace

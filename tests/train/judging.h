@@ -26,8 +26,10 @@ class Judging {
           std::int64_t tokens = 0)
       : keeps_predictions_(keeps_predictions), width_(width), products_(GemmCache::make(1)), threads_(1, false) {
     std::string rows;
-    for (std::size_t i = 0; i < pictures.size(); ++i)
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+      folder_.write(std::string(1, pictures[i]) + ".jpg", "");
       rows += std::string("{\"image\": \"") + pictures[i] + ".jpg\", \"caption\": \"c" + std::to_string(i) + "\"}\n";
+    }
     manifest_ = std::make_unique<Manifest>(Manifest::load(folder_.write("rows.jsonl", rows), ManifestColumns()));
     const JudgedSplit::Shape shape{
         head, manifest_->rows() + 3, kBatch, width, keeps_predictions ? manifest_->rows() : 0, tokens};

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/train/retrieval_examples.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/train/judging.h"
+
+namespace bascule::test {
+namespace {
+
+// Eight pictures at equal angles, each with one caption: caption i looks where picture (i + shift) does, so that its
+// own picture has a place that can be counted by hand.
+Report report_of(double shift) {
+  Judging judging(ModelHead::kContrastive, "abcdefgh", 2);
+  const auto at = [](double step) {
+    const double angle = step * 3.141592653589793 / 8;  // half a turn in all: scores fall with the distance
+    return std::vector<float>{static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
+  };
+  const auto pair = [](const std::vector<float>& a, const std::vector<float>& b) {
+    return std::vector<float>{a[0], a[1], b[0], b[1]};
+  };
+  for (int batch = 0; batch < 4; ++batch) {
+    const int row = 2 * batch;
+    judging.take(batch, {row, row + 1}, 1.0f, pair(at(row + shift), at(row + 1 + shift)), pair(at(row), at(row + 1)));
+  }
+  (void)judging.finish();
+  Report report;
+  add_retrieval_examples(&report, judging.split(), judging.manifest(), 2);
+  return report;
+}
+
+TEST(RetrievalExamples, TheRightPictureIsShownWithItsScoreAndRankWhereItIsMissed) {
+  const Report report = report_of(6.25);
+  ASSERT_EQ(report.caption_examples.size(), 8U);
+  // Caption 0 looks near picture 6: nearest are 6, 7, 5, 4, 3, 2, 1 and 0.
+  const CaptionExample& missed = report.caption_examples[0];
+  ASSERT_EQ(missed.hits.size(), 5U);
+  EXPECT_EQ(report.pictures[missed.hits[0].picture].name, "g.jpg");
+  EXPECT_EQ(missed.right_rank, 8);
+  EXPECT_EQ(report.pictures[missed.right_hit.picture].name, "a.jpg");
+  EXPECT_TRUE(missed.right_hit.right);
+  EXPECT_NEAR(missed.right_hit.score, std::cos(6.25 * 3.141592653589793 / 8), 1e-6);
+}
+
+TEST(RetrievalExamples, TheRightCaptionIsShownWithItsScoreAndRankWhereItIsMissed) {
+  const Report report = report_of(6.25);
+  ASSERT_EQ(report.picture_examples.size(), 8U);
+  // Picture 0: captions 7, 6, 5 and 4, which look furthest, come round to it again; its own is the next.
+  const PictureExample& example = report.picture_examples[0];
+  EXPECT_EQ(report.pictures[example.picture].name, "a.jpg");
+  EXPECT_EQ(example.right_hit.caption, "c0");
+  EXPECT_NEAR(example.right_hit.score, std::cos(6.25 * 3.141592653589793 / 8), 1e-6);
+  EXPECT_EQ(example.right_rank, 5);
+  const PictureExample& missed = report.picture_examples[7];  // caption 1 looks near it, its own furthest away
+  EXPECT_EQ(missed.hits[0].caption, "c1");
+  EXPECT_EQ(missed.right_hit.caption, "c7");
+  EXPECT_EQ(missed.right_rank, 8);
+}
+
+TEST(RetrievalExamples, AnswersAmongTheFiveAreMarkedAndPicturesHaveTheirCaptions) {
+  const Report report = report_of(0);
+  for (const CaptionExample& example : report.caption_examples) {
+    EXPECT_TRUE(example.hits[0].right);
+    EXPECT_EQ(example.right_rank, 1);
+    EXPECT_EQ(report.pictures[example.hits[0].picture].caption, example.caption) << "the alternative text";
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
