@@ -8,22 +8,28 @@ SECONDS := 20
 PROGRAM := $(BUILD)/bascule
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test quick check mutate sanitize fuzz demo install clean
+.PHONY: help build setup tests test quick check mutate sanitize fuzz demo install clean
 
 help: ## List the verbs
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-setup: ## Install missing Debian packages (says which first) and configure the build folder
+build: ## Install missing Debian packages (says which first) and compile the program, build/bascule
 	@tools/install_packages
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR)
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR) -Dtests=false
+	ninja -C $(BUILD) bascule
 
-build: setup ## Compile everything; the program is then build/bascule
+setup: ## Install the packages that the tests need and configure the build folder with them
+	@tools/install_packages test
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --buildtype=release -Dwerror=$(WERROR)
+	@grep -q '^build tests/' $(BUILD)/build.ninja || meson configure $(BUILD) -Dtests=true -Dwerror=$(WERROR)
+
+tests: setup ## Compile the program and the tests
 	ninja -C $(BUILD)
 
-test: build ## Run every test that a bare clone can run; ends with "N passed, N failed, N skipped"
+test: tests ## Run every test that a bare clone can run; ends with "N passed, N failed, N skipped"
 	tools/run_tests $(BUILD)
 
-quick: build ## Run the tests that take under a minute in all
+quick: tests ## Run the tests that take under a minute in all
 	tools/run_tests --quick $(BUILD)
 
 check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, ten faults, sanitizers
