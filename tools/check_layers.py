@@ -71,7 +71,6 @@ THIRD_PARTY = [
     (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/data/"]),
     (r"hwloc", ["src/runtime/", "src/distributed/"]),
     (r"mpi\.h", ["src/distributed/"]),
-    (r"zip\.h", ["src/checkpoint/"]),
     (r"CLI/", ["src/commands/"]),
 ]
 

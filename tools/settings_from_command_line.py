@@ -224,6 +224,9 @@ def slug(text):
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
 
 
+NO_BF16 = "bfloat16 is not implemented yet; the run computes in float32"
+
+
 def model(c):
     name = c.text("model_name_or_path")
     if name is None:
@@ -238,13 +241,13 @@ def model(c):
               if c.converted("freeze_" + part, parse_bool, default)]
     c.set("model.freeze", freeze)
     if c.converted("bf16", parse_bool, False):
-        c.set("model.precision", "bf16")
-    elif c.text("gaudi_config_name") == "Habana/clip":
-        c.set("model.precision", "bf16", "Habana/clip switches bfloat16 on")
+        c.drop("bf16", NO_BF16)
+    if c.text("gaudi_config_name") == "Habana/clip":
+        c.drop("gaudi_config_name", "Habana/clip switches bfloat16 on; " + NO_BF16)
     elif "gaudi_config_name" in c.flags:
-        c.drop("gaudi_config_name", "its file may switch bfloat16 on: see model.precision")
+        c.drop("gaudi_config_name", "its file may switch bfloat16 on; " + NO_BF16)
     if c.converted("fp16", parse_bool, False):
-        c.drop("fp16", "there is no float16: see model.precision")
+        c.drop("fp16", "float16 is not implemented; the run computes in float32")
 
 
 def data(c):

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a product is cut into tasks: functions of the extents, the row count and the library's ISA alone. Heights count
 // units of 16 rows.
-//   * Rows of forward and input gradient: tiles of nearly equal height (they differ by at most one unit), their number
-//   a
-//     multiple of four where that leaves three units each, of two below: two or four threads then finish together.
+//   * Rows of forward and input gradient: tiles of nearly equal height (they differ by at most one unit). Their number
+//     is a multiple of four where that leaves three units each, of two below: two or four threads then finish
+//     together.
 //   * C of the weight gradient: a fixed grid of equal tiles; the last row and column of the grid may be smaller.
 //   * The contracted rows of the weight gradient: chunks of 16 units, then 8, 4, 2, 1 as the rest has them.
 #pragma once

@@ -3,9 +3,11 @@
 // bits on all of them: the number of lanes is fixed, every reduction ends in one tree, and a product is fused with a
 // sum only by fma().
 //
-//   f32x16   load store load_partial store_partial set + - * / fma fnma max min sqrt round abs copy_sign less equal
-//   select u32x16   bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and what Philox needs f64x16
-//   sums in float64: set_f64 to_f64 + fma   bf16: store_bf16 load_bf16
+//   f32x16  load store load_partial store_partial set + - * / fma fnma max min sqrt round abs copy_sign less equal
+//           select
+//   u32x16  bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and the products of Philox
+//   f64x16  sums in float64: set_f64 to_f64 + fma
+//   bf16    store_bf16 load_bf16
 //
 //   f32x16 sum = set(0.0f);
 //   for_lanes(cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {

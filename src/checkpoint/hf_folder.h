@@ -3,8 +3,9 @@
 // shards. Knows no model: the caller says which tensors it wants and where they go. Before the seal.
 //
 //   const TensorSource source = open_hf_weights(folder);
-//   LoadReport report = load_tensors(source, wanted, "bridgetower.");   // Error{kData}: a required one is absent, a
-//   wrong shape for (const std::string& name : report.missing) initialise(name);
+//   // Error{kData}: a required tensor is absent, or one has another shape.
+//   LoadReport report = load_tensors(source, wanted, "bridgetower.");
+//   for (const std::string& name : report.missing) initialise(name);
 #pragma once
 
 #include <cstdint>

@@ -8,12 +8,12 @@ namespace bascule {
 
 const char* isa_word(IsaSetting isa) {
   if (isa == IsaSetting::kAuto) return "auto";
-  return isa == IsaSetting::kAvx2 ? "avx2" : "avx512";  // float32 kernels are the same with bf16 and without
+  return isa == IsaSetting::kAvx2 ? "avx2" : "avx512";
 }
 
 Isa choose_isa(const std::string& name) {
   if (!machine_runs_bascule())
-    throw Error(ErrorKind::kSettings, "this CPU", "has no AVX2 with FMA", "nothing here can run without");
+    throw Error(ErrorKind::kSettings, "this CPU", "has no AVX2 with FMA", "Bascule needs a CPU with both");
   Isa isa = best_isa();
   if (name == "avx2") {
     isa = Isa::kAvx2;

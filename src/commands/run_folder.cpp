@@ -40,8 +40,12 @@ ResumeChoice resume_choice(const TrainingSettings& training) {
 
 std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings& settings) {
   if (marker.settings.empty()) return {};  // an older program did not keep them
-  const Settings before = marker_settings(marker);
-  return setting_changes(number_keys(before), other_keys(before), settings);
+  try {
+    const Settings before = marker_settings(marker);
+    return setting_changes(number_keys(before), other_keys(before), settings);
+  } catch (const Error&) {
+    return {};  // an older program knew a value that is refused now
+  }
 }
 
 // The key that asks for an evaluation or a prediction that the finished run was not asked for.

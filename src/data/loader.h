@@ -4,11 +4,11 @@
 // a stream do not depend on the number of workers, ring slots or queue depth.
 //
 //   LoaderSettings settings; ... settings.streams = {train, validation};
-//   const LoaderPlan plan = plan_loader(settings);                        // before the seal: reads captions, sizes of
-//   files Loader loader(settings, plan, Span<std::byte>(memory, plan.total_bytes()));
-//   loader.stream(0).start(first_batch, end_batch);                       // the door may be closed from here on
+//   const LoaderPlan plan = plan_loader(settings);   // before the seal: reads captions and the sizes of files
+//   Loader loader(settings, plan, Span<std::byte>(memory, plan.total_bytes()));
+//   loader.stream(0).start(first_batch, end_batch);  // the door may be closed from here on
 //   const Batch* batch;
-//   Status status = loader.stream(0).next(&batch);                        // kEndOfEpoch after end_batch - 1
+//   Status status = loader.stream(0).next(&batch);   // kEndOfEpoch after end_batch - 1
 //   ...
 //   loader.stream(0).release();
 #pragma once

@@ -39,7 +39,7 @@ constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has f
 // What a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kOfARank[] = "bascule: ";  // so begins all that it says
-constexpr char kGoOn[] = "; the newest checkpoint is whole, run the same command again to go on";
+constexpr char kGoOn[] = "; the same command goes on from the newest complete checkpoint, if there is one";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
                                      const std::string& launcher) {

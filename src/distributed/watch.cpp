@@ -64,7 +64,7 @@ void end_process(ControlPage& page) noexcept {
     const bool is_hearsay = page.has_launcher != 0;
     char line[600];
     const int length = std::snprintf(line, sizeof line,
-                                     "%s%s%s%s; the newest checkpoint is whole, run the same command again to go on\n",
+                                     "%s%s%s%s; the same command goes on from the newest complete checkpoint, if there is one\n",
                                      is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
                                      is_hearsay ? ": " : "", failure_text(failure, nullptr).text);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);

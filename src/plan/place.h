@@ -3,10 +3,9 @@
 //
 // The algorithm (first fit, several orders):
 //   * take the requests in an order (by size; by size x lifetime; by lifetime; by start) and give each the lowest
-//   offset at which it
-//     meets no buffer that is alive at the same time;
-//   * do so for every order and keep the smallest arena. Ties go to the earlier order, so the result does not depend on
-//   luck.
+//     offset at which it meets no buffer that is alive at the same time;
+//   * do so for every order and keep the smallest arena. Ties go to the earlier order, so the result does not depend
+//     on luck.
 #pragma once
 
 #include <cstddef>

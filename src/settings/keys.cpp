@@ -97,7 +97,7 @@ constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
-constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "avx512_bf16"};
+constexpr const char* kIsas[] = {"auto", "avx2", "avx512"};
 
 constexpr FreezeFlag kFreezeFlags[] = {{"vision_model", &FreezeSettings::vision_model},
                                        {"text_model", &FreezeSettings::text_model},

@@ -65,7 +65,7 @@ enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
-enum class IsaSetting { kAuto, kAvx2, kAvx512, kAvx512Bf16 };
+enum class IsaSetting { kAuto, kAvx2, kAvx512 };
 
 // Parts of the model that keep their weights.
 struct FreezeSettings {

@@ -321,6 +321,8 @@ void SealedRun::open_logs() {
   if (run_.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
   events_ = TensorBoardWriter::open(events_folder(settings),
                                     {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+  // Under the name that Hugging Face's trainer gives its arguments.
+  events_.text("args", "```toml\n" + print_settings(settings) + "```", position_.global_step, unix_seconds());
 }
 
 void SealedRun::make_writers() {

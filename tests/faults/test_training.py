@@ -76,6 +76,12 @@ class Training(unittest.TestCase):
         self.folder = self.temporary.name
         self.addCleanup(self.temporary.cleanup)
 
+    def test_tensorboard_shows_the_settings(self):
+        place = short_run(self.folder, "shown", training__max_steps="1", report__tensorboard="true")
+        events = b"".join(path.read_bytes() for path in place.rglob("events.out.tfevents.*"))
+        self.assertIn(b"args/text_summary", events)
+        self.assertIn(b"per_device_train_batch_size = ", events)
+
     def test_drops_in_training_only_and_anew_in_every_update(self):
         few = few_rows(self.folder, "few.jsonl", 8)
         same = {"data__train_file": few, "data__validation_file": few, "training__learning_rate": "0.0"}

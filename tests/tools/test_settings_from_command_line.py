@@ -32,7 +32,7 @@ class SettingsFromCommandLine(unittest.TestCase):
         code, settings, said = convert(published("blog.sh"))
         self.assertEqual(code, 0)
         expected = {
-            "model.model_name_or_path": '"models/bridgetower-large-itm-mlm-itc"', "model.precision": '"bf16"',
+            "model.model_name_or_path": '"models/bridgetower-large-itm-mlm-itc"',
             "model.freeze": '["text_pooler"]', "training.num_train_epochs": "5.0", "training.learning_rate": "1e-05",
             "training.per_device_train_batch_size": "40", "training.per_device_eval_batch_size": "16",
             "training.adam_epsilon": "1e-06", "training.do_predict": "true", "training.logging_steps": "10",
@@ -41,6 +41,8 @@ class SettingsFromCommandLine(unittest.TestCase):
         }
         self.assertEqual({key: settings.get(key) for key in expected}, expected)
         self.assertIn("--caption_column image_description", "\n".join(said))
+        self.assertNotIn("model.precision", settings)
+        self.assertIn("the run computes in float32", "\n".join(said))
 
     def test_every_flag_of_the_published_commands_is_carried_over_or_named(self):
         _, settings, said = convert(published("readme.sh"))
