@@ -63,10 +63,10 @@ void end_process(ControlPage& page) noexcept {
   if (is_ours_to_tell(page)) {
     const bool is_hearsay = page.has_launcher != 0;
     char line[600];
-    const int length = std::snprintf(line, sizeof line,
-                                     "%s%s%s%s; the same command goes on from the newest complete checkpoint, if there is one\n",
-                                     is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
-                                     is_hearsay ? ": " : "", failure_text(failure, nullptr).text);
+    const int length = std::snprintf(
+        line, sizeof line, "%s%s%s%s; the same command goes on from the newest complete checkpoint, if there is one\n",
+        is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "", is_hearsay ? ": " : "",
+        failure_text(failure, nullptr).text);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
