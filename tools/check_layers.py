@@ -61,15 +61,13 @@ OURS = [
 
 # A library's headers (a regular expression on the name) and the only places that may include them.
 THIRD_PARTY = [
-    (r"(oneapi/)?dnnl", ["kernels/gemm/gemm_onednn.cpp", "kernels/gemm/primitives."]),
-    (r"Eigen/", ["kernels/gemm/gemm_eigen.cpp"]),
+    (r"(oneapi/)?dnnl", ["kernels/gemm/primitives."]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
     (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/"]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
-    (r"omp\.h", ["src/runtime/threads.cpp", "kernels/gemm/primitives.cpp"]),  # there: holds oneDNN to one thread
     (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/data/"]),
-    (r"hwloc", ["src/runtime/", "src/distributed/"]),
+    (r"hwloc", ["src/distributed/"]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"CLI/", ["src/commands/"]),
 ]

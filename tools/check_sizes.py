@@ -17,11 +17,12 @@ FILE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z]+)?")
 
 
 def sources():
-    """Tracked and new files of ours that hold code: by their ending, or all of tools/."""
+    """Tracked and new files of ours that hold code: by their ending, or all of tools/ but its page."""
     listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *FOLDERS],
                              cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     for path in sorted(set(listing)):
-        is_code = pathlib.Path(path).suffix in (".h", ".cpp", ".c", ".py") or path.startswith("tools/")
+        ending = pathlib.Path(path).suffix
+        is_code = ending in (".h", ".cpp", ".c", ".py") or (path.startswith("tools/") and ending != ".md")
         if is_code and (ROOT / path).is_file():
             yield path
 

@@ -6,7 +6,7 @@
 
 For each head: fresh weights by Transformers, 13 rows of the emoji captions, so that every update takes all rows and their order does not matter and the ranks' shares
 are uneven, 8 updates with warm-up, decay and clipping. The truth, and the errors of equally good float32 runs of PyTorch, come from the reference set's own oracle/make_goldens.py; the
-rule is that of goldens/README.md: relative L2 of a parameter <= max(3 * PyTorch's worst, 2e-6), of its movement <= max(3 * PyTorch's worst, 1e-3). Contrastive runs gather negatives.
+rule is that of tests/data/goldens/README.md: relative L2 of a parameter <= max(3 * PyTorch's worst, 2e-6), of its movement <= max(3 * PyTorch's worst, 1e-3). Contrastive runs gather negatives.
 Of the
 other heads two runs more go on, from their middle, with half the ranks and twice the micro-batches.
 

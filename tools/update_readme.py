@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated tables of README.md: the settings reference (from `bascule settings --markdown`) and the kernels (from kernels/table.h).
+"""Writes the generated tables: the settings in config/README.md (from `bascule settings --markdown`) and the kernels in
+kernels/README.md (from kernels/table.h).
 
-  tools/update_readme.py build/bascule            rewrites README.md
-  tools/update_readme.py --check build/bascule    exit 1 if README.md is stale
+  tools/update_readme.py build/bascule            rewrites the tables
+  tools/update_readme.py --check build/bascule    exit 1 if a table is stale
 """
 import argparse
 import pathlib
@@ -48,14 +49,17 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("program", type=pathlib.Path)
     arguments = parser.parse_args()
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    fresh = replaced(replaced(text, "settings", settings_reference(arguments.program.resolve())), "kernels", kernel_table())
-    if arguments.check:
-        print("README.md is up to date" if fresh == text else "README.md is stale: run tools/update_readme.py build/bascule")
-        return 0 if fresh == text else 1
-    readme.write_text(fresh)
-    return 0
+    tables = {"config/README.md": ("settings", settings_reference(arguments.program.resolve())), "kernels/README.md": ("kernels", kernel_table())}
+    is_stale = False
+    for page, (name, content) in tables.items():
+        text = (ROOT / page).read_text()
+        fresh = replaced(text, name, content)
+        if fresh != text and arguments.check:
+            is_stale = True
+            print(f"{page} is stale: run tools/update_readme.py build/bascule")
+        elif fresh != text:
+            (ROOT / page).write_text(fresh)
+    return 1 if is_stale else 0
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ void add_settings(CLI::App& app, Chosen* chosen) {
   CLI::Option* rules = command->add_flag("--resume", *resume,
                                          "every key with whether it may change before a run goes on from a checkpoint");
   command->add_flag("--json", *json, "one JSON document on standard output");
-  command->add_flag("--markdown", *markdown, "the keys as the tables of README.md")->excludes(rules);
+  command->add_flag("--markdown", *markdown, "the keys as the tables of config/README.md")->excludes(rules);
   command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reference case: its files, our run of it, and the judgement. Layout of a case: goldens/README.md.
+// One reference case: its files, our run of it, and the judgement. Layout of a case: tests/data/goldens/README.md.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of one reference case. Layout: goldens/README.md. Everything throws Error kData naming the file.
+// The files of one reference case. Layout: tests/data/goldens/README.md. Everything throws Error kData naming the file.
 #pragma once
 
 #include <cstdint>

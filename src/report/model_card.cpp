@@ -100,7 +100,7 @@ void add_loading(std::string& out, const Report& report) {
       ".from_pretrained(folder)\n```\n";
 }
 
-// The processor prepares a picture differently from the run. Measured on crops of two photographs; see the README.
+// The processor prepares a picture differently from the run. Measured on crops of two photographs: src/data/README.md.
 void add_preparation(std::string& out, const Report& report) {
   const auto is_training = [](const NamedText& setting) {
     return setting.name == "data.preprocessing" && setting.value.find("training") != std::string::npos;

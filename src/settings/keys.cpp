@@ -202,7 +202,8 @@ constexpr Key kKeys[] = {
     {kSimulationTable, "timeout_ms", integer<kEngine, kSim, &Sim::timeout_ms>(1, 1000000), kFree,
      "when the driver suspects that a picture is lost, milliseconds beyond what the device says one takes"},
     {kSimulationTable, "faults", WordsKey{access<std::vector<std::string>, kEngine, kSim, &Sim::faults>()}, kFree,
-     "faults to inject, each `name:probability` of a picture or `name@n`, at the n-th picture; see the README"},
+     "faults to inject, each `name:probability` of a picture or `name@n`, at the n-th picture; see "
+     "`firmware_shims/README.md`"},
     {kSimulationTable, "fault_seed", integer<kEngine, kSim, &Sim::fault_seed>(0, kMaxSeed), kFree, "of the faults"},
     // [training]
     {"training", "output_dir", path<kTrain, &T::output_dir>(), kFree, "folder of checkpoints and results", "required"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every key does what README's table says of it: two short runs that differ in this key alone have other parameters, other results, or the same bits.
+"""Every key does what the table of config/README.md says of it: two short runs that differ in this key alone have other parameters, other results, or the same bits.
 
 KEYS has a line for each key, and a key that is not in it fails: say there what it changes.
 """
@@ -135,8 +135,8 @@ GROUP_KEYS = {"match": '"vision_model*"', "learning_rate_multiplier": "2.0", "we
 
 
 def documented_keys():
-    """The keys of README's tables of settings, which tests/tools/test_readme.py compares with the program's."""
-    text = (ROOT / "README.md").read_text()
+    """The keys of the tables of settings in config/README.md, which tests/tools/test_readme.py compares with the program's."""
+    text = (ROOT / "config/README.md").read_text()
     text = text[text.index("<!-- settings: "):text.index("<!-- settings end -->")]
     keys, table = [], ""
     for line in text.splitlines():

@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenParameters,
                                            "itm_scaled_add", "mlm_interpolate", "mlm_tied", "itc_medium_bf16"),
                          [](const ::testing::TestParamInfo<const char*>& chosen) { return std::string(chosen.param); });
 
-// goldens/README.md, "Fresh weights".
+// tests/data/goldens/README.md, "Fresh weights".
 TEST(BridgeTowerParameters, FreshValuesFollowTheReferencesLaws) {
   BridgeTowerConfig config = large_config();
   config.link_tower_type = LinkTower::kInterpolate;

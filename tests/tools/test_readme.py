@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md says is so: its generated tables are fresh, its verbs, commands and files exist, its quick commands run."""
+"""The pages say what is so: generated tables are fresh, links lead somewhere, and the verbs, commands and files that a page names exist."""
 import os
 import pathlib
 import re
@@ -8,12 +8,85 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
+FOLDERS = ["config", "kernels", "firmware_shims", "src", "tests", "tools"]
 PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build"), "bascule")
+FIRST_PAGE_BYTES = 14000
+PAGES = [ROOT / "README.md", *sorted(page for folder in FOLDERS for page in (ROOT / folder).rglob("README.md"))]
+OURS = [page for page in PAGES if ROOT / "tests/data" not in page.parents]  # those of the data name scripts of the reference set
+ROOMS = ["config", "kernels", "firmware_shims", "tests", "tools", *(f"src/{room.name}" for room in sorted((ROOT / "src").iterdir()) if room.is_dir())]
+
+
+def prose(text):
+    """The text without code blocks and code in a line: there nothing is a heading or a link."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def anchors(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+        name = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        numbered = [name, *(f"{name}-{number}" for number in range(1, 100))]
+        found.add(next(one for one in numbered if one not in found))
+    return found
+
+
+def links(page):
+    """The links of a page that lead into this repository: (as written, path, anchor)."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            yield target, (page.parent / path if path else page), anchor
+
+
+def shown(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def words_of(pattern):
+    """What the pattern finds in the pages: (page, word)."""
+    return sorted({(shown(page), word) for page in OURS for word in re.findall(pattern, page.read_text(), re.M)})
+
+
+class Pages(unittest.TestCase):
+    def test_the_first_page_is_short(self):
+        self.assertLessEqual((ROOT / "README.md").stat().st_size, FIRST_PAGE_BYTES)
+
+    def test_every_link_leads_to_a_file_and_a_heading_of_it(self):
+        for page in PAGES:
+            for target, path, anchor in links(page):
+                with self.subTest(page=shown(page), link=target):
+                    self.assertTrue(path.exists())
+                    if anchor:
+                        self.assertIn(anchor, anchors(path.read_text()))
+
+    def test_the_first_page_lists_every_room_and_links_to_its_page(self):
+        text = (ROOT / "README.md").read_text()
+        linked = {path.resolve() for _, path, _ in links(ROOT / "README.md")}
+        for room in ROOMS:
+            with self.subTest(room):
+                self.assertRegex(text, rf"(?m)^\| \[?{room}/")
+                page = ROOT / room / "README.md"
+                self.assertTrue(not page.exists() or page in linked)
+
+    def test_its_verbs_are_those_of_the_makefile(self):
+        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+        for page, verb in words_of(r"(?:^|`)make ([a-z]+)"):
+            self.assertIn(verb, targets, page)
+
+    def test_the_files_that_a_page_names_exist(self):
+        for page, path in words_of(rf"`((?:{'|'.join(FOLDERS)})/[\w/.]*)"):
+            self.assertTrue((ROOT / path).exists(), f"{page}: {path}")
+
+    def test_the_pages_that_code_names_exist(self):
+        files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in (".h", ".cpp", ".py")]
+        for file in files:
+            for path in re.findall(rf"\b(?:{'|'.join(FOLDERS)})/(?:\w+/)*README\.md", file.read_text()):
+                self.assertTrue((ROOT / path).exists(), f"{shown(file)}: {path}")
 
 
 @unittest.skipUnless(PROGRAM.is_file(), f"needs {PROGRAM.name} in the build folder")
-class Readme(unittest.TestCase):
+class PagesAndProgram(unittest.TestCase):
     def run_well(self, *command):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}")
@@ -22,21 +95,12 @@ class Readme(unittest.TestCase):
     def test_generated_tables_are_fresh(self):
         self.run_well(sys.executable, "tools/update_readme.py", "--check", PROGRAM)
 
-    def test_its_verbs_are_those_of_the_makefile(self):
-        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-        for verb in re.findall(r"(?:^|`)make ([a-z]+)", README, re.M):
-            self.assertIn(verb, targets)
-
-    def test_its_commands_are_those_of_the_program(self):
-        for command in sorted(set(re.findall(r"`bascule ([a-z]+)", README))):
+    def test_the_commands_that_a_page_names_are_those_of_the_program(self):
+        for command in sorted({command for _, command in words_of(r"(?:`|^build/)bascule ([a-z]+)")}):
             self.assertIn(f"bascule {command} ", self.run_well(PROGRAM, command, "--help").splitlines()[1])  # its own help
 
-    def test_the_files_that_it_names_exist(self):
-        for path in sorted(set(re.findall(r"`((?:config|tools|src|kernels|tests|firmware_shims)/[a-z0-9_/.]*)", README))):
-            self.assertTrue((ROOT / path).exists(), path)
-
     def test_the_plan_of_the_demo_prints(self):
-        self.assertIn("bascule plan config/demo.toml", README)
+        self.assertIn("bascule plan config/demo.toml", (ROOT / "README.md").read_text())
         self.run_well(PROGRAM, "plan", "config/demo.toml")
 
 
