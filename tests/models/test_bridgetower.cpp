@@ -173,6 +173,24 @@ TEST(BridgeTower, EachStepDropsOthersAndEvaluationNone) {
   EXPECT_NE(losses[0], losses[3]);
 }
 
+TEST(BridgeTower, HiddenRowsAndAttentionDropWithTheirOwnProbabilities) {
+  std::vector<float> losses;
+  for (const auto& [hidden, attention] :
+       {std::make_pair(0.0f, 0.0f), std::make_pair(0.0f, 0.5f), std::make_pair(0.5f, 0.0f)}) {
+    BridgeTowerConfig config = small_config();
+    config.text.hidden_dropout_prob = hidden;
+    config.text.attention_probs_dropout_prob = attention;
+    GraphRun run({4, 40, 0});
+    const BridgeTowerOutputs out = record(run, config, ModelHead::kImageTextMatching, true);
+    run.finish({});
+    run.replay(batch_for(config, ModelHead::kImageTextMatching, {7, 1, 12}).view());
+    losses.push_back(*run.at(out.loss));
+  }
+  EXPECT_NE(losses[1], losses[0]);
+  EXPECT_NE(losses[2], losses[0]);
+  EXPECT_NE(losses[2], losses[1]);
+}
+
 // Backward must drop what forward dropped, at every place. Attention's mask cannot be read from outside, so this
 // compares with a difference quotient along each parameter's gradient, of a loss that changes by 1e-3: its rounding is
 // 1e-4 of that, its curvature a little more. A mask of other elements at one place changes the gradients below it by
