@@ -76,6 +76,12 @@ class Training(unittest.TestCase):
         self.folder = self.temporary.name
         self.addCleanup(self.temporary.cleanup)
 
+    def test_every_fresh_tensor_has_numbers_of_its_own(self):
+        place = short_run(self.folder, "fresh", training__max_steps="1", training__learning_rate="0.0", training__weight_decay="0.0")
+        drawn = {name: bytes(values) for name, values in weights(place).items() if len(set(values)) > 1}
+        self.assertGreater(len(drawn), 20)
+        self.assertEqual(len({values[:64] for values in drawn.values()}), len(drawn))
+
     def test_tensorboard_shows_the_settings(self):
         place = short_run(self.folder, "shown", training__max_steps="1", report__tensorboard="true")
         events = b"".join(path.read_bytes() for path in place.rglob("events.out.tfevents.*"))
