@@ -24,12 +24,12 @@ std::vector<CheckpointFile> read_files(const Json& state, const std::string& whe
   const bool has_digests = get_int(state, "format", where) > kOldestStateFormat;
   const Json& listed = get_object(state, "files", where);
   std::vector<CheckpointFile> files;
-  for (const auto& entry : listed.items()) {
+  for (const auto& [name, ignored] : listed.items()) {
     if (has_digests) {
-      const Json& file = get_object(listed, entry.key(), where);
-      files.push_back({entry.key(), get_int(file, "bytes", where), get_string(file, "xxh3", where)});
+      const Json& file = get_object(listed, name, where);
+      files.push_back({name, get_int(file, "bytes", where), get_string(file, "xxh3", where)});
     } else {
-      files.push_back({entry.key(), get_int(listed, entry.key(), where), ""});
+      files.push_back({name, get_int(listed, name, where), ""});
     }
   }
   return files;
@@ -62,7 +62,7 @@ std::vector<SettingValue> read_values(const Json& state, const char* name, const
   std::vector<SettingValue> values;
   if (find_member(state, name, where) == nullptr) return values;
   const Json& object = get_object(state, name, where);
-  for (const auto& entry : object.items()) values.push_back({entry.key(), get_string(object, entry.key(), where)});
+  for (const auto& [key, ignored] : object.items()) values.push_back({key, get_string(object, key, where)});
   return values;
 }
 
@@ -135,9 +135,9 @@ ResumePoint read_checkpoint(const std::string& folder, std::optional<std::int64_
   point.history = read_history(state, path);
   point.replacements = read_replacements(state, path);
   const Json& numbers = get_object(state, "numbers", path);
-  for (const auto& entry : numbers.items()) {  // NaN and Infinity are written as null
+  for (const auto& [name, ignored] : numbers.items()) {  // NaN and Infinity are written as null
     const double not_finite = std::numeric_limits<double>::quiet_NaN();
-    point.numbers.emplace_back(entry.key(), get_number(numbers, entry.key(), path, not_finite));
+    point.numbers.emplace_back(name, get_number(numbers, name, path, not_finite));
   }
   point.files = read_files(state, path);
   check_files(point);

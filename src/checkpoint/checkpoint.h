@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/checkpoint/tensor_source.h"
-#include "src/json/json_fwd.h"
+#include "src/json/value.h"
 
 namespace bascule {
 

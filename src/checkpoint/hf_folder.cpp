@@ -48,7 +48,7 @@ std::map<std::string, std::string> read_weight_map(const std::string& index_path
   const Json index = read_json_file(index_path);
   std::map<std::string, std::string> shard_of;
   for (const auto& [name, shard] : get_object(index, "weight_map", index_path).items()) {
-    const std::string file = shard.is_string() ? shard.get<std::string>() : "";
+    const std::string file = shard.is_string() ? shard.string() : "";
     if (file.empty() || file == ".." || file.find('/') != std::string::npos) {
       throw Error{ErrorKind::kData, index_path, "\"" + name + "\" is in " + json_text(shard),
                   "it must be the name of a file in the same folder"};

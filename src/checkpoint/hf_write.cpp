@@ -76,7 +76,7 @@ Json config_to_write(const Json& source, const std::string& model_class) {
   Json config = source;
   config["architectures"] = Json::array({model_class});
   config["dtype"] = "float32";
-  config.erase("torch_dtype");  // the older name of dtype
+  config.items().erase("torch_dtype");  // the older name of dtype
   return config;
 }
 

@@ -10,7 +10,7 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/json/json_fwd.h"
+#include "src/json/value.h"
 
 namespace bascule {
 

@@ -126,7 +126,7 @@ SafetensorsHeader read_safetensors_header(const InputFile& file, std::size_t fil
     if (name == "__metadata__") {
       for (const auto& [key, value] : get_object(document, name, file.path()).items()) {
         if (!value.is_string()) throw Error{ErrorKind::kData, file.path(), "__metadata__ must hold strings only", ""};
-        header.metadata.emplace(key, value.get<std::string>());
+        header.metadata.emplace(key, value.string());
       }
       continue;
     }

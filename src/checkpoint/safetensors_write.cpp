@@ -50,7 +50,7 @@ std::int64_t tensor_bytes(const TensorToWrite& tensor) {
 std::string header_with_length(const std::vector<TensorToWrite>& tensors,
                                const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
-  if (!metadata.empty()) json += "\"__metadata__\":" + json_text(Json(metadata));
+  if (!metadata.empty()) json += "\"__metadata__\":" + json_text(Json::Object(metadata.begin(), metadata.end()));
   std::int64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {
     const std::int64_t end = offset + tensor_bytes(tensor);

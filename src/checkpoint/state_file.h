@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/checkpoint/durable_write.h"
-#include "src/json/json_fwd.h"
+#include "src/json/value.h"
 
 namespace bascule {
 

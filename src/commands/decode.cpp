@@ -51,16 +51,13 @@ void check(const DecodeArguments& arguments) {
 }
 
 void print_line(const std::string& file, const PictureDecoder::Size& size, const std::string& error) {
-  nlohmann::ordered_json line;
-  line["file"] = file;
-  line["ok"] = error.empty();
-  line["width"] = nullptr;
-  line["height"] = nullptr;
-  if (size.width > 0) line["width"] = size.width;
-  if (size.height > 0) line["height"] = size.height;
-  line["error"] = nullptr;
-  if (!error.empty()) line["error"] = error;
-  const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const auto member = [](const char* key, const Json& value) {
+    return "\"" + std::string(key) + "\":" + json_text(value);
+  };
+  const std::string text = "{" + member("file", file) + "," + member("ok", error.empty()) + "," +
+                           member("width", size.width > 0 ? Json(size.width) : Json()) + "," +
+                           member("height", size.height > 0 ? Json(size.height) : Json()) + "," +
+                           member("error", error.empty() ? Json() : Json(error)) + "}";
   std::printf("%s\n", text.c_str());
 }
 

@@ -31,7 +31,7 @@ std::vector<std::string> names_of(const Metadata& metadata, const std::string& k
   for (const Json& name : names) {
     if (!name.is_string())
       throw Error(ErrorKind::kData, path, "\"" + key + "\" holds " + json_text(name) + ", which is no string");
-    result.push_back(name.get<std::string>());
+    result.push_back(name.string());
   }
   return result;
 }

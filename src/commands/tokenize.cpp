@@ -35,7 +35,7 @@ std::vector<std::int32_t> encode_row(const Json& text, std::size_t row, const To
   const std::string where = std::string(kInputName) + ": text " + std::to_string(row);
   if (!text.is_string()) throw Error{ErrorKind::kData, where, json_text(text) + " is not a string"};
   try {
-    return tokenizer.encode(text.get_ref<const std::string&>(), max_length);
+    return tokenizer.encode(text.string(), max_length);
   } catch (const Error& error) {
     throw Error{error.kind(), where, error.problem(), error.what_to_do()};
   }

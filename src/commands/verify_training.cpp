@@ -30,7 +30,7 @@ Log train(const CaseFiles& files, CaseModel* model) {
   Log log;
   std::int64_t s = 0;
   for (const Json& batches : get_array(train, "batches_of_step", where)) {
-    log.losses.push_back(model->step(batches.get<std::vector<std::int64_t>>()));
+    log.losses.push_back(model->step(get_ints(Json{{"batches", batches}}, "batches", where)));
     log.rates.push_back(schedule.at(s));
     UpdateSettings settings;
     settings.learning_rate = log.rates.back();

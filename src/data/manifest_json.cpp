@@ -19,9 +19,9 @@ bool is_blank(std::string_view text) {
 // A null is a value that the row has, not a missing column.
 const Json& member_of(const Json& row, const std::string& column, const std::string& setting,
                       const std::string& where) {
-  const auto place = row.find(column);
-  if (place == row.end()) throw missing_column(where, column, setting);
-  return *place;
+  const Json* const value = row.find(column);
+  if (value == nullptr) throw missing_column(where, column, setting);
+  return *value;
 }
 
 const std::string& string_column(const Json& row, const std::string& column, const std::string& setting,
@@ -31,7 +31,7 @@ const std::string& string_column(const Json& row, const std::string& column, con
     throw Error{ErrorKind::kData, where, "column \"" + column + "\" is " + json_text(value) + ", not a string",
                 value.is_null() ? "write a string, or remove the row" : ""};
   }
-  return value.get_ref<const std::string&>();
+  return value.string();
 }
 
 int label_column(const Json& row, const std::string& column, const std::string& where) {
@@ -166,8 +166,8 @@ class ArrayCutter {
 }  // namespace
 
 int label_of_value(const Json& value, const std::string& column, const std::string& where) {
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-  if (value.is_number_integer() && (value == 0 || value == 1)) return value.get<int>();
+  if (value.is_boolean()) return value.boolean() ? 1 : 0;
+  if (value.is_integer() && (value == 0 || value == 1)) return value == 1 ? 1 : 0;
   throw Error{ErrorKind::kData, where, "label \"" + column + "\" is " + json_text(value), "use 0 or 1"};
 }
 

@@ -175,8 +175,7 @@ class ShardReader {
   }
 
   const Json* find_value(const Json& json, const std::string& column) const {
-    const auto place = json.find(column);  // nothing where there is no document
-    return place == json.end() ? nullptr : &*place;
+    return json.find(column);  // nothing where there is no document
   }
 
   std::string caption_of(const Json& json) const {
@@ -194,7 +193,7 @@ class ShardReader {
     if (!value->is_string()) {
       throw refuse(sample_.json.member, "\"" + caption_ + "\" is " + json_text(*value) + ", not a string");
     }
-    return value->get<std::string>();
+    return value->string();
   }
 
   int label_of(const Json& json) const {

@@ -22,11 +22,11 @@ bool file_exists(const std::string& path) {
 }
 
 std::int32_t token_id(const Json& value, const std::string& token, const std::string& where) {
-  if (!value.is_number_integer() || value < 0 || value >= std::numeric_limits<std::int32_t>::max()) {
+  if (!value.is_integer() || value.integer() < 0 || value.integer() >= std::numeric_limits<std::int32_t>::max()) {
     throw Error{ErrorKind::kData, where, "the id of token \"" + token + "\" is " + json_text(value),
                 "ids are whole numbers from 0"};
   }
-  return value.get<std::int32_t>();
+  return static_cast<std::int32_t>(value.integer());
 }
 
 void read_vocabulary(const Json& vocabulary, const std::string& where, TokenizerFiles* files) {
@@ -70,10 +70,10 @@ void read_merges(const Json& merges, const std::string& where, TokenizerFiles* f
   files->merges.reserve(merges.size());
   for (const Json& merge : merges) {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      files->merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      files->merges.emplace_back(merge[0].string(), merge[1].string());
       continue;
     }
-    const std::string text = merge.is_string() ? merge.get<std::string>() : std::string();
+    const std::string text = merge.is_string() ? merge.string() : std::string();
     const std::size_t space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
       throw Error{
@@ -117,7 +117,7 @@ void check_processing(const Json& document, const std::string& where, TokenizerF
     const Json& pair = get_array(post_processor, key, where);
     if (pair.size() != 2 || !pair[0].is_string())
       refuse(where, std::string("post_processor.") + key + " is no pair of token and id");
-    *name = pair[0].get<std::string>();
+    *name = pair[0].string();
   }
 }
 
@@ -132,7 +132,8 @@ void read_tokenizer_json(const std::string& path, TokenizerFiles* files) {
   if (added == nullptr) return;
   for (const Json& value : get_array(document, "added_tokens", path)) {
     AddedToken token = added_token(value, path);
-    token.id = static_cast<std::int32_t>(token_id(value.value("id", Json()), token.text, path));
+    const Json* const id = value.find("id");
+    token.id = token_id(id != nullptr ? *id : Json(), token.text, path);
     put_added(std::move(token), path, files);
   }
 }
@@ -170,7 +171,7 @@ void read_role(const Json& map, const char* role, std::string* name, const std::
     *name = token.text;
     put_added(std::move(token), where, files);
   } else {
-    *name = value->get<std::string>();
+    *name = value->string();
   }
 }
 

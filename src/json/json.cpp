@@ -6,9 +6,13 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
 
@@ -19,16 +23,16 @@ constexpr std::size_t kMaxDepth = 200;  // destroying and printing a document re
 
 // Builds the document from the library's events, refusing what its own builder lets pass: keys given twice (it would
 // keep one of them) and bottomless nesting.
-class StrictBuilder final : public nlohmann::json_sax<Json> {
+class StrictBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit StrictBuilder(Json& root) : root_(root) {}
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool null() override { return add(Json()); }
+  bool boolean(bool value) override { return add(Json(value)); }
+  bool number_integer(number_integer_t value) override { return add(Json(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return add(Json(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return add(Json(value)); }
+  bool string(string_t& value) override { return add(Json(std::move(value))); }
   bool binary(binary_t&) override { return false; }
 
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -37,7 +41,7 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    const auto [place, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
+    const auto [place, is_new] = open_.back()->items().emplace(name, Json());
     if (!is_new) problem_ = "the key \"" + name + "\" is given twice";
     member_ = &place->second;
     return is_new;
@@ -60,24 +64,19 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
   std::size_t position() const { return position_; }  // bytes read when the problem was met; 0: unknown
 
  private:
-  template <typename Value>
-  Json* place(Value&& value) {
-    if (open_.empty()) {
-      root_ = Json(std::forward<Value>(value));
-      return &root_;
+  Json* place(Json value) {
+    if (!open_.empty() && open_.back()->is_array()) {
+      Json& array = *open_.back();
+      array.push_back(std::move(value));
+      return &array[array.size() - 1];
     }
-    if (open_.back()->is_array()) {
-      auto& array = open_.back()->get_ref<Json::array_t&>();
-      array.emplace_back(std::forward<Value>(value));
-      return &array.back();
-    }
-    *member_ = Json(std::forward<Value>(value));
-    return member_;
+    Json* const destination = open_.empty() ? &root_ : member_;
+    *destination = std::move(value);
+    return destination;
   }
 
-  template <typename Value>
-  bool add(Value&& value) {
-    place(std::forward<Value>(value));
+  bool add(Json value) {
+    place(std::move(value));
     return true;
   }
 
@@ -101,6 +100,26 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
   std::string problem_;
   std::size_t position_ = 0;
 };
+
+// The document in the library's type, which prints it.
+nlohmann::json as_printed(const Json& document) {
+  return std::visit(
+      [](const auto& value) -> nlohmann::json {
+        using Value = std::decay_t<decltype(value)>;
+        nlohmann::json printed;
+        if constexpr (std::is_same_v<Value, Json::Array>) {
+          printed = nlohmann::json::array();
+          for (const Json& element : value) printed.push_back(as_printed(element));
+        } else if constexpr (std::is_same_v<Value, Json::Object>) {
+          printed = nlohmann::json::object();
+          for (const auto& [key, member] : value) printed.emplace(key, as_printed(member));
+        } else {
+          printed = value;
+        }
+        return printed;
+      },
+      document.value());
+}
 
 std::string line_and_column(std::string_view text, std::size_t bytes_read, std::int64_t first_line) {
   const std::size_t at = bytes_read == 0 ? 0 : std::min(bytes_read - 1, text.size());
@@ -132,24 +151,23 @@ const Json& require_member(const Json& object, const std::string& key, const std
 }
 
 std::int64_t as_int(const Json& value, const std::string& key, const std::string& where) {
-  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
-  if (!value.is_number_integer() || too_large) wrong_type(where, key, value, "a 64-bit integer");
-  return value.get<std::int64_t>();
+  if (!value.is_integer()) wrong_type(where, key, value, "a 64-bit integer");
+  return value.integer();
 }
 
 double as_number(const Json& value, const std::string& key, const std::string& where) {
   if (!value.is_number()) wrong_type(where, key, value, "a number");
-  return value.get<double>();
+  return value.number();
 }
 
 bool as_bool(const Json& value, const std::string& key, const std::string& where) {
   if (!value.is_boolean()) wrong_type(where, key, value, "true or false");
-  return value.get<bool>();
+  return value.boolean();
 }
 
 std::string as_string(const Json& value, const std::string& key, const std::string& where) {
   if (!value.is_string()) wrong_type(where, key, value, "a string");
-  return value.get<std::string>();
+  return value.string();
 }
 
 // Every element of the array `key`, read by `as`.
@@ -166,7 +184,7 @@ std::vector<T> elements(const Json& object, const std::string& key, const std::s
 Json parse_json(std::string_view text, const std::string& where, std::int64_t first_line) {
   Json document;
   StrictBuilder builder(document);
-  if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     const bool placed = builder.position() > 0;
     const std::string at =
         placed ? ":" + line_and_column(text, builder.position(), first_line) : ":" + std::to_string(first_line);
@@ -189,15 +207,15 @@ Json read_json_file(const std::string& path, std::int64_t max_bytes) {
 }
 
 std::string json_text(const Json& document, int indent) {
-  return document.dump(indent, ' ', false, Json::error_handler_t::replace);
+  return as_printed(document).dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 const Json* find_member(const Json& object, const std::string& key, const std::string& where) {
   if (!object.is_object()) {
     throw Error{ErrorKind::kData, where, "expected an object with \"" + key + "\", found " + short_text(object), ""};
   }
-  const auto place = object.find(key);
-  return place == object.end() || place->is_null() ? nullptr : &*place;
+  const Json* const member = object.find(key);
+  return member == nullptr || member->is_null() ? nullptr : member;
 }
 
 std::int64_t get_int(const Json& object, const std::string& key, const std::string& where) {

@@ -15,9 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "src/json/json_fwd.h"
+#include "src/json/value.h"
 
 namespace bascule {
 

@@ -23,11 +23,16 @@ namespace {
 
 // Whether a whole line says what is not computed again.
 bool stays(const std::string& text, std::int64_t step, std::int64_t evaluated) {
-  const Json line = Json::parse(text, nullptr, false);
-  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) return false;
+  Json line;
+  try {
+    line = parse_json(text, "");
+  } catch (const Error&) {
+    return false;
+  }
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_integer()) return false;
   if (line.contains("test_loss")) return false;
   const std::int64_t limit = line.contains("eval_loss") ? std::min(step, evaluated) : step;
-  return line["step"].get<std::int64_t>() <= limit;
+  return line["step"].integer() <= limit;
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ std::string split_results_json(const Report& report, Split split) {
 
 std::string all_results_json(const Report& report) {
   Json json = Json::object();
-  if (report.train.done) json.update(train_results(report));
+  if (report.train.done) json = train_results(report);
   for (const Split split : {Split::kValidation, Split::kTest}) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;

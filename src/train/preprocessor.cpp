@@ -21,8 +21,8 @@ struct Source {
   Json object;
 
   [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
-    const auto found = object.find(key);
-    const std::string value = found == object.end() ? " is missing" : " = " + json_text(*found);
+    const Json* const found = object.find(key);
+    const std::string value = found == nullptr ? " is missing" : " = " + json_text(*found);
     throw Error(ErrorKind::kData, path, key + value + ": " + allowed,
                 "change it, or use data.preprocessing = \"training\", which does not use the processor");
   }
@@ -49,7 +49,7 @@ void read_channels(const Source& source, const char* key, double* out) {
   const Json* const value = find_member(source.object, key, source.path);
   if (value == nullptr) return;
   if (value->is_number()) {
-    std::fill_n(out, 3, value->get<double>());
+    std::fill_n(out, 3, value->number());
     return;
   }
   const std::vector<double> values = get_numbers(source.object, key, source.path);
@@ -62,15 +62,15 @@ void read_channels(const Source& source, const char* key, double* out) {
 
 // null is what Python takes it for: no.
 bool read_flag(const Source& source, const char* key) {
-  const auto found = source.object.find(key);
-  if (found == source.object.end()) return true;
+  const Json* const found = source.object.find(key);
+  if (found == nullptr) return true;
   if (!found->is_boolean() && !found->is_null()) source.refuse(key, "true or false is needed");
-  return found->is_boolean() && found->get<bool>();
+  return found->is_boolean() && found->boolean();
 }
 
 bool is_whole(const Json& value, std::int64_t* out) {
-  if (!value.is_number_integer() || value < 1 || value > kMostEdge) return false;
-  *out = value.get<std::int64_t>();
+  if (!value.is_integer() || value.integer() < 1 || value.integer() > kMostEdge) return false;
+  *out = value.integer();
   return true;
 }
 
@@ -80,13 +80,13 @@ bool read_shortest_edge(const Json& value, std::int64_t* out) {
   for (const auto& [name, ignored] : value.items()) {
     if (name != "shortest_edge" && name != "longest_edge") return false;
   }
-  const auto edge = value.find("shortest_edge");
-  return edge != value.end() && is_whole(*edge, out);
+  const Json* const edge = value.find("shortest_edge");
+  return edge != nullptr && is_whole(*edge, out);
 }
 
 void check_type(const Source& source) {
-  const auto type = source.object.find("image_processor_type");
-  if (type != source.object.end()) {
+  const Json* const type = source.object.find("image_processor_type");
+  if (type != nullptr) {
     for (const char* name :
          {"BridgeTowerImageProcessor", "BridgeTowerImageProcessorFast", "BridgeTowerImageProcessorPil"}) {
       if (*type == name) return;
@@ -101,20 +101,19 @@ void check_type(const Source& source) {
 void read_resize(const Source& source, ProcessorRules* rules) {
   rules->does_resize = read_flag(source, "do_resize");
   rules->shortest_edge = kDefaultEdge;
-  const auto size = source.object.find("size");
-  if (size != source.object.end()) {
-    const auto square = source.object.find("default_to_square");
-    const bool is_square = square != source.object.end() && *square == true;
+  const Json* const size = source.object.find("size");
+  if (size != nullptr) {
+    const Json* const square = source.object.find("default_to_square");
+    const bool is_square = square != nullptr && *square == true;
     const bool is_edge = !is_square && is_whole(*size, &rules->shortest_edge);
     if (!is_edge && !read_shortest_edge(*size, &rules->shortest_edge))
       source.refuse("size", "{\"shortest_edge\": n} with n from 1 to 65536 is needed");
   }
   if (!rules->does_resize) return;
-  const auto resample = source.object.find("resample");
-  if (resample != source.object.end() && *resample != kBicubic)
-    source.refuse("resample", "only 3, bicubic, is implemented");
-  const auto divisor = source.object.find("size_divisor");
-  if (divisor == source.object.end()) return;
+  const Json* const resample = source.object.find("resample");
+  if (resample != nullptr && *resample != kBicubic) source.refuse("resample", "only 3, bicubic, is implemented");
+  const Json* const divisor = source.object.find("size_divisor");
+  if (divisor == nullptr) return;
   if (!is_whole(*divisor, &rules->size_divisor) || rules->size_divisor > rules->shortest_edge)
     source.refuse("size_divisor", "a whole number from 1 to the shortest edge is needed");
 }
@@ -123,28 +122,28 @@ void check_crop(const Source& source, std::int64_t image_side) {
   if (!read_flag(source, "do_center_crop"))
     source.refuse("do_center_crop", "the model needs square pictures, and BridgeTowerProcessor crops in any case");
   std::int64_t edge = kDefaultEdge;
-  const auto crop = source.object.find("crop_size");
-  const bool is_edge = crop == source.object.end() || read_shortest_edge(*crop, &edge);
+  const Json* const crop = source.object.find("crop_size");
+  const bool is_edge = crop == nullptr || read_shortest_edge(*crop, &edge);
   if (!is_edge || edge != image_side)
     source.refuse("crop_size", "{\"shortest_edge\": " + std::to_string(image_side) +
                                    "} is needed, the model's image_size" +
-                                   (crop == source.object.end() ? "; without it 288 is meant" : ""));
+                                   (crop == nullptr ? "; without it 288 is meant" : ""));
 }
 
 void read_levels(const Source& source, ProcessorRules* rules) {
   if (!read_flag(source, "do_normalize"))
     source.refuse("do_normalize", "only true is implemented; BridgeTowerProcessor normalises in any case");
   for (const char* key : {"image_mean", "image_std"}) {
-    const auto found = source.object.find(key);
-    if (found != source.object.end() && found->is_null()) source.refuse(key, "numbers are needed");
+    const Json* const found = source.object.find(key);
+    if (found != nullptr && found->is_null()) source.refuse(key, "numbers are needed");
   }
   if (!read_flag(source, "do_rescale")) {
     rules->levels = 1.0;
     return;
   }
-  const auto factor = source.object.find("rescale_factor");
-  if (factor == source.object.end()) return;
-  const double value = factor->is_number() ? factor->get<double>() : 0.0;
+  const Json* const factor = source.object.find("rescale_factor");
+  if (factor == nullptr) return;
+  const double value = factor->is_number() ? factor->number() : 0.0;
   rules->levels = 1.0 / value;
   const auto levels = static_cast<float>(rules->levels);
   if (!(value > 0.0) || !std::isfinite(levels) || !(levels > 0.0F))

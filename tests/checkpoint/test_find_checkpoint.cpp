@@ -114,8 +114,8 @@ TEST_F(FindCheckpoint, ACheckpointOfBeforeTheChecksumsIsRead) {
     const std::string path = folder(step) + "/bascule_state.json";
     Json state = read_json_file(path);
     state["format"] = 2;
-    for (const char* key : {"resumed_from", "xxh3"}) state.erase(key);
-    for (auto& entry : state["files"].items()) entry.value() = Json(entry.value()["bytes"]);
+    for (const char* key : {"resumed_from", "xxh3"}) state.items().erase(key);
+    for (auto& [name, file] : state["files"].items()) file = Json(file["bytes"]);
     std::ofstream(path) << json_text(state);
   }
   EXPECT_EQ(newest()->global_step, 30);

@@ -60,7 +60,7 @@ TEST(HfFolder, ReferenceShardsHoldTheParametersTheIndexCounts) {
   const TensorSource source = open_hf_weights(folder);
   std::int64_t count = 0;
   for (const StoredTensor& tensor : source.tensors()) count += element_count(tensor.shape);
-  EXPECT_EQ(count, index["metadata"]["total_parameters"].get<std::int64_t>());
+  EXPECT_EQ(count, index["metadata"]["total_parameters"].integer());
 }
 
 TEST(HfFolder, ShardsOfTorchFilesOpen) {

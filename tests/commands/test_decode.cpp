@@ -59,16 +59,16 @@ TEST_F(DecodeCommand, GoesOnAfterARefusedFileAndSaysSoWithExitCode3) {
                       picture("grey.jpg")};
   EXPECT_EQ(run(), 3);
   ASSERT_EQ(lines_.size(), 4u);
-  EXPECT_EQ(lines_[0].at("file"), arguments_.files[0]);
-  EXPECT_EQ(lines_[0].at("ok"), true);
-  EXPECT_EQ(lines_[0].at("width"), 43) << "upright";
-  EXPECT_EQ(lines_[0].at("height"), 61) << "upright";
-  EXPECT_TRUE(lines_[0].at("error").is_null());
-  EXPECT_EQ(lines_[1].at("ok"), false);
-  EXPECT_EQ(lines_[1].at("error"), "the JPEG file is cut short");
-  EXPECT_EQ(lines_[2].at("ok"), false);
-  EXPECT_TRUE(lines_[2].at("width").is_null());
-  EXPECT_EQ(lines_[3].at("ok"), true);
+  EXPECT_EQ(lines_[0]["file"], arguments_.files[0]);
+  EXPECT_EQ(lines_[0]["ok"], true);
+  EXPECT_EQ(lines_[0]["width"], 43) << "upright";
+  EXPECT_EQ(lines_[0]["height"], 61) << "upright";
+  EXPECT_TRUE(lines_[0]["error"].is_null());
+  EXPECT_EQ(lines_[1]["ok"], false);
+  EXPECT_EQ(lines_[1]["error"], "the JPEG file is cut short");
+  EXPECT_EQ(lines_[2]["ok"], false);
+  EXPECT_TRUE(lines_[2]["width"].is_null());
+  EXPECT_EQ(lines_[3]["ok"], true);
   const TensorSource pixels = open_safetensors(arguments_.output);
   ASSERT_EQ(pixels.tensors().size(), 2u);
   ASSERT_NE(pixels.find("grey.jpg"), nullptr);
@@ -83,9 +83,9 @@ TEST_F(DecodeCommand, ReadsPngsAndNamesWhatIsNeither) {
   arguments_.files = {picture("bad_really_png.jpg"), BASCULE_TEST_DATA "/images/png/gray_16_adam7.png", page};
   EXPECT_EQ(run(), 3);
   ASSERT_EQ(lines_.size(), 3u);
-  EXPECT_EQ(lines_[0].at("ok"), true);
-  EXPECT_EQ(lines_[1].at("width"), 23);
-  EXPECT_EQ(lines_[2].at("error"), "is HTML, not a picture");
+  EXPECT_EQ(lines_[0]["ok"], true);
+  EXPECT_EQ(lines_[1]["width"], 23);
+  EXPECT_EQ(lines_[2]["error"], "is HTML, not a picture");
 }
 
 TEST_F(DecodeCommand, NormalisingIsWhatRawLeavesOut) {

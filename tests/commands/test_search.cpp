@@ -223,19 +223,19 @@ TEST_F(Search, TheJsonDocumentHoldsTheAnswer) {
   asked.top = 3;
   const SearchAnswer answer = answer_to(asked);
   const Json json = parse_json(search_json(answer, "page.html"), "json");
-  EXPECT_EQ(json.at("query"), run().captions()[2]);
-  EXPECT_EQ(json.at("query_is_picture"), false);
-  EXPECT_EQ(json.at("searched"), "validation");
-  EXPECT_EQ(json.at("candidates"), 24);
-  EXPECT_EQ(json.at("html"), "page.html");
-  EXPECT_EQ(json.at("refused"), Json::array());
-  ASSERT_EQ(json.at("results").size(), 3u);
+  EXPECT_EQ(json["query"], run().captions()[2]);
+  EXPECT_EQ(json["query_is_picture"], false);
+  EXPECT_EQ(json["searched"], "validation");
+  EXPECT_EQ(json["candidates"], 24);
+  EXPECT_EQ(json["html"], "page.html");
+  EXPECT_EQ(json["refused"], Json::array());
+  ASSERT_EQ(json["results"].size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
-    const Json& result = json.at("results")[i];
-    EXPECT_EQ(result.at("path"), answer.hits[i].path);
-    EXPECT_EQ(result.at("caption"), answer.hits[i].caption);
-    EXPECT_EQ(result.at("score"), answer.hits[i].score);
-    EXPECT_EQ(result.at("right"), answer.hits[i].right);
+    const Json& result = json["results"][i];
+    EXPECT_EQ(result["path"], answer.hits[i].path);
+    EXPECT_EQ(result["caption"], answer.hits[i].caption);
+    EXPECT_EQ(result["score"], answer.hits[i].score);
+    EXPECT_EQ(result["right"], answer.hits[i].right);
   }
 }
 

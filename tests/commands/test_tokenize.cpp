@@ -32,7 +32,7 @@ TokenizeArguments small_model() {
 void expect_refused(const TokenizeArguments& arguments, const std::string& input, ErrorKind kind) {
   try {
     const Json ids = tokenize(arguments, input);
-    ADD_FAILURE() << "taken: " << input << " -> " << ids;
+    ADD_FAILURE() << "taken: " << input << " -> " << json_text(ids);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), kind) << error.what();
   }
@@ -45,34 +45,34 @@ TEST(Tokenize, GivesEveryReferenceFormOfBothTokenizers) {
     if (key == "large") arguments.model = reference_dir() + "/tokenizer/roberta-50k";
     Json texts = Json::array();
     Json expected = Json::array();
-    for (const Json& row : cases.at("cases")) {
-      texts.push_back(row.at("text"));
-      expected.push_back(row.at(key));
+    for (const Json& row : cases["cases"]) {
+      texts.push_back(row["text"]);
+      expected.push_back(row[key]);
     }
     EXPECT_EQ(tokenize(arguments, json_text(texts)), expected);
-    for (const Json& row : cases.at("batches")) {
-      arguments.max_length = row.at("max_length").get<std::int64_t>();
+    for (const Json& row : cases["batches"]) {
+      arguments.max_length = row["max_length"].integer();
       arguments.padding = "longest";
-      EXPECT_EQ(tokenize(arguments, json_text(row.at("texts"))), row.at(key).at("input_ids"));
+      EXPECT_EQ(tokenize(arguments, json_text(row["texts"])), row[key]["input_ids"]);
     }
   }
 }
 
 TEST(Tokenize, CutsAndFillsToTheMaximalLength) {
   const Json cases = read_json_file(reference_dir() + "/tokenizer/cases.json");
-  for (const Json& row : cases.at("shaped")) {
+  for (const Json& row : cases["shaped"]) {
     TokenizeArguments arguments = small_model();
-    arguments.max_length = row.at("max_length").get<std::int64_t>();
-    if (row.at("padding") == "max_length") arguments.padding = "";
-    const Json ids = tokenize(arguments, json_text(Json::array({row.at("text")})));
-    EXPECT_EQ(ids[0], row.at("small").at("input_ids")) << row.at("text");
+    arguments.max_length = row["max_length"].integer();
+    if (row["padding"] == "max_length") arguments.padding = "";
+    const Json ids = tokenize(arguments, json_text(Json::array({row["text"]})));
+    EXPECT_EQ(ids[0], row["small"]["input_ids"]) << row["text"].string();
   }
 }
 
 TEST(Tokenize, FillsToTheLongestWhereNoLengthIsGiven) {
   TokenizeArguments arguments = small_model();
   arguments.padding = "";
-  EXPECT_EQ(tokenize(arguments, R"(["a", ""])"), Json::parse("[[0, 68, 2], [0, 2, 1]]"));
+  EXPECT_EQ(tokenize(arguments, R"(["a", ""])"), parse_json("[[0, 68, 2], [0, 2, 1]]", "expected"));
   EXPECT_EQ(tokenize(arguments, "[]"), Json::array());
 }
 

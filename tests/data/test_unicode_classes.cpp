@@ -17,8 +17,9 @@ TEST(UnicodeClasses, AreThoseOfTheTokenizersLibraryForEveryCodePoint) {
   std::vector<CharacterClass> expected(0x110000, CharacterClass::kOther);
   for (const auto& [name, value] : {std::pair{"L", CharacterClass::kLetter}, std::pair{"N", CharacterClass::kNumber},
                                     std::pair{"S", CharacterClass::kSpace}}) {
-    for (const Json& range : ranges.at(name)) {
-      for (std::size_t c = range[0].get<std::size_t>(); c <= range[1].get<std::size_t>(); ++c) expected[c] = value;
+    for (const Json& range : ranges[name]) {
+      for (std::int64_t c = range[0].integer(); c <= range[1].integer(); ++c)
+        expected[static_cast<std::size_t>(c)] = value;
     }
   }
   for (std::uint32_t c = 0; c < 0x110000; ++c) ASSERT_EQ(character_class(c), expected[c]) << c;

@@ -45,7 +45,7 @@ TEST(JsonStream, DoublesComeBackBitForBit) {
   for (const double number : numbers) out.number(number);
   out.end_array();
   const Json read = parse_json(out.text(), "stream");
-  for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(read[i].get<double>(), numbers[i]);
+  for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(read[i].number(), numbers[i]);
 }
 
 TEST(JsonStream, NumbersThatAreNotFiniteAreNull) {

@@ -103,7 +103,7 @@ TEST(BridgeTowerConfig, WhatIsLeftOutHasTheReferencesDefaults) {
 TEST(BridgeTowerConfig, TheContrastiveHeadNeedsTheTwoKeysThatHaveNoDefault) {
   for (const char* key : {"contrastive_hidden_size", "logit_scale_init_value"}) {
     Json json = small();
-    json.erase(key);
+    json.items().erase(key);
     expect_refused(json, ModelHead::kContrastive, {key, "no default"});
     EXPECT_EQ(refusal(json, ModelHead::kMaskedLm), "");
   }

@@ -24,7 +24,7 @@ class Log : public testing::Test {
   std::vector<Json> lines() const {
     std::vector<Json> all;
     std::ifstream file(path());
-    for (std::string line; std::getline(file, line);) all.push_back(Json::parse(line));
+    for (std::string line; std::getline(file, line);) all.push_back(parse_json(line, "log"));
     return all;
   }
   std::string path() const { return folder_ + "/log.jsonl"; }
@@ -72,8 +72,7 @@ TEST_F(Log, IsCutAtWhatIsComputedAgain) {
   write(12);
   cut_log_after(folder_, 8, 4);  // the evaluation after update 8 was not part of its checkpoint
   std::vector<std::int64_t> steps, evaluated;
-  for (const Json& line : lines())
-    (line.contains("eval_loss") ? evaluated : steps).push_back(line["step"].get<std::int64_t>());
+  for (const Json& line : lines()) (line.contains("eval_loss") ? evaluated : steps).push_back(line["step"].integer());
   EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 4, 6, 8}));
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{4}));
 }

@@ -36,7 +36,7 @@ TEST(Results, TrainResultsHaveHuggingFacesKeys) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json.size(), 22u);
-  EXPECT_DOUBLE_EQ(json["train_samples_per_second"].get<double>(), 138.9);
+  EXPECT_DOUBLE_EQ(json["train_samples_per_second"].number(), 138.9);
 }
 
 TEST(Results, ThisProcessAndTheWholeRunStandApart) {
@@ -126,7 +126,7 @@ TEST(Results, TheUnionHasBothSplitsByTheirNames) {
   const Json tested = parsed(split_results_json(report, Split::kTest));
   const Json all = parsed(all_results_json(report));
   EXPECT_EQ(all["train_loss"], 1.2345);
-  for (const auto& entry : all.items()) EXPECT_NE(entry.key().substr(0, 5), "eval_") << entry.key();
+  for (const auto& [key, value] : all.items()) EXPECT_NE(key.substr(0, 5), "eval_") << key;
   for (const char* key : {"loss", "runtime", "samples", "samples_per_second", "steps_per_second",
                           "text_to_image_recall_at_1", "image_to_text_recall_at_10"}) {
     EXPECT_EQ(all[std::string("validation_") + key], validation[std::string("eval_") + key]) << key;
@@ -148,9 +148,9 @@ TEST(Results, AnEvaluationsRatesAndLossAreThoseOfTheLastOfItsSplit) {
     record.loss = i + 1.0;
   }
   const Json json = parsed(split_results_json(report, Split::kValidation));
-  EXPECT_DOUBLE_EQ(json["eval_loss"].get<double>(), 2.0);
-  EXPECT_DOUBLE_EQ(json["eval_samples_per_second"].get<double>(), 30.0);
-  EXPECT_DOUBLE_EQ(json["eval_steps_per_second"].get<double>(), 7.5);
+  EXPECT_DOUBLE_EQ(json["eval_loss"].number(), 2.0);
+  EXPECT_DOUBLE_EQ(json["eval_samples_per_second"].number(), 30.0);
+  EXPECT_DOUBLE_EQ(json["eval_steps_per_second"].number(), 7.5);
 }
 
 TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
@@ -212,8 +212,8 @@ TEST(Results, TrainerStateHoldsTheWholeHistoryInOrderOfSteps) {
   ASSERT_EQ(history.size(), 205u);
   std::int64_t last = 0;
   for (const Json& entry : history) {
-    EXPECT_GE(entry["step"].get<std::int64_t>(), last);
-    last = entry["step"].get<std::int64_t>();
+    EXPECT_GE(entry["step"].integer(), last);
+    last = entry["step"].integer();
   }
   EXPECT_TRUE(history[50].contains("eval_loss"));
   EXPECT_EQ(history[50]["step"], 100);

@@ -45,9 +45,9 @@ Course run_course(TrainingControl control, const Json& figures, std::int64_t lim
     ++step;
     at_each_step(&control);
     if (control.evaluates_after(step)) {
-      const Json& figure = figures.at(course.evaluated.size());
+      const Json& figure = figures[course.evaluated.size()];
       course.evaluated.push_back(step);
-      control.judge(step, figure.is_null() ? kNotANumber : figure.get<double>());
+      control.judge(step, figure.is_null() ? kNotANumber : figure.number());
     }
     if (!control.saves_after(step)) continue;
     course.saved.push_back(step);
@@ -69,16 +69,16 @@ Course run_course(TrainingControl control, const Json& figures, std::int64_t lim
 
 ControlSettings settings_of(const Json& c) {
   ControlSettings settings;
-  settings.evaluate = interval_named(c["eval_strategy"].get<std::string>());
-  settings.save = interval_named(c["save_strategy"].get<std::string>());
-  settings.eval_steps = c["eval_steps"].get<std::int64_t>();
-  settings.save_steps = c["save_steps"].get<std::int64_t>();
-  settings.updates_per_epoch = c["updates_per_epoch"].get<std::int64_t>();
-  settings.total_updates = c["total_updates"].get<std::int64_t>();
+  settings.evaluate = interval_named(c["eval_strategy"].string());
+  settings.save = interval_named(c["save_strategy"].string());
+  settings.eval_steps = c["eval_steps"].integer();
+  settings.save_steps = c["save_steps"].integer();
+  settings.updates_per_epoch = c["updates_per_epoch"].integer();
+  settings.total_updates = c["total_updates"].integer();
   settings.keeps_best = true;
-  settings.greater_is_better = c["greater_is_better"].get<bool>();
-  settings.patience = c["patience"].get<std::int64_t>();
-  settings.threshold = c["threshold"].get<double>();
+  settings.greater_is_better = c["greater_is_better"].boolean();
+  settings.patience = c["patience"].integer();
+  settings.threshold = c["threshold"].number();
   return settings;
 }
 
@@ -91,16 +91,16 @@ TEST(TrainingControl, DecidesAsTrainerWithEarlyStopping) {
   for (const Json& c : file["cases"]) {
     SCOPED_TRACE(json_text(c));
     const Json& expected = c["expected"];
-    const Course course = run_course(TrainingControl(settings_of(c), {}), c["figures"],
-                                     c["save_total_limit"].get<std::int64_t>(), [](TrainingControl*) {});
-    const Steps saved = expected["saved"].get<Steps>();
-    EXPECT_EQ(course.evaluated, expected["evaluated"].get<Steps>());
-    EXPECT_EQ(course.ended, expected["ended"].get<std::int64_t>());
-    stopped += course.ended < c["total_updates"].get<std::int64_t>() ? 1 : 0;
+    const Course course = run_course(TrainingControl(settings_of(c), {}), c["figures"], c["save_total_limit"].integer(),
+                                     [](TrainingControl*) {});
+    const Steps saved = get_ints(expected, "saved", "trainer_decisions.json");
+    EXPECT_EQ(course.evaluated, get_ints(expected, "evaluated", "trainer_decisions.json"));
+    EXPECT_EQ(course.ended, expected["ended"].integer());
+    stopped += course.ended < c["total_updates"].integer() ? 1 : 0;
     if (expected["best_figure"].is_null()) {
       EXPECT_LT(course.best.step, 0);
     } else {
-      EXPECT_EQ(course.best.figure, expected["best_figure"].get<double>());
+      EXPECT_EQ(course.best.figure, expected["best_figure"].number());
     }
     const bool saves_at_end = !saved.empty() && saved.back() == course.ended;
     if (!saves_at_end) {  // Trainer did not save there
@@ -109,10 +109,10 @@ TEST(TrainingControl, DecidesAsTrainerWithEarlyStopping) {
     }
     ++whole;
     EXPECT_EQ(course.saved, saved);
-    EXPECT_EQ(course.kept, expected["kept"].get<Steps>());
-    EXPECT_EQ(course.best.step, expected["best_step"].is_null() ? -1 : expected["best_step"].get<std::int64_t>());
+    EXPECT_EQ(course.kept, get_ints(expected, "kept", "trainer_decisions.json"));
+    EXPECT_EQ(course.best.step, expected["best_step"].is_null() ? -1 : expected["best_step"].integer());
     EXPECT_EQ(course.best.checkpoint,
-              expected["best_checkpoint"].is_null() ? -1 : expected["best_checkpoint"].get<std::int64_t>());
+              expected["best_checkpoint"].is_null() ? -1 : expected["best_checkpoint"].integer());
   }
   EXPECT_GE(stopped, 10);
   EXPECT_GE(whole, 30);
@@ -124,7 +124,7 @@ TEST(TrainingControl, GoesOnFromItsBestAsIfItHadNeverStopped) {
   for (const Json& c : file["cases"]) {
     SCOPED_TRACE(json_text(c));
     const ControlSettings settings = settings_of(c);
-    const std::int64_t limit = c["save_total_limit"].get<std::int64_t>();
+    const std::int64_t limit = c["save_total_limit"].integer();
     const Course whole = run_course(TrainingControl(settings, {}), c["figures"], limit, [](TrainingControl*) {});
     const Course pieces = run_course(TrainingControl(settings, {}), c["figures"], limit, [&](TrainingControl* control) {
       *control = TrainingControl(settings, control->best());
