@@ -123,13 +123,12 @@ class BadInput(unittest.TestCase):
         self.refused(SETTINGS, "does not train", data__validation_file=validation, training__do_train="false")
         self.assertEqual((self.folder / "run" / "bascule.json").read_bytes(), before)
 
-    def test_an_evaluation_does_not_finish_a_training(self):
-        validation = f'"{EMOJI}/validation.jsonl"'
-        changes = {"data__validation_file": validation}
+    def test_the_results_of_an_evaluation_are_not_overwritten_by_a_training(self):
+        changes = {"data__validation_file": f'"{EMOJI}/validation.jsonl"'}
         self.assertEqual(run("run", settings(self.folder, training__do_train="false", **changes)).returncode, 0)
-        done = run("run", settings(self.folder, **changes))
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("step 12/12", done.stderr)
+        before = (self.folder / "run" / "validation_results.json").read_bytes()
+        self.refused(SETTINGS, "holds the results of an evaluation", **changes)
+        self.assertEqual((self.folder / "run" / "validation_results.json").read_bytes(), before)
 
     def test_checkpoints(self):
         huge = struct.pack("<Q", 100_000_000_000)

@@ -14,8 +14,9 @@ namespace {
 
 std::vector<std::string> config_files() {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(BASCULE_CONFIG_DIR))
-    files.push_back(entry.path().string());
+  for (const auto& entry : std::filesystem::directory_iterator(BASCULE_CONFIG_DIR)) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
+  }
   std::sort(files.begin(), files.end());
   return files;
 }
