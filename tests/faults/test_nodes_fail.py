@@ -79,7 +79,7 @@ class NodesFail(Nodes):
         os.kill(launcher_of(toml), signal.SIGKILL)
         error = self.ended(process, self.timeout + 6)
         self.assertEqual(process.returncode, 5, error)
-        self.assertEqual(len([line for line in error.splitlines() if "whole, run the same command" in line]), 1, error)
+        self.assertEqual(len([line for line in error.splitlines() if "the same command goes on from the newest complete checkpoint" in line]), 1, error)
         self.expect_nothing_left(nodes, folder)
 
     def test_a_killed_run_takes_launcher_and_ranks_with_it(self):
