@@ -182,8 +182,8 @@ class UnreadableCheckpoints(unittest.TestCase):
         self.assertEqual(tree(self.folder / "best"), elsewhere)
 
     def test_a_named_checkpoint_that_is_none(self):
-        for path, words in (("./nowhere", "nowhere/bascule_state.json"), ("./run", "run/bascule_state.json")):
-            self.refused(words, "cannot be opened", training__resume=f'"{path}"')
+        for name in ("nowhere", "run"):
+            self.refused(f"{name}: is no checkpoint", "there is no bascule_state.json", training__resume=f'"./{name}"')
         self.refused_by_settings('"auto", "never" or "older"', training__resume='"checkpoint-2"')
 
 
