@@ -23,7 +23,7 @@ enum class OutputDirKind {
 
 struct OutputDir {
   OutputDirKind kind = OutputDirKind::kFree;
-  std::string problem;  // of kOther: "holds thesis.tex, ..."
+  std::string problem;  // of kOther: "holds something else (thesis.tex)"
 };
 
 // Error{kData} if the marker is ours but cannot be read or has a newer format.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -14,6 +13,7 @@
 #include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
+#include "src/checkpoint/state_file.h"
 #include "src/data/row_digests.h"
 #include "src/json/json.h"
 #include "src/train/preprocessor.h"
@@ -28,11 +28,7 @@ constexpr char kModelKey[] = "model.model_name_or_path";
 constexpr char kTrainFile[] = "data.train_file";
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
+std::string hex(std::uint64_t value) { return std::string(DigestText(value).text()); }
 
 // Free of spaces and of the order of keys.
 std::string json_digest(const std::string& path) {

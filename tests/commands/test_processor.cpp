@@ -79,6 +79,18 @@ TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
   EXPECT_EQ(digest_of(told.path(), picture, 64, &refusal), digest) << refusal;
 }
 
+// Transformers' divisor of 32 would leave nothing of a smaller picture.
+TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
+  for (const std::int64_t side : {1, 18, 31, 32, 288}) {
+    const TemporaryFolder silent, told;
+    told.write("preprocessor_config.json", default_processor_text(side));
+    const std::int64_t divisor =
+        read_picture_rules(told.path(), Preprocessing::kProcessor, side).processor.size_divisor;
+    EXPECT_LE(divisor, side);
+    EXPECT_EQ(read_picture_rules(silent.path(), Preprocessing::kProcessor, side).processor.size_divisor, divisor);
+  }
+}
+
 // A processor_config.json without an image processor inside is that of older versions, and says nothing about pictures.
 TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
   const TemporaryFolder folder;

@@ -135,7 +135,9 @@ class Refusals(unittest.TestCase):
 
 class Interrupted(unittest.TestCase):
     CHANGES = {"training__max_steps": "300", "training__early_stopping_patience": "3", "training__logging_steps": "4",
-               "data__test_file": f'"{EMOJI}/test.jsonl"', "training__lr_scheduler_type": '"polynomial"', "training__lr_power": "2.0"}
+               "data__test_file": f'"{EMOJI}/test.jsonl"', "training__lr_scheduler_type": '"polynomial"', "training__lr_power": "2.0",
+               "training__groups": '[{match = "*.bias", weight_decay = 0.1}, {match = "vision_model.*", freeze = true}, '
+                                   '{match = "cross_modal*", learning_rate_multiplier = 2.0}]'}
 
     def outcome(self, folder):
         state = read(folder, "trainer_state.json")

@@ -92,6 +92,32 @@ class CommandLine(unittest.TestCase):
         self.refused(["decode", "--output=~/p.safetensors", PICTURE], f'decode: --output: "~" {problem}; see `bascule decode --help`')
         self.refused(["run", "$HOME/run.toml"], f'run: file: "$HOME" {problem}; see `bascule run --help`')
 
+    def test_settings_in_json(self):
+        keys = {key["key"]: key for key in json.loads(run("settings", "--json").stdout)["keys"]}
+        self.assertEqual(keys["data.ring_slots"], {"key": "data.ring_slots", "allowed": "an integer from 2 to 1024", "default": "3", "may_change": "yes",
+                                                   "meaning": "batches in memory at once; one is filled while another is read"})
+        self.assertEqual(keys["training.groups[].match"]["default"], "required")
+        values = json.loads(run("settings", settings(self.folder, data__ring_slots="5"), "--json").stdout)["settings"]
+        self.assertEqual((values["data.ring_slots"], values["model.head"]), ("5", '"contrastive"'))
+        self.refused(["settings", "--resume", "--markdown"], "settings: --resume excludes --markdown; see `bascule settings --help`")
+
+    def test_decode_takes_the_models_size(self):
+        output = self.folder / "pixels.safetensors"
+        done = run("decode", "--preprocessing", "processor", "--model", EMOJI / "model", "--output", output, PICTURE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        header = output.read_bytes()
+        shapes = [entry["shape"] for entry in json.loads(header[8:8 + int.from_bytes(header[:8], "little")]).values() if "shape" in entry]
+        self.assertEqual(shapes, [[3, 64, 64]])
+
+    def test_a_file_of_another_format_is_not_searched_as_a_text(self):
+        toml = settings(self.folder, training__max_steps="1", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
+        self.assertEqual(run("run", toml).returncode, 0)
+        other = self.folder / "a.webp"
+        other.write_bytes(b"RIFF\x24\0\0\0WEBPVP8 " + bytes(64))
+        done = run("search", self.folder / "run", other)
+        self.assertEqual(done.returncode, DATA, done.stderr)
+        self.assertIn("is WebP; convert it to JPEG or PNG", done.stderr)
+
     def test_every_promised_json_is_one_document(self):
         toml = settings(self.folder, training__max_steps="2", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')
         for command in (["plan"], ["bench", "--steps", "1", "--warmup", "0"], ["run"], ["run"]):  # the second time it is finished already
