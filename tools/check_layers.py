@@ -18,11 +18,13 @@ MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
 BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "json", "settings", "graph", "models", "plan", "runtime", "data", "distributed", "checkpoint", "report")]
+    "base", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "pictures")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
 ACTIVATIONS = ["kernels/activation.h"]  # the enum of activation kinds, which config.json names
+ISA = [*SETTINGS, "kernels/"]  # machine.isa, and what this CPU runs: one choice for our kernels and for oneDNN
+ONE_PICTURE = ["src/index/tar_reader.h", "src/loader/media.h", "src/checkpoint/tensor_source.h"]  # one picture at a time, outside a loader
 SUMS = ["kernels/bf16.h", "kernels/elementwise.h"]  # argument structs: what is done to numbers that come from other nodes
 
 # First match wins: a place (folder or start of a path) and what it may include of ours, itself not counted.
@@ -50,13 +52,19 @@ OURS = [
     ("src/graph/", [*BASE, "kernels/"]),
     ("src/models/", [*BASE, *SETTINGS, *CONFIG_JSON, *ACTIVATIONS, "src/graph/"]),
     ("src/plan/", [*BASE, "src/graph/"]),
+    ("src/runtime/choose_isa", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
-    ("src/data/", [*JSON, *SETTINGS, *MEDIA]),
+    ("src/index/", [*JSON, *SETTINGS]),
+    ("src/text/", JSON),
+    ("src/loader/", [*BASE, *SETTINGS, *MEDIA, "src/index/", "src/text/"]),
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, "src/graph/"]),
     ("src/report/", JSON),
+    ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     ("src/train/", BELOW_TRAIN),
-    ("src/commands/", [*BELOW_TRAIN, "src/train/"]),
+    ("src/search/", [*BELOW_TRAIN, "src/train/"]),
+    ("src/verify/", [*BELOW_TRAIN, "src/train/"]),
+    ("src/commands/", [*BELOW_TRAIN, "src/train/", "src/search/", "src/verify/"]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.
@@ -66,7 +74,7 @@ THIRD_PARTY = [
     (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/"]),
     (r"nlohmann/", ["src/json/"]),
     (r"toml\+\+/", ["src/settings/"]),
-    (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/data/"]),
+    (r"xxhash\.h", ["src/base/digest.cpp", "src/settings/", "src/index/", "src/text/", "src/loader/"]),
     (r"hwloc", ["src/distributed/"]),
     (r"mpi\.h", ["src/distributed/"]),
     (r"CLI/", ["src/commands/"]),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Bascule draws from a run's seed, written a second time: the order of an epoch, masked tokens, foreign captions.
 
-For scripts that must show another program the batches that a run sees. Sources: src/base/philox.h, src/data/sampler.cpp, src/data/masking.cpp.
+For scripts that must show another program the batches that a run sees. Sources: src/base/philox.h, src/loader/sampler.cpp, src/loader/masking.cpp.
 """
 WORD, WIDE = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 

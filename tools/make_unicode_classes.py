@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/data/unicode_classes.cpp from tests/data/tokenizer/unicode_classes.json (inclusive code point ranges of letters
+"""Writes src/text/unicode_classes.cpp from tests/data/tokenizer/unicode_classes.json (inclusive code point ranges of letters
 L, numbers N and white space S as the tokenizers library's byte-level pattern sees them).
 
-usage: tools/make_unicode_classes.py tests/data/tokenizer/unicode_classes.json > src/data/unicode_classes.cpp
+usage: tools/make_unicode_classes.py tests/data/tokenizer/unicode_classes.json > src/text/unicode_classes.cpp
 """
 import json
 import sys
@@ -37,7 +37,7 @@ def main():
     words = [w for block in distinct for w in block]
     print(f"""// SPDX-License-Identifier: Apache-2.0
 // Made by tools/make_unicode_classes.py; do not edit.
-#include "src/data/unicode_classes.h"
+#include "src/text/unicode_classes.h"
 
 namespace bascule {{
 namespace {{

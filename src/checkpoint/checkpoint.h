@@ -42,7 +42,7 @@ struct Replacement {
   std::int64_t reason = 0;  // the loader's
 };
 
-// The rows of the training data, as src/data/row_digests.h tells them.
+// The rows of the training data, as src/index/row_digests.h tells them.
 struct RowsState {
   std::int64_t count = 0;  // 0 in checkpoints of before they were kept
   std::vector<std::int64_t> blocks;

@@ -9,10 +9,10 @@
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/commands/bench_figures.h"
-#include "src/commands/choose_isa.h"
+#include "src/pictures/media_options.h"
+#include "src/runtime/choose_isa.h"
 #include "src/train/check_fits.h"
 #include "src/train/measured_steps.h"
-#include "src/train/media_options.h"
 
 namespace bascule {
 namespace {

@@ -13,9 +13,9 @@
 #include "src/base/error.h"
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/safetensors.h"
-#include "src/commands/picture_decoder.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower_config.h"
+#include "src/pictures/picture_decoder.h"
 
 namespace bascule {
 namespace {

@@ -26,11 +26,11 @@
 #include "src/commands/help_text.h"
 #include "src/commands/plan.h"
 #include "src/commands/run.h"
-#include "src/commands/search.h"
 #include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
-#include "src/commands/verify.h"
+#include "src/search/search.h"
 #include "src/settings/unexpanded_path.h"
+#include "src/verify/verify.h"
 
 namespace bascule {
 namespace {

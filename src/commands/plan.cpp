@@ -5,8 +5,8 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
+#include "src/pictures/media_options.h"
 #include "src/train/check_fits.h"
-#include "src/train/media_options.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/data/tokenizer.h"
 #include "src/json/json.h"
+#include "src/text/tokenizer.h"
 
 namespace bascule {
 namespace {

@@ -100,7 +100,8 @@ void add_loading(std::string& out, const Report& report) {
       ".from_pretrained(folder)\n```\n";
 }
 
-// The processor prepares a picture differently from the run. Measured on crops of two photographs: src/data/README.md.
+// The processor prepares a picture differently from the run. Measured on crops of two photographs:
+// src/pictures/README.md.
 void add_preparation(std::string& out, const Report& report) {
   const auto is_training = [](const NamedText& setting) {
     return setting.name == "data.preprocessing" && setting.value.find("training") != std::string::npos;

@@ -32,7 +32,7 @@ struct PathSetting {
 };
 
 // The files of one split, in order: paths, patterns of shards ("shard-{000..127}.tar") and globs ("part-*.jsonl"),
-// which find_data_files() (src/data/data_files.h) resolves.
+// which find_data_files() (src/index/data_files.h) resolves.
 struct PathsSetting {
   PathsSetting() = default;
   PathsSetting(std::string path) : written{std::move(path)} {}

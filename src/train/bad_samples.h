@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/replacements.h"
+#include "src/loader/replacements.h"
 #include "src/report/report.h"
 #include "src/train/recorded_run.h"
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "src/base/span.h"
-#include "src/data/loader.h"
 #include "src/distributed/group.h"
+#include "src/loader/loader.h"
 #include "src/models/bridgetower.h"
 #include "src/report/progress.h"
 #include "src/report/step_record.h"

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/data/sampler.h"
 #include "src/distributed/group.h"
 #include "src/graph/replay.h"
+#include "src/loader/sampler.h"
 
 namespace bascule {
 

@@ -16,8 +16,8 @@
 #include <memory>
 
 #include "src/base/span.h"
-#include "src/data/batch.h"
-#include "src/data/manifest.h"
+#include "src/index/manifest.h"
+#include "src/loader/batch.h"
 #include "src/models/bridgetower.h"
 #include "src/report/step_record.h"
 #include "src/train/retrieval.h"

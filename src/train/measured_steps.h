@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/data/loader.h"
+#include "src/loader/loader.h"
 #include "src/report/step_record.h"
 #include "src/runtime/tape.h"
 #include "src/train/recorded_run.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/manifest.h"
+#include "src/index/manifest.h"
 #include "src/models/bridgetower.h"
 #include "src/train/evaluate.h"
 

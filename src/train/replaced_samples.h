@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/base/span.h"
-#include "src/data/stream.h"
 #include "src/distributed/group.h"
+#include "src/loader/stream.h"
 
 namespace bascule {
 

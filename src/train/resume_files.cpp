@@ -14,9 +14,9 @@
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/state_file.h"
-#include "src/data/row_digests.h"
+#include "src/index/row_digests.h"
 #include "src/json/json.h"
-#include "src/train/preprocessor.h"
+#include "src/pictures/preprocessor.h"
 #include "src/train/resume_check.h"
 
 namespace bascule {

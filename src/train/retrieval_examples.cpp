@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "src/data/picture_folder.h"
+#include "src/index/picture_folder.h"
 
 namespace bascule {
 namespace {

@@ -3,7 +3,7 @@
 // phase.
 #pragma once
 
-#include "src/data/manifest.h"
+#include "src/index/manifest.h"
 #include "src/report/report.h"
 #include "src/train/judged_split.h"
 

@@ -14,7 +14,7 @@
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

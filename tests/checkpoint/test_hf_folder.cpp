@@ -6,8 +6,8 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
 #include "tests/support/reference_dir.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/checkpoint/durable_write.h"
 #include "tests/checkpoint/files.h"
 #include "tests/checkpoint/recorded_calls.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "src/checkpoint/checkpoint_names.h"
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
 #include "tests/support/reference_dir.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/checkpoint/count_allocations.h"
 #include "tests/checkpoint/files.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

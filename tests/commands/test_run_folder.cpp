@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "src/base/error.h"
-#include "src/data/manifest.h"
+#include "src/index/manifest.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace bascule {

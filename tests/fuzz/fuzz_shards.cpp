@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/data/manifest.h"
-#include "src/data/picture_folder.h"
-#include "src/data/shard_names.h"
-#include "tests/data/tar_writer.h"
+#include "src/index/manifest.h"
+#include "src/index/picture_folder.h"
+#include "src/index/shard_names.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/index/tar_writer.h"
 
 namespace bascule {
 namespace {

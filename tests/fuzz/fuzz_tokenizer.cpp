@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/data/tokenizer.h"
+#include "src/text/tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace bascule {

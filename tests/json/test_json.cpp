@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule {
 namespace {

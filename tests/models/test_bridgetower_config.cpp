@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/base/align.h"
 #include "src/runtime/threads.h"
 #include "src/train/judged_split.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 

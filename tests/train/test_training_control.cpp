@@ -14,7 +14,7 @@
 #include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/rotation.h"
 #include "src/json/json.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {

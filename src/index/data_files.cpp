@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/data_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/index/glob.h"
+#include "src/index/shard_names.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string behind(const std::string& start, const std::string& path) {
+  std::string whole = (fs::path(start) / path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
+
+bool exists(const std::string& path) {
+  struct stat facts = {};
+  return ::lstat(path.c_str(), &facts) == 0;
+}
+
+// What one path without braces stands for.
+std::vector<std::string> matches_of(const std::string& path, const std::string& start) {
+  const std::string whole = behind(start, path);
+  if (!has_glob_sign(path) || exists(whole)) return {whole};
+  std::vector<std::string> found = expand_glob(path, start);
+  if (found.empty()) throw Error{ErrorKind::kData, whole, "no file matches", "check the pattern and its folder"};
+  return found;
+}
+
+std::vector<std::string> files_of(const std::string& written, const std::string& start) {
+  if (!names_shards(written)) return matches_of(written, start);
+  std::vector<std::string> files;
+  for (const std::string& path : expand_shards(written)) {
+    for (std::string& file : matches_of(path, start)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+void check_files(const std::vector<DataFile>& files) {
+  std::unordered_set<std::string_view> seen;
+  for (const DataFile& file : files) {
+    if (!seen.insert(file.path).second) {
+      throw Error{ErrorKind::kSettings, file.path, "is named twice for one split",
+                  "name it once; a link of another name gives its rows a second time"};
+    }
+    if (names_shards(file.path) != names_shards(files.front().path)) {
+      throw Error{ErrorKind::kSettings, file.path, "tar shards and other files are named for one split",
+                  "name files of one kind: shards, or manifests"};
+    }
+  }
+}
+
+std::string folder_of(const DataFile& file) {
+  const std::string folder = fs::path(file.path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// Without links and with a slash at the end. A folder that is missing is the reader's to name.
+std::string canonical_folder(const std::string& folder) {
+  std::error_code failed;
+  fs::path canonical = fs::canonical(folder, failed);
+  if (failed) canonical = fs::absolute(folder, failed).lexically_normal();
+  std::string text = canonical.string();
+  if (text.empty() || text.back() != '/') text += '/';
+  return text;
+}
+
+// Up to the last slash that both have in common.
+std::string common_folder(const std::string& a, const std::string& b) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
+    if (a[i] == '/') end = i + 1;
+  }
+  return a.substr(0, end);
+}
+
+void place_pictures(DataFiles* files) {
+  std::map<std::string, std::string> folders;  // as written -> canonical
+  for (const DataFile& file : files->manifests) folders.emplace(folder_of(file), "");
+  files->folder = folders.begin()->first;
+  if (folders.size() == 1) return;
+  for (auto& [folder, canonical] : folders) canonical = canonical_folder(folder);
+  std::string common = folders.begin()->second;
+  for (const auto& [folder, canonical] : folders) common = common_folder(common, canonical);
+  for (DataFile& file : files->manifests) file.prefix = folders[folder_of(file)].substr(common.size());
+  if (common.size() > 1) common.pop_back();
+  files->folder = common;
+}
+
+}  // namespace
+
+DataFiles find_data_files(const PathsSetting& paths) {
+  std::vector<DataFile> files;
+  for (const std::string& written : paths.written) {
+    for (const std::string& file : files_of(written, paths.start)) {
+      std::error_code ignored;
+      const bool is_folder = !names_shards(file) && fs::is_directory(file, ignored);
+      files.push_back({is_folder ? file + "/metadata.jsonl" : file, is_folder, ""});
+    }
+  }
+  check_files(files);
+  DataFiles found;
+  found.name = paths.text();
+  if (names_shards(files.front().path)) {
+    for (DataFile& shard : files) found.shards.push_back(std::move(shard.path));
+    return found;
+  }
+  found.manifests = std::move(files);
+  if (found.manifests.size() == 1) found.name = found.manifests.front().path;
+  place_pictures(&found);
+  return found;
+}
+
+std::string_view behind_prefix(const std::string& prefix, std::string_view path, std::string* joined) {
+  if (prefix.empty() || path.empty() || path[0] == '/') return path;
+  std::string_view left = prefix;
+  const auto skip = [&](std::string_view front) {
+    if (path.substr(0, front.size()) != front) return false;
+    path.remove_prefix(std::min(path.size(), path.find_first_not_of('/', front.size())));
+    return true;
+  };
+  for (;;) {
+    if (skip("./")) continue;
+    if (left.empty() || !skip("../")) break;
+    left.remove_suffix(1);
+    left = left.substr(0, left.rfind('/') + 1);
+  }
+  joined->assign(left);
+  joined->append(path);
+  return *joined;
+}
+
+}  // namespace bascule

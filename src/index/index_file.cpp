@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/index_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/digest.h"
+#include "src/base/error.h"
+#include "src/index/regular_file.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
+// Raised whenever the layout changes, or what readers make of the same file.
+constexpr std::uint64_t kFormat = 2;
+constexpr std::size_t kSections = 10;
+
+struct Section {
+  std::uint64_t offset = 0;  // from the front of the file
+  std::uint64_t bytes = 0;
+};
+
+struct Header {
+  char magic[8] = {};
+  std::uint64_t format = 0;
+  IndexSource source;
+  ManifestFigures figures;
+  std::uint64_t files = 0;  // manifests or shards
+  std::array<Section, kSections> sections = {};
+  std::uint64_t file_bytes = 0;
+  std::uint64_t tables_digest = 0;  // XXH3 of everything behind the header
+  std::uint64_t header_digest = 0;  // XXH3 of everything before this
+};
+static_assert(std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(PicturePlace) == 16 && sizeof(ManifestFigures) == 7 * sizeof(std::uint64_t));
+
+constexpr std::size_t kTablesBegin = align_up(sizeof(Header), kCacheLine);
+
+std::uint64_t digest_of(const Header& header) { return XXH3_64bits(&header, offsetof(Header, header_digest)); }
+
+template <typename T>
+Span<const unsigned char> bytes_of(Span<const T> table) {
+  return {static_cast<const unsigned char*>(static_cast<const void*>(table.data())), table.size_bytes()};
+}
+
+std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTables& tables) {
+  return {bytes_of(tables.caption_end),   bytes_of(tables.image_of_row), bytes_of(tables.line),
+          bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
+          bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.captions),
+          bytes_of(tables.names)};
+}
+
+// A table as the header places it. False: it does not lie within the file.
+template <typename T>
+bool take_section(const IndexMapping& mapping, const Section& section, Span<const T>* table) {
+  if (section.offset % kCacheLine != 0 || section.bytes % sizeof(T) != 0 || section.offset > mapping.bytes() ||
+      section.bytes > mapping.bytes() - section.offset) {
+    return false;
+  }
+  *table = Span<const T>(static_cast<const T*>(static_cast<const void*>(mapping.data() + section.offset)),
+                         section.bytes / sizeof(T));
+  return true;
+}
+
+bool take_sections(const IndexMapping& mapping, const std::array<Section, kSections>& s, ManifestTables* t) {
+  return take_section(mapping, s[0], &t->caption_end) && take_section(mapping, s[1], &t->image_of_row) &&
+         take_section(mapping, s[2], &t->line) && take_section(mapping, s[3], &t->labels) &&
+         take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
+         take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
+         take_section(mapping, s[8], &t->captions) && take_section(mapping, s[9], &t->names);
+}
+
+std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
+
+// Whether counts fit each other, and text tables end where their ends say.
+bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFiles& files) {
+  const bool in_shards = !files.shards.empty();
+  const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
+  if (f.rows == 0 || f.pictures == 0 || f.pictures > f.rows) return false;
+  if (!is(t.caption_end.size(), f.rows) || !is(t.name_end.size(), f.pictures)) return false;
+  if (!is(t.image_of_row.size(), in_shards ? 0 : f.rows) || !is(t.line.size(), in_shards ? 0 : f.rows)) return false;
+  if (!t.labels.empty() && !is(t.labels.size(), f.rows)) return false;
+  if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
+  if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
+  if (in_shards && f.pictures != f.rows) return false;
+  if (!is(t.file_end.size(), files.manifests.size()) || (!in_shards && t.file_end[t.file_end.size() - 1] != f.rows))
+    return false;
+  return !t.names.empty() && t.names[t.names.size() - 1] == 0 && t.name_end[f.pictures - 1] == t.names.size() &&
+         t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
+}
+
+// A file descriptor of this scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int file) : file_(file) {}
+  ~Descriptor() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return file_; }
+  int release() { return std::exchange(file_, -1); }
+
+ private:
+  int file_;
+};
+
+// 0 or errno.
+int write_all(int file, const void* data, std::size_t bytes) {
+  const char* place = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ::ssize_t written = ::write(file, place, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    place += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
+// What is laid out, in the order of the file: every section, then zeros up to the next bound.
+template <typename Put>
+int put_sections(const ManifestTables& tables, const Put& put) {
+  static constexpr char kZeros[kCacheLine] = {};
+  for (const Span<const unsigned char> section : sections_of(tables)) {
+    if (const int failure = put(section.data(), section.size())) return failure;
+    if (const int failure = put(kZeros, align_up(section.size(), kCacheLine) - section.size())) return failure;
+  }
+  return 0;
+}
+
+Header header_of(const IndexSource& source, const ManifestTables& tables, const ManifestFigures& figures,
+                 std::size_t files) {
+  Header header;
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.format = kFormat;
+  header.source = source;
+  header.figures = figures;
+  header.files = files;
+  std::uint64_t place = kTablesBegin;
+  const auto sections = sections_of(tables);
+  for (std::size_t i = 0; i < kSections; ++i) {
+    header.sections[i] = {place, sections[i].size()};
+    place += align_up(sections[i].size(), kCacheLine);
+  }
+  header.file_bytes = place;
+  Digest digest;
+  put_sections(tables, [&](const void* data, std::size_t bytes) {
+    digest.add(data, bytes);
+    return 0;
+  });
+  header.tables_digest = digest.value();
+  header.header_digest = digest_of(header);
+  return header;
+}
+
+int write_contents(int file, const Header& header, const ManifestTables& tables) {
+  char front[kTablesBegin] = {};
+  std::memcpy(front, &header, sizeof header);
+  if (const int failure = write_all(file, front, sizeof front)) return failure;
+  return put_sections(tables, [&](const void* data, std::size_t bytes) { return write_all(file, data, bytes); });
+}
+
+Header read_header(const IndexMapping& mapping) {
+  Header header;
+  std::memcpy(&header, mapping.data(), sizeof header);
+  return header;
+}
+
+// Whether an index is of that source and sound as far as its header tells; then its tables, and what is true of them.
+bool take_tables(const IndexMapping& index, const DataFiles& files, ManifestTables* tables, ManifestFigures* figures) {
+  const Header header = read_header(index);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat ||
+      header.header_digest != digest_of(header) || !(header.source == index.source()) ||
+      header.file_bytes != index.bytes() || header.files != count_of(files)) {
+    return false;
+  }
+  *figures = header.figures;
+  return take_sections(index, header.sections, tables) && counts_fit(*tables, *figures, files);
+}
+
+// 0 or errno; ENODATA: the file is shorter.
+int read_all(int file, void* data, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ::ssize_t got = ::pread(file, static_cast<char*>(data) + done, bytes - done, static_cast<::off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : ENODATA;
+    done += static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
+}  // namespace
+
+IndexMapping::~IndexMapping() {
+  ::munmap(data_, bytes_);
+  if (file_ >= 0) ::close(file_);
+}
+
+std::unique_ptr<IndexMapping> IndexMapping::read() const {
+  void* const data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    throw Error{ErrorKind::kMemory, path_, "no memory for an index of " + std::to_string(bytes_) + " bytes"};
+  }
+  auto own = std::make_unique<IndexMapping>(path_, source_, -1, data, bytes_);
+  if (read_all(file_, data, bytes_) != 0) return nullptr;
+  (void)::mprotect(data, bytes_, PROT_READ);
+  return own;
+}
+
+bool IndexMapping::is_whole() const {
+  const Header header = read_header(*this);
+  return XXH3_64bits(data() + kTablesBegin, bytes_ - kTablesBegin) == header.tables_digest;
+}
+
+std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSource& source, const DataFiles& files) {
+  Descriptor index(open_regular_file(AT_FDCWD, path.c_str()));
+  struct stat facts = {};
+  if (index.get() < 0 || ::fstat(index.get(), &facts) != 0) return std::nullopt;
+  const std::size_t bytes = static_cast<std::size_t>(facts.st_size);
+  if (bytes < kTablesBegin) return std::nullopt;
+  void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, index.get(), 0);
+  if (data == MAP_FAILED) return std::nullopt;
+  auto mapping = std::make_unique<IndexMapping>(path, source, index.release(), data, bytes);
+  Manifest manifest;
+  if (!take_tables(*mapping, files, &manifest.tables_, &manifest.figures_)) return std::nullopt;
+  manifest.files_ = files;
+  manifest.mapping_ = std::move(mapping);
+  return manifest;
+}
+
+// What was planned by the figures that were read at first holds only if they are still there.
+bool IndexFile::own(Manifest* manifest) {
+  std::unique_ptr<IndexMapping> own = manifest->mapping_->read();
+  ManifestTables tables;
+  ManifestFigures figures;
+  if (!own || !take_tables(*own, manifest->files_, &tables, &figures) || !own->is_whole() ||
+      std::memcmp(&figures, &manifest->figures_, sizeof figures) != 0) {
+    return false;
+  }
+  manifest->tables_ = tables;
+  manifest->mapping_ = std::move(own);
+  return true;
+}
+
+// One name for all processes, and a lock on it: what a killed process left is taken over.
+std::string IndexFile::write(const std::string& path, const IndexSource& source, const Manifest& manifest) {
+  const std::string beside = path + ".tmp";
+  const auto say = [](int reason) { return std::string(std::strerror(reason)); };
+  const Descriptor index(::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (index.get() < 0) return say(errno);
+  if (::flock(index.get(), LOCK_EX | LOCK_NB) != 0) return "another process is writing it";
+  // Between open and lock the file may have been given its name by the process that wrote it.
+  struct stat ours = {}, named = {};
+  if (::fstat(index.get(), &ours) != 0 || ::stat(beside.c_str(), &named) != 0 || ours.st_ino != named.st_ino) {
+    return "another process has just written it";
+  }
+  const Header header = header_of(source, manifest.tables_, manifest.figures_, count_of(manifest.files_));
+  int failure = ::ftruncate(index.get(), 0) != 0 ? errno : 0;
+  if (failure == 0) failure = write_contents(index.get(), header, manifest.tables_);
+  if (failure == 0 && ::fsync(index.get()) != 0) failure = errno;
+  if (failure == 0 && ::rename(beside.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure == 0) return "";
+  ::unlink(beside.c_str());
+  return say(failure);
+}
+
+}  // namespace bascule

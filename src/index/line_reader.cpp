@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/line_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "src/index/regular_file.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+Error cannot_read(const std::string& path, int reason) { return Error{ErrorKind::kData, path, file_problem(reason)}; }
+
+// A small file is read at once: there may be many of them. One byte more finds its end.
+std::size_t buffer_bytes(std::FILE* file) {
+  struct stat facts = {};
+  if (::fstat(::fileno(file), &facts) != 0) return kBufferBytes;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(facts.st_size) + 1, 4096, kBufferBytes);
+}
+
+std::FILE* open_file(const std::string& path) {
+  const int file = open_regular_file(AT_FDCWD, path.c_str());
+  if (file < 0) throw cannot_read(path, -file);
+  std::FILE* const opened = ::fdopen(file, "rb");
+  if (opened != nullptr) return opened;
+  const int reason = errno;
+  ::close(file);
+  throw cannot_read(path, reason);
+}
+
+}  // namespace
+
+LineReader::LineReader(const std::string& path)
+    : path_(path), file_(open_file(path)), buffer_(buffer_bytes(file_.get())) {}
+
+bool LineReader::fill() {
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+  const std::size_t count = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, file_.get());
+  if (count == 0 && std::ferror(file_.get()) != 0) throw cannot_read(path_, errno);
+  digest_.add(buffer_.data() + end_, count);
+  end_ += count;
+  return count > 0;
+}
+
+bool LineReader::next(std::string_view* line) {
+  std::size_t searched = 0;  // unread bytes known to hold no line break
+  for (;;) {
+    const char* const unread = buffer_.data() + begin_;
+    const void* const found = std::memchr(unread + searched, '\n', end_ - begin_ - searched);
+    if (found != nullptr) {
+      const std::size_t length = static_cast<std::size_t>(static_cast<const char*>(found) - unread);
+      *line = std::string_view(unread, length);
+      begin_ += length + 1;
+      break;
+    }
+    searched = end_ - begin_;
+    if (fill()) continue;
+    if (begin_ == end_) return false;
+    *line = std::string_view(buffer_.data() + begin_, end_ - begin_);
+    begin_ = end_;
+    break;
+  }
+  ++line_;
+  if (line_ == 1 && line->substr(0, kByteOrderMark.size()) == kByteOrderMark)
+    line->remove_prefix(kByteOrderMark.size());
+  return true;
+}
+
+}  // namespace bascule

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/manifest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/digest.h"
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/index/index_file.h"
+#include "src/index/manifest_builder.h"
+#include "src/index/manifest_readers.h"
+
+namespace bascule {
+namespace {
+
+// A folder with metadata.jsonl names its column of pictures "file_name" by Hugging Face's rule; the default name of
+// other manifests cannot be meant there.
+ManifestColumns folder_columns(ManifestColumns columns) {
+  if (columns.image == ManifestColumns().image) columns.image = "file_name";
+  return columns;
+}
+
+// Returns the file's digest.
+std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
+  if (file.is_folder) return read_json_lines(file.path, folder_columns(columns), builder);
+  const std::string ending = std::filesystem::path(file.path).extension().string();
+  if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
+  if (ending == ".json") return read_json_array(file.path, columns, builder);
+  if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
+  if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
+  throw Error{ErrorKind::kData, file.path, "a manifest of an unknown kind",
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or shards \"shard-{000..127}.tar\", which "
+              "are not compressed"};
+}
+
+// Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is
+// mapped may be damaged.
+std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, std::size_t i) noexcept {
+  const std::size_t end = std::min<std::size_t>(ends[i], texts.size());
+  const std::size_t begin = i == 0 ? 0 : std::min<std::size_t>(ends[i - 1], end);
+  return std::string_view(texts.data() + begin, end - begin);
+}
+
+}  // namespace
+
+Error missing_column(const std::string& where, const std::string& column, const std::string& setting) {
+  return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "name it with data." + setting};
+}
+
+Error damaged_index(const Manifest& manifest) {
+  return Error{ErrorKind::kData, manifest.name(), "the index that was kept of it is damaged",
+               "run the same command again: it will be made anew"};
+}
+
+Manifest::Manifest() = default;
+Manifest::~Manifest() = default;
+Manifest::Manifest(Manifest&& other) noexcept = default;
+Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
+
+Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
+  ManifestBuilder builder(files);
+  if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
+  std::vector<std::uint64_t> digests;
+  for (const DataFile& file : files.manifests) {
+    builder.begin_file(file);
+    digests.push_back(read_file(file, columns, &builder));
+    builder.end_file();
+  }
+  if (digests.size() == 1) return builder.finish(digests.front());
+  Digest all;
+  for (const std::uint64_t digest : digests) all.add_number(digest);
+  return builder.finish(all.value());
+}
+
+Manifest Manifest::load(const PathsSetting& paths, const ManifestColumns& columns) {
+  return load(find_data_files(paths), columns);
+}
+
+ManifestRow Manifest::row(std::int64_t row) const noexcept {
+  const std::size_t i = place_of(row);
+  ManifestRow result;
+  result.image_id = image_id(row);
+  result.image_path = image_path(result.image_id);
+  result.caption = part(tables_.captions, tables_.caption_end, i);
+  if (has_labels()) result.label = tables_.labels[i] & 1;
+  return result;
+}
+
+std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
+  BASCULE_DCHECK(row >= 0 && row < rows());
+  const std::size_t place = place_of(row);
+  if (tables_.image_of_row.empty()) return static_cast<std::int64_t>(place);
+  return std::min<std::int64_t>(tables_.image_of_row[place], pictures() - 1);
+}
+
+void Manifest::take_out(std::vector<std::int64_t> rows) { taken_out_ = std::move(rows); }
+
+bool Manifest::is_taken_out(std::int64_t row) const noexcept {
+  return !taken_out_.empty() && std::binary_search(taken_out_.begin(), taken_out_.end(), row);
+}
+
+// Where a row's entries are: without those that were taken out before it.
+std::size_t Manifest::place_of(std::int64_t row) const noexcept {
+  if (taken_out_.empty()) return static_cast<std::size_t>(row);
+  const auto before = std::lower_bound(taken_out_.begin(), taken_out_.end(), row) - taken_out_.begin();
+  return static_cast<std::size_t>(std::min<std::int64_t>(row - before, static_cast<std::int64_t>(figures_.rows) - 1));
+}
+
+std::int64_t Manifest::picture_bytes(std::int64_t image_id) const noexcept {
+  const std::size_t i = static_cast<std::size_t>(image_id);
+  return tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
+}
+
+std::string_view Manifest::image_path(std::int64_t image_id) const noexcept {
+  BASCULE_DCHECK(image_id >= 0 && image_id < pictures());
+  std::string_view name = part(tables_.names, tables_.name_end, static_cast<std::size_t>(image_id));
+  if (!name.empty()) name.remove_suffix(1);
+  return name;
+}
+
+PicturePlace Manifest::place(std::int64_t image_id) const noexcept {
+  BASCULE_DCHECK(image_id >= 0 && image_id < pictures());
+  return tables_.places[static_cast<std::size_t>(image_id)];
+}
+
+const std::string& Manifest::shard_of(std::int64_t image_id) const noexcept {
+  return files_.shards[std::min<std::size_t>(place(image_id).shard, files_.shards.size() - 1)];
+}
+
+std::string Manifest::where(std::int64_t row) const {
+  BASCULE_DCHECK(row >= 0 && row < rows());
+  if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was taken out";
+  if (!files_.shards.empty()) return shard_of(image_id(row));
+  const std::size_t place = place_of(row);
+  const auto behind = std::upper_bound(tables_.file_end.begin(), tables_.file_end.end(), place);
+  const auto number = static_cast<std::size_t>(behind - tables_.file_end.begin());
+  return files_.manifests[std::min(number, files_.manifests.size() - 1)].path + ":" +
+         std::to_string(tables_.line[place]);
+}
+
+std::string Manifest::picture_location(std::int64_t image_id) const {
+  const std::string name(image_path(image_id));
+  if (!files_.shards.empty()) return shard_of(image_id) + "/" + name;
+  return (std::filesystem::path(files_.folder) / name).lexically_normal().string();
+}
+
+// Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
+void Manifest::measure_pictures() {
+  if (is_measured()) return;
+  const int folder = ::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
+  std::vector<std::uint32_t> sizes;
+  sizes.reserve(figures_.pictures);
+  std::string problem;
+  std::int64_t row = 0;
+  for (; row < rows() && problem.empty(); ++row) {
+    if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
+    struct stat facts = {};
+    if (::fstatat(folder, image_path(image_id(row)).data(), &facts, 0) != 0) {
+      problem = std::generic_category().message(errno);
+    } else if (!S_ISREG(facts.st_mode)) {
+      problem = "not a file";
+    } else if (facts.st_size > std::numeric_limits<std::uint32_t>::max()) {
+      problem = "larger than 4 GiB";
+    }
+    sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
+  }
+  ::close(folder);
+  if (!problem.empty()) {
+    throw Error{ErrorKind::kData, where(row - 1), shown_path(picture_location(image_id(row - 1))) + ": " + problem};
+  }
+  store_->picture_bytes = std::move(sizes);
+  tables_ = store_->tables();
+  figures_.largest_picture_bytes = *std::max_element(tables_.picture_bytes.begin(), tables_.picture_bytes.end());
+  figures_.data_digest = digest_of_sizes();
+}
+
+std::uint64_t Manifest::digest_of_sizes() const {
+  Digest digest;
+  digest.add_number(figures_.digest);
+  std::string file;
+  for (std::int64_t id = 0; id < pictures(); ++id) {
+    const std::size_t i = static_cast<std::size_t>(id);
+    std::uint64_t size = 0;
+    if (is_measured()) {
+      size = tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
+    } else {
+      const std::string_view path = image_path(id);
+      file.assign(!path.empty() && path[0] == '/' ? "" : files_.folder + "/");
+      file.append(path);
+      struct stat facts = {};
+      size = ::stat(file.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : ~std::uint64_t{0};
+    }
+    digest.add_number(size);
+  }
+  return digest.value();
+}
+
+std::uint64_t Manifest::data_digest() const { return is_measured() ? figures_.data_digest : digest_of_sizes(); }
+
+std::size_t Manifest::resident_bytes() const noexcept {
+  if (mapping_) return mapping_->bytes();
+  return tables_.caption_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
+         tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
+         tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.captions.size_bytes() +
+         tables_.names.size_bytes();
+}
+
+bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }
+
+bool Manifest::own() {
+  if (!mapping_ || mapping_->is_own() || IndexFile::own(this)) return true;
+  ::unlink(mapping_->path().c_str());
+  return false;
+}
+
+}  // namespace bascule

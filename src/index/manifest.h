@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The index of a data set: which picture, which caption, which label each row has. Read once before the seal from
+// .jsonl, .json, .csv, .tsv, folders with metadata.jsonl, or tar shards; afterwards constant, and reading a row
+// allocates nothing. Rows of several files follow each other in the order of the files.
+// Large indexes are mapped from a cache file: open_manifest.h.
+//
+// Shards are tar files as WebDataset has them, "shard-{000..127}.tar": the members of a sample stand together and share
+// the path up to the first dot of the base name, which is the sample's key; what follows, in any case of letters, says
+// what a member is.
+//   picture   jpg, jpeg or png; with another image_column than "image", the member of that ending
+//   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
+//             in .json. One line break at the end of a text member is left out.
+//   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
+// Other members, members without an ending and hidden ones are passed over.
+//
+// In memory a row costs 16 bytes and its caption, one more with labels, and a picture 12 bytes and its path with a zero
+// byte; in shards a row costs 32 bytes, its caption and the name of its picture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/index/data_files.h"
+#include "src/index/manifest_tables.h"
+
+namespace bascule {
+
+struct ManifestColumns {
+  std::string image =
+      "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has it
+  std::string caption = "caption";
+  std::string label;  // empty: rows have no label
+};
+
+struct ManifestRow {
+  std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
+                                // lie in one folder; data() ends with a zero byte. In shards: the member's name
+  std::string_view caption;     // UTF-8
+  int label = -1;               // 0 or 1; -1 without a label column
+  std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use
+};
+
+class IndexMapping;
+
+class Manifest {
+ public:
+  // Throws Error (kData) naming file and line, or shard and member: no file, no rows, a column missing, a value that is
+  // no string, no UTF-8 or no label, malformed JSON or CSV, a shard that is cut short or damaged, a member without its
+  // partner, two of the same name.
+  static Manifest load(const DataFiles& files, const ManifestColumns& columns);
+  // The files that find_data_files() finds.
+  static Manifest load(const PathsSetting& paths, const ManifestColumns& columns);
+  ~Manifest();
+  Manifest(Manifest&& other) noexcept;
+  Manifest& operator=(Manifest&& other) noexcept;
+
+  std::int64_t rows() const noexcept {
+    return static_cast<std::int64_t>(figures_.rows) + static_cast<std::int64_t>(taken_out_.size());
+  }
+  // Different pictures, told apart by ManifestRow::image_path; in shards, one a row.
+  std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
+  bool has_labels() const noexcept { return !tables_.labels.empty(); }
+  ManifestRow row(std::int64_t row) const noexcept;
+  std::int64_t image_id(std::int64_t row) const noexcept;
+  std::string_view image_path(std::int64_t image_id) const noexcept;
+  std::size_t longest_caption_bytes() const noexcept { return figures_.longest_caption_bytes; }
+
+  // From here on the rows are numbered as they were before these were taken out of the file: rows() counts them, and
+  // the rows behind them keep their numbers. What row() gives for one of them is of no use. rows: ascending, each once.
+  void take_out(std::vector<std::int64_t> rows);
+  bool is_taken_out(std::int64_t row) const noexcept;
+  const std::vector<std::int64_t>& taken_out() const noexcept { return taken_out_; }
+
+  // For people: the one file, or what was written for several.
+  const std::string& name() const noexcept { return files_.name; }
+  // The folder that relative picture paths start from; of no use in shards.
+  const std::string& folder() const noexcept { return files_.folder; }
+  // Paths of the shards in order; empty where pictures are files.
+  const std::vector<std::string>& shards() const noexcept { return files_.shards; }
+  // Where a picture lies; only in shards.
+  PicturePlace place(std::int64_t image_id) const noexcept;
+  // Where a row was written, for messages: "train.jsonl:17", "shard-003.tar". Allocates.
+  std::string where(std::int64_t row) const;
+  // Where a picture is, for people: a normalised path, or "shard-003.tar/000017.jpg". Allocates.
+  std::string picture_location(std::int64_t image_id) const;
+
+  // Asks the size of every picture once, so that what follows needs no system call; in shards they are known. Before
+  // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.
+  void measure_pictures();
+  bool is_measured() const noexcept { return !tables_.places.empty() || !tables_.picture_bytes.empty(); }
+  // Only of measured pictures, as the next one.
+  std::int64_t picture_bytes(std::int64_t image_id) const noexcept;
+  std::size_t largest_picture_bytes() const noexcept { return figures_.largest_picture_bytes; }
+
+  // XXH3 of the manifest file's bytes; of several, of their digests; of shards, of the names, places and sizes of their
+  // members and the contents of captions and labels.
+  std::uint64_t digest() const noexcept { return figures_.digest; }
+  // XXH3 of digest() and the size of every picture in order of image id (a picture that cannot be asked counts as 2^64
+  // - 1). Unless measured, one system call a picture: before the seal or after the last step.
+  std::uint64_t data_digest() const;
+  // XXH3 of all captions.
+  std::uint64_t captions_digest() const noexcept { return figures_.captions_digest; }
+  // Memory that the index takes, or will take once it is this process's own.
+  std::size_t resident_bytes() const noexcept;
+  // Where the index is mapped from a cache file, reads all of it: whether it is what was written. Before the seal.
+  bool is_whole() const;
+  // Where the index is mapped from a cache file, reads it into memory of this process and checks all of it: from then
+  // on nothing that happens to the file matters. False: it is not what was written, the file has been removed, and this
+  // manifest is of no use. Before the seal. Throws Error (kMemory).
+  bool own();
+
+ private:
+  friend class ManifestBuilder;
+  friend class IndexFile;
+  Manifest();
+  std::size_t place_of(std::int64_t row) const noexcept;
+  const std::string& shard_of(std::int64_t image_id) const noexcept;
+  std::uint64_t digest_of_sizes() const;
+
+  DataFiles files_;
+  ManifestTables tables_;
+  ManifestFigures figures_;
+  std::vector<std::int64_t> taken_out_;
+  // Who holds the tables: one of these.
+  std::unique_ptr<ManifestStore> store_;
+  std::unique_ptr<IndexMapping> mapping_;
+};
+
+// The Error for a manifest whose index is not what was written: own() has removed the file.
+Error damaged_index(const Manifest& manifest);
+
+}  // namespace bascule

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/manifest_builder.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/utf8.h"
+#include "src/index/index_file.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
+
+// What is wrong with a caption; empty: nothing.
+std::string problem_of_caption(std::string_view caption) {
+  const std::size_t invalid = first_invalid_utf8(caption);
+  return invalid == caption.size() ? "" : "byte " + std::to_string(invalid) + " of the caption is not UTF-8";
+}
+
+constexpr char kHowToWrite[] = "write captions in UTF-8";
+
+}  // namespace
+
+ManifestBuilder::ManifestBuilder(DataFiles files) : slots_(1024, kFree) {
+  manifest_.files_ = std::move(files);
+  manifest_.store_ = std::make_unique<ManifestStore>();
+}
+
+void ManifestBuilder::add(std::string_view image_path, std::string_view caption, int label, std::int64_t line) {
+  const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
+    return Error{ErrorKind::kData, current_->path + ":" + std::to_string(line), what, what_to_do};
+  };
+  if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
+  if (image_path.empty()) throw refuse("the picture's path is empty", "");
+  if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path holds a zero byte", "");
+  const std::string problem = problem_of_caption(caption);
+  if (!problem.empty()) throw refuse(problem, kHowToWrite);
+  add_row(caption, label);
+  manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
+  manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
+}
+
+void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
+                                 int label) {
+  const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
+  const std::string problem = problem_of_caption(caption);
+  if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
+  if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
+  add_row(caption, label);
+  add_name(name);
+  manifest_.store_->places.push_back(place);
+  manifest_.figures_.largest_picture_bytes =
+      std::max<std::uint64_t>(manifest_.figures_.largest_picture_bytes, place.bytes);
+}
+
+void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
+
+void ManifestBuilder::add_row(std::string_view caption, int label) {
+  ManifestStore& store = *manifest_.store_;
+  store.captions.insert(store.captions.end(), caption.begin(), caption.end());
+  store.caption_end.push_back(store.captions.size());
+  if (label >= 0) store.labels.push_back(static_cast<std::uint8_t>(label));
+  ManifestFigures& figures = manifest_.figures_;
+  figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, caption.size());
+  ++figures.rows;
+}
+
+void ManifestBuilder::add_name(std::string_view name) {
+  ManifestStore& store = *manifest_.store_;
+  store.names.insert(store.names.end(), name.begin(), name.end());
+  store.names.push_back('\0');
+  store.name_end.push_back(store.names.size());
+  // Names are looked up while the tables grow.
+  manifest_.tables_.names = store.names;
+  manifest_.tables_.name_end = store.name_end;
+  ++manifest_.figures_.pictures;
+}
+
+std::uint32_t ManifestBuilder::image_id(std::string_view path) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = XXH3_64bits(path.data(), path.size()) & mask;
+  for (; slots_[i] != kFree; i = (i + 1) & mask) {
+    if (manifest_.image_path(slots_[i]) == path) return slots_[i];
+  }
+  const auto id = static_cast<std::uint32_t>(manifest_.pictures());
+  if (id == kFree) throw Error{ErrorKind::kData, manifest_.files_.name, "too many pictures", "split the manifest"};
+  slots_[i] = id;
+  add_name(path);
+  if (2 * manifest_.figures_.pictures >= slots_.size()) grow_slots();
+  return id;
+}
+
+void ManifestBuilder::grow_slots() {
+  slots_.assign(2 * slots_.size(), kFree);
+  const std::size_t mask = slots_.size() - 1;
+  for (std::int64_t id = 0; id < manifest_.pictures(); ++id) {
+    const std::string_view path = manifest_.image_path(id);
+    std::size_t i = XXH3_64bits(path.data(), path.size()) & mask;
+    while (slots_[i] != kFree) i = (i + 1) & mask;
+    slots_[i] = static_cast<std::uint32_t>(id);
+  }
+}
+
+Manifest ManifestBuilder::finish(std::uint64_t digest) {
+  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "no rows", "give at least one"};
+  slots_ = {};
+  ManifestStore& store = *manifest_.store_;
+  store.caption_end.shrink_to_fit();
+  store.image_of_row.shrink_to_fit();
+  store.line.shrink_to_fit();
+  store.labels.shrink_to_fit();
+  store.name_end.shrink_to_fit();
+  store.places.shrink_to_fit();
+  store.file_end.shrink_to_fit();
+  store.captions.shrink_to_fit();
+  store.names.shrink_to_fit();
+  manifest_.tables_ = store.tables();
+  ManifestFigures& figures = manifest_.figures_;
+  figures.digest = digest;
+  figures.captions_digest =
+      XXH3_64bits_withSeed(store.captions.data(), store.captions.size(),
+                           XXH3_64bits(store.caption_end.data(), store.caption_end.size() * sizeof(std::uint64_t)));
+  if (manifest_.is_measured()) figures.data_digest = manifest_.digest_of_sizes();
+  return std::move(manifest_);
+}
+
+}  // namespace bascule

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the readers of every kind of manifest put their rows: checks them, gives equal pictures one id, packs the
+// index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/index/manifest.h"
+
+namespace bascule {
+
+class ManifestBuilder {
+ public:
+  explicit ManifestBuilder(DataFiles files);
+
+  // Rows that are added between these two are of that manifest.
+  void begin_file(const DataFile& file) { current_ = &file; }
+  void end_file();
+  // label: 0 or 1, or -1 in every row where there are none. Throws Error (kData) naming the line.
+  void add(std::string_view image_path, std::string_view caption, int label, std::int64_t line);
+  // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
+  void add_member(std::string_view name, const PicturePlace& place, std::string_view caption, int label);
+  // The picture's name of a row of a shard that was added before.
+  std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
+  std::int64_t rows() const { return manifest_.rows(); }
+  const std::vector<std::string>& shards() const { return manifest_.files_.shards; }
+  // Throws Error (kData) if there are no rows. The builder is used up.
+  Manifest finish(std::uint64_t digest);
+
+ private:
+  void add_row(std::string_view caption, int label);
+  void add_name(std::string_view name);
+  std::uint32_t image_id(std::string_view path);
+  void grow_slots();
+
+  Manifest manifest_;
+  const DataFile* current_ = nullptr;
+  std::string joined_;                // a picture's path behind its prefix
+  std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty
+};
+
+}  // namespace bascule

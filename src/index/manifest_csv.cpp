@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "src/index/line_reader.h"
+#include "src/index/manifest_readers.h"
+
+namespace bascule {
+namespace {
+
+class RecordReader {
+ public:
+  RecordReader(const std::string& file, char separator) : file_(file), lines_(file), separator_(separator) {}
+
+  // The next record that is not an empty line; false after the last. Throws Error for a quote that is not closed.
+  bool next() {
+    do {
+      if (!lines_.next(&line_)) return false;
+      take_carriage_return();
+    } while (line_.empty());
+    first_line_ = lines_.line();
+    count_ = 0;
+    std::size_t place = 0;
+    do {
+      if (count_ == fields_.size()) fields_.emplace_back();
+      place = read_field(place, &fields_[count_++]);
+    } while (place <= line_.size());
+    return true;
+  }
+
+  // The fields of the record, and the line that it begins on.
+  std::size_t fields() const { return count_; }
+  const std::string& field(std::size_t i) const { return fields_[i]; }
+  std::string where() const { return file_ + ":" + std::to_string(first_line_); }
+  std::int64_t line() const { return first_line_; }
+  std::uint64_t digest() const { return lines_.digest(); }
+
+ private:
+  // Reads the field at `place` of the line and returns the place of the next one: past the end after the last.
+  std::size_t read_field(std::size_t place, std::string* field) {
+    if (place < line_.size() && line_[place] == '"') return read_quoted(place + 1, field);
+    const std::size_t end = std::min(line_.find(separator_, place), line_.size());
+    field->assign(line_.substr(place, end - place));
+    return end + 1;
+  }
+
+  std::size_t read_quoted(std::size_t place, std::string* field) {
+    field->clear();
+    for (;;) {
+      const std::size_t quote = line_.find('"', place);
+      if (quote == std::string_view::npos) {
+        field->append(line_.substr(place));
+        next_line_of_field(field);
+        place = 0;
+        continue;
+      }
+      field->append(line_.substr(place, quote - place));
+      place = quote + 1;
+      if (place >= line_.size() || line_[place] == separator_) return place + 1;
+      if (line_[place] != '"') {
+        throw Error{ErrorKind::kData, where(), "text after the closing quote of a field",
+                    "double a quote inside quotes"};
+      }
+      field->push_back('"');
+      ++place;
+    }
+  }
+
+  // A line break inside quotes belongs to the field, a carriage return before it too.
+  void next_line_of_field(std::string* field) {
+    if (carriage_return_) field->push_back('\r');
+    if (!lines_.next(&line_))
+      throw Error{ErrorKind::kData, where(), "a quote is not closed", "double a quote inside quotes"};
+    field->push_back('\n');
+    take_carriage_return();
+  }
+
+  void take_carriage_return() {
+    carriage_return_ = !line_.empty() && line_.back() == '\r';
+    if (carriage_return_) line_.remove_suffix(1);
+  }
+
+  const std::string& file_;
+  LineReader lines_;
+  char separator_;
+  std::string_view line_;  // what is left of the record stands here, without line break and carriage return
+  bool carriage_return_ = false;
+  std::vector<std::string> fields_;
+  std::size_t count_ = 0;
+  std::int64_t first_line_ = 0;
+};
+
+std::size_t find_column(const RecordReader& header, const std::string& column, const std::string& setting) {
+  std::size_t found = header.fields();
+  for (std::size_t i = 0; i < header.fields(); ++i) {
+    if (header.field(i) != column) continue;
+    if (found < header.fields()) {
+      throw Error{ErrorKind::kData, header.where(), "two columns \"" + column + "\"", "rename one"};
+    }
+    found = i;
+  }
+  if (found == header.fields()) throw missing_column(header.where(), column, setting);
+  return found;
+}
+
+int label_of(const std::string& text, const std::string& column, const std::string& where) {
+  if (text == "0" || text == "1") return text == "1" ? 1 : 0;
+  throw Error{ErrorKind::kData, where, "label \"" + column + "\" is \"" + text + "\"", "use 0 or 1"};
+}
+
+}  // namespace
+
+std::uint64_t read_separated(const std::string& file, char separator, const ManifestColumns& columns,
+                             ManifestBuilder* builder) {
+  RecordReader records(file, separator);
+  if (!records.next()) return records.digest();
+  const bool labelled = !columns.label.empty();
+  const std::size_t width = records.fields();
+  const std::size_t image = find_column(records, columns.image, "image_column");
+  const std::size_t caption = find_column(records, columns.caption, "caption_column");
+  const std::size_t label = labelled ? find_column(records, columns.label, "label_column") : 0;
+  while (records.next()) {
+    if (records.fields() != width) {
+      throw Error{ErrorKind::kData, records.where(),
+                  std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
+                  "put quotes round a field that holds the separator"};
+    }
+    builder->add(records.field(image), records.field(caption),
+                 labelled ? label_of(records.field(label), columns.label, records.where()) : -1, records.line());
+  }
+  return records.digest();
+}
+
+}  // namespace bascule

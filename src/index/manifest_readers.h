@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One reader for each kind of manifest. They give rows to a ManifestBuilder in the order of the file and return the
+// file's digest. All throw Error (kData).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/index/manifest.h"
+#include "src/index/manifest_builder.h"
+#include "src/json/json.h"
+
+namespace bascule {
+
+// One JSON object a line; empty lines are passed over.
+std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
+// One JSON array of objects, read object by object; or JSON lines, which often go by the same ending.
+std::uint64_t read_json_array(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
+// RFC 4180 with a header line, and any separator: quoted fields, doubled quotes, line breaks inside quotes, LF or CRLF.
+// Empty lines are passed over.
+std::uint64_t read_separated(const std::string& file, char separator, const ManifestColumns& columns,
+                             ManifestBuilder* builder);
+
+// The builder's shards one after another; manifest.h says what their members are. A digest of names, places and sizes
+// of all members and of the contents of those that are text.
+std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
+
+// A label in JSON: 0, 1, false or true. Throws Error at `where` for anything else.
+int label_of_value(const Json& value, const std::string& column, const std::string& where);
+// The Error for a row or header that lacks a column. setting: its key, such as "image_column".
+Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
+
+}  // namespace bascule

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+#include "src/base/digest.h"
+#include "src/index/manifest_readers.h"
+#include "src/index/tar_reader.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+// A member's name taken apart at the first dot of its base name. False: it belongs to no sample.
+bool take_apart(std::string_view name, std::string_view* key, std::string* ending) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t base = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::size_t dot = name.find('.', base);
+  if (dot == std::string_view::npos || dot == base || dot + 1 == name.size()) return false;
+  // WebDataset keeps what is about the shard itself in folders of such names.
+  const std::string_view top = name.substr(0, name.find('/'));
+  if (top.size() < name.size() && top.size() >= 4 && top.substr(0, 2) == "__" && top.substr(top.size() - 2) == "__") {
+    return false;
+  }
+  *key = name.substr(0, dot);
+  *ending = lower(name.substr(dot + 1));
+  return true;
+}
+
+std::string_view without_line_break(std::string_view text) {
+  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  return text;
+}
+
+// Members of one sample.
+struct Sample {
+  struct Text {
+    bool is_there = false;
+    std::string member;
+    std::string contents;
+  };
+  bool is_any = false;
+  std::string key;
+  std::string picture;  // the member; empty: none yet
+  PicturePlace place;
+  Text caption, caption_txt, json, label, label_cls;
+};
+
+class ShardReader {
+ public:
+  ShardReader(const ManifestColumns& columns, ManifestBuilder* builder, Digest* digest)
+      : builder_(builder),
+        digest_(digest),
+        image_(columns.image == ManifestColumns().image ? "" : lower(columns.image)),
+        caption_(columns.caption),
+        label_(columns.label) {}
+
+  void read(std::uint32_t number) {
+    number_ = number;
+    shard_ = &builder_->shards()[number];
+    keys_.clear();
+    TarReader tar(*shard_);
+    digest_->add_number(tar.bytes());
+    TarMember member;
+    std::string_view key;
+    std::string ending;
+    while (tar.next(&member)) {
+      digest_->add_number(member.name.size());
+      digest_->add(member.name.data(), member.name.size());
+      digest_->add_number(member.offset);
+      digest_->add_number(member.bytes);
+      if (!take_apart(member.name, &key, &ending)) continue;
+      if (key != sample_.key || !sample_.is_any) begin_sample(key);
+      take(tar, member, ending);
+    }
+    end_sample();
+  }
+
+ private:
+  Error refuse(const std::string& member, const std::string& what, const std::string& what_to_do = "") const {
+    return Error{ErrorKind::kData, *shard_ + ": " + member, what, what_to_do};
+  }
+
+  void begin_sample(std::string_view key) {
+    end_sample();
+    sample_.is_any = true;
+    sample_.key = key;
+  }
+
+  bool is_picture(const std::string& ending) const {
+    return image_.empty() ? ending == "jpg" || ending == "jpeg" || ending == "png" : ending == image_;
+  }
+
+  void take(TarReader& tar, const TarMember& member, const std::string& ending) {
+    if (is_picture(ending)) return take_picture(member);
+    if (ending == lower(caption_)) {
+      take_text(tar, member, &sample_.caption);
+    } else if (ending == "txt" && caption_ == ManifestColumns().caption) {
+      take_text(tar, member, &sample_.caption_txt);
+    } else if (ending == "json") {
+      take_text(tar, member, &sample_.json);
+    } else if (!label_.empty() && ending == lower(label_)) {
+      take_text(tar, member, &sample_.label);
+    } else if (!label_.empty() && ending == "cls") {
+      take_text(tar, member, &sample_.label_cls);
+    }
+  }
+
+  void take_picture(const TarMember& member) {
+    if (!sample_.picture.empty()) {
+      throw refuse(member.name, "a second picture of this sample, beside " + sample_.picture,
+                   "name the ending that is meant with data.image_column");
+    }
+    if (member.bytes > std::numeric_limits<std::uint32_t>::max()) throw refuse(member.name, "larger than 4 GiB");
+    sample_.picture = member.name;
+    sample_.place = {member.offset, static_cast<std::uint32_t>(member.bytes), number_};
+  }
+
+  void take_text(TarReader& tar, const TarMember& member, Sample::Text* text) {
+    if (text->is_there) throw refuse(member.name, "is there twice");
+    text->is_there = true;
+    text->member = member.name;
+    text->contents = tar.contents(member);
+    digest_->add(text->contents.data(), text->contents.size());
+  }
+
+  void end_sample() {
+    const Sample& s = sample_;
+    const bool is_used = !s.picture.empty() || s.caption.is_there || s.caption_txt.is_there || s.json.is_there ||
+                         s.label.is_there || s.label_cls.is_there;
+    if (s.is_any && is_used) add_sample();
+    sample_ = Sample();
+  }
+
+  void add_sample() {
+    const Sample& s = sample_;
+    if (s.picture.empty()) {
+      const Sample::Text* const texts[] = {&s.caption, &s.caption_txt, &s.json, &s.label, &s.label_cls};
+      const auto* const one =
+          *std::find_if(std::begin(texts), std::end(texts), [](auto* text) { return text->is_there; });
+      throw refuse(one->member, "no picture stands beside it: no " + s.key + (image_.empty() ? ".jpg" : "." + image_),
+                   "let the members of a sample stand together; data.image_column names another ending");
+    }
+    const Json json = s.json.is_there ? parse_row() : Json();
+    const std::string caption = caption_of(json);
+    const int label = label_.empty() ? -1 : label_of(json);
+    // A key that comes again would be the same sample twice, or two halves of one.
+    const std::uint64_t hash = XXH3_64bits(s.key.data(), s.key.size());
+    const auto [place, is_new] = keys_.emplace(hash, builder_->rows());
+    if (!is_new) {
+      const std::string_view other = builder_->name(place->second);
+      std::string_view key;
+      std::string ending;
+      if (take_apart(other, &key, &ending) && key == s.key) {
+        throw refuse(s.picture, "the sample " + s.key + " is there twice", "give every sample of a shard its own key");
+      }
+    }
+    builder_->add_member(s.picture, s.place, caption, label);
+  }
+
+  Json parse_row() const {
+    Json json = parse_json(sample_.json.contents, *shard_ + ": " + sample_.json.member);
+    if (!json.is_object()) throw refuse(sample_.json.member, "not a JSON object");
+    return json;
+  }
+
+  const Json* find_value(const Json& json, const std::string& column) const {
+    return json.find(column);  // nothing where there is no document
+  }
+
+  std::string caption_of(const Json& json) const {
+    for (const Sample::Text* text : {&sample_.caption, &sample_.caption_txt}) {
+      if (text->is_there) return std::string(without_line_break(text->contents));
+    }
+    const Json* const value = find_value(json, caption_);
+    if (value == nullptr) {
+      throw refuse(sample_.picture,
+                   "no caption stands beside it: no " + sample_.key +
+                       (caption_ == ManifestColumns().caption ? ".txt" : "." + caption_) + " and no \"" + caption_ +
+                       "\" in " + sample_.key + ".json",
+                   "let the members of a sample stand together; data.caption_column names another one");
+    }
+    if (!value->is_string()) {
+      throw refuse(sample_.json.member, "\"" + caption_ + "\" is " + json_text(*value) + ", not a string");
+    }
+    return value->string();
+  }
+
+  int label_of(const Json& json) const {
+    if (sample_.label.is_there) return label_of_text(sample_.label);
+    if (const Json* const value = find_value(json, label_)) {
+      return label_of_value(*value, label_, *shard_ + ": " + sample_.json.member);
+    }
+    if (sample_.label_cls.is_there) return label_of_text(sample_.label_cls);
+    throw refuse(sample_.picture,
+                 "no label stands beside it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
+                     sample_.key + ".json, no " + sample_.key + ".cls",
+                 "name it with data.label_column");
+  }
+
+  int label_of_text(const Sample::Text& text) const {
+    const std::string_view value = without_line_break(text.contents);
+    if (value == "0" || value == "1") return value == "1" ? 1 : 0;
+    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", "use 0 or 1");
+  }
+
+  ManifestBuilder* builder_;
+  Digest* digest_;
+  std::string image_;  // empty: jpg, jpeg or png
+  std::string caption_;
+  std::string label_;
+  std::uint32_t number_ = 0;
+  const std::string* shard_ = nullptr;
+  Sample sample_;
+  std::unordered_map<std::uint64_t, std::int64_t> keys_;  // hash of a key of this shard -> row; only looked up
+};
+
+}  // namespace
+
+std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder) {
+  Digest digest;
+  ShardReader reader(columns, builder, &digest);
+  for (std::size_t i = 0; i < builder->shards().size(); ++i) reader.read(static_cast<std::uint32_t>(i));
+  return digest.value();
+}
+
+}  // namespace bascule

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a manifest with its index kept between runs. Reading millions of rows takes seconds; mapping what was read
+// takes milliseconds. A manifest of fewer rows than IndexCache::smallest_rows leaves no file anywhere.
+//
+// - An index is a file of the user's cache folder (beside neither data, which may be read-only, nor output_dir, which
+//   another run of the same data does not share), named by a hash of the manifests' paths and the columns. It may be
+//   removed at any time.
+// - It counts only while manifests or shards have the size, time of change and inode that they had when it was made;
+//   then it is made anew. Sizes of pictures are those of that moment: after exchanging pictures, touch the manifest.
+// - It is written beside, synced and renamed, by one process at a time: whoever finds another at work goes on without.
+// - What is opened is checked in time that does not depend on its size: checksum of the header, length of the file,
+//   bounds and counts of the tables. A file that fails is made anew. Every access stays within the tables whatever they
+//   hold.
+// - Until then the file is mapped, and whoever may write to it can change what is read, or end the process by cutting
+//   it short. Manifest::own() reads it into memory of the process and checks all of it: called before the seal, and
+//   before anything that is derived from the captions is kept (longest_caption() insists), it makes sure that what a
+//   run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/index/manifest.h"
+
+namespace bascule {
+
+struct IndexCache {
+  std::string folder;  // empty: nothing is kept
+  std::int64_t smallest_rows = 100'000;
+};
+
+// $XDG_CACHE_HOME/bascule, else $HOME/.cache/bascule, else none.
+IndexCache user_index_cache();
+
+struct OpenedManifest {
+  Manifest manifest;  // measured
+  std::string note;   // for people, about what happened to the cache file; mostly empty
+};
+
+// Before the seal. Throws Error as Manifest::load() and measure_pictures() do; that an index cannot be kept is told in
+// the note.
+OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache);
+
+}  // namespace bascule

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/row_digests.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace bascule {
+namespace {
+
+std::uint64_t hash_of(std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
+  const std::uint64_t numbers[] = {a, b, c};
+  return XXH3_64bits(numbers, sizeof numbers);
+}
+
+std::uint64_t term(std::int64_t row, std::int64_t content, std::int64_t bytes) noexcept {
+  return hash_of(static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(content),
+                 static_cast<std::uint64_t>(bytes));
+}
+
+std::int64_t block_rows(std::int64_t rows) noexcept { return (rows + kMostRowBlocks - 1) / kMostRowBlocks; }
+
+void add(std::vector<std::int64_t>* blocks, std::int64_t rows, std::int64_t row, std::uint64_t value) {
+  std::int64_t& block = (*blocks)[static_cast<std::size_t>(row / block_rows(rows))];
+  block = static_cast<std::int64_t>(static_cast<std::uint64_t>(block) + value);
+}
+
+std::vector<std::int64_t> empty_blocks(std::int64_t rows) {
+  const std::int64_t each = block_rows(rows);
+  return std::vector<std::int64_t>(static_cast<std::size_t>((rows + each - 1) / each), 0);
+}
+
+std::string rows_text(std::int64_t count) { return std::to_string(count) + (count == 1 ? " row" : " rows"); }
+
+// The rows of then, one after another, each with its place in the manifest of now.
+class Walk {
+ public:
+  Walk(const Manifest& manifest, const RowsOfCheckpoint& then, RowsComparison* result)
+      : manifest_(manifest), then_(then), result_(result), blocks_(empty_blocks(then.count)) {
+    const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
+    missing_ = were_there - manifest.rows();
+    result_->taken_out = then.taken_out;
+  }
+
+  // Rows that are gone; below 0: there are more.
+  std::int64_t missing() const { return missing_; }
+
+  // False: the manifest ends before its rows should.
+  bool run() {
+    for (std::int64_t row = 0; row < then_.count; ++row) {
+      if (std::binary_search(then_.taken_out.begin(), then_.taken_out.end(), row)) continue;
+      const BadRow* const bad = next_bad(row);
+      if (bad != nullptr) {
+        take_bad(*bad);
+      } else if (place_ < manifest_.rows()) {
+        add(&blocks_, then_.count, row, term(row, row_content(manifest_, place_), bytes_at(place_)));
+        ++place_;
+      } else {
+        return false;
+      }
+    }
+    std::sort(result_->taken_out.begin(), result_->taken_out.end());
+    return place_ == manifest_.rows();
+  }
+
+  const std::vector<std::int64_t>& blocks() const { return blocks_; }
+
+ private:
+  std::int64_t bytes_at(std::int64_t place) const { return manifest_.picture_bytes(manifest_.image_id(place)); }
+
+  const BadRow* next_bad(std::int64_t row) {
+    while (bad_ < then_.bad.size() && then_.bad[bad_].row < row) ++bad_;
+    return bad_ < then_.bad.size() && then_.bad[bad_].row == row ? &then_.bad[bad_] : nullptr;
+  }
+
+  // Whatever a bad row is now, it counts as it was.
+  void take_bad(const BadRow& bad) {
+    add(&blocks_, then_.count, bad.row, term(bad.row, bad.content, bad.bytes));
+    const bool is_here = place_ < manifest_.rows() && row_content(manifest_, place_) == bad.content;
+    if (!is_here && missing_ > 0) {
+      --missing_;
+      result_->taken_out.push_back(bad.row);
+      result_->mended.push_back({bad.row, true, bad.bytes, 0});
+      return;
+    }
+    if (place_ >= manifest_.rows()) return;  // run() says so
+    if (!is_here || bytes_at(place_) != bad.bytes)
+      result_->mended.push_back({bad.row, false, bad.bytes, bytes_at(place_)});
+    ++place_;
+  }
+
+  const Manifest& manifest_;
+  const RowsOfCheckpoint& then_;
+  RowsComparison* result_;
+  std::vector<std::int64_t> blocks_;
+  std::int64_t missing_ = 0, place_ = 0;
+  std::size_t bad_ = 0;
+};
+
+}  // namespace
+
+std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
+  const ManifestRow one = manifest.row(row);
+  const std::size_t slash = one.image_path.rfind('/');
+  const std::string_view name = slash == std::string_view::npos ? one.image_path : one.image_path.substr(slash + 1);
+  return static_cast<std::int64_t>(hash_of(XXH3_64bits(one.caption.data(), one.caption.size()),
+                                           XXH3_64bits(name.data(), name.size()),
+                                           static_cast<std::uint64_t>(one.label)));
+}
+
+std::vector<std::int64_t> row_blocks(const Manifest& manifest) {
+  std::vector<std::int64_t> blocks = empty_blocks(manifest.rows());
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    if (manifest.is_taken_out(row)) continue;
+    add(&blocks, manifest.rows(), row,
+        term(row, row_content(manifest, row), manifest.picture_bytes(manifest.image_id(row))));
+  }
+  return blocks;
+}
+
+std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span<BadRow> rows) noexcept {
+  std::size_t count = 0;
+  const auto take = [&](std::int64_t row) {
+    if (count == rows.size() || manifest.is_taken_out(row)) return;
+    rows[count++] = {row, row_content(manifest, row), manifest.picture_bytes(manifest.image_id(row))};
+  };
+  if (manifest.pictures() == manifest.rows()) {  // every row has a picture of its own
+    std::sort(bad.begin(), bad.end());
+    for (std::size_t i = 0; i < bad.size(); ++i) {
+      if (i == 0 || bad[i] != bad[i - 1]) take(bad[i]);
+    }
+    return count;
+  }
+  std::size_t pictures = 0;
+  for (const std::int64_t row : bad) {
+    if (!manifest.is_taken_out(row)) bad[pictures++] = manifest.image_id(row);
+  }
+  std::sort(bad.begin(), bad.begin() + pictures);
+  if (pictures == 0) return 0;
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    if (std::binary_search(bad.begin(), bad.begin() + pictures, manifest.image_id(row))) take(row);
+  }
+  return count;
+}
+
+RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& then) {
+  RowsComparison result;
+  Walk walk(manifest, then, &result);
+  const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
+  const std::int64_t missing = walk.missing();
+  if (missing < 0 || missing > static_cast<std::int64_t>(then.bad.size())) {
+    result.problem = "it has " + rows_text(manifest.rows()) + " and had " + std::to_string(were_there) +
+                     (missing > 0 ? ", and a row may be taken out only if the run found its picture bad" : "");
+    return result;
+  }
+  if (!walk.run() || static_cast<std::size_t>(then.count) == 0) {
+    result.problem = "other rows were taken out than those with pictures that the run found bad";
+    return result;
+  }
+  for (std::size_t block = 0; block < walk.blocks().size(); ++block) {
+    if (block < then.blocks.size() && walk.blocks()[block] == then.blocks[block]) continue;
+    const std::int64_t each = block_rows(then.count), first = static_cast<std::int64_t>(block) * each + 1;
+    const std::int64_t last = std::min(then.count, first + each - 1);
+    result.problem = (first == last ? "row " + std::to_string(first)
+                                    : "a row of " + std::to_string(first) + " to " + std::to_string(last)) +
+                     " has another caption, label or name of its picture, or a picture of another size";
+    return result;
+  }
+  return result;
+}
+
+}  // namespace bascule

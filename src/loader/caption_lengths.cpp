@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/caption_lengths.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+// Raised when the tokenizer gives other tokens for the same files.
+constexpr std::uint64_t kFormat = 1;
+
+struct Lengths {
+  std::int64_t longest = 0;
+  std::int64_t greatest_id = 0;
+};
+
+// The kept answer: key, longest, greatest id, and the XXH3 of these.
+using Record = std::array<std::uint64_t, 4>;
+
+std::uint64_t digest_of(const Record& record) { return XXH3_64bits(record.data(), 3 * sizeof(record[0])); }
+
+std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
+  const std::array<std::uint64_t, 5> parts = {kFormat, manifest.captions_digest(),
+                                              static_cast<std::uint64_t>(manifest.rows()), settings.tokenizer->digest(),
+                                              static_cast<std::uint64_t>(settings.max_seq_length)};
+  return XXH3_64bits(parts.data(), sizeof(parts));
+}
+
+std::string record_path(const IndexCache& cache, std::uint64_t key) {
+  char name[40];
+  std::snprintf(name, sizeof name, "/%016llx.lengths", static_cast<unsigned long long>(key));
+  return cache.folder + name;
+}
+
+std::optional<Lengths> read_record(const std::string& path, std::uint64_t key, const TextSettings& settings) {
+  Record record = {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(static_cast<char*>(static_cast<void*>(record.data())), sizeof record)) return std::nullopt;
+  const bool is_sound = record[0] == key && record[3] == digest_of(record) && record[1] >= 2 &&
+                        record[1] <= static_cast<std::uint64_t>(settings.max_seq_length) && record[2] <= INT32_MAX;
+  if (!is_sound) return std::nullopt;
+  return Lengths{static_cast<std::int64_t>(record[1]), static_cast<std::int64_t>(record[2])};
+}
+
+// In one write: half a record is no record, and two processes write the same. A record that cannot be written is made
+// again by the next run.
+void write_record(const IndexCache& cache, const std::string& path, std::uint64_t key, const Lengths& lengths) {
+  Record record = {key, static_cast<std::uint64_t>(lengths.longest), static_cast<std::uint64_t>(lengths.greatest_id),
+                   0};
+  record[3] = digest_of(record);
+  std::error_code ignored;
+  std::filesystem::create_directories(cache.folder, ignored);
+  std::ofstream(path, std::ios::binary)
+      .write(static_cast<const char*>(static_cast<const void*>(record.data())), sizeof record);
+}
+
+Lengths measure(const Manifest& manifest, const TextSettings& settings) {
+  std::vector<std::byte> memory(TokenizerScratch::bytes(manifest.longest_caption_bytes()));
+  TokenizerScratch scratch{Span<std::byte>(memory)};
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.max_seq_length));
+  Lengths lengths;
+  for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    std::int64_t count = 0;
+    const std::string_view caption = manifest.row(row).caption;
+    const Status status =
+        settings.tokenizer->encode_into(Span<const char>(caption.data(), caption.size()), ids, &count, scratch);
+    if (!status.ok()) {
+      // Readers take UTF-8 alone, and the scratch is made for the longest caption.
+      throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};
+    }
+    const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + count);
+    if (greatest >= settings.vocabulary_size) {
+      throw Error{ErrorKind::kData, manifest.where(row),
+                  "the tokenizer gives token " + std::to_string(greatest) + ", the model's vocabulary has " +
+                      std::to_string(settings.vocabulary_size),
+                  "take the tokenizer that belongs to the model"};
+    }
+    lengths.longest = std::max(lengths.longest, count);
+    lengths.greatest_id = std::max<std::int64_t>(lengths.greatest_id, greatest);
+  }
+  return lengths;
+}
+
+// What another run has kept, if it holds for this model: of a token that the model lacks, tokenising names the row.
+std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
+  const std::uint64_t key = key_of(manifest, settings);
+  const std::optional<Lengths> kept = read_record(record_path(cache, key), key, settings);
+  return kept && kept->greatest_id < settings.vocabulary_size ? kept : std::nullopt;
+}
+
+}  // namespace
+
+bool has_longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  return kept_lengths(manifest, settings, cache).has_value();
+}
+
+std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  const std::optional<Lengths> kept = kept_lengths(manifest, settings, cache);
+  if (kept) return kept->longest;
+  if (!manifest.is_whole()) throw damaged_index(manifest);
+  const Lengths lengths = measure(manifest, settings);
+  if (!cache.folder.empty() && manifest.rows() >= cache.smallest_rows) {
+    const std::uint64_t key = key_of(manifest, settings);
+    write_record(cache, record_path(cache, key), key, lengths);
+  }
+  return lengths.longest;
+}
+
+}  // namespace bascule

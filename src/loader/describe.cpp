@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "src/base/shown_path.h"
+#include "src/index/regular_file.h"
+#include "src/loader/loader.h"
+#include "src/loader/worker.h"
+
+namespace bascule {
+namespace {
+
+std::string media_text(std::int64_t reason) {
+  if (reason == kTakenOut) return "its row was taken out";
+  return picture_reason_text(reason);
+}
+
+std::string reason_of(const Status& status) {
+  const std::int64_t reason = status.detail[1];
+  if (status.code == StatusCode::kReadFailed) {
+    if (reason == EFBIG)
+      return "the file is larger than any was when the data was read; touch the manifest to have it read again";
+    if (reason == ENODATA) return "the shard has become shorter since it was read";
+    if (reason == kNotAFile) return "is not a file any more";
+    return std::generic_category().message(static_cast<int>(reason));
+  }
+  if ((reason & kAllLeftOut) != 0) {
+    return media_text(reason & ~kAllLeftOut) +
+           "; no row of this file has a picture that can be read, so none was judged";
+  }
+  if ((reason & kGaveUp) == 0) {
+    return media_text(reason) + "; mend it, take the row out, or use data.on_bad_sample = \"skip\"";
+  }
+  return media_text(reason & ~kGaveUp) + ", as were the pictures of all samples tried before it (up to " +
+         std::to_string(kMostBadRows) + ")";
+}
+
+}  // namespace
+
+Status all_left_out(const ReplacedSample& first) noexcept {
+  return Status{StatusCode::kBadSample, {first.bad_row, first.reason | kAllLeftOut}};
+}
+
+std::string bad_picture_text(const ReplacedSample& replaced) { return media_text(replaced.reason); }
+
+std::string describe(const Status& status, const Manifest& manifest) {
+  switch (status.code) {
+    case StatusCode::kBadSample:
+    case StatusCode::kReadFailed: {
+      const std::int64_t row = status.detail[0];
+      const ManifestRow sample = manifest.row(row);
+      const std::string picture = manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))
+                                                            : std::string(sample.image_path);
+      return shown_path(manifest.where(row)) + ": " + picture + ": " + reason_of(status);
+    }
+    case StatusCode::kLongCaption:
+      return shown_path(manifest.where(status.detail[0])) + ": the caption has more than the " +
+             std::to_string(status.detail[1]) +
+             " tokens of the longest: what was kept of this data is wrong; remove the .lengths files of bascule's "
+             "cache folder and run the same command again";
+    // Which picture the device had just then says nothing about the picture.
+    case StatusCode::kDeviceFailed: return "media engine: " + media_text(status.detail[1]);
+    case StatusCode::kEndOfEpoch: return "no more batches";
+    default: return "not a status of the loader";
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/loader.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/loader/loader_parts.h"
+#include "src/loader/stream_state.h"
+#include "src/loader/workers.h"
+
+namespace bascule {
+namespace {
+
+// Takes parts off the front of the loader's memory.
+Span<std::byte> take(Span<std::byte>* memory, std::size_t bytes) {
+  const Span<std::byte> part = memory->first(bytes);
+  *memory = memory->subspan(bytes, memory->size() - bytes);
+  return part;
+}
+
+std::vector<Slot> lay_out_slots(const LoaderSettings& settings, const StreamPlan& plan, Span<std::byte>* memory) {
+  std::vector<Slot> slots;
+  for (std::int64_t i = 0; i < plan.slots; ++i) {
+    slots.push_back(lay_out_slot(slot_bounds(settings, plan), take(memory, plan.slot_bytes)));
+  }
+  return slots;
+}
+
+WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPlan& plan) {
+  WorkersSettings workers;
+  workers.threads = settings.workers;
+  workers.jobs_per_worker = plan.jobs_per_worker;
+  workers.buffer_bytes = buffer_bytes(plan);
+  workers.scratch_bytes = scratch_bytes(settings, plan);
+  workers.longest_caption = plan.longest_caption;
+  workers.on_bad_sample = settings.on_bad_sample;
+  workers.media = media_settings(settings);
+  return workers;
+}
+
+}  // namespace
+
+Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory) {
+  BASCULE_CHECK(memory.size() >= plan.total_bytes() && plan.streams.size() == settings.streams.size());
+  BASCULE_CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % kCacheLine == 0);
+  const Span<std::byte> buffers = take(&memory, plan.encoded_bytes);
+  const Span<std::byte> media = take(&memory, plan.media_engine_bytes);
+  const Span<std::byte> scratch = take(&memory, plan.scratch_bytes);
+  const std::size_t listed = static_cast<std::size_t>(settings.max_replacements);
+  std::vector<StreamState*> states;
+  std::vector<Span<ReplacedSample>> lists;
+  for (std::size_t i = 0; i < settings.streams.size(); ++i) {
+    const StreamSettings& stream = settings.streams[i];
+    states_.push_back(std::make_unique<StreamState>(*stream.manifest, batch_dealing(settings, stream),
+                                                    text_settings(settings),
+                                                    lay_out_slots(settings, plan.streams[i], &memory)));
+    states.push_back(states_.back().get());
+    const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
+    lists.push_back(Span<ReplacedSample>(new (list.data()) ReplacedSample[listed], listed));
+  }
+  workers_ = std::make_unique<Workers>(workers_settings(settings, plan), states, buffers, scratch, media);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    streams_.push_back(std::make_unique<Stream>(*states[i], *workers_, lists[i]));
+  }
+}
+
+Loader::~Loader() = default;
+
+Stream& Loader::stream(std::size_t number) noexcept {
+  BASCULE_CHECK(number < streams_.size());
+  return *streams_[number];
+}
+
+LoaderStatistics Loader::statistics() const noexcept { return workers_->statistics(); }
+std::uint64_t Loader::loaded_samples() const noexcept { return workers_->loaded_samples(); }
+void Loader::close() noexcept { workers_->close(); }
+
+}  // namespace bascule

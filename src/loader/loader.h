@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loader: files to batches, ahead of the step, in a fixed ring of slots for each stream of batches (training,
+// evaluation, prediction). Workers, media engine and their memory are shared by all streams. Order, content and bits of
+// a stream do not depend on the number of workers, ring slots or queue depth.
+//
+//   LoaderSettings settings; ... settings.streams = {train, validation};
+//   const LoaderPlan plan = plan_loader(settings);   // before the seal: reads captions and the sizes of files
+//   Loader loader(settings, plan, Span<std::byte>(memory, plan.total_bytes()));
+//   loader.stream(0).start(first_batch, end_batch);  // the door may be closed from here on
+//   const Batch* batch;
+//   Status status = loader.stream(0).next(&batch);   // kEndOfEpoch after end_batch - 1
+//   ...
+//   loader.stream(0).release();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "firmware_shims/media_engine.h"
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/index/manifest.h"
+#include "src/index/open_manifest.h"
+#include "src/loader/media.h"
+#include "src/loader/stream.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+struct StreamSettings {
+  const Manifest* manifest = nullptr;  // outlives the loader
+  // true: training. An epoch is a keyed permutation, cut into batches of all ranks, each rank has its share of each.
+  // false: evaluation. Rows in order, cut into batches of batch_per_rank; rank r has the whole batches r, r +
+  // world_size, and so on, so that what is in a batch does not depend on world_size.
+  bool shuffled = true;
+  bool drop_last = false;  // shuffled only
+  std::int64_t world_size = 1;
+  std::int64_t rank = 0;
+  std::int64_t batch_per_rank = 1;
+  std::int64_t ring_slots = 3;  // at least 2; with workers = 0 one is made
+};
+
+struct LoaderSettings {
+  const Tokenizer* tokenizer = nullptr;  // outlives the loader
+  Head head = Head::kContrastive;
+  std::uint64_t seed = 42;  // of order, masks and negatives
+
+  std::int64_t max_seq_length = 128;
+  double mlm_probability = 0.15;
+  double negative_fraction = 0.5;
+  std::int32_t pad_id = 1;           // of the model: positions are counted from it
+  std::int64_t vocabulary_size = 0;  // of the model
+  std::int64_t max_positions = 0;    // rows of the model's position table
+
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  std::int64_t image_side = 288;
+  double mean[3] = {0.0, 0.0, 0.0};
+  double std[3] = {1.0, 1.0, 1.0};
+  ProcessorRules processor;
+  std::int64_t image_rows = 0;  // image rows of a sample that keys are made for; 0: no image row keys
+
+  OnBadSample on_bad_sample = OnBadSample::kStop;
+  std::int64_t max_replacements = 1000;  // that a stream lists; more are counted only
+
+  std::int64_t workers = 1;  // 0: the thread that calls next() loads
+  std::int64_t queue_depth = 16;
+  std::size_t media_memory_bytes = std::size_t{256} << 20;  // one picture may take half of it, whatever else is decoded
+  std::uint32_t max_pixels = 178956970;
+  bool scale_in_decoder = false;
+  const media_engine_driver* engine = nullptr;  // null: media_engine_builtin()
+  std::int64_t device_units = 2;                // these three only for engines with a device: as in MediaSettings
+  std::string device_options;
+  bool device_fallback = false;
+
+  IndexCache cache;  // where lengths of captions are kept between runs; none by default
+
+  std::vector<StreamSettings> streams;
+};
+
+struct StreamPlan {
+  std::int64_t slots = 0;
+  std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
+  std::size_t slot_bytes = 0;
+  // Upper bounds of every batch.
+  std::int64_t max_samples = 0;
+  std::int64_t max_text_rows = 0;
+  std::int64_t max_selected_rows = 0;
+};
+
+struct LoaderPlan {
+  std::vector<StreamPlan> streams;
+  std::int64_t longest_caption = 0;  // of all streams
+  std::size_t largest_file_bytes = 0;
+  std::size_t picture_bytes = 0;  // what one picture may take in the engine
+  std::int64_t jobs_per_worker =
+      0;  // pictures that a worker reads before the first is decoded; 1 for engines without threads
+
+  // By category; the sum is what the loader is to be given.
+  std::size_t slots_bytes = 0;         // ring slots of all streams
+  std::size_t encoded_bytes = 0;       // one buffer a job
+  std::size_t media_engine_bytes = 0;  // the engine's budget
+  std::size_t scratch_bytes = 0;       // tokenizers and masks, one a worker
+  std::size_t replacement_bytes = 0;   // lists of replaced samples
+  std::size_t total_bytes() const {
+    return slots_bytes + encoded_bytes + media_engine_bytes + scratch_bytes + replacement_bytes;
+  }
+};
+
+// Before the seal. Tokenises every caption, unless the cache has their lengths, and asks every picture's size, unless
+// the manifest is measured. Throws Error: kData naming the row for a picture that is missing or no file and for a token
+// outside the model's vocabulary, and where an epoch has no batch; kSettings for numbers that do not fit each other.
+LoaderPlan plan_loader(const LoaderSettings& settings);
+
+struct LoaderStatistics {
+  std::int64_t loaded_samples = 0;   // of all streams, also those that no step has asked for yet
+  double worker_wait_seconds = 0.0;  // no slot was free or nothing was left to do; summed over workers
+  media_engine_statistics media = {};
+};
+
+class Workers;
+struct StreamState;
+
+class Loader {
+ public:
+  // Before the seal: takes threads and what a few small objects need; everything else lies in `memory` (64-byte
+  // aligned, at least plan.total_bytes(), the caller's, outlives this). Throws Error.
+  Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory);
+  // As close().
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // In the order of LoaderSettings::streams. They live as long as the loader.
+  Stream& stream(std::size_t number) noexcept;
+  LoaderStatistics statistics() const noexcept;
+  // Of all streams so far; any thread may ask.
+  std::uint64_t loaded_samples() const noexcept;
+  // Ends the workers, whatever they are doing, and the engine. Afterwards no stream may be used but for its statistics
+  // and replacements.
+  void close() noexcept;
+
+ private:
+  std::vector<std::unique_ptr<StreamState>> states_;
+  std::unique_ptr<Workers> workers_;  // goes before what it works on
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+// One line for a status that a stream gave: "train.jsonl:17: images/x.jpg: the picture is truncated". Allocates.
+std::string describe(const Status& status, const Manifest& manifest);
+// For an evaluation that left out every row: the status of the first of them.
+Status all_left_out(const ReplacedSample& first) noexcept;
+// What is wrong with the picture of a sample that was replaced or left out: "the JPEG file is cut short". Allocates.
+std::string bad_picture_text(const ReplacedSample& replaced);
+
+}  // namespace bascule

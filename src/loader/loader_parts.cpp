@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/loader_parts.h"
+
+#include <algorithm>
+
+#include "src/base/align.h"
+
+namespace bascule {
+
+BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream) {
+  BatchDealing dealing;
+  dealing.seed = settings.seed;
+  dealing.rows = stream.manifest->rows();
+  dealing.shuffled = stream.shuffled;
+  dealing.drop_last = stream.drop_last;
+  dealing.world_size = stream.world_size;
+  dealing.rank = stream.rank;
+  dealing.batch_per_rank = stream.batch_per_rank;
+  return dealing;
+}
+
+TextSettings text_settings(const LoaderSettings& settings) {
+  TextSettings text;
+  text.tokenizer = settings.tokenizer;
+  text.head = settings.head;
+  text.max_seq_length = settings.max_seq_length;
+  text.pad_id = settings.pad_id;
+  text.vocabulary_size = settings.vocabulary_size;
+  text.masking.seed = settings.seed;
+  text.masking.probability = settings.mlm_probability;
+  text.masking.mask_id = settings.tokenizer->mask_id();
+  text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
+  text.masking.special_ids = settings.tokenizer->special_ids();
+  text.negatives.seed = settings.seed;
+  text.negatives.fraction = settings.negative_fraction;
+  return text;
+}
+
+MediaSettings media_settings(const LoaderSettings& settings) {
+  MediaSettings media;
+  media.driver = settings.engine != nullptr ? settings.engine : media_engine_builtin();
+  media.polling_threads = worker_count(settings);
+  media.device_units = settings.device_units;
+  media.options = settings.device_options;
+  media.fallback = settings.device_fallback;
+  media.queue_depth = settings.queue_depth;
+  media.memory_bytes = settings.media_memory_bytes;
+  media.image_side = settings.image_side;
+  media.max_pixels = settings.max_pixels;
+  media.scale_in_decoder = settings.scale_in_decoder;
+  media.preprocessing = settings.preprocessing;
+  std::copy(settings.mean, settings.mean + 3, media.mean);
+  std::copy(settings.std, settings.std + 3, media.std);
+  media.processor = settings.processor;
+  return media;
+}
+
+SlotBounds slot_bounds(const LoaderSettings& settings, const StreamPlan& stream) {
+  constexpr std::int64_t kChannels = 3;
+  SlotBounds bounds;
+  bounds.samples = stream.max_samples;
+  bounds.text_rows = stream.max_text_rows;
+  bounds.selected_rows = stream.max_selected_rows;
+  if (settings.head == Head::kImageTextMatching) bounds.labels = stream.max_samples;
+  if (settings.head == Head::kMaskedLm) bounds.labels = stream.max_selected_rows;
+  bounds.pixels_per_sample = kChannels * settings.image_side * settings.image_side;
+  bounds.image_rows = settings.image_rows;
+  return bounds;
+}
+
+std::size_t longest_caption_bytes(const LoaderSettings& settings) {
+  std::size_t longest = 0;
+  for (const StreamSettings& stream : settings.streams) {
+    longest = std::max(longest, stream.manifest->longest_caption_bytes());
+  }
+  return longest;
+}
+
+std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan) {
+  return TextScratch::bytes(longest_caption_bytes(settings), plan.longest_caption);
+}
+
+std::size_t buffer_bytes(const LoaderPlan& plan) { return align_up(plan.largest_file_bytes + 1, kCacheLine); }
+
+std::int64_t worker_count(const LoaderSettings& settings) { return std::max(settings.workers, std::int64_t{1}); }
+
+}  // namespace bascule

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loader's settings as its parts want them: the one place where they are taken apart, for plan and construction
+// alike. Before the seal.
+#pragma once
+
+#include <cstdint>
+
+#include "src/loader/batch_order.h"
+#include "src/loader/loader.h"
+#include "src/loader/media.h"
+#include "src/loader/sample.h"
+#include "src/loader/slot.h"
+
+namespace bascule {
+
+BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
+TextSettings text_settings(const LoaderSettings& settings);
+MediaSettings media_settings(const LoaderSettings& settings);
+SlotBounds slot_bounds(const LoaderSettings& settings, const StreamPlan& stream);
+// The bytes of the longest caption, all streams.
+std::size_t longest_caption_bytes(const LoaderSettings& settings);
+// Of one worker.
+std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan);
+// Of one job; one byte more than the largest file, so that a file that has grown is noticed.
+std::size_t buffer_bytes(const LoaderPlan& plan);
+// The workers that there are: also the calling thread is one.
+std::int64_t worker_count(const LoaderSettings& settings);
+
+}  // namespace bascule

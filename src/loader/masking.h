@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What masked language modelling and image-text matching draw at random: which tokens are masked and into what, which
+// samples get a caption that is not theirs. Every draw is a function of (seed, epoch, row, position), whoever makes it
+// and whenever. The functions marked noexcept allocate nothing and are used after the seal.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/span.h"
+#include "src/index/manifest.h"
+
+namespace bascule {
+
+constexpr std::int32_t kUnlabelled = -100;  // the label of a token that the loss does not count
+
+struct MaskingSettings {
+  std::uint64_t seed = 0;
+  double probability = 0.15;  // in (0, 1]
+  std::int32_t mask_id = 0;
+  std::int32_t vocabulary_size = 0;      // random tokens are drawn from all but the special ones
+  Span<const std::int32_t> special_ids;  // ascending, different, below vocabulary_size; never selected
+};
+
+// How many of `candidates` non-special tokens are selected: probability x candidates rounded half up, but at least 1
+// and at most all; 0 of 0. It never falls when candidates grows, so masked_count(longest) x samples bounds a batch.
+std::int64_t masked_count(std::int64_t candidates, double probability) noexcept;
+
+// Selects exactly masked_count tokens of one sample, every such choice equally likely. Of the selected, each for
+// itself: 80 % become mask_id, 10 % a random token, 10 % stay. labels[i] becomes the token that was there, or
+// kUnlabelled. Evaluation passes epoch 0. Returns the number selected. ids and labels have equal sizes and do not
+// overlap.
+std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, const MaskingSettings& settings,
+                         std::int64_t epoch, std::int64_t row) noexcept;
+
+struct NegativeSettings {
+  std::uint64_t seed = 0;
+  double fraction = 0.5;  // in [0, 1]: the chance of a sample to get a foreign caption
+};
+
+struct MatchingSample {
+  std::int64_t caption_row = 0;  // the row whose caption goes with the picture
+  int label = 1;                 // 1: its own caption; 0: that of a row with a different picture
+};
+
+// Throws Error (kData) if captions are to be exchanged and all rows show the same picture.
+void check_negatives(const Manifest& manifest, const NegativeSettings& settings);
+
+// Requires check_negatives. For manifests without labels; evaluation passes epoch 0.
+MatchingSample matching_sample(const Manifest& manifest, const NegativeSettings& settings, std::int64_t epoch,
+                               std::int64_t row) noexcept;
+
+}  // namespace bascule

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/media.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "src/base/align.h"
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr int kDetailShift = 20;                  // above the status and the marks of worker.h
+constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
+
+[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
+  throw Error{ErrorKind::kSettings, key, what, what_to_do};
+}
+
+// One line, without allocating.
+void warn_of_fallback(media_engine_status why) {
+  char line[256];
+  const int length = std::snprintf(line, sizeof line,
+                                   "bascule: warning: media engine: %s; the host engine does its work from here on\n",
+                                   media_engine_status_text(why));
+  if (length > 0) (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(length));
+}
+
+void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
+  const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
+  if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
+    refuse("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " has room for 1 to " +
+                                           std::to_string(can.max_queue_depth) + " pictures");
+  }
+  if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
+    refuse("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
+                                              " serves at most " + std::to_string(can.max_units));
+  }
+  if (can.works_in_poll == 0 && settings.device_units > can.max_units) {
+    refuse("media_engine.simulation.units",
+           std::to_string(settings.device_units) + ": " + engine + " has at most " + std::to_string(can.max_units));
+  }
+  if (settings.image_side > can.max_side) {
+    refuse("vision_config.image_size",
+           std::to_string(settings.image_side) + ": " + engine + " makes at most " + std::to_string(can.max_side));
+  }
+}
+
+}  // namespace
+
+std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept {
+  const bool says_more = status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT || (detail & MEDIA_ENGINE_DETAIL_PNG) != 0;
+  return std::int64_t{status} | (says_more ? std::int64_t{detail} << kDetailShift : 0);
+}
+
+const char* picture_reason_text(std::int64_t reason) noexcept {
+  const std::int64_t status = reason & ((std::int64_t{1} << kDetailShift) - 1);
+  return media_engine_picture_text(static_cast<media_engine_status>(status),
+                                   static_cast<std::uint32_t>(reason >> kDetailShift));
+}
+
+std::uint32_t max_pixels(std::int64_t megapixels) {
+  return static_cast<std::uint32_t>(std::min((megapixels + 1) * 1000000 - 1, kPillowLimit));
+}
+
+media_engine_config media_config(const MediaSettings& settings) {
+  const media_engine_capabilities can = media_engine_query(settings.driver);
+  check_against(can, settings);
+  media_engine_config config = media_engine_default_config(settings.driver);
+  config.queue_depth = static_cast<std::uint32_t>(settings.queue_depth);
+  const bool has_device = can.works_in_poll == 0;
+  config.units = static_cast<std::uint32_t>(has_device ? settings.device_units : settings.polling_threads);
+  config.options = settings.options.empty() ? nullptr : settings.options.c_str();
+  if (has_device) {
+    config.host_units = static_cast<std::uint32_t>(settings.polling_threads);
+    config.fallback = settings.fallback ? 1 : 0;
+  }
+  config.on_fallback = warn_of_fallback;
+  config.max_side = static_cast<std::uint32_t>(settings.image_side);
+  config.max_pixels = settings.max_pixels;
+  config.picture_bytes = settings.memory_bytes / 2 / kMebibyte * kMebibyte;
+  config.scale_in_decoder = settings.scale_in_decoder ? 1 : 0;
+  const std::size_t needed = media_engine_memory_needed(&config);
+  if (config.picture_bytes == 0 || needed == 0 || needed > settings.memory_bytes) {
+    const std::size_t least = std::max(divide_up(needed, kMebibyte), std::size_t{2});
+    refuse("media_engine.memory_mib",
+           std::to_string(settings.memory_bytes / kMebibyte) +
+               ": half is for one large picture, and with the rest for " + std::to_string(config.units) +
+               " at the same time it would take " + std::to_string(least),
+           has_device ? "give more, or fewer units" : "give more, or fewer data.dataloader_num_workers");
+  }
+  return config;
+}
+
+Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
+  media_engine_config config = media_config(settings);
+  config.memory = memory.data();
+  config.memory_bytes = memory.size();
+  const media_engine_status status = media_engine_open(&engine_, &config);
+  if (status != MEDIA_ENGINE_OK) {
+    const bool can_fall_back = media_engine_is_bad_device(status) != 0 && !settings.fallback;
+    throw Error{ErrorKind::kData, "media engine \"" + std::string(media_engine_query(settings.driver).name) + "\"",
+                media_engine_status_text(status),
+                can_fall_back ? "media_engine.fallback = true goes on without it" : ""};
+  }
+  job_form_.side = config.max_side;
+  job_form_.preparation =
+      settings.preprocessing == Preprocessing::kTraining ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
+  job_form_.element = MEDIA_ENGINE_FLOAT32;
+  std::copy(settings.mean, settings.mean + 3, job_form_.mean);
+  std::copy(settings.std, settings.std + 3, job_form_.std);
+  const ProcessorRules& processor = settings.processor;
+  const std::int64_t edge = processor.shortest_edge > 0 ? processor.shortest_edge : settings.image_side;
+  job_form_.shortest_edge = processor.does_resize ? static_cast<std::uint32_t>(edge) : 0;
+  job_form_.size_divisor = static_cast<std::uint32_t>(processor.size_divisor);
+  job_form_.levels = processor.levels;
+}
+
+Media::~Media() { media_engine_close(engine_); }
+
+}  // namespace bascule

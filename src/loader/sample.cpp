@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/sample.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+std::size_t tokenizer_bytes(std::size_t longest_caption_bytes) noexcept {
+  return align_up(TokenizerScratch::bytes(longest_caption_bytes), kCacheLine);
+}
+
+std::size_t label_bytes(std::int64_t longest) noexcept {
+  return align_up(static_cast<std::size_t>(longest) * sizeof(std::int32_t), kCacheLine);
+}
+
+Span<const char> text_of(std::string_view text) noexcept { return Span<const char>(text.data(), text.size()); }
+
+// As the reference counts: a padding token has position pad_id, every other one more than the one before.
+void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, std::int32_t pad_id) noexcept {
+  std::int32_t counted = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) positions[i] = ids[i] == pad_id ? pad_id : pad_id + ++counted;
+}
+
+Status first_failure(const Slot& slot) noexcept {
+  for (std::int64_t b = 0; b < slot.place.count; ++b) {
+    if (!slot.samples[b].status.ok()) return slot.samples[b].status;
+  }
+  return ok_status();
+}
+
+// Which caption goes with the picture and what the sample's label is; -1: the head has no label for a sample.
+MatchingSample caption_for(const Manifest& manifest, const TextSettings& settings, std::int64_t epoch,
+                           std::int64_t row) noexcept {
+  if (settings.head != Head::kImageTextMatching) return MatchingSample{row, -1};
+  if (manifest.has_labels()) return MatchingSample{row, manifest.row(row).label};
+  return matching_sample(manifest, settings.negatives, epoch, row);
+}
+
+// Masks the sample's tokens and appends those selected to the batch's list.
+void mask_sample(Slot* slot, const TextSettings& settings, Span<std::int32_t> ids, std::int64_t first_row,
+                 std::int64_t row, Span<std::int32_t> labels) noexcept {
+  mask_tokens(ids, labels, settings.masking, slot->place.epoch, row);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (labels[i] == kUnlabelled) continue;
+    const std::int64_t selected = slot->batch.counts.selected_rows++;
+    BASCULE_CHECK(selected < slot->bounds.selected_rows);
+    slot->selected_rows[selected] = static_cast<std::int32_t>(first_row) + static_cast<std::int32_t>(i);
+    slot->labels[selected] = labels[i];
+  }
+}
+
+// Appends the caption of `row` to the batch, as its sample b. kLongCaption: it has more tokens than any was to have.
+Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifest& manifest,
+                     const TextSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
+  const MatchingSample text = caption_for(manifest, settings, slot->place.epoch, row);
+  slot->rows[b] = row;
+  slot->caption_rows[b] = text.caption_row;
+  if (settings.head == Head::kImageTextMatching) slot->labels[b] = text.label;
+
+  const std::int64_t first_row = slot->batch.counts.text_rows;
+  const std::int64_t longest = slot->bounds.text_rows / slot->bounds.samples;
+  // Room for one token more than planned, so that none is cut away unseen.
+  const std::int64_t space = std::min(settings.max_seq_length, longest + 1);
+  std::int64_t count = 0;
+  const Span<std::int32_t> free_ids(slot->token_ids + first_row, static_cast<std::size_t>(space));
+  // longest_caption() has seen this caption pass.
+  BASCULE_CHECK(settings.tokenizer
+                    ->encode_into(text_of(manifest.row(text.caption_row).caption), free_ids, &count, scratch.tokenizer)
+                    .ok());
+  if (count > longest) return Status{StatusCode::kLongCaption, {text.caption_row, longest}};
+  const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
+  if (settings.head == Head::kMaskedLm) {
+    mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
+  }
+  write_positions(slot->position_ids + first_row, ids, settings.pad_id);
+  for (std::int64_t t = 0; t < count; ++t) {
+    slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
+  }
+  slot->batch.counts.text_rows += count;
+  slot->text_offsets[b + 1] = static_cast<std::int32_t>(slot->batch.counts.text_rows);
+  return ok_status();
+}
+
+void write_image_keys(Slot* slot, std::int64_t b, std::uint64_t sample) noexcept {
+  const std::int64_t rows = slot->bounds.image_rows;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    slot->image_row_keys[b * rows + i] = row_key(sample, static_cast<std::uint64_t>(i));
+  }
+}
+
+}  // namespace
+
+std::size_t TextScratch::bytes(std::size_t longest_caption_bytes, std::int64_t longest_caption) noexcept {
+  return tokenizer_bytes(longest_caption_bytes) + label_bytes(longest_caption);
+}
+
+TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) noexcept
+    : tokenizer(memory.first(memory.size() - label_bytes(longest_caption))),
+      labels(
+          static_cast<std::int32_t*>(static_cast<void*>(memory.data() + memory.size() - label_bytes(longest_caption))),
+          static_cast<std::size_t>(longest_caption)) {}
+
+std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
+  constexpr std::int64_t kEnds = 2;  // <s> and </s> are never selected
+  if (settings.head != Head::kMaskedLm) return 0;
+  // At least one a sample, so that a graph always has a row to be made for.
+  return samples * std::max<std::int64_t>(1, masked_count(longest - kEnds, settings.masking.probability));
+}
+
+void begin_batch(Slot* slot) noexcept {
+  Batch& batch = slot->batch;
+  batch = Batch();
+  batch.counts.samples = slot->place.count;
+  batch.pixels = slot->pixels;
+  batch.token_ids = slot->token_ids;
+  batch.position_ids = slot->position_ids;
+  batch.text_offsets = slot->text_offsets;
+  batch.text_row_keys = slot->text_row_keys;
+  batch.image_row_keys = slot->image_row_keys;
+  batch.sample_keys = slot->sample_keys;
+  batch.selected_rows = slot->selected_rows;
+  batch.labels = slot->labels;
+  batch.rows = slot->rows;
+  batch.caption_rows = slot->caption_rows;
+  batch.epoch = slot->place.epoch;
+  batch.index = slot->place.index;
+  batch.first_position = slot->place.first_position;
+  batch.positions = slot->place.count;
+  slot->text_offsets[0] = 0;
+  slot->status = ok_status();
+}
+
+void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& settings, std::int64_t samples_per_epoch,
+                    TextScratch& scratch) noexcept {
+  slot->status = first_failure(*slot);
+  if (!slot->status.ok()) return;
+  std::int64_t b = 0;
+  for (std::int64_t place = 0; place < slot->place.count; ++place) {
+    const std::int64_t row = slot->samples[place].row;
+    if (row == SampleRecord::kLeftOut) continue;
+    if (b != place) std::copy_n(slot->pixels_of(place), slot->bounds.pixels_per_sample, slot->pixels_of(b));
+    const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + place;
+    const std::uint64_t sample = static_cast<std::uint64_t>(number);
+    slot->sample_keys[b] = row_key(sample, 0);
+    write_image_keys(slot, b, sample);
+    slot->status = write_caption(slot, b, row, manifest, settings, sample, scratch);
+    if (!slot->status.ok()) return;
+    ++b;
+  }
+  slot->batch.counts.samples = b;
+}
+
+}  // namespace bascule

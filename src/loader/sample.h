@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a batch says beside its pictures: packed captions, positions, keys, masks, labels. Made for a whole batch at
+// once, when all its pictures are there and it is known which rows they came from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "src/base/span.h"
+#include "src/index/manifest.h"
+#include "src/loader/masking.h"
+#include "src/loader/slot.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+struct TextSettings {
+  const Tokenizer* tokenizer = nullptr;
+  Head head = Head::kContrastive;
+  std::int64_t max_seq_length = 128;
+  std::int32_t pad_id = 1;
+  std::int64_t vocabulary_size = 0;
+  MaskingSettings masking;     // masked LM
+  NegativeSettings negatives;  // matching without a label column
+};
+
+// Working memory of one thread: a tokenizer's, and the labels of one caption.
+class TextScratch {
+ public:
+  // A multiple of 64.
+  static std::size_t bytes(std::size_t longest_caption_bytes, std::int64_t longest_caption) noexcept;
+  // Requires `bytes` of memory, 64-byte aligned.
+  TextScratch(Span<std::byte> memory, std::int64_t longest_caption) noexcept;
+
+  TokenizerScratch tokenizer;
+  Span<std::int32_t> labels;
+};
+
+// Most selected rows of a batch of `samples`.
+std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept;
+
+// When a slot is opened, slot->place being set: its batch without samples, which for an empty place is all of it.
+void begin_batch(Slot* slot) noexcept;
+
+// Completes slot->batch from slot->place and slot->samples, or sets slot->status if a sample failed. The samples that
+// were not left out move together.
+// samples_per_epoch: of all ranks. Allocates nothing.
+void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& settings, std::int64_t samples_per_epoch,
+                    TextScratch& scratch) noexcept;
+
+}  // namespace bascule

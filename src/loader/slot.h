@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a ring slot holds: one batch and the record of each of its samples, laid over memory of the caller's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/loader/batch.h"
+#include "src/loader/batch_order.h"
+
+namespace bascule {
+
+// Upper bounds of the batches that a slot holds.
+struct SlotBounds {
+  std::int64_t samples = 0;
+  std::int64_t text_rows = 0;
+  std::int64_t selected_rows = 0;
+  std::int64_t labels = 0;
+  std::int64_t pixels_per_sample = 0;  // elements
+  std::int64_t image_rows = 0;         // keys a sample; 0: none
+};
+
+// How one sample went. Written by the worker that holds it, read by whoever completes the batch and by the step.
+struct SampleRecord {
+  static constexpr std::int64_t kLeftOut = -1;
+
+  Status status;
+  std::int64_t row = 0;       // whose picture is in the batch; kLeftOut: none is
+  std::int64_t bad_rows = 0;  // rows that were tried before it and found bad, the sample's own first
+  std::int64_t reason = 0;    // picture_reason() of the sample's own
+};
+
+struct Slot {
+  float* pixels = nullptr;
+  std::int32_t* token_ids = nullptr;
+  std::int32_t* position_ids = nullptr;
+  std::int32_t* text_offsets = nullptr;
+  std::uint64_t* text_row_keys = nullptr;
+  std::uint64_t* image_row_keys = nullptr;
+  std::uint64_t* sample_keys = nullptr;
+  std::int32_t* selected_rows = nullptr;
+  std::int32_t* labels = nullptr;
+  std::int64_t* rows = nullptr;
+  std::int64_t* caption_rows = nullptr;
+  SampleRecord* samples = nullptr;
+
+  SlotBounds bounds;
+  // Set when the slot is opened.
+  BatchPlace place;
+  EpochOrder order{0, 0, 1};
+  // Set when the batch is complete.
+  Batch batch;
+  Status status;  // of the first sample, in order of position, that failed; then `batch` holds nothing
+
+  float* pixels_of(std::int64_t sample) const noexcept { return pixels + sample * bounds.pixels_per_sample; }
+};
+
+// A multiple of 64.
+std::size_t slot_bytes(const SlotBounds& bounds) noexcept;
+// Requires slot_bytes(bounds) bytes, 64-byte aligned.
+Slot lay_out_slot(const SlotBounds& bounds, Span<std::byte> memory) noexcept;
+
+}  // namespace bascule

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream of batches as the step sees it: those of epoch 0, then those of epoch 1, and so on, without a gap. Batch
+// `number` of a stream is batch number % batches_per_epoch() of epoch number / batches_per_epoch(). One thread at a
+// time may call a stream; all but restore_replacements() may be called after the seal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/loader/batch.h"
+#include "src/loader/replacements.h"
+
+namespace bascule {
+
+struct StreamStatistics {
+  std::int64_t batches = 0;  // that next() gave
+  std::int64_t samples = 0;  // in them
+  // Training: of them that were replaced, those of earlier processes of this run among them. Evaluation: left out since
+  // start().
+  std::int64_t bad_samples = 0;
+  double step_wait_seconds = 0.0;  // next() had to wait, or with workers = 0 to load
+  double mean_occupancy = 0.0;     // ready slots when next() is called, of LoaderPlan's `slots`
+  // Loaded by the workers, also those that no step has asked for yet, and the seconds that this took them: processor
+  // time, and waiting for files and for a media engine with a device, but not for a core; divided by the workers.
+  std::int64_t loaded_samples = 0;
+  double loading_seconds = 0.0;
+};
+
+// Samples a second that the workers would load between two moments if neither a step held them up nor anything else
+// wanted their cores. 0: nothing was loaded.
+double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept;
+
+class Workers;
+struct StreamState;
+
+class Stream {
+ public:
+  // Made by the loader, before the seal. `listed` is memory for the list of replaced samples.
+  Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Batches of an epoch that this rank has a share in, empty shares counted.
+  std::int64_t batches_per_epoch() const noexcept;
+  // Samples of an epoch, all ranks.
+  std::int64_t samples_per_epoch() const noexcept;
+
+  // Gives batches first .. end - 1 from now on; what was under way is dropped. Requires that no batch is lent. An
+  // evaluation begins its list of replacements anew.
+  void start(std::int64_t first, std::int64_t end) noexcept;
+  // Waits for the next batch and lends it. Requires that the one before was released. kEndOfEpoch: all were given.
+  // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongCaption (row, tokens), kDeviceFailed (row,
+  // media_engine_status): of the first sample, in order of position, that failed; again at every further call.
+  Status next(const Batch** batch) noexcept;
+  // Gives the lent batch back; its memory will be filled anew.
+  void release() noexcept;
+
+  // Samples that were replaced, or left out, in the batches that next() gave, each once, in order of the first time. At
+  // most max_replacements; what is beyond them is counted in StreamStatistics::bad_samples.
+  Span<const ReplacedSample> replacements() const noexcept;
+  // What earlier processes of this run replaced, and how many that were in all; before the first start().
+  void restore_replacements(Span<const ReplacedSample> replaced, std::int64_t bad_samples);
+  StreamStatistics statistics() const noexcept;
+
+ private:
+  void open_next() noexcept;
+  void wait_for_batch() noexcept;
+  void list_failure(std::int64_t number) noexcept;
+  void list_replacements(std::int64_t number) noexcept;
+  bool is_listed(std::int64_t epoch, std::int64_t position) const noexcept;
+
+  StreamState& state_;
+  Workers& workers_;
+  Span<ReplacedSample> listed_;
+  std::size_t listed_count_ = 0;
+  std::int64_t next_ = 0;    // batch that next() gives
+  std::int64_t opened_ = 0;  // batches below this have been opened
+  std::int64_t end_ = 0;
+  bool is_lent_ = false;
+  StreamStatistics statistics_;
+  std::int64_t calls_ = 0;      // of next(), while batches were left
+  std::int64_t occupancy_ = 0;  // sum over these
+};
+
+}  // namespace bascule

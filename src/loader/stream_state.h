@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What workers and step share of one stream. Constant but for the slots, whose owner the ring decides.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/index/manifest.h"
+#include "src/index/picture_folder.h"
+#include "src/loader/batch_order.h"
+#include "src/loader/ring.h"
+#include "src/loader/sample.h"
+#include "src/loader/slot.h"
+
+namespace bascule {
+
+struct StreamState {
+  // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
+  StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
+              std::vector<Slot> of_slots)
+      : manifest(of_manifest),
+        order(dealing),
+        text(text_settings),
+        folder(of_manifest),
+        slots(std::move(of_slots)),
+        ring(order, static_cast<std::int64_t>(slots.size())) {}
+
+  Slot& slot(std::int64_t number) noexcept { return slots[ring.slot_of(number)]; }
+
+  const Manifest& manifest;
+  const BatchOrder order;
+  const TextSettings text;
+  const PictureFolder folder;
+  std::vector<Slot> slots;
+  Ring ring;
+  // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).
+  std::atomic<std::int64_t> loaded_samples{0};
+  std::atomic<std::int64_t> busy_ns{0};
+};
+
+}  // namespace bascule

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loader/workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+// Workers share the cores with the step; where both want one, the step has it nine times of ten.
+constexpr int kWorkerNice = 10;
+
+void lower_priority() noexcept {
+  const long thread = ::syscall(SYS_gettid);
+  (void)::setpriority(PRIO_PROCESS, static_cast<::id_t>(thread), kWorkerNice);
+}
+
+// Threads made while this lives take no signals: those go to the thread that decides what to do with them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    ::sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  ::sigset_t before_;
+};
+
+}  // namespace
+
+Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, Span<std::byte> buffers,
+                 Span<std::byte> scratch, Span<std::byte> media)
+    : streams_(std::move(streams)) {
+  const std::size_t count = static_cast<std::size_t>(std::max(settings.threads, std::int64_t{1}));
+  const std::size_t jobs_each = static_cast<std::size_t>(settings.jobs_per_worker);
+  BASCULE_CHECK(buffers.size() >= count * jobs_each * settings.buffer_bytes);
+  BASCULE_CHECK(scratch.size() >= count * settings.scratch_bytes);
+  jobs_ = std::vector<Job>(count * jobs_each);
+  auto* const buffer = static_cast<std::uint8_t*>(static_cast<void*>(buffers.data()));
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    jobs_[i].buffer = Span<std::uint8_t>(buffer + i * settings.buffer_bytes, settings.buffer_bytes);
+    jobs_[i].sequence.store(i);
+  }
+  media_ = std::make_unique<Media>(settings.media, media);
+  crew_.media = media_.get();
+  crew_.decodes_elsewhere = media_engine_query(settings.media.driver).works_in_poll == 0;
+  crew_.streams = Span<StreamState* const>(streams_.data(), streams_.size());
+  crew_.jobs = Span<Job>(jobs_.data(), jobs_.size());
+  crew_.on_bad_sample = settings.on_bad_sample;
+  for (std::size_t i = 0; i < count; ++i) {
+    const TextScratch own(scratch.subspan(i * settings.scratch_bytes, settings.scratch_bytes),
+                          settings.longest_caption);
+    workers_.push_back(std::make_unique<Worker>(crew_, crew_.jobs.subspan(i * jobs_each, jobs_each), own));
+  }
+  start_threads(settings.threads);
+}
+
+Workers::~Workers() { close(); }
+
+void Workers::start_threads(std::int64_t count) {
+  const SignalsBlocked blocked;
+  try {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Worker* const worker = workers_[static_cast<std::size_t>(i)].get();
+      threads_.emplace_back([worker] {
+        lower_priority();
+        worker->run();
+      });
+    }
+  } catch (const std::system_error& error) {
+    close();
+    throw Error{ErrorKind::kMemory, "data.dataloader_num_workers",
+                std::to_string(count) + ": " + error.code().message(), "use fewer"};
+  }
+}
+
+void Workers::note_start() noexcept {
+  std::int64_t never = 0;
+  crew_.started_ns.compare_exchange_strong(never, monotonic_ns());
+  wake();
+}
+
+void Workers::await(StreamState& stream, std::int64_t number) noexcept {
+  if (threads_.empty()) {
+    workers_.front()->load(stream, number);
+  } else {
+    stream.ring.await(number);
+  }
+}
+
+std::uint64_t Workers::loaded_samples() const noexcept {
+  std::uint64_t samples = 0;
+  for (const StreamState* const stream : streams_) samples += static_cast<std::uint64_t>(stream->loaded_samples.load());
+  return samples;
+}
+
+LoaderStatistics Workers::statistics() const noexcept {
+  LoaderStatistics result;
+  result.loaded_samples = static_cast<std::int64_t>(loaded_samples());
+  for (const std::unique_ptr<Worker>& worker : workers_)
+    result.worker_wait_seconds += static_cast<double>(worker->wait_ns()) * 1e-9;
+  result.media = media_ != nullptr ? media_engine_get_statistics(media_->engine()) : final_media_;
+  return result;
+}
+
+// The reset makes workers come back that are in the midst of a picture.
+void Workers::close() noexcept {
+  if (media_ == nullptr) return;
+  crew_.is_closing.store(true);
+  crew_.work.raise();
+  (void)media_engine_reset(media_->engine());
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  final_media_ = media_engine_get_statistics(media_->engine());
+  media_.reset();
+}
+
+}  // namespace bascule

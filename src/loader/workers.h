@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workers of a loader, their threads, the media engine and the memory that they work in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/loader/loader.h"
+#include "src/loader/media.h"
+#include "src/loader/stream_state.h"
+#include "src/loader/worker.h"
+
+namespace bascule {
+
+struct WorkersSettings {
+  std::int64_t threads = 1;  // 0: the thread that calls load()
+  std::int64_t jobs_per_worker = 1;
+  std::size_t buffer_bytes = 0;   // of a job
+  std::size_t scratch_bytes = 0;  // of a worker's TextScratch
+  std::int64_t longest_caption = 0;
+  OnBadSample on_bad_sample = OnBadSample::kStop;
+  MediaSettings media;
+};
+
+class Workers {
+ public:
+  // Before the seal. Memory as WorkersSettings say; streams and memory outlive this. Throws Error.
+  Workers(const WorkersSettings& settings, std::vector<StreamState*> streams, Span<std::byte> buffers,
+          Span<std::byte> scratch, Span<std::byte> media);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // After the seal, as all below. A stream was started: samples can be claimed.
+  void note_start() noexcept;
+  // A slot was opened.
+  void wake() noexcept { crew_.work.raise(); }
+  // Returns when the batch is ready: sleeps, or works where there are no threads.
+  void await(StreamState& stream, std::int64_t number) noexcept;
+  // Threads, or the one that calls await().
+  std::int64_t worker_count() const noexcept { return static_cast<std::int64_t>(workers_.size()); }
+  LoaderStatistics statistics() const noexcept;
+  std::uint64_t loaded_samples() const noexcept;
+  void close() noexcept;
+
+ private:
+  void start_threads(std::int64_t count);
+
+  std::vector<StreamState*> streams_;
+  std::vector<Job> jobs_;
+  std::unique_ptr<Media> media_;
+  media_engine_statistics final_media_ = {};  // once closed
+  Crew crew_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace bascule

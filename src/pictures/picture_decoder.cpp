@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/pictures/picture_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "src/base/align.h"
+#include "src/base/error.h"
+#include "src/base/span.h"
+#include "src/checkpoint/tensor_source.h"
+#include "src/index/tar_reader.h"
+#include "src/pictures/preprocessor.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 29;
+constexpr char kInShard[] = ".tar/";
+constexpr std::uint64_t kWaitNs = 1'000'000'000;
+
+TarMember find_member_of(const std::string& shard, const std::string& name) {
+  TarReader tar(shard);
+  TarMember member;
+  while (tar.next(&member)) {
+    if (member.name == name) return member;
+  }
+  throw Error(ErrorKind::kData, shard, "has no member " + name);
+}
+
+}  // namespace
+
+std::string shard_of_picture(const std::string& path) {
+  const std::size_t end = path.find(kInShard);
+  std::error_code ignored;
+  if (end == std::string::npos || std::filesystem::is_regular_file(path, ignored)) return "";
+  const std::string shard = path.substr(0, end + std::strlen(kInShard) - 1);
+  return std::filesystem::is_regular_file(shard, ignored) ? shard : "";
+}
+
+std::vector<std::uint8_t> read_picture_file(const std::string& path) {
+  const std::string shard = shard_of_picture(path);
+  std::uint64_t offset = 0, size = 0;
+  if (!shard.empty()) {
+    const TarMember member = find_member_of(shard, path.substr(shard.size() + 1));
+    offset = member.offset;
+    size = member.bytes;
+  }
+  const InputFile file(shard.empty() ? path : shard);
+  if (shard.empty()) size = static_cast<std::uint64_t>(file.size());
+  if (size > kMaxFileBytes) throw Error(ErrorKind::kData, path, "is larger than 512 MiB");
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+  file.read(bytes.data(), static_cast<std::int64_t>(offset), bytes.size());
+  return bytes;
+}
+
+MediaSettings default_media_settings() {
+  const MediaEngineSettings defaults;
+  MediaSettings settings;
+  settings.driver = media_engine_builtin();
+  settings.queue_depth = defaults.queue_depth;
+  settings.memory_bytes = static_cast<std::size_t>(defaults.memory_mib) << 20;
+  settings.max_pixels = max_pixels(defaults.max_megapixels);
+  return settings;
+}
+
+MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side) {
+  MediaSettings settings = default_media_settings();
+  settings.image_side = image_side;
+  settings.preprocessing = preprocessing;
+  const PictureRules rules = read_picture_rules(model_folder, preprocessing, image_side);
+  std::copy_n(rules.mean, 3, settings.mean);
+  std::copy_n(rules.std, 3, settings.std);
+  settings.processor = rules.processor;
+  return settings;
+}
+
+PictureDecoder::PictureDecoder(const MediaSettings& settings, bool raw) : raw_(raw) {
+  const media_engine_config config = media_config(settings);
+  const std::size_t bytes = align_up(media_engine_memory_needed(&config), kCacheLine);
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes)));
+  if (memory_ == nullptr) throw Error(ErrorKind::kMemory, "media engine", "no memory for it");
+  media_ = std::make_unique<Media>(settings, Span<std::byte>(memory_.get(), bytes));
+}
+
+std::string PictureDecoder::decode(const std::string& path, float* pixels, Size* size) {
+  std::vector<std::uint8_t> encoded;
+  try {
+    encoded = read_picture_file(path);
+  } catch (const Error& error) {
+    return error.problem();
+  }
+  media_engine_job job = media_->job_form();
+  job.raw = raw_ ? 1 : 0;
+  job.encoded = encoded.data();
+  job.encoded_bytes = encoded.size();
+  job.pixels = pixels;
+  media_engine_completion completion = {};
+  media_engine_status status = media_engine_submit(media_->engine(), &job);
+  if (status == MEDIA_ENGINE_OK) {
+    do {
+      status = media_engine_wait(media_->engine(), &completion, kWaitNs);
+    } while (status == MEDIA_ENGINE_TIMED_OUT);  // a device at work
+  }
+  if (status == MEDIA_ENGINE_OK) {
+    status = static_cast<media_engine_status>(completion.status);
+    if (size != nullptr) *size = {completion.width, completion.height};
+  }
+  if (status == MEDIA_ENGINE_OK) return "";
+  const std::string reason = media_engine_picture_text(status, completion.detail);
+  if (media_engine_is_bad_picture(status) == 0)
+    throw Error(ErrorKind::kData, path, "the media engine failed: " + reason);
+  return reason;
+}
+
+}  // namespace bascule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Picture files that are read and decoded one at a time, outside a loader. Not for the sealed phase: allocates, throws
+// Error.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/loader/media.h"
+
+namespace bascule {
+
+// "data/shard-003.tar" of "data/shard-003.tar/000017.jpg", the name of a picture in a shard; "" for others.
+std::string shard_of_picture(const std::string& path);
+
+// A file, or a picture in a shard. Throws Error kData.
+std::vector<std::uint8_t> read_picture_file(const std::string& path);
+
+// [media_engine]'s defaults, with the engine that this program was built with.
+MediaSettings default_media_settings();
+
+// The same with what a model folder's processor says.
+MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side);
+
+class PictureDecoder {
+ public:
+  explicit PictureDecoder(const MediaSettings& settings, bool raw = false);  // raw: 0..255, not normalised
+
+  struct Size {
+    std::int64_t width = 0, height = 0;  // upright; 0 where unknown
+  };
+  // (3, side, side) floats. Returns an empty text, or why the picture is refused. Throws Error kData if the device is
+  // bad. size may be null.
+  std::string decode(const std::string& path, float* pixels, Size* size);
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;  // the engine's: released after it
+  std::unique_ptr<Media> media_;
+  bool raw_ = false;
+};
+
+}  // namespace bascule

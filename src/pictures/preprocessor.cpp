@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/pictures/preprocessor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kDefaultEdge = 288;  // of size and crop_size, where the file is silent
+constexpr std::int64_t kMostEdge = 65536;   // the media engine's
+constexpr std::int64_t kBicubic = 3;        // PIL.Image.Resampling.BICUBIC
+
+// The processor's part of a file.
+struct Source {
+  std::string path;
+  Json object;
+
+  [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
+    const Json* const found = object.find(key);
+    const std::string value = found == nullptr ? " is missing" : " = " + json_text(*found);
+    throw Error(ErrorKind::kData, path, key + value + ": " + allowed,
+                "change it, or use data.preprocessing = \"training\", which does not use the processor");
+  }
+};
+
+// As Transformers looks for it: a processor_config.json counts where it has an image processor inside.
+bool find_source(const std::string& folder, Source* source) {
+  source->path = folder + "/processor_config.json";
+  if (std::filesystem::exists(source->path)) {
+    const Json json = read_json_file(source->path);
+    if (const Json* const nested = find_member(json, "image_processor", source->path)) {
+      source->object = *nested;
+      return true;
+    }
+  }
+  source->path = folder + "/preprocessor_config.json";
+  if (!std::filesystem::exists(source->path)) return false;
+  source->object = read_json_file(source->path);
+  return true;
+}
+
+// Three numbers, or one for all channels.
+void read_channels(const Source& source, const char* key, double* out) {
+  const Json* const value = find_member(source.object, key, source.path);
+  if (value == nullptr) return;
+  if (value->is_number()) {
+    std::fill_n(out, 3, value->number());
+    return;
+  }
+  const std::vector<double> values = get_numbers(source.object, key, source.path);
+  if (values.size() != 3 && values.size() != 1) {
+    throw Error(ErrorKind::kData, source.path, std::string(key) + " has " + std::to_string(values.size()) + " numbers",
+                "3 are needed");
+  }
+  for (std::size_t i = 0; i < 3; ++i) out[i] = values[values.size() == 3 ? i : 0];
+}
+
+// null is what Python takes it for: no.
+bool read_flag(const Source& source, const char* key) {
+  const Json* const found = source.object.find(key);
+  if (found == nullptr) return true;
+  if (!found->is_boolean() && !found->is_null()) source.refuse(key, "true or false is needed");
+  return found->is_boolean() && found->boolean();
+}
+
+bool is_whole(const Json& value, std::int64_t* out) {
+  if (!value.is_integer() || value.integer() < 1 || value.integer() > kMostEdge) return false;
+  *out = value.integer();
+  return true;
+}
+
+// {"shortest_edge": n}; a longest edge beside it is not looked at by this processor.
+bool read_shortest_edge(const Json& value, std::int64_t* out) {
+  if (!value.is_object()) return false;
+  for (const auto& [name, ignored] : value.items()) {
+    if (name != "shortest_edge" && name != "longest_edge") return false;
+  }
+  const Json* const edge = value.find("shortest_edge");
+  return edge != nullptr && is_whole(*edge, out);
+}
+
+void check_type(const Source& source) {
+  const Json* const type = source.object.find("image_processor_type");
+  if (type != nullptr) {
+    for (const char* name :
+         {"BridgeTowerImageProcessor", "BridgeTowerImageProcessorFast", "BridgeTowerImageProcessorPil"}) {
+      if (*type == name) return;
+    }
+    source.refuse("image_processor_type", "only BridgeTowerImageProcessor is implemented");
+  }
+  for (const char* key : {"feature_extractor_type", "auto_map"}) {
+    if (source.object.contains(key)) source.refuse(key, "only BridgeTowerImageProcessor is implemented");
+  }
+}
+
+void read_resize(const Source& source, ProcessorRules* rules) {
+  rules->does_resize = read_flag(source, "do_resize");
+  rules->shortest_edge = kDefaultEdge;
+  const Json* const size = source.object.find("size");
+  if (size != nullptr) {
+    const Json* const square = source.object.find("default_to_square");
+    const bool is_square = square != nullptr && *square == true;
+    const bool is_edge = !is_square && is_whole(*size, &rules->shortest_edge);
+    if (!is_edge && !read_shortest_edge(*size, &rules->shortest_edge))
+      source.refuse("size", "{\"shortest_edge\": n} with n from 1 to 65536 is needed");
+  }
+  if (!rules->does_resize) return;
+  const Json* const resample = source.object.find("resample");
+  if (resample != nullptr && *resample != kBicubic) source.refuse("resample", "only 3, bicubic, is implemented");
+  const Json* const divisor = source.object.find("size_divisor");
+  if (divisor == nullptr) return;
+  if (!is_whole(*divisor, &rules->size_divisor) || rules->size_divisor > rules->shortest_edge)
+    source.refuse("size_divisor", "a whole number from 1 to the shortest edge is needed");
+}
+
+void check_crop(const Source& source, std::int64_t image_side) {
+  if (!read_flag(source, "do_center_crop"))
+    source.refuse("do_center_crop", "the model needs square pictures, and BridgeTowerProcessor crops in any case");
+  std::int64_t edge = kDefaultEdge;
+  const Json* const crop = source.object.find("crop_size");
+  const bool is_edge = crop == nullptr || read_shortest_edge(*crop, &edge);
+  if (!is_edge || edge != image_side)
+    source.refuse("crop_size", "{\"shortest_edge\": " + std::to_string(image_side) +
+                                   "} is needed, the model's image_size" +
+                                   (crop == nullptr ? "; without it 288 is meant" : ""));
+}
+
+void read_levels(const Source& source, ProcessorRules* rules) {
+  if (!read_flag(source, "do_normalize"))
+    source.refuse("do_normalize", "only true is implemented; BridgeTowerProcessor normalises in any case");
+  for (const char* key : {"image_mean", "image_std"}) {
+    const Json* const found = source.object.find(key);
+    if (found != nullptr && found->is_null()) source.refuse(key, "numbers are needed");
+  }
+  if (!read_flag(source, "do_rescale")) {
+    rules->levels = 1.0;
+    return;
+  }
+  const Json* const factor = source.object.find("rescale_factor");
+  if (factor == nullptr) return;
+  const double value = factor->is_number() ? factor->number() : 0.0;
+  rules->levels = 1.0 / value;
+  const auto levels = static_cast<float>(rules->levels);
+  if (!(value > 0.0) || !std::isfinite(levels) || !(levels > 0.0F))
+    source.refuse("rescale_factor", "a positive number is needed");
+}
+
+void check_statistics(const Source& source, const PictureRules& rules) {
+  for (int c = 0; c < 3; ++c) {
+    if (!(rules.std[c] > 0.0) || !std::isfinite(rules.std[c]))
+      throw Error(ErrorKind::kData, source.path, "image_std holds a number that is not positive");
+    if (!std::isfinite(rules.mean[c]))
+      throw Error(ErrorKind::kData, source.path, "image_mean holds a number that is not finite");
+  }
+}
+
+// Transformers' 32, but no more than a side, of which nothing would be left.
+std::int64_t default_divisor(std::int64_t image_side) { return std::min(ProcessorRules().size_divisor, image_side); }
+
+}  // namespace
+
+PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side) {
+  PictureRules rules;
+  rules.processor.shortest_edge = image_side;
+  Source source;
+  if (!find_source(folder, &source)) {
+    rules.processor.size_divisor = default_divisor(image_side);
+    return rules;
+  }
+  if (!source.object.is_object()) throw Error(ErrorKind::kData, source.path, "is not a JSON object");
+  read_channels(source, "image_mean", rules.mean);
+  read_channels(source, "image_std", rules.std);
+  check_statistics(source, rules);
+  if (preprocessing != Preprocessing::kProcessor) return rules;
+  check_type(source);
+  read_resize(source, &rules.processor);
+  check_crop(source, image_side);
+  read_levels(source, &rules.processor);
+  return rules;
+}
+
+std::string processor_file_of(const std::string& folder) {
+  Source source;
+  return find_source(folder, &source) ? source.path : "";
+}
+
+std::string default_processor_text(std::int64_t image_side) {
+  const PictureRules rules;
+  Json config = Json::object();
+  config["image_processor_type"] = "BridgeTowerImageProcessor";
+  config["do_resize"] = true;
+  config["size"] = {{"shortest_edge", image_side}};
+  config["size_divisor"] = default_divisor(image_side);
+  config["resample"] = kBicubic;
+  config["do_center_crop"] = true;
+  config["crop_size"] = {{"shortest_edge", image_side}};
+  config["do_rescale"] = true;
+  config["rescale_factor"] = 1.0 / rules.processor.levels;
+  config["do_normalize"] = true;
+  config["image_mean"] = {rules.mean[0], rules.mean[1], rules.mean[2]};
+  config["image_std"] = {rules.std[0], rules.std[1], rules.std[2]};
+  config["do_pad"] = true;
+  return json_text(config, 2) + "\n";
+}
+
+}  // namespace bascule

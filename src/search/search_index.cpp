@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/search/search_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/base/error.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+using Metadata = std::map<std::string, std::string>;
+
+constexpr const char* kHowToMake =
+    "run with a validation or test file, and do_predict on, writes it for the contrastive head";
+
+std::vector<std::string> names_of(const Metadata& metadata, const std::string& key, const std::string& path) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) throw Error(ErrorKind::kData, path, "no \"" + key + "\" in its metadata", kHowToMake);
+  const Json names = parse_json(found->second, path + ": " + key);
+  if (!names.is_array()) throw Error(ErrorKind::kData, path, "\"" + key + "\" is no array");
+  std::vector<std::string> result;
+  for (const Json& name : names) {
+    if (!name.is_string())
+      throw Error(ErrorKind::kData, path, "\"" + key + "\" holds " + json_text(name) + ", which is no string");
+    result.push_back(name.string());
+  }
+  return result;
+}
+
+std::vector<float> embeds_of(const TensorSource& source, const std::string& name, std::int64_t rows, std::int64_t width,
+                             const std::string& path) {
+  const StoredTensor* tensor = source.find(name);
+  if (tensor == nullptr) throw Error(ErrorKind::kData, path, "no tensor \"" + name + "\"", kHowToMake);
+  const std::vector<std::int64_t> shape = {rows, width};
+  if (tensor->shape != shape) {
+    throw Error(ErrorKind::kData, path, name + " is " + shape_text(tensor->shape) + ", not " + shape_text(shape),
+                "file and model are not of the same run: run again");
+  }
+  std::vector<float> values(static_cast<std::size_t>(rows * width));
+  source.read_float32(values.data(), *tensor, 0, rows * width);
+  return values;
+}
+
+double dot(const float* a, const float* b, std::size_t count) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+}  // namespace
+
+SearchIndex read_search_index(const std::string& folder, std::int64_t width) {
+  const std::string path = folder + "/embeddings.safetensors";
+  if (!std::filesystem::exists(path)) {
+    throw Error(ErrorKind::kData, folder, "no embeddings.safetensors: no finished run of the contrastive head",
+                std::string(kHowToMake) + "; or search other pictures with --images DIR");
+  }
+  const Metadata metadata = read_safetensors_header(InputFile(path)).metadata;
+  SearchIndex index;
+  index.paths = names_of(metadata, "paths", path);
+  index.captions = names_of(metadata, "captions", path);
+  if (index.paths.size() != index.captions.size()) {
+    throw Error(
+        ErrorKind::kData, path,
+        std::to_string(index.paths.size()) + " paths but " + std::to_string(index.captions.size()) + " captions");
+  }
+  const auto split = metadata.find("split");
+  index.split = split == metadata.end() ? "embeddings.safetensors" : split->second;
+  const TensorSource source = open_safetensors(path);
+  const std::int64_t rows = static_cast<std::int64_t>(index.paths.size());
+  index.image_embeds = embeds_of(source, "image_embeds", rows, width, path);
+  index.text_embeds = embeds_of(source, "text_embeds", rows, width, path);
+  return index;
+}
+
+std::vector<Ranked> nearest(const std::vector<float>& query, const std::vector<float>& embeds,
+                            const std::vector<std::string>& names, std::size_t top, std::size_t* candidates) {
+  const std::size_t width = query.size();
+  BASCULE_CHECK(embeds.size() == names.size() * width);
+  std::vector<Ranked> ranked(names.size());
+  for (std::size_t row = 0; row < ranked.size(); ++row) {
+    const double score = dot(query.data(), embeds.data() + row * width, width);
+    ranked[row] = {row, std::isnan(score) ? -std::numeric_limits<double>::infinity()
+                                          : score};  // a model that diverged is ranked too
+  }
+  std::sort(ranked.begin(), ranked.end(),
+            [](const Ranked& a, const Ranked& b) { return a.score != b.score ? a.score > b.score : a.row < b.row; });
+  std::set<std::string_view> seen;
+  ranked.erase(std::remove_if(ranked.begin(), ranked.end(),
+                              [&](const Ranked& one) { return !seen.insert(names[one.row]).second; }),
+               ranked.end());
+  *candidates = ranked.size();
+  ranked.resize(std::min(ranked.size(), top));
+  return ranked;
+}
+
+}  // namespace bascule

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contrastive model's towers, loaded to embed texts and pictures. The phases of a run in small: the constructor
+// records, plans, seals and loads only what its use needs. Allocates, throws Error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/models/bridgetower_config.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/report/search_page.h"
+#include "src/runtime/threads.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer.h"
+#include "src/train/session.h"
+
+namespace bascule {
+
+// config.json of a folder. Throws Error kData if it is not that of a contrastive model.
+BridgeTowerConfig read_contrastive_config(const std::string& folder);
+
+// How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
+struct RunInputs {
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  std::int64_t max_seq_length = 128;
+};
+// Throws Error kData.
+RunInputs read_run_inputs(const std::string& folder);
+
+struct PictureEmbeddings {
+  std::vector<std::string> paths;  // those that were taken, in the order given
+  std::vector<float> embeds;       // (paths, contrastive_hidden_size)
+  std::vector<RefusedPicture> refused;
+};
+
+class SearchModel {
+ public:
+  struct Use {
+    bool texts = false;
+    std::size_t pictures = 0;  // how many there are to embed
+  };
+  SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads);
+
+  // Cut as the run cut its captions. Throws Error kSettings for text that is not
+  // UTF-8.
+  std::vector<float> embed_text(const std::string& text);
+  // Refused pictures are left out and listed.
+  PictureEmbeddings embed_pictures(const std::vector<std::string>& paths);
+
+ private:
+  void record(Use use);
+  void seal(const std::string& folder, Isa isa);
+  // Appends the embeddings of the first `count` pictures in pixels_.
+  void embed_batch(std::int64_t count, std::vector<float>* embeds);
+
+  BridgeTowerConfig config_;
+  std::string folder_;
+  RunInputs inputs_;
+  std::int64_t longest_text_ = 0;  // tokens
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<PictureDecoder> decoder_;
+  std::int64_t batch_ = 0;  // most pictures of a replay
+  Session session_;
+  std::size_t image_graph_ = 0;  // the text graph, if any, is number 0
+  Tensor text_embeds_, image_embeds_;
+  Threads threads_;
+  std::unique_ptr<Arena> arena_;
+  float* pixels_ = nullptr;  // (batch_, 3, side, side)
+};
+
+}  // namespace bascule

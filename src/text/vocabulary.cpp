@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/vocabulary.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/utf8.h"
+#include "src/text/merge.h"
+#include "src/text/tokenizer_files.h"
+
+namespace bascule {
+namespace {
+
+// At most half of a table is filled.
+std::size_t table_size(std::size_t entries) {
+  std::size_t size = 16;
+  while (size < 2 * entries) size *= 2;
+  return size;
+}
+
+std::uint64_t mix(std::uint64_t value) noexcept {
+  value *= 0x9E3779B97F4A7C15u;
+  return value ^ (value >> 32);
+}
+
+std::uint64_t pair_of(std::int32_t left, std::int32_t right) noexcept {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+}
+
+struct PackedWord {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+
+PackedWord pack(std::string_view word) noexcept {
+  unsigned char bytes[16] = {};
+  std::memcpy(bytes, word.data(), word.size());
+  bytes[15] = static_cast<unsigned char>(word.size());
+  PackedWord packed;
+  std::memcpy(&packed.low, bytes, 8);
+  std::memcpy(&packed.high, bytes + 8, 8);
+  return packed;
+}
+
+// The byte-level alphabet, code point -> byte or -1: printable Latin-1 characters stand for their own byte, U+0100 and
+// on for the other bytes in their order.
+std::array<std::int32_t, 324> byte_alphabet() {
+  std::array<std::int32_t, 324> byte_of;
+  byte_of.fill(-1);
+  std::size_t next = 256;
+  for (std::int32_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
+    byte_of[printable ? static_cast<std::size_t>(byte) : next++] = byte;
+  }
+  return byte_of;
+}
+
+// The bytes that a token stands for, or nothing if it is not written in the byte-level alphabet.
+std::optional<std::string> token_bytes(const std::string& token) {
+  static const std::array<std::int32_t, 324> byte_of = byte_alphabet();
+  std::string bytes;
+  for (std::size_t place = 0; place < token.size();) {
+    const Utf8Character character = utf8_character(token, place);
+    if (character.code_point >= byte_of.size() || byte_of[character.code_point] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(byte_of[character.code_point]));
+    place += character.bytes;
+  }
+  return bytes;
+}
+
+std::int32_t id_of(const std::string& token, const TokenizerFiles& files) {
+  const auto entry = files.tokens.find(token);
+  if (entry != files.tokens.end()) return entry->second;
+  for (const AddedToken& added : files.added) {
+    if (added.text == token) return added.id;
+  }
+  return -1;
+}
+
+std::int32_t required_id(const std::string& token, const TokenizerFiles& files) {
+  const std::int32_t id = id_of(token, files);
+  if (id < 0) throw Error{ErrorKind::kData, files.where, "the vocabulary has no token \"" + token + "\""};
+  return id;
+}
+
+MergeTable merge_table(const TokenizerFiles& files) {
+  MergeTable table(files.merges.size());
+  for (std::size_t rank = 0; rank < files.merges.size(); ++rank) {
+    const auto& [left, right] = files.merges[rank];
+    std::int32_t ids[3];
+    const std::string tokens[3] = {left, right, left + right};
+    for (int i = 0; i < 3; ++i) {
+      const auto entry = files.tokens.find(tokens[i]);
+      if (entry == files.tokens.end()) {
+        throw Error{ErrorKind::kData, files.merges_where,
+                    "merge " + std::to_string(rank) + " (\"" + left + "\", \"" + right + "\") needs token \"" +
+                        tokens[i] + "\", which the vocabulary lacks"};
+      }
+      ids[i] = entry->second;
+    }
+    table.insert(ids[0], ids[1], Merge{static_cast<std::uint32_t>(rank), ids[2]});
+  }
+  return table;
+}
+
+// By id, so that nothing depends on the order of an unordered table. Ids must differ.
+std::vector<std::pair<std::int32_t, std::string>> tokens_by_id(const TokenizerFiles& files) {
+  std::vector<std::pair<std::int32_t, std::string>> tokens;
+  tokens.reserve(files.tokens.size());
+  for (const auto& [token, id] : files.tokens) tokens.emplace_back(id, token);
+  std::sort(tokens.begin(), tokens.end());
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    if (tokens[i].first == tokens[i - 1].first) {
+      throw Error{ErrorKind::kData, files.where,
+                  "tokens \"" + tokens[i - 1].second + "\" and \"" + tokens[i].second + "\" share id " +
+                      std::to_string(tokens[i].first)};
+    }
+  }
+  return tokens;
+}
+
+// The tokens that merging makes of their own bytes.
+WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& words, const Vocabulary& vocabulary) {
+  WordTable table(words.size());
+  std::vector<std::byte> memory(TokenizerScratch::bytes(WordTable::kLongest));
+  TokenizerScratch scratch{Span<std::byte>(memory)};
+  for (const auto& [bytes, id] : words) {
+    const PieceMerger merger(bytes, vocabulary, scratch);
+    const std::int32_t first = merger.first();
+    if (first >= 0 && merger.next(first) < 0 && merger.token(first) == id) table.insert(bytes, id);
+  }
+  return table;
+}
+
+void set_added(const TokenizerFiles& files, Vocabulary* vocabulary) {
+  vocabulary->added = files.added;
+  std::sort(vocabulary->added.begin(), vocabulary->added.end(), [](const AddedToken& a, const AddedToken& b) {
+    return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.text < b.text;
+  });
+  std::fill(std::begin(vocabulary->first_byte_of_added), std::end(vocabulary->first_byte_of_added), false);
+  for (const AddedToken& token : vocabulary->added) {
+    vocabulary->first_byte_of_added[static_cast<unsigned char>(token.text[0])] = true;
+    vocabulary->size = std::max(vocabulary->size, token.id + 1);
+    if (token.special) vocabulary->special_ids.push_back(token.id);
+  }
+  std::sort(vocabulary->special_ids.begin(), vocabulary->special_ids.end());
+  const auto end = std::unique(vocabulary->special_ids.begin(), vocabulary->special_ids.end());
+  vocabulary->special_ids.erase(end, vocabulary->special_ids.end());
+}
+
+std::uint64_t digest_of(const TokenizerFiles& files) {
+  std::string said;
+  const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
+  for (const auto& [id, token] : tokens_by_id(files)) add(std::to_string(id) + " " + token);
+  for (const auto& [left, right] : files.merges) add(left + " " + right);
+  for (const AddedToken& token : files.added) {
+    add(token.text);
+    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
+        (token.special ? "*" : ""));
+  }
+  for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
+    add(*role);
+  }
+  return XXH3_64bits(said.data(), said.size());
+}
+
+}  // namespace
+
+MergeTable::MergeTable(std::size_t merges) : entries_(table_size(merges)), mask_(entries_.size() - 1) {}
+
+void MergeTable::insert(std::int32_t left, std::int32_t right, Merge merge) {
+  const std::uint64_t pair = pair_of(left, right);
+  std::size_t i = mix(pair) & mask_;
+  while (entries_[i].merge.rank != kNoMerge && entries_[i].pair != pair) i = (i + 1) & mask_;
+  entries_[i] = Entry{pair, merge};
+}
+
+Merge MergeTable::find(std::int32_t left, std::int32_t right) const noexcept {
+  const std::uint64_t pair = pair_of(left, right);
+  std::size_t i = mix(pair) & mask_;
+  while (entries_[i].merge.rank != kNoMerge && entries_[i].pair != pair) i = (i + 1) & mask_;
+  return entries_[i].merge;
+}
+
+WordTable::WordTable(std::size_t words) : entries_(table_size(words)), mask_(entries_.size() - 1) {}
+
+void WordTable::insert(std::string_view word, std::int32_t token) {
+  const PackedWord packed = pack(word);
+  std::size_t i = mix(packed.low ^ mix(packed.high)) & mask_;
+  while (entries_[i].high != 0) i = (i + 1) & mask_;
+  entries_[i] = Entry{packed.low, packed.high, token};
+}
+
+std::int32_t WordTable::find(std::string_view word) const noexcept {
+  if (word.size() > kLongest) return -1;
+  const PackedWord packed = pack(word);
+  std::size_t i = mix(packed.low ^ mix(packed.high)) & mask_;
+  while (entries_[i].high != 0 && (entries_[i].low != packed.low || entries_[i].high != packed.high))
+    i = (i + 1) & mask_;
+  return entries_[i].token;
+}
+
+Vocabulary load_vocabulary(const std::string& folder) {
+  const TokenizerFiles files = read_tokenizer_files(folder);
+  Vocabulary vocabulary;
+  vocabulary.digest = digest_of(files);
+  std::fill(std::begin(vocabulary.byte_token), std::end(vocabulary.byte_token), -1);
+  std::vector<std::pair<std::string, std::int32_t>> words;
+  for (const auto& [id, token] : tokens_by_id(files)) {
+    vocabulary.size = id + 1;
+    const std::optional<std::string> bytes = token_bytes(token);
+    if (!bytes || bytes->empty()) continue;
+    if (bytes->size() == 1) vocabulary.byte_token[static_cast<unsigned char>((*bytes)[0])] = id;
+    if (bytes->size() <= WordTable::kLongest) words.emplace_back(*bytes, id);
+  }
+  if (!files.unknown_byte.empty()) vocabulary.unknown_byte_token = required_id(files.unknown_byte, files);
+  vocabulary.merges = merge_table(files);
+  vocabulary.words = word_table(words, vocabulary);
+  set_added(files, &vocabulary);
+  vocabulary.bos_id = required_id(files.bos, files);
+  vocabulary.eos_id = required_id(files.eos, files);
+  vocabulary.pad_id = required_id(files.pad, files);
+  vocabulary.mask_id = id_of(files.mask, files);
+  vocabulary.unk_id = id_of(files.unk, files);
+  return vocabulary;
+}
+
+std::vector<std::string> load_token_texts(const std::string& folder) {
+  const TokenizerFiles files = read_tokenizer_files(folder);
+  std::vector<std::string> texts;
+  const auto put = [&](std::int32_t id, const std::string& text) {
+    const std::size_t at = static_cast<std::size_t>(id);
+    if (texts.size() <= at) texts.resize(at + 1);
+    texts[at] = text;
+  };
+  for (const auto& [token, id] : files.tokens) put(id, token);
+  for (const AddedToken& token : files.added) put(token.id, token.text);
+  return texts;
+}
+
+}  // namespace bascule

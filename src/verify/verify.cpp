@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/checkpoint/durable_write.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/process_limits.h"
+#include "src/runtime/threads.h"
+#include "src/verify/verify_case.h"
+
+namespace bascule {
+namespace {
+
+std::vector<std::string> find_cases(const std::vector<std::string>& folders) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> cases;
+  for (const std::string& folder : folders) {
+    if (fs::exists(folder + "/case.json")) {
+      cases.push_back(folder);
+      continue;
+    }
+    const std::size_t before = cases.size();
+    for (const std::string& entry : folder_entries(folder)) {
+      if (fs::exists(folder + "/" + entry + "/case.json")) cases.push_back(folder + "/" + entry);
+    }
+    if (cases.size() == before)
+      throw Error(ErrorKind::kData, folder, "no reference case here (no case.json)",
+                  "name a case or a folder of cases");
+  }
+  return cases;
+}
+
+void print_case(const VerifiedCase& result) {
+  double worst = 0.0;
+  const VerifiedTensor* worst_tensor = nullptr;
+  std::size_t failed = 0;
+  for (const VerifiedTensor& tensor : result.tensors) {
+    const double ratio = tensor.limit > 0.0 ? tensor.relative_l2 / tensor.limit : tensor.relative_l2;
+    if (!(ratio <= worst) || worst_tensor == nullptr) {
+      worst = ratio;
+      worst_tensor = &tensor;
+    }
+    if (tensor.passed()) continue;
+    ++failed;
+    std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.relative_l2,
+                tensor.limit, tensor.reference_relative_l2);
+  }
+  std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it\n",
+              result.passed() ? "passed" : "FAILED", result.name.c_str(), result.tensors.size(), failed,
+              worst_tensor == nullptr ? "-" : worst_tensor->name.c_str(), worst);
+}
+
+Json json_of(const VerifiedCase& result) {
+  Json tensors = Json::array();
+  for (const VerifiedTensor& tensor : result.tensors) {
+    Json entry = {{"name", tensor.name}};
+    entry[tensor.is_norm ? "norm" : "relative_l2"] = tensor.relative_l2;
+    if (!tensor.is_norm) entry["reference_relative_l2"] = tensor.reference_relative_l2;
+    entry["limit"] = tensor.limit;
+    entry["passed"] = tensor.passed();
+    tensors.push_back(entry);
+  }
+  return {{"case", result.name}, {"passed", result.passed()}, {"tensors", tensors}};
+}
+
+}  // namespace
+
+int verify_command(const VerifyArguments& arguments) {
+  if (!arguments.precision.empty() && arguments.precision != "float32") {
+    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "float32");
+  }
+  const Isa isa = choose_isa(arguments.isa);
+  const int threads =
+      arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);
+  bool passed = true;
+  Json cases = Json::array();
+  for (const std::string& folder : find_cases(arguments.folders)) {
+    const VerifiedCase result = verify_case(folder, isa, threads);
+    passed = passed && result.passed();
+    if (arguments.json) {
+      cases.push_back(json_of(result));
+    } else {
+      print_case(result);
+    }
+  }
+  if (arguments.json) std::printf("%s\n", json_text({{"passed", passed}, {"cases", cases}}).c_str());
+  return passed ? 0 : exit_code(ErrorKind::kData);
+}
+
+}  // namespace bascule

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "src/verify/verify_files.h"
+#include "src/verify/verify_judgement.h"
+#include "src/verify/verify_model.h"
+#include "src/verify/verify_training.h"
+
+namespace bascule {
+namespace {
+
+class OutputJudge {
+ public:
+  OutputJudge(const CaseFiles& files, const CaseModel& model, const PackedBatch& batch, Judgement* judgement)
+      : files_(files), model_(model), batch_(batch), judgement_(judgement) {}
+  void judge_all();
+
+ private:
+  enum class Rows { kAll, kFirst, kText };  // kFirst: one a sample; kText: those that are not padding
+  std::vector<std::int64_t> picked(Rows rows, std::int64_t count) const;
+  std::vector<float> ours(Tensor tensor, std::size_t count) const;
+  void judge(const std::string& name, Tensor tensor, Rows rows);
+  void judge_contrastive_logits();
+  void add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth);
+
+  const CaseFiles& files_;
+  const CaseModel& model_;
+  const PackedBatch& batch_;
+  Judgement* judgement_;
+};
+
+std::vector<std::int64_t> OutputJudge::picked(Rows rows, std::int64_t count) const {
+  if (rows == Rows::kText) return batch_.padded_row();
+  const std::int64_t samples = batch_.view().counts.samples;
+  const std::int64_t stride = rows == Rows::kFirst ? count / samples : 1;
+  std::vector<std::int64_t> list;
+  for (std::int64_t row = 0; row < count; row += stride) list.push_back(row);
+  return list;
+}
+
+std::vector<float> OutputJudge::ours(Tensor tensor, std::size_t count) const {
+  const float* const values = model_.at(tensor);
+  return {values, values + count};
+}
+
+void OutputJudge::add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth) {
+  const Json& error = get_object(get_object(files_.errors, "outputs", files_.folder), name, files_.folder);
+  judgement_->add(name, relative_l2(ours, truth), get_number(error, "rel_l2_worst", files_.folder), kFloor);
+}
+
+void OutputJudge::judge(const std::string& name, Tensor tensor, Rows rows) {
+  if (!tensor || files_.expected.find(name) == nullptr) return;
+  const std::int64_t cols = model_.info(tensor).cols;
+  const std::vector<float> stored = read_floats(files_.expected, name, files_.folder);
+  const std::vector<float> truth =
+      pick_rows(stored, picked(rows, static_cast<std::int64_t>(stored.size()) / cols), cols);
+  add(name, ours(tensor, truth.size()), truth);
+}
+
+// The reference calls the three embeddings of each sample, stacked, its logits.
+void OutputJudge::judge_contrastive_logits() {
+  const std::vector<float> truth = read_floats(files_.expected, "logits", files_.folder);
+  const BridgeTowerOutputs& outputs = model_.outputs();
+  const std::size_t samples = static_cast<std::size_t>(batch_.view().counts.samples);
+  const std::size_t width = static_cast<std::size_t>(model_.info(outputs.text_embeds).cols);
+  std::vector<float> stacked;
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    for (const Tensor tensor : {outputs.text_embeds, outputs.image_embeds, outputs.cross_embeds}) {
+      const float* const row = model_.at(tensor) + sample * width;
+      stacked.insert(stacked.end(), row, row + width);
+    }
+  }
+  add("logits", stacked, truth);
+}
+
+void OutputJudge::judge_all() {
+  const BridgeTowerOutputs& outputs = model_.outputs();
+  const bool first = outputs.first_rows_only;
+  judge("text_features", outputs.text_features, first ? Rows::kFirst : Rows::kText);
+  judge("image_features", outputs.image_features, first ? Rows::kFirst : Rows::kAll);
+  judge("pooler_output", outputs.pooler_output, Rows::kAll);
+  judge("text_embeds", outputs.text_embeds, Rows::kAll);
+  judge("image_embeds", outputs.image_embeds, Rows::kAll);
+  judge("cross_embeds", outputs.cross_embeds, Rows::kAll);
+  if (files_.head == ModelHead::kContrastive) {
+    judge_contrastive_logits();
+  } else {
+    judge("logits", outputs.logits, files_.head == ModelHead::kMaskedLm ? Rows::kText : Rows::kAll);
+  }
+  judge("loss", outputs.loss, Rows::kAll);
+}
+
+// The part of a gradient that is zero in exact arithmetic. Afterwards it is zero in ours and the truth.
+void judge_zero_part(const CaseFiles& files, const Slice& slice, std::vector<float>* ours, Judgement* judgement) {
+  double squares = 0.0;
+  for (std::int64_t i = slice.start; i < slice.stop; ++i) {
+    float& element = (*ours)[static_cast<std::size_t>(i)];
+    squares += static_cast<double>(element) * static_cast<double>(element);
+    element = 0.0f;
+  }
+  judgement->add_norm("grad." + slice.parameter + " (zero part)", std::sqrt(squares),
+                      kZeroGradient * files.gradient_norm);
+}
+
+// A sampled case: the norm, and elements k * max(1, count / S).
+void judge_sampled_gradient(const CaseFiles& files, const std::string& name, const std::vector<float>& ours,
+                            const Json* error, double reference, Judgement* judgement) {
+  const std::int64_t samples = get_int(files.description, "gradient_sample", files.folder);
+  const std::vector<float> truth = read_floats(files.expected, "grad_sample." + name, files.folder);
+  const std::size_t stride =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, static_cast<std::int64_t>(ours.size()) / samples));
+  std::vector<float> sampled;
+  for (std::size_t k = 0; k < truth.size(); ++k) sampled.push_back(ours[k * stride]);
+  const double sample_reference =
+      error == nullptr ? 0.0 : get_number(get_object(*error, "sample", files.folder), "rel_l2", files.folder);
+  judgement->add("grad_sample." + name, relative_l2(sampled, truth), std::max(reference, sample_reference), kFloor);
+  double squares = 0.0;
+  for (const float v : ours) squares += static_cast<double>(v) * static_cast<double>(v);
+  const std::vector<float> norm = {static_cast<float>(std::sqrt(squares))};
+  judgement->add("grad_l2." + name, relative_l2(norm, read_floats(files.expected, "grad_l2." + name, files.folder)),
+                 reference, kFloor);
+}
+
+void judge_gradient(const CaseFiles& files, const std::string& name, std::vector<float> ours, Judgement* judgement) {
+  const Slice* const slice = files.zero_slice(name);
+  if (slice != nullptr) {
+    judge_zero_part(files, *slice, &ours, judgement);
+    if (slice->start == 0 && slice->stop == static_cast<std::int64_t>(ours.size())) return;
+  }
+  const Json* const error = find_member(get_object(files.errors, "gradients", files.folder), name, files.folder);
+  const double reference = error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", files.folder);
+  if (files.expected.find("grad." + name) == nullptr) {
+    judge_sampled_gradient(files, name, ours, error, reference, judgement);
+    return;
+  }
+  std::vector<float> truth = read_floats(files.expected, "grad." + name, files.folder);
+  if (slice != nullptr) std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
+  judgement->add("grad." + name, relative_l2(ours, truth), reference, kFloor);
+}
+
+void judge_gradients(const CaseFiles& files, const Session& session, Judgement* judgement) {
+  const ParameterSet& set = session.parameters();
+  for (int p = 0; p < set.size(); ++p) {
+    const ParameterLayout::Place& place = session.layout().places[static_cast<std::size_t>(p)];
+    if (!place.trained) continue;
+    for (const ParameterPiece& piece : set[p].pieces) {
+      const float* const first = session.gradients() + place.offset + piece.first_element;
+      judge_gradient(files, piece.name, {first, first + piece.elements}, judgement);
+    }
+  }
+}
+
+// Parameters without a gradient are those that no update reaches and that a run copies from its source folder: the
+// reference's list and ours are the same one.
+void judge_unused(const CaseFiles& files, const Session& session, Judgement* judgement) {
+  std::set<std::string> ours, theirs;
+  const ParameterSet& set = session.parameters();
+  for (int p = 0; p < set.size(); ++p) {
+    if (session.layout().places[static_cast<std::size_t>(p)].trained) continue;
+    for (const ParameterPiece& piece : set[p].pieces) ours.insert(piece.name);
+  }
+  for (const ParameterPiece& piece : unused_tensors(files.config, files.head)) ours.insert(piece.name);
+  for (const char* list : {"unused_parameters", "frozen_parameters"}) {
+    const std::vector<std::string> names = get_strings(files.description, list, files.folder);
+    theirs.insert(names.begin(), names.end());
+  }
+  std::set<std::string> all = ours;
+  all.insert(theirs.begin(), theirs.end());
+  for (const std::string& name : all) {
+    judgement->add_norm("param." + name + " (no gradient)", ours.count(name) == theirs.count(name) ? 0.0 : 1.0, 0.0);
+  }
+}
+
+// Whatever the reference computed has been compared with something of ours.
+void judge_the_rest(const CaseFiles& files, Judgement* judgement) {
+  std::set<std::string> judged;
+  for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
+  const std::set<std::string> series = {"loss", "grad_norm", "learning_rate"};  // of steps: judged step by step
+  const std::string norm = "grad_l2.";                                          // beside a whole gradient: its norm
+  for (const TensorSource* source : {&files.expected, &files.steps}) {
+    for (const StoredTensor& tensor : source->tensors()) {
+      if (source == &files.steps && series.count(tensor.name) == 1) continue;
+      if (tensor.name.rfind(norm, 0) == 0 && judged.count("grad." + tensor.name.substr(norm.size())) == 1) continue;
+      if (judged.count(tensor.name) == 0) judgement->add_norm(tensor.name + " (not computed)", 1.0, 0.0);
+    }
+  }
+}
+
+}  // namespace
+
+bool VerifiedCase::passed() const {
+  return std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
+}
+
+VerifiedCase verify_case(const std::string& folder, Isa isa, int threads) {
+  const CaseFiles files = open_case(folder);
+  CaseModel model(files, isa, threads);
+  Judgement judgement;
+  const PackedBatch batch = model.evaluate();
+  OutputJudge(files, model, batch, &judgement).judge_all();
+  const float loss = static_cast<float>(model.step({0}));
+  const Json& error = get_object(get_object(files.errors, "outputs", folder), "loss", folder);
+  judgement.add("loss (training)", relative_l2({loss}, read_floats(files.expected, "loss", folder)),
+                get_number(error, "rel_l2_worst", folder), kFloor);
+  judge_gradients(files, model.training(), &judgement);
+  judge_unused(files, model.training(), &judgement);
+  if (files.has_steps) judge_training(files, &model, &judgement);
+  judge_the_rest(files, &judgement);
+  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors)};
+}
+
+}  // namespace bascule

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_files.h"
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+ModelHead head_named(const std::string& name, const std::string& where) {
+  if (name == "base") return ModelHead::kBase;
+  if (name == "contrastive") return ModelHead::kContrastive;
+  if (name == "matching" || name == "image_text_matching") return ModelHead::kImageTextMatching;
+  if (name == "masked_lm") return ModelHead::kMaskedLm;
+  throw Error(ErrorKind::kData, where, "unknown head \"" + name + "\"");
+}
+
+std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
+  const StoredTensor* tensor = source.find(name);
+  if (tensor == nullptr) throw Error(ErrorKind::kData, where, "no tensor \"" + name + "\"");
+  if (tensor->dtype != DType::kInt64) throw Error(ErrorKind::kData, where, "\"" + name + "\" is not int64");
+  std::vector<std::int64_t> values(static_cast<std::size_t>(element_count(tensor->shape)));
+  source.read_bytes(values.data(), *tensor);
+  return values;
+}
+
+}  // namespace
+
+std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where) {
+  const StoredTensor* tensor = source.find(name);
+  if (tensor == nullptr) throw Error(ErrorKind::kData, where, "no tensor \"" + name + "\"");
+  std::vector<float> values(static_cast<std::size_t>(element_count(tensor->shape)));
+  source.read_float32(values.data(), *tensor, 0, static_cast<std::int64_t>(values.size()));
+  return values;
+}
+
+const Slice* CaseFiles::zero_slice(const std::string& parameter) const {
+  for (const Slice& slice : zero_gradient) {
+    if (slice.parameter == parameter) return &slice;
+  }
+  return nullptr;
+}
+
+CaseFiles open_case(const std::string& folder) {
+  CaseFiles files;
+  files.folder = folder;
+  files.description = read_json_file(folder + "/case.json");
+  files.errors = read_json_file(folder + "/float32_error.json");
+  files.batches = open_safetensors(folder + "/batch.safetensors");
+  files.expected = open_safetensors(folder + "/expected.safetensors");
+  files.has_steps = find_member(files.description, "train", folder) != nullptr;
+  if (files.has_steps) files.steps = open_safetensors(folder + "/steps.safetensors");
+  files.head = head_named(get_string(files.description, "head", folder + "/case.json"), folder + "/case.json");
+  files.config = read_bridgetower_config(folder + "/config.json");
+  check_bridgetower_config(files.config, files.head, folder + "/config.json");
+  files.gradient_norm = get_number(files.description, "gradient_norm", folder);
+  for (const Json& slice : get_array(files.description, "zero_gradient", folder)) {
+    files.zero_gradient.push_back(
+        {get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
+  }
+  const StoredTensor* pixels = files.batches.find("batch0.pixel_values");
+  if (pixels == nullptr || pixels->shape.size() != 4)
+    throw Error(ErrorKind::kData, folder + "/batch.safetensors", "no batch0.pixel_values of four dimensions");
+  files.height = pixels->shape[2];
+  files.width = pixels->shape[3];
+  return files;
+}
+
+PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
+  const std::string where = files.folder + "/batch.safetensors", name = "batch" + std::to_string(k) + ".";
+  PaddedBatch batch;
+  const StoredTensor* ids = files.batches.find(name + "input_ids");
+  if (ids == nullptr || ids->shape.size() != 2)
+    throw Error(ErrorKind::kData, where, "no " + name + "input_ids of two dimensions");
+  batch.samples = ids->shape[0];
+  batch.length = ids->shape[1];
+  batch.input_ids = read_integers(files.batches, name + "input_ids", where);
+  batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
+  if (files.batches.find(name + "labels") != nullptr)
+    batch.labels = read_integers(files.batches, name + "labels", where);
+  batch.pixels = read_floats(files.batches, name + "pixel_values", where);
+  return batch;
+}
+
+}  // namespace bascule

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every part of a case's judgement shares: the measure of an error, and the rule for its limit. See
+// tests/data/goldens/README.md, "Passing".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/verify/verify_case.h"
+
+namespace bascule {
+
+constexpr double kFloor = 2e-6;         // of every limit
+constexpr double kUpdateFloor = 1e-3;   // of the limit on what a run changed
+constexpr double kZeroGradient = 1e-6;  // of the gradient norm, where a gradient is zero in exact arithmetic
+
+// Relative to the norm of the truth; absolute where the truth is zero; NaN for another number of elements.
+double relative_l2(const std::vector<float>& ours, const std::vector<float>& truth);
+
+// Rows of a tensor of `cols` columns, in the order that `rows` names them.
+std::vector<float> pick_rows(const std::vector<float>& tensor, const std::vector<std::int64_t>& rows,
+                             std::int64_t cols);
+
+struct Judgement {
+  std::vector<VerifiedTensor> tensors;
+
+  // Limit: three times the reference's own error, or the floor if that is larger.
+  void add(const std::string& name, double error, double reference, double floor);
+  // A norm, a distance, or a count of faults with a limit of its own.
+  void add_norm(const std::string& name, double norm, double limit);
+};
+
+}  // namespace bascule

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of a case, recorded, sealed and loaded twice: as a run trains it, and as an evaluation computes it, but
+// with every output that the case knows.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/models/bridgetower.h"
+#include "src/runtime/threads.h"
+#include "src/train/packed_batch.h"
+#include "src/train/session.h"
+#include "src/verify/verify_files.h"
+
+namespace bascule {
+
+class CaseModel {
+ public:
+  CaseModel(const CaseFiles& files, Isa isa, int threads);
+
+  // The loss of a batch, and gradients of the mean over all `batches`. `batches` are numbers of the case's batches.
+  double step(const std::vector<std::int64_t>& batches);
+  // Computes every output of batch 0. The batch says which row of the padded layout each text row is.
+  PackedBatch evaluate();
+
+  Session& training() { return training_.session; }
+  Threads& threads() { return *threads_; }
+
+  // After evaluate().
+  const BridgeTowerOutputs& outputs() const { return evaluation_.outputs; }
+  const TensorInfo& info(Tensor tensor) const { return evaluation_.session.graph(0)[tensor]; }
+  const float* at(Tensor tensor) const { return evaluation_.session.tape(0).at(tensor); }
+
+ private:
+  struct Use {
+    Session session;
+    BridgeTowerOutputs outputs;
+    std::unique_ptr<Arena> arena;
+  };
+
+  PackedBatch pack(std::int64_t batch, bool every_row) const;
+  void record(Use* use, bool trains);
+  void seal(Use* use, bool trains, Isa isa, int threads);
+  void read_cotangents(std::int64_t batch, const PackedBatch& packed);
+
+  const CaseFiles& files_;
+  std::vector<PaddedBatch> batches_;
+  Use training_, evaluation_;
+  std::vector<std::pair<std::string, Tensor>> cotangents_;  // of the bare model: an output's name, the input
+  std::unique_ptr<Threads> threads_;
+};
+
+}  // namespace bascule

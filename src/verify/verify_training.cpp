@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_training.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/checkpoint/hf_folder.h"
+#include "src/train/schedule.h"
+
+namespace bascule {
+namespace {
+
+// A rate is a few operations in float64.
+constexpr double kRateFloor = 1e-14;
+
+struct Log {
+  std::vector<double> losses, norms, rates;
+};
+
+double relative_error(double ours, double truth) {
+  return truth != 0.0 ? std::fabs(ours / truth - 1.0) : std::fabs(ours);
+}
+
+Log train(const CaseFiles& files, CaseModel* model) {
+  const std::string where = files.folder + "/case.json";
+  const Json& train = get_object(files.description, "train", where);
+  const std::vector<double> betas = get_numbers(train, "betas", where);
+  const Schedule schedule = {Scheduler::kLinear, get_number(train, "learning_rate", where),
+                             get_int(train, "warmup_steps", where), get_int(train, "steps", where)};
+  Log log;
+  std::int64_t s = 0;
+  for (const Json& batches : get_array(train, "batches_of_step", where)) {
+    log.losses.push_back(model->step(get_ints(Json{{"batches", batches}}, "batches", where)));
+    log.rates.push_back(schedule.at(s));
+    UpdateSettings settings;
+    settings.learning_rate = log.rates.back();
+    settings.beta1 = betas.at(0);
+    settings.beta2 = betas.at(1);
+    settings.epsilon = get_number(train, "eps", where);
+    settings.weight_decay = get_number(train, "weight_decay", where);
+    settings.max_grad_norm = get_number(train, "max_grad_norm", where);
+    settings.step = ++s;
+    log.norms.push_back(model->training().update().run(model->threads(), settings));
+  }
+  return log;
+}
+
+void judge_log(const CaseFiles& files, const Log& log, Judgement* judgement) {
+  const std::string where = files.folder + "/float32_error.json";
+  const Json& errors = get_object(files.errors, "steps", where);
+  const auto judge = [&](const std::string& name, const std::vector<double>& ours, const std::vector<double>& truth,
+                         const std::vector<double>& reference, double floor) {
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      judgement->add("step" + std::to_string(i) + "." + name, relative_error(ours[i], truth.at(i)), reference.at(i),
+                     floor);
+    }
+  };
+  const auto stored = [&](const std::string& name) {
+    const std::vector<float> values = read_floats(files.steps, name, files.folder);
+    return std::vector<double>(values.begin(), values.end());
+  };
+  judge("loss", log.losses, stored("loss"), get_numbers(errors, "loss_rel_worst", where), kFloor);
+  judge("grad_norm", log.norms, stored("grad_norm"), get_numbers(errors, "grad_norm_rel_worst", where), kFloor);
+  const std::string case_file = files.folder + "/case.json";
+  const Json& full = get_object(get_object(files.description, "train", case_file), "log", case_file);
+  const std::vector<double> exact(log.rates.size(), 0.0);
+  const std::vector<float> rounded(log.rates.begin(), log.rates.end());  // as they are stored
+  judge("learning_rate", {rounded.begin(), rounded.end()}, stored("learning_rate"), exact, kRateFloor);
+  judge("learning_rate (log)", log.rates, get_numbers(full, "learning_rate", case_file), exact, kRateFloor);
+}
+
+// The slice that is zero in exact arithmetic, for Adam turns its noise into steps: only how far it moved is judged.
+// Afterwards ours and the truth are as before in it.
+void judge_zero_slice(const Slice& slice, const std::vector<float>& before, double limit, std::vector<float>* ours,
+                      std::vector<float>* truth, Judgement* judgement) {
+  double moved = 0.0;
+  for (std::int64_t i = slice.start; i < slice.stop; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i);
+    moved = std::max(moved, std::fabs(static_cast<double>((*ours)[at]) - static_cast<double>(before[at])));
+    (*ours)[at] = (*truth)[at] = before[at];
+  }
+  judgement->add_norm("param." + slice.parameter + " (zero part)", moved, limit);
+}
+
+void judge_parameter(const CaseFiles& files, const std::string& name, const std::vector<float>& before,
+                     std::vector<float> ours, double sum_of_rates, Judgement* judgement) {
+  const std::string where = files.folder + "/float32_error.json";
+  std::vector<float> truth = read_floats(files.steps, "param." + name, files.folder);
+  if (const Slice* slice = files.zero_slice(name)) {
+    judge_zero_slice(*slice, before, 4.0 * sum_of_rates, &ours, &truth, judgement);
+    if (slice->start == 0 && slice->stop == static_cast<std::int64_t>(ours.size())) return;
+  }
+  const Json& error =
+      get_object(get_object(get_object(files.errors, "steps", where), "parameters", where), name, where);
+  judgement->add("param." + name, relative_l2(ours, truth), get_number(error, "rel_l2_worst", where), kFloor);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    ours[i] -= before[i];
+    truth[i] -= before[i];
+  }
+  judgement->add("update." + name, relative_l2(ours, truth), get_number(error, "update_rel_l2_worst", where),
+                 kUpdateFloor);
+}
+
+void judge_parameters(const CaseFiles& files, const ParameterMemory& memory, const Log& log, Judgement* judgement) {
+  double sum_of_rates = 0.0;
+  for (const double rate : log.rates) sum_of_rates += rate;
+  const TensorSource initial = open_hf_weights(files.folder);
+  for (int p = 0; p < memory.set->size(); ++p) {
+    for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+      const StoredTensor* start = find_tensor(initial, piece.name, "bridgetower.");
+      std::vector<float> before(static_cast<std::size_t>(piece.elements));
+      initial.read_float32(before.data(), *start, 0, piece.elements);
+      const float* const first = memory.at(p) + piece.first_element;
+      const std::vector<float> ours(first, first + piece.elements);
+      if (files.steps.find("param." + piece.name) == nullptr) {
+        judgement->add_norm("param." + piece.name + " (unchanged)", ours == before ? 0.0 : 1.0, 0.0);
+      } else {
+        judge_parameter(files, piece.name, before, ours, sum_of_rates, judgement);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void judge_training(const CaseFiles& files, CaseModel* model, Judgement* judgement) {
+  const Log log = train(files, model);
+  judge_log(files, log, judgement);
+  judge_parameters(files, model->training().parameter_memory(), log, judgement);
+}
+
+}  // namespace bascule

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace bascule {
+namespace {
+
+std::string encoded(std::uint32_t c) {
+  const auto byte = [](std::uint32_t value) { return static_cast<char>(static_cast<unsigned char>(value)); };
+  if (c < 0x80) return {byte(c)};
+  if (c < 0x800) return {byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F))};
+  if (c < 0x10000) return {byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F))};
+  return {byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F))};
+}
+
+TEST(Utf8, TakesEveryCodePointButSurrogatesAndGivesItBack) {
+  for (std::uint32_t c = 0; c < 0x120000; ++c) {
+    const std::string text = "a" + encoded(c) + "b";
+    const bool good = c < 0x110000 && (c < 0xD800 || c > 0xDFFF);
+    ASSERT_EQ(first_invalid_utf8(text), good ? text.size() : 1u) << c;
+    if (good) {
+      ASSERT_EQ(utf8_character(text, 1).code_point, c);
+    }
+  }
+}
+
+TEST(Utf8, RefusesOverlongFormsAndCutCharactersAtAnyPlace) {
+  for (const char* bad : {"\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xF0\x80\x80\xAF", "\x80", "\xE2\x82",
+                          "\xF0\x9F\x98", "\xF5\x80\x80\x80", "\xFF"}) {
+    for (std::size_t before = 0; before < 20; ++before) {
+      EXPECT_EQ(first_invalid_utf8(std::string(before, 'a') + bad), before);
+      EXPECT_EQ(first_invalid_utf8(std::string(before, 'a') + bad + "long enough for eight bytes"), before);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/manifest.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+#include "tests/support/reference_dir.h"
+#include "tests/support/seeded.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::reference_dir;
+using test::Seeded;
+using test::TemporaryFolder;
+
+ManifestColumns labelled() {
+  ManifestColumns columns;
+  columns.label = "label";
+  return columns;
+}
+
+// Every row as "picture|caption|label|id", to compare at a glance.
+std::vector<std::string> rows_of(const Manifest& manifest) {
+  std::vector<std::string> rows;
+  for (std::int64_t i = 0; i < manifest.rows(); ++i) {
+    const ManifestRow row = manifest.row(i);
+    rows.push_back(std::string(row.image_path) + "|" + std::string(row.caption) + "|" + std::to_string(row.label) +
+                   "|" + std::to_string(row.image_id));
+  }
+  return rows;
+}
+
+TEST(Manifest, ReadsTheReferenceSet) {
+  const Manifest manifest = Manifest::load(reference_dir() + "/emoji-captions/train.jsonl", ManifestColumns());
+  EXPECT_GT(manifest.rows(), 1000);
+  EXPECT_EQ(manifest.row(0).image_path, "images/1f6ae.jpg");
+  EXPECT_EQ(manifest.row(1).caption, "melon | food fruit");
+  EXPECT_EQ(manifest.row(1).label, -1);
+  EXPECT_FALSE(manifest.has_labels());
+  EXPECT_EQ(manifest.folder(), reference_dir() + "/emoji-captions");
+  EXPECT_EQ(manifest.row(0).image_path.data()[manifest.row(0).image_path.size()], '\0');
+}
+
+TEST(Manifest, GivesTheSameRowsFromEveryKindOfFile) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> expected = {"a.jpg|two, \"cats\"\nhere|1|0", "b/c.jpg|\xC3\xA9t\xC3\xA9|0|1",
+                                             "a.jpg||0|0"};
+  const std::string one = R"({"image": "a.jpg", "caption": "two, \"cats\"\nhere", "label": 1})";
+  const std::string two =
+      R"({"label": 0, "caption": "\u00e9t\u00e9", "image": "b/c.jpg", "more": [1, {"x": "\"],\\"}]})";
+  const std::string three = R"({"image": "a.jpg", "caption": "", "label": false})";
+  const std::string bom = "\xEF\xBB\xBF";
+  const std::string csv =
+      "label,image,caption\r\n1,a.jpg,\"two, \"\"cats\"\"\nhere\"\r\n\r\n0,b/c.jpg,\xC3\xA9t\xC3\xA9\n\"0\",a.jpg,";
+  const std::string tsv =
+      "label\timage\tcaption\n1\ta.jpg\t\"two, \"\"cats\"\"\nhere\"\n0\tb/c.jpg\t\xC3\xA9t\xC3\xA9\n0\ta.jpg\t\n";
+  const std::vector<std::string> files = {
+      folder.write("rows.jsonl", one + "\n\n" + two + "\r\n" + three),
+      folder.write("bom.jsonl", bom + one + "\n" + two + "\n" + three + "\n"),
+      folder.write("rows.json", "[" + one + "," + two + "," + three + "]"),
+      folder.write("pretty.json", bom + " \n[\n  " + one + ",\n  " + two + "\n  ,\n" + three + "\n]\n\n"),
+      folder.write("lines.json", one + "\n" + two + "\n" + three + "\n"),
+      folder.write("rows.csv", csv),
+      folder.write("bom.csv", bom + csv + "\n"),
+      folder.write("rows.tsv", tsv),
+  };
+  for (const std::string& file : files) EXPECT_EQ(rows_of(Manifest::load(file, labelled())), expected) << file;
+}
+
+TEST(Manifest, KeepsACarriageReturnInsideQuotes) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("rows.csv", "image,caption\r\na.jpg,\"one\r\ntwo\"\r\n");
+  EXPECT_EQ(Manifest::load(file, ManifestColumns()).row(0).caption, "one\r\ntwo");
+}
+
+TEST(Manifest, ReadsAFolderByItsMetadata) {
+  const TemporaryFolder folder;
+  folder.write("metadata.jsonl", "{\"file_name\": \"x.jpg\", \"caption\": \"an x\"}\n");
+  const Manifest manifest = Manifest::load(folder.path(), ManifestColumns());
+  EXPECT_EQ(rows_of(manifest), (std::vector<std::string>{"x.jpg|an x|-1|0"}));
+  EXPECT_EQ(manifest.folder(), folder.path());
+}
+
+TEST(Manifest, GivesEqualPicturesOneId) {
+  const TemporaryFolder folder;
+  Seeded random;
+  std::vector<int> pictures;
+  std::string text;
+  for (int i = 0; i < 20000; ++i) {
+    pictures.push_back(static_cast<int>(random.integer(0, 7000)));
+    text += R"({"image": "p)" + std::to_string(pictures.back()) + R"(.jpg", "caption": "c"})" + "\n";
+  }
+  const Manifest manifest = Manifest::load(folder.write("rows.jsonl", text), ManifestColumns());
+  std::int64_t seen = 0;
+  for (std::int64_t i = 0; i < manifest.rows(); ++i) {
+    const ManifestRow row = manifest.row(i);
+    ASSERT_EQ(row.image_path, "p" + std::to_string(pictures[static_cast<std::size_t>(i)]) + ".jpg");
+    ASSERT_EQ(manifest.image_path(row.image_id), row.image_path);
+    ASSERT_LE(row.image_id, seen);
+    seen += row.image_id == seen ? 1 : 0;
+  }
+  EXPECT_EQ(seen, manifest.pictures());
+}
+
+TEST(Manifest, DigestChangesWithTheBytesAndWithThePictures) {
+  const TemporaryFolder folder;
+  const std::string row = R"({"image": "a.jpg", "caption": "c"})";
+  folder.write("a.jpg", "12345");
+  const Manifest first = Manifest::load(folder.write("a.jsonl", row + "\n"), ManifestColumns());
+  const Manifest same = Manifest::load(folder.write("b.jsonl", row + "\n"), ManifestColumns());
+  const Manifest other = Manifest::load(folder.write("c.jsonl", row), ManifestColumns());
+  EXPECT_EQ(first.digest(), same.digest());
+  EXPECT_NE(first.digest(), other.digest());
+  const std::uint64_t before = first.data_digest();
+  EXPECT_EQ(before, same.data_digest());
+  folder.write("a.jpg", "123456");
+  EXPECT_NE(before, first.data_digest());
+}
+
+struct Bad {
+  const char* name;
+  std::string contents;
+  std::string where;  // behind the file's path
+  std::string problem;
+};
+
+TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
+  const std::string good = R"({"image": "a.jpg", "caption": "c", "label": 0})"
+                           "\n";
+  const std::vector<Bad> cases = {
+      {"a.jsonl", good + R"({"image": "a.jpg", "label": 0})", ":2",
+       "no column \"caption\"; name it with data.caption_column"},
+      {"a.jsonl", R"({"img": "a.jpg", "caption": "c"})", ":1", "no column \"image\"; name it with data.image_column"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": "c"})", ":1", "no column \"label\"; name it with data.label_column"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": "c", "label": 2})", ":1", "label \"label\" is 2; use 0 or 1"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": ["c"], "label": 1})", ":1",
+       "column \"caption\" is [\"c\"], not a string"},
+      {"a.jsonl", R"({"image": 7, "caption": "c", "label": 1})", ":1", "column \"image\" is 7, not a string"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": null, "label": 1})", ":1",
+       "column \"caption\" is null, not a string; write a string, or remove the row"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": "c", "label": null})", ":1", "label \"label\" is null; use 0 or 1"},
+      {"a.jsonl", R"({"image": "", "caption": "c", "label": 1})", ":1", "the picture's path is empty"},
+      {"a.jsonl", R"({"image": "a\u0000b", "caption": "c", "label": 1})", ":1", "the picture's path holds a zero byte"},
+      {"a.jsonl", good + "[1]\n", ":2", "not a JSON object"},
+      {"a.jsonl", good + good + "  {\"image\": x}\n", ":3:13", "not JSON"},
+      {"a.jsonl", good + "{\"image\": \"a.jpg\", \"caption\": \"\xFF\", \"label\": 0}\n", ":2", ""},
+      {"a.jsonl", "\n \n", "", "no rows"},
+      {"a.jsonl", "", "", "no rows"},
+      {"a.json", "", "", "no rows"},
+      {"a.json", "[]", "", "no rows"},
+      {"a.json", "[\n" + good + ",\n" + good + ", {\"image\": x}]", ":5:13", "not JSON"},
+      {"a.json", "[" + good + ",]", ":2", "an element is missing"},
+      {"a.json", "[" + good + "] x", ":2", "text outside of the array"},
+      {"a.json", "[" + good, ":1", "the array is not closed"},
+      {"a.json", "[" + good + " } ]", ":2:2", "not JSON"},
+      {"a.csv", "", "", "no rows"},
+      {"a.csv", "image,caption,label\n", "", "no rows"},
+      {"a.csv", "image,text,label\na.jpg,c,0\n", ":1", "no column \"caption\""},
+      {"a.csv", "image,caption,label,image\na,c,0,b\n", ":1", "two columns \"image\""},
+      {"a.csv", "image,caption,label\na.jpg,\"c\nd\",0\na.jpg,c,d,0\n", ":4", "4 fields, but the header has 3"},
+      {"a.csv", "image,caption,label\na.jpg,c,yes\n", ":2", "label \"label\" is \"yes\""},
+      {"a.csv", "image,caption,label\na.jpg,\"c,0\nmore\n", ":2", "a quote is not closed"},
+      {"a.csv", "image,caption,label\na.jpg,\"c\"d,0\n", ":2", "text after the closing quote"},
+      {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the caption is not UTF-8"},
+      {"a.parquet", "PAR1", "", "a manifest of an unknown kind"},
+  };
+  const TemporaryFolder folder;
+  for (const Bad& bad : cases) {
+    const std::string file = folder.write(bad.name, bad.contents);
+    try {
+      Manifest::load(file, labelled());
+      ADD_FAILURE() << "taken: " << bad.contents;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(std::string(error.what()).rfind(file + bad.where + ":", 0), 0u) << error.what();
+      EXPECT_NE(std::string(error.what()).find(bad.problem), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(Manifest::load(folder.path() + "/absent.jsonl", labelled()), Error);
+  EXPECT_THROW(Manifest::load(folder.path(), labelled()), Error);  // a folder without metadata.jsonl
+}
+
+// Any bytes give rows or an Error, never anything else.
+TEST(Manifest, APipeIsRefusedAndNotWaitedFor) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"/rows.jsonl", "/rows.json", "/rows.csv", "/rows.tar"}) {
+    const std::string path = folder.path() + name;
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    try {
+      Manifest::load(path, ManifestColumns());
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(error.what(), path + ": is not a file");
+    }
+  }
+}
+
+TEST(Manifest, TakesMutatedFilesWithoutHarm) {
+  const TemporaryFolder folder;
+  Seeded random;
+  const std::string json =
+      R"([{"image": "a.jpg", "caption": "c\u00e9", "label": 0}, {"image": "b.jpg", "caption": "d", "label": 1}])";
+  const std::string csv = "image,caption,label\r\na.jpg,\"c, \"\"d\"\"\ne\",0\r\nb.jpg,c,1\r\n";
+  const std::string lines = json.substr(1, 50) + "\n" + json.substr(54, 46) + "\n";
+  const std::vector<std::pair<const char*, std::string>> seeds = {{"m.json", json}, {"m.csv", csv}, {"m.jsonl", lines}};
+  for (int round = 0; round < 1500; ++round) {
+    const auto& [name, contents] = seeds[static_cast<std::size_t>(round) % seeds.size()];
+    std::string mutated = contents;
+    for (std::int64_t changes = random.integer(1, 4); changes > 0; --changes) {
+      const std::size_t place =
+          static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(mutated.size()) - 1));
+      const int kind = static_cast<int>(random.integer(0, 3));
+      if (kind == 0) mutated[place] = static_cast<char>(random.integer(0, 255));
+      if (kind == 1) mutated.insert(place, 1, "\"\\{}[],\r\n"[random.integer(0, 8)]);
+      if (kind == 2 && mutated.size() > 1) mutated.erase(place, 1);
+      if (kind == 3) mutated = mutated.substr(0, place + 1);
+    }
+    try {
+      const Manifest manifest = Manifest::load(folder.write(name, mutated), labelled());
+      EXPECT_EQ(rows_of(manifest).size(), static_cast<std::size_t>(manifest.rows()));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule

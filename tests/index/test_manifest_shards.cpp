@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manifests whose pictures and captions are members of tar shards.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/index/manifest.h"
+#include "src/index/picture_folder.h"
+#include "tests/index/tar_writer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::add_member;
+using test::TemporaryFolder;
+using test::with_end;
+
+ManifestColumns labelled(const std::string& label) {
+  ManifestColumns columns;
+  columns.label = label;
+  return columns;
+}
+
+// Every row as "picture|caption|label|contents of the picture".
+std::vector<std::string> rows_of(const Manifest& manifest) {
+  const PictureFolder folder(manifest);
+  std::vector<std::string> rows;
+  for (std::int64_t i = 0; i < manifest.rows(); ++i) {
+    std::vector<std::uint8_t> memory(folder.largest_file_bytes() + 1);
+    std::size_t bytes = 0;
+    EXPECT_EQ(folder.read(i, Span<std::uint8_t>(memory), &bytes), 0);
+    const ManifestRow row = manifest.row(i);
+    EXPECT_EQ(row.image_path.data()[row.image_path.size()], '\0');
+    rows.push_back(std::string(row.image_path) + "|" + std::string(row.caption) + "|" + std::to_string(row.label) +
+                   "|" + std::string(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(bytes)));
+  }
+  return rows;
+}
+
+TEST(ManifestShards, GiveSamplesByTheirKeys) {
+  const TemporaryFolder folder;
+  std::string first, second;
+  add_member(&first, "README", "hidden and nameless members count for nothing");
+  add_member(&first, "__meta__/x.txt", "nor does this");
+  add_member(&first, "000.jpg", "picture 0");
+  add_member(&first, "000.txt", "a caption\n");
+  add_member(&first, "000.npy", "something else");
+  add_member(&first, "d/._001.jpg", "of a Mac");
+  add_member(&first, "d/001.json", R"({"caption": "in \u00e9", "id": 7})");
+  add_member(&first, "d/001.JPEG", "picture 1");
+  add_member(&second, "000.txt", "two\r\n");
+  add_member(&second, "000.png", "picture 2");
+  add_member(&second, "000.json", R"({"caption": "the text member wins"})");
+  folder.write("s-0.tar", with_end(first));
+  folder.write("s-1.tar", with_end(second));
+  const Manifest manifest = Manifest::load(folder.path() + "/s-{0..1}.tar", ManifestColumns());
+  EXPECT_EQ(rows_of(manifest),
+            (std::vector<std::string>{"000.jpg|a caption|-1|picture 0", "d/001.JPEG|in \xC3\xA9|-1|picture 1",
+                                      "000.png|two|-1|picture 2"}));
+  EXPECT_EQ(manifest.pictures(), 3);
+  EXPECT_EQ(manifest.where(2), folder.path() + "/s-1.tar");
+  EXPECT_EQ(manifest.picture_location(2), folder.path() + "/s-1.tar/000.png");
+  EXPECT_TRUE(manifest.is_measured());
+  EXPECT_EQ(manifest.largest_picture_bytes(), 9u);
+  EXPECT_EQ(manifest.longest_caption_bytes(), 9u);
+}
+
+TEST(ManifestShards, TakeColumnsAsEndingsOrAsKeys) {
+  const TemporaryFolder folder;
+  std::string tar;
+  add_member(&tar, "0.left.jpg", "left");
+  add_member(&tar, "0.right.jpg", "right");
+  add_member(&tar, "0.short.txt", "by ending");
+  add_member(&tar, "0.json", R"({"long": "by key", "match": true, "short.txt": "no"})");
+  add_member(&tar, "0.cls", "0\n");
+  const std::string file = folder.write("s.tar", with_end(tar));
+  ManifestColumns columns = labelled("cls");
+  columns.image = "right.jpg";
+  columns.caption = "short.txt";
+  EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.right.jpg|by ending|0|right"}));
+  columns = labelled("match");
+  columns.image = "left.jpg";
+  columns.caption = "long";
+  EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.left.jpg|by key|1|left"}));
+  columns.label = "other";
+  EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.left.jpg|by key|0|left"}));
+}
+
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
+  const TemporaryFolder folder;
+  struct Bad {
+    Members members;
+    std::string message;  // behind the shard's path
+  };
+  const std::vector<Bad> cases = {
+      {{{"0.jpg", "p"}}, ": 0.jpg: no caption stands beside it: no 0.txt and no \"caption\" in 0.json"},
+      {{{"0.jpg", "p"}, {"0.json", "{}"}}, ": 0.jpg: no caption stands beside it"},
+      {{{"0.txt", "c"}}, ": 0.txt: no picture stands beside it: no 0.jpg"},
+      {{{"0.gif", "p"}, {"0.txt", "c"}}, ": 0.txt: no picture stands beside it"},
+      {{{"0.jpg", "p"}, {"1.jpg", "p"}, {"0.txt", "c"}, {"1.txt", "c"}}, ": 0.jpg: no caption stands beside it"},
+      {{{"0.jpg", "p"}, {"0.jpeg", "p"}, {"0.txt", "c"}}, ": 0.jpeg: a second picture of this sample, beside 0.jpg"},
+      {{{"0.jpg", "p"}, {"0.txt", "c"}, {"0.txt", "c"}}, ": 0.txt: is there twice"},
+      {{{"0.jpg", "p"}, {"0.txt", "c"}, {"1.jpg", "p"}, {"1.txt", "c"}, {"0.jpg", "p"}, {"0.txt", "c"}},
+       ": 0.jpg: the sample 0 is there twice"},
+      {{{"0.jpg", "p"}, {"0.json", "{\"caption\": 7}"}}, ": 0.json: \"caption\" is 7, not a string"},
+      {{{"0.jpg", "p"}, {"0.json", "{\"caption\": null}"}}, ": 0.json: \"caption\" is null, not a string"},
+      {{{"0.jpg", "p"}, {"0.json", "[]"}}, ": 0.json: not a JSON object"},
+      {{{"0.jpg", "p"}, {"0.json", "{\"caption\""}}, ": 0.json:1:"},
+      {{{"0.jpg", "p"}, {"0.txt", "caf\xE9"}}, ": 0.jpg: byte 3 of the caption is not UTF-8"},
+  };
+  for (const Bad& bad : cases) {
+    std::string tar;
+    for (const auto& [name, contents] : bad.members) add_member(&tar, name, contents);
+    const std::string file = folder.write("s.tar", with_end(tar));
+    try {
+      Manifest::load(file, ManifestColumns());
+      ADD_FAILURE() << "taken: " << bad.message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(std::string(error.what()).rfind(file + bad.message, 0), 0u) << error.what();
+    }
+  }
+  const std::string none = folder.write("none.tar", with_end(""));
+  EXPECT_THROW(Manifest::load(none, ManifestColumns()), Error);
+  EXPECT_THROW(Manifest::load(folder.path() + "/a.tar.gz", ManifestColumns()), Error);
+}
+
+TEST(ManifestShards, NameALabelThatIsNone) {
+  const TemporaryFolder folder;
+  for (const auto& [json, message] :
+       std::vector<std::pair<std::string, std::string>>{{R"({"caption": "c", "match": 2})", "label \"match\" is 2"},
+                                                        {R"({"caption": "c"})", "no label stands beside it"}}) {
+    std::string tar;
+    add_member(&tar, "0.jpg", "p");
+    add_member(&tar, "0.json", json);
+    const std::string file = folder.write("s.tar", with_end(tar));
+    try {
+      Manifest::load(file, labelled("match"));
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(ManifestShards, DigestsChangeWithCaptionsAndWithPicturesSizes) {
+  const TemporaryFolder folder;
+  const auto digests = [&](const std::string& picture, const std::string& caption) {
+    std::string tar;
+    add_member(&tar, "0.jpg", picture);
+    add_member(&tar, "0.txt", caption);
+    return Manifest::load(folder.write("s.tar", with_end(tar)), ManifestColumns()).data_digest();
+  };
+  const std::uint64_t first = digests("pic", "c");
+  EXPECT_EQ(first, digests("pic", "c"));
+  EXPECT_NE(first, digests("pic", "d"));
+  EXPECT_NE(first, digests("pict", "c"));
+}
+
+TEST(ManifestShards, TellOfAShardThatBecameShorter) {
+  const TemporaryFolder folder;
+  std::string tar;
+  add_member(&tar, "0.txt", "c");
+  add_member(&tar, "0.jpg", std::string(2000, 'p'));
+  const Manifest manifest = Manifest::load(folder.write("s.tar", with_end(tar)), ManifestColumns());
+  folder.write("s.tar", tar.substr(0, 2000));
+  const PictureFolder pictures(manifest);
+  std::vector<std::uint8_t> memory(4000);
+  std::size_t bytes = 0;
+  EXPECT_EQ(pictures.read(0, Span<std::uint8_t>(memory), &bytes), ENODATA);
+  EXPECT_EQ(pictures.read(0, Span<std::uint8_t>(memory).first(2000), &bytes), EFBIG);
+}
+
+}  // namespace
+}  // namespace bascule

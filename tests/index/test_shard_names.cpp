@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/index/shard_names.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(ShardNames, AreWhatTheBracesStandFor) {
+  EXPECT_EQ(expand_shards("a.tar"), Names{"a.tar"});
+  EXPECT_EQ(expand_shards("s-{8..11}.tar"), (Names{"s-8.tar", "s-9.tar", "s-10.tar", "s-11.tar"}));
+  EXPECT_EQ(expand_shards("s-{08..11}.tar"), (Names{"s-08.tar", "s-09.tar", "s-10.tar", "s-11.tar"}));
+  EXPECT_EQ(expand_shards("s-{000..2}.tar"), (Names{"s-000.tar", "s-001.tar", "s-002.tar"}));
+  EXPECT_EQ(expand_shards("{0..1}/{a,b}.tar"), (Names{"0/a.tar", "0/b.tar", "1/a.tar", "1/b.tar"}));
+  EXPECT_EQ(expand_shards("x.tar,y{a,b{1..2}}.tar"), (Names{"x.tar", "ya.tar", "yb1.tar", "yb2.tar"}));
+  EXPECT_EQ(expand_shards("shard-{000..127}.tar").size(), 128u);
+}
+
+TEST(ShardNames, AreRefusedWhereTheyCannotBeMeant) {
+  for (const char* const bad :
+       {"{0..1.tar", "0..1}.tar", "}{.tar", "{3..1}.tar", "{a..b}.tar", "{0..}.tar", "{a}.tar", "{}.tar",
+        "{0..10..2}.tar", "{0..99999999}.tar", "{0..999}{0..999}.tar", "{9999999999..9999999999}.tar", "a.tar,a.tar",
+        "a.tar,,b.tar", "a,b.tar", "{-1..2}.tar"}) {
+    try {
+      expand_shards(bad);
+      ADD_FAILURE() << "taken: " << bad;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kSettings) << bad;
+      EXPECT_EQ(error.where(), bad);
+    }
+  }
+  EXPECT_THROW(expand_shards(std::string(1000, '{') + std::string(1000, '}') + ".tar"), Error);
+}
+
+TEST(ShardNames, EndWithTar) {
+  EXPECT_TRUE(names_shards("a/{0..1}.tar"));
+  EXPECT_FALSE(names_shards("a.jsonl"));
+  EXPECT_FALSE(names_shards("a.tar.gz"));
+  EXPECT_FALSE(names_shards(".tar"));
+}
+
+}  // namespace
+}  // namespace bascule

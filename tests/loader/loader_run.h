@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loader over a manifest, with the memory that it was planned for; and the fingerprint of the batches that it gives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/index/manifest.h"
+#include "src/loader/loader.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule::test {
+
+std::string emoji_folder();
+const Tokenizer& emoji_tokenizer();
+// Settings that fit the emoji data's small model; a side of 32 keeps tests quick.
+LoaderSettings emoji_settings(const Manifest& manifest);
+
+class LoaderRun {
+ public:
+  explicit LoaderRun(const LoaderSettings& settings) : LoaderRun(settings, plan_loader(settings)) {}
+  LoaderRun(const LoaderSettings& settings, const LoaderPlan& plan);
+
+  const LoaderPlan& plan() const { return plan_; }
+  Loader& loader() { return *loader_; }
+  Stream& stream(std::size_t number = 0) { return loader_->stream(number); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+
+  LoaderPlan plan_;
+  std::unique_ptr<std::byte, Free> memory_;  // not touched beforehand: most of it is for pictures larger than any here
+  std::unique_ptr<Loader> loader_;
+};
+
+// Of everything in a batch, byte for byte.
+std::uint64_t fingerprint(const Batch& batch, const LoaderSettings& settings);
+
+// The fingerprints of batches first .. end - 1, each expected to come.
+std::vector<std::uint64_t> fingerprints(Stream& stream, const LoaderSettings& settings, std::int64_t first,
+                                        std::int64_t end);
+// Of a loader of its own.
+std::vector<std::uint64_t> fingerprints(const LoaderSettings& settings, std::int64_t first, std::int64_t end);
+
+}  // namespace bascule::test

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/search/finished_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "kernels/table.h"
+#include "src/checkpoint/safetensors.h"
+#include "src/index/manifest.h"
+#include "src/json/json.h"
+#include "src/models/bridgetower.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/text/tokenizer.h"
+#include "tests/support/reference_dir.h"
+
+namespace bascule::test {
+
+namespace fs = std::filesystem;
+
+void SealedSession::seal() {
+  const MemoryPlan plan = make_memory_plan(session.plan(false, kThreads), 0);
+  arena = std::make_unique<Arena>(plan, ArenaOptions{});
+  session.seal(*arena, plan, kernels_for(best_isa()), kThreads);
+}
+
+FinishedRun::FinishedRun() : config_(read_bridgetower_config(demo() + "/model/config.json")) {
+  for (const char* file : {"config.json", "preprocessor_config.json"}) {
+    fs::copy(demo() + "/model/" + file, path() + "/" + file);
+  }
+  for (const fs::directory_entry& file : fs::directory_iterator(demo() + "/tokenizer")) {
+    fs::copy(file.path(), path() + "/" + file.path().filename().string());
+  }
+  read_rows();
+  run_model();
+}
+
+std::string FinishedRun::demo() { return reference_dir() + "/emoji-captions"; }
+
+std::map<std::string, std::string> FinishedRun::metadata() const {
+  return {{"split", "validation"},
+          {"manifest", demo() + "/validation.jsonl"},
+          {"paths", json_text(Json(paths_))},
+          {"captions", json_text(Json(captions_))}};
+}
+
+void FinishedRun::write_embeddings(const std::string& folder, const std::map<std::string, std::string>& metadata,
+                                   std::int64_t columns) const {
+  const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(text_embeds_.size()) / columns, columns};
+  const SafetensorsWritePlan plan({{"text_embeds", DType::kFloat32, shape, text_embeds_.data()},
+                                   {"image_embeds", DType::kFloat32, shape, image_embeds_.data()},
+                                   {"cross_embeds", DType::kFloat32, shape, text_embeds_.data()}},
+                                  metadata);
+  ASSERT_TRUE(plan.write((folder + "/embeddings.safetensors").c_str()).ok());
+}
+
+void FinishedRun::copy_to(const std::string& folder, const std::vector<std::string>& without) const {
+  for (const fs::directory_entry& file : fs::directory_iterator(path())) {
+    const std::string name = file.path().filename().string();
+    if (std::find(without.begin(), without.end(), name) == without.end()) fs::copy(file.path(), folder + "/" + name);
+  }
+}
+
+std::vector<float> FinishedRun::row_of(const std::vector<float>& embeds, std::size_t row) const {
+  const std::int64_t width = config_.contrastive_hidden_size;
+  const auto first = embeds.begin() + static_cast<std::int64_t>(row) * width;
+  return {first, first + width};
+}
+
+void FinishedRun::read_rows() {
+  const Manifest manifest = Manifest::load(demo() + "/validation.jsonl", {});
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    paths_.push_back(fs::absolute(manifest.folder() + "/" + std::string(manifest.row(row).image_path)).string());
+    captions_.emplace_back(manifest.row(row).caption);
+  }
+}
+
+PaddedBatch FinishedRun::batch() const {
+  const std::int64_t side = config_.vision.image_size, length = config_.text.max_position_embeddings - 2;
+  PaddedBatch batch;
+  batch.samples = kRows;
+  batch.length = length;
+  const Tokenizer tokenizer = Tokenizer::load(path());
+  for (const std::string& caption : captions_) {
+    const std::vector<std::int32_t> ids = tokenizer.encode(caption, length);
+    for (std::int64_t t = 0; t < length; ++t) {
+      const bool valid = t < static_cast<std::int64_t>(ids.size());
+      batch.input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : tokenizer.pad_id());
+      batch.attention_mask.push_back(valid ? 1 : 0);
+    }
+  }
+  PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side));
+  batch.pixels.resize(static_cast<std::size_t>(kRows * 3 * side * side));
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(
+        decoder.decode(paths_[static_cast<std::size_t>(row)], batch.pixels.data() + row * 3 * side * side, nullptr),
+        "");
+  }
+  return batch;
+}
+
+void FinishedRun::run_model() {
+  const BridgeTowerConfig::Text& text = config_.text;
+  const PackedBatch packed(batch(), text.vocab_size, text.max_position_embeddings,
+                           static_cast<std::int32_t>(text.pad_token_id), false, false, path());
+  SealedSession whole;
+  BridgeTowerOptions options;
+  options.head = ModelHead::kContrastive;
+  const BridgeTowerOutputs outputs =
+      record_bridgetower(whole.session.add_graph(packed.view().counts), config_, options);
+  whole.seal();
+  initialise_parameters(whole.session.parameter_memory(), 7);
+  Replay replay;
+  replay.batch = packed.view();
+  const Tape& tape = whole.session.tape(0);
+  tape.replay(whole.threads, replay);
+  const std::int64_t elements = kRows * config_.contrastive_hidden_size;
+  text_embeds_.assign(tape.at(outputs.text_embeds), tape.at(outputs.text_embeds) + elements);
+  image_embeds_.assign(tape.at(outputs.image_embeds), tape.at(outputs.image_embeds) + elements);
+  const ParameterMemory memory = whole.session.parameter_memory();
+  const SafetensorsWritePlan weights(tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, ""));
+  ASSERT_TRUE(weights.write((path() + "/model.safetensors").c_str()).ok());
+  write_embeddings(path(), metadata(), config_.contrastive_hidden_size);
+}
+
+}  // namespace bascule::test

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "tests/support/reference_dir.h"
+#include "tests/support/seeded.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::reference_dir;
+using test::Seeded;
+using test::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+struct Named {
+  std::string key;  // in cases.json
+  std::string folder;
+};
+
+std::vector<Named> tokenizers() {
+  return {{"small", reference_dir() + "/emoji-captions/tokenizer"},
+          {"large", reference_dir() + "/tokenizer/roberta-50k"}};
+}
+
+const Json& cases() {
+  static const Json document = read_json_file(reference_dir() + "/tokenizer/cases.json");
+  return document;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+std::vector<std::byte> scratch_memory(std::size_t longest_text_bytes) {
+  return std::vector<std::byte>(TokenizerScratch::bytes(longest_text_bytes));
+}
+
+void expect_all_cases(const Tokenizer& tokenizer, const std::string& key) {
+  for (const Json& row : cases()["cases"]) {
+    const std::string text = row["text"].string();
+    ASSERT_EQ(Json(tokenizer.encode(text)), row[key]) << key << ": " << text;
+  }
+}
+
+TEST(Tokenizer, GivesTheIdsOfTransformersForEveryCase) {
+  for (const Named& named : tokenizers()) expect_all_cases(Tokenizer::load(named.folder), named.key);
+}
+
+TEST(Tokenizer, GivesTheSameIdsFromVocabularyAndMergesAlone) {
+  for (const Named& named : tokenizers()) {
+    TemporaryFolder folder;
+    for (const char* name : {"vocab.json", "merges.txt"}) {
+      std::filesystem::copy_file(named.folder + "/" + name, folder.path() + "/" + name);
+    }
+    expect_all_cases(Tokenizer::load(folder.path()), named.key);
+  }
+}
+
+TEST(Tokenizer, CutsOnTheRightAndKeepsBothEnds) {
+  for (const Named& named : tokenizers()) {
+    const Tokenizer tokenizer = Tokenizer::load(named.folder);
+    for (const Json& row : cases()["shaped"]) {
+      Ids expected;
+      const Json& shaped = row[named.key];
+      for (std::size_t i = 0; i < shaped["input_ids"].size(); ++i) {
+        if (shaped["attention_mask"][i] == 1)
+          expected.push_back(static_cast<std::int32_t>(shaped["input_ids"][i].integer()));
+      }
+      const std::int64_t max_length = row["max_length"].integer();
+      EXPECT_EQ(tokenizer.encode(row["text"].string(), max_length), expected) << row["text"].string();
+    }
+  }
+}
+
+TEST(Tokenizer, RefusesWhatIsNotUtf8) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);
+  for (const Json& hex : cases()["invalid_utf8_hex"]) {
+    EXPECT_THROW(tokenizer.encode(from_hex(hex.string())), Error) << hex.string();
+  }
+  try {
+    tokenizer.encode("caf\xC3\xA9 \xFF");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(error.problem(), "byte 6 is not UTF-8");
+  }
+}
+
+TEST(Tokenizer, KnowsTheSpecialTokens) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[1].folder);
+  EXPECT_EQ(tokenizer.bos_id(), 0);
+  EXPECT_EQ(tokenizer.pad_id(), 1);
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+  EXPECT_EQ(tokenizer.unk_id(), 3);
+  EXPECT_EQ(tokenizer.mask_id(), 50264);
+  EXPECT_EQ(tokenizer.vocabulary_size(), 50265);
+  const Span<const std::int32_t> special = tokenizer.special_ids();
+  EXPECT_EQ(Ids(special.begin(), special.end()), (Ids{0, 1, 2, 3, 50264}));
+}
+
+TEST(Tokenizer, TokensHaveTheTextOfTheirFiles) {
+  const std::vector<std::string> texts = load_token_texts(tokenizers()[1].folder);
+  ASSERT_EQ(texts.size(), 50265u);
+  EXPECT_EQ(texts[0], "<s>");
+  EXPECT_EQ(texts[50264], "<mask>");
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[1].folder);
+  std::string joined;
+  for (const std::int32_t id : tokenizer.encode("two cats, \u00e9"))
+    joined += texts[static_cast<std::size_t>(id)] + "|";
+  EXPECT_EQ(joined, "<s>|two|\u0120cats|,|\u0120\u00c3\u00a9|</s>|");
+
+  TemporaryFolder folder;
+  folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 5})");
+  folder.write("merges.txt", "");
+  folder.write("added_tokens.json", R"({"<new>": 7})");
+  EXPECT_EQ(load_token_texts(folder.path()),
+            (std::vector<std::string>{"<s>", "<pad>", "</s>", "", "", "a", "", "<new>"}));
+}
+
+// A long run without a space is one piece: merging must take n log n, and a cut must not change what stands before it.
+TEST(Tokenizer, CutsALongPieceAsIfItHadMergedAllOfIt) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);
+  Seeded random;
+  std::string text;
+  for (int i = 0; i < 200000; ++i) text.push_back(static_cast<char>('a' + random.integer(0, 25)));
+  const Ids all = tokenizer.encode(text);
+  const Ids cut = tokenizer.encode(text, 100);
+  ASSERT_GT(all.size(), 1000u);
+  EXPECT_EQ(Ids(all.begin(), all.begin() + 99), Ids(cut.begin(), cut.begin() + 99));
+  EXPECT_EQ(cut.size(), 100u);
+}
+
+TEST(Tokenizer, EncodesIntoMemoryOfTheCaller) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);
+  const std::string text = "two cats sleeping on a couch <mask> \xF0\x9F\x98\xBA";
+  std::vector<std::byte> memory = scratch_memory(text.size());
+  TokenizerScratch scratch{Span<std::byte>(memory)};
+  for (std::size_t max_length = 2; max_length < 20; ++max_length) {
+    Ids ids(max_length, -7);
+    std::int64_t count = 0;
+    ASSERT_TRUE(tokenizer.encode_into(Span<const char>(text.data(), text.size()), ids, &count, scratch).ok());
+    ids.resize(static_cast<std::size_t>(count));
+    EXPECT_EQ(ids, tokenizer.encode(text, static_cast<std::int64_t>(max_length)));
+  }
+}
+
+TEST(Tokenizer, SaysThatAPieceIsTooLongForItsMemory) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);
+  std::vector<std::byte> memory = scratch_memory(20);
+  TokenizerScratch scratch{Span<std::byte>(memory)};
+  std::int64_t count = 0;
+  Ids ids(64);
+  const std::string good = "many words, each of them short enough for twenty bytes";
+  EXPECT_TRUE(tokenizer.encode_into(Span<const char>(good.data(), good.size()), ids, &count, scratch).ok());
+  const std::string bad = "qzxqzxqzx " + std::string(21, 'q');
+  const Status status = tokenizer.encode_into(Span<const char>(bad.data(), bad.size()), ids, &count, scratch);
+  EXPECT_EQ(status.code, StatusCode::kBadSample);
+  EXPECT_EQ(status.detail[0], 9);
+  EXPECT_EQ(status.detail[1], 1);
+}
+
+TEST(Tokenizer, TakesAnyBytesWithoutHarm) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizers()[0].folder);
+  Seeded random;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (std::int64_t i = random.integer(0, 60); i > 0; --i) text.push_back(static_cast<char>(random.integer(0, 255)));
+    if (random.chance(0.5)) text = "x <mask>" + text + "</s>\xE2\x80\x83";
+    std::vector<std::byte> memory = scratch_memory(text.size());
+    TokenizerScratch scratch{Span<std::byte>(memory)};
+    Ids ids(16);
+    std::int64_t count = 0;
+    const Status status = tokenizer.encode_into(Span<const char>(text.data(), text.size()), ids, &count, scratch);
+    if (status.ok()) {
+      EXPECT_LE(count, 16);
+      EXPECT_GE(count, 2);
+    }
+  }
+}
+
+// One line that names the file, for each way in which a folder can be wrong.
+void expect_refused(const std::string& folder, const std::string& file, const std::string& problem) {
+  try {
+    Tokenizer::load(folder);
+    ADD_FAILURE() << "taken, but should be refused: " << problem;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_NE(error.where().find(file), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(problem), std::string::npos) << error.what();
+  }
+}
+
+const char* const kTinyVocabulary = R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3, "b": 4, "ab": 5})";
+
+TEST(Tokenizer, RefusesAMalformedVocabularyOrMerges) {
+  TemporaryFolder folder;
+  expect_refused(folder.path(), folder.path(), "no tokenizer.json and no vocab.json");
+  folder.write("vocab.json", kTinyVocabulary);
+  expect_refused(folder.path(), "merges.txt", "cannot be read");
+  folder.write("merges.txt", "#version: 0.2\na b\n\nab\n");
+  expect_refused(folder.path(), "merges.txt:4", "\"ab\" is not a pair of tokens");
+  folder.write("merges.txt", "a b\nb a\n");
+  expect_refused(folder.path(), "merges.txt", "needs token \"ba\"");
+  folder.write("merges.txt", "a b\n");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("abba"), (Ids{0, 5, 4, 3, 2}));
+  folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3, "b": 3, "ab": 5})");
+  expect_refused(folder.path(), "vocab.json", "\"a\" and \"b\" share id 3");
+  folder.write("vocab.json", R"({"<s>": 0, "<pad>": 1, "a": 3, "b": 4, "ab": 5})");
+  expect_refused(folder.path(), "vocab.json", "no token \"</s>\"");
+  folder.write("vocab.json", R"({"<s>": -1})");
+  expect_refused(folder.path(), "vocab.json", "the id of token \"<s>\" is -1");
+  folder.write("vocab.json", R"(["a"])");
+  expect_refused(folder.path(), "vocab.json", "not an object");
+  folder.write("vocab.json", R"({"a": 1,)");
+  expect_refused(folder.path(), "vocab.json", "JSON");
+}
+
+TEST(Tokenizer, RefusesAnotherKindOfTokenizer) {
+  const std::string head =
+      R"({"model": {"type": "BPE", "vocab": {"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3}, "merges": []})";
+  const std::string splitter = R"(, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false})";
+  const std::string ending =
+      R"(, "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]})";
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", head + splitter + ending + "}");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("aba"), (Ids{0, 3, 3, 2}));  // a byte that is no token is left out
+  folder.write("tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {}}})");
+  expect_refused(folder.path(), "tokenizer.json", "the model's type is \"WordPiece\"");
+  folder.write("tokenizer.json", head + splitter + ending + R"(, "normalizer": {"type": "NFC"}})");
+  expect_refused(folder.path(), "tokenizer.json", "normalizer");
+  folder.write("tokenizer.json", head + ending + "}");
+  expect_refused(folder.path(), "tokenizer.json", "pre_tokenizer");
+  folder.write("tokenizer.json", head + splitter + "}");
+  expect_refused(folder.path(), "tokenizer.json", "post_processor");
+  folder.write("tokenizer.json", R"({"added_tokens": []})");
+  expect_refused(folder.path(), "tokenizer.json", "model");
+  folder.write("tokenizer.json", head + splitter + ending + R"(, "added_tokens": [{"id": 9}]})");
+  expect_refused(folder.path(), "tokenizer.json", "content");
+}
+
+TEST(Tokenizer, TakesAddedTokensFromTheFilesBesideTheVocabulary) {
+  TemporaryFolder folder;
+  folder.write("vocab.json", kTinyVocabulary);
+  folder.write("merges.txt", "a b\n");
+  folder.write("added_tokens.json", R"({"<mask>": 6})");
+  folder.write("tokenizer_config.json",
+               R"({"added_tokens_decoder": {"7": {"content": "aa", "rstrip": true, "special": false}}})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer.mask_id(), 6);
+  EXPECT_EQ(tokenizer.vocabulary_size(), 8);
+  EXPECT_EQ(tokenizer.encode("abaa \nb"), (Ids{0, 5, 7, 4, 2}));
+  EXPECT_EQ(tokenizer.special_ids().size(), 4u);  // <s> <pad> </s> <mask>
+}
+
+}  // namespace
+}  // namespace bascule

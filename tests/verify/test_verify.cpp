@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reference case that differs in one value fails, and the value's own line says so. That the cases as they are pass:
+// tests/faults/test_verify.py, with a process for each instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "src/json/json.h"
+#include "src/verify/verify_case.h"
+#include "tests/support/reference_dir.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string golden(const std::string& name) { return reference_dir() + "/goldens/" + name; }
+
+std::vector<std::string> failures(const VerifiedCase& result) {
+  std::vector<std::string> names;
+  for (const VerifiedTensor& tensor : result.tensors) {
+    if (!tensor.passed()) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A copy of a case, to be changed in one place.
+class ChangedCase {
+ public:
+  explicit ChangedCase(const std::string& name) {
+    for (const fs::directory_entry& file : fs::directory_iterator(golden(name))) {
+      fs::copy(file.path(), fs::path(folder_.path()) / file.path().filename());
+    }
+  }
+
+  // One float32 element of a safetensors file, times `factor`.
+  void scale(const std::string& file, const std::string& tensor, std::size_t element, float factor) {
+    const fs::path path = fs::path(folder_.path()) / file;
+    std::string bytes = read_file(path);
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    const Json entries = parse_json(std::string_view(bytes).substr(sizeof header, header), path.string());
+    const Json& entry = entries[tensor];
+    ASSERT_EQ(entry["dtype"], "F32");
+    const std::size_t begin = static_cast<std::size_t>(entry["data_offsets"][0].integer()) + element * sizeof(float);
+    ASSERT_LT(begin, static_cast<std::size_t>(entry["data_offsets"][1].integer()));
+    char* const place = bytes.data() + sizeof header + header + begin;
+    float value = 0.0f;
+    std::memcpy(&value, place, sizeof value);
+    ASSERT_NE(value * factor, value);
+    value *= factor;
+    std::memcpy(place, &value, sizeof value);
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+
+  // A tensor of a safetensors file gets another name of the same length.
+  void rename(const std::string& file, const std::string& from, const std::string& to) {
+    ASSERT_EQ(from.size(), to.size());
+    const fs::path path = fs::path(folder_.path()) / file;
+    std::string bytes = read_file(path);
+    const std::size_t place = bytes.find("\"" + from + "\"");
+    ASSERT_NE(place, std::string::npos);
+    bytes.replace(place + 1, from.size(), to);
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+
+  // The document of case.json.
+  template <typename Change>
+  void describe(Change change) {
+    const fs::path path = fs::path(folder_.path()) / "case.json";
+    Json description = read_json_file(path.string());
+    change(&description);
+    std::ofstream(path) << json_text(description);
+  }
+
+  std::vector<std::string> failed() const { return failures(verify_case(folder_.path(), best_isa(), 1)); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST(Verify, JudgesWhatEachHeadComputesAndEveryStepOfARun) {
+  const auto names = [](const std::string& name) {
+    std::vector<std::string> list;
+    for (const VerifiedTensor& tensor : verify_case(golden(name), best_isa(), 1).tensors) list.push_back(tensor.name);
+    return list;
+  };
+  const auto expect_all = [](const std::vector<std::string>& judged, const std::vector<std::string>& wanted) {
+    for (const std::string& name : wanted) EXPECT_EQ(std::count(judged.begin(), judged.end(), name), 1) << name;
+  };
+  const std::vector<std::string> contrastive = names("itc_add");
+  expect_all(contrastive, {"text_features", "image_features", "pooler_output", "text_embeds", "image_embeds",
+                           "cross_embeds", "logits", "loss", "loss (training)", "grad.logit_scale"});
+  for (int step = 0; step < 8; ++step) {
+    const std::string s = "step" + std::to_string(step) + ".";
+    expect_all(contrastive, {s + "loss", s + "grad_norm", s + "learning_rate", s + "learning_rate (log)"});
+  }
+  expect_all(contrastive, {"param.logit_scale", "update.logit_scale",
+                           "param.bridgetower.text_model.pooler.dense.weight (no gradient)"});
+  expect_all(names("mlm_interpolate"),
+             {"text_features", "image_features", "pooler_output", "logits", "loss",
+              "param.bridgetower.cross_modal_image_layers.1.output.dense.weight (no gradient)"});
+}
+
+TEST(Verify, OneChangedWeightFails) {
+  ChangedCase changed("itc_add");
+  changed.scale("model.safetensors", "bridgetower.text_model.embeddings.LayerNorm.weight", 3, 1.001f);
+  EXPECT_NE(changed.failed(), std::vector<std::string>{});
+}
+
+TEST(Verify, OneChangedOutputFails) {
+  const std::pair<const char*, const char*> outputs[] = {
+      {"itc_add", "logits"},          {"itc_add", "cross_embeds"},           {"itm_scaled_add", "logits"},
+      {"mlm_interpolate", "logits"},  {"mlm_interpolate", "image_features"}, {"mlm_tied", "image_features"},
+      {"base_model", "pooler_output"}};
+  for (const auto& [name, tensor] : outputs) {
+    SCOPED_TRACE(std::string(name) + " " + tensor);
+    ChangedCase changed(name);
+    changed.scale("expected.safetensors", tensor, 1, 1.01f);
+    EXPECT_EQ(changed.failed(), std::vector<std::string>{tensor});
+  }
+}
+
+TEST(Verify, OneChangedGradientFails) {
+  ChangedCase changed("itm_scaled_add");
+  changed.scale("expected.safetensors", "grad.itm_score.fc.bias", 1, 1.001f);
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{"grad.itm_score.fc.bias"});
+}
+
+TEST(Verify, OneChangedStepOfTheRunFails) {
+  for (const char* const series : {"loss", "grad_norm", "learning_rate"}) {
+    SCOPED_TRACE(series);
+    ChangedCase changed("itm_frozen");
+    changed.scale("steps.safetensors", series, 5, 1.00001f);
+    EXPECT_EQ(changed.failed(), std::vector<std::string>{std::string("step5.") + series});
+  }
+}
+
+TEST(Verify, OneChangedLearningRateOfTheLogFails) {
+  ChangedCase changed("itm_frozen");
+  changed.describe([](Json* description) {
+    Json& rate = (*description)["train"]["log"]["learning_rate"][2];
+    rate = rate.number() * (1.0 + 1e-12);
+  });
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{"step2.learning_rate (log)"});
+}
+
+TEST(Verify, OneChangedParameterAfterTheRunFails) {
+  ChangedCase changed("mlm_interpolate");
+  changed.scale("steps.safetensors", "param.mlm_score.bias", 7, 1.1f);
+  EXPECT_EQ(changed.failed(), (std::vector<std::string>{"param.mlm_score.bias", "update.mlm_score.bias"}));
+}
+
+TEST(Verify, AParameterThatIsUnusedForOneSideOnlyFails) {
+  const std::string unused = "bridgetower.cross_modal_image_link_tower.LayerNorm.bias", trained = "itm_score.fc.bias";
+  ChangedCase missing("itm_frozen");
+  missing.describe([&](Json* description) {
+    Json& names = (*description)["unused_parameters"];
+    Json others = Json::array();
+    for (const Json& name : names) {
+      if (name != unused) others.push_back(name);
+    }
+    names = others;
+  });
+  EXPECT_EQ(missing.failed(), std::vector<std::string>{"param." + unused + " (no gradient)"});
+  ChangedCase added("itm_frozen");
+  added.describe([&](Json* description) { (*description)["unused_parameters"].push_back(trained); });
+  EXPECT_EQ(added.failed(), std::vector<std::string>{"param." + trained + " (no gradient)"});
+}
+
+TEST(Verify, WhatOnlyTheReferenceComputesFails) {
+  ChangedCase changed("itm_frozen");
+  changed.rename("steps.safetensors", "param.itm_score.fc.bias", "param.text_model.gone__");
+  const std::vector<std::string> failed = changed.failed();
+  EXPECT_EQ(std::count(failed.begin(), failed.end(), "param.text_model.gone__ (not computed)"), 1);
+  EXPECT_EQ(std::count(failed.begin(), failed.end(), "param.itm_score.fc.bias (unchanged)"), 1);
+}
+
+}  // namespace
+}  // namespace bascule::test
