@@ -5,29 +5,15 @@
 #include <utility>
 
 #include "src/base/shown_path.h"
+#include "src/base/utf8.h"
 
 namespace bascule {
 namespace {
 
-// Bytes of the UTF-8 sequence that begins at text[i]; 0 if none does. Values found in bad files end up in messages.
-std::size_t sequence_bytes(const std::string& text, std::size_t i) {
-  const unsigned char lead = static_cast<unsigned char>(text[i]);
-  const std::size_t bytes = lead < 0x80                   ? 1
-                            : lead >= 0xc2 && lead < 0xe0 ? 2
-                            : lead >= 0xe0 && lead < 0xf0 ? 3
-                            : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                          : 0;
-  if (bytes == 0 || i + bytes > text.size()) return 0;
-  for (std::size_t k = 1; k < bytes; ++k) {
-    if ((static_cast<unsigned char>(text[i + k]) & 0xc0u) != 0x80u) return 0;
-  }
-  return bytes;
-}
-
 // One line that every terminal and log can show: control characters become spaces, what is no UTF-8 a question mark.
 void make_printable(std::string* text) {
   for (std::size_t i = 0; i < text->size();) {
-    const std::size_t bytes = sequence_bytes(*text, i);
+    const std::size_t bytes = utf8_bytes_at(*text, i);
     if (bytes == 0) (*text)[i] = '?';
     if (bytes == 1 && static_cast<unsigned char>((*text)[i]) < 0x20) (*text)[i] = ' ';
     i += bytes == 0 ? 1 : bytes;

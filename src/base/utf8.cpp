@@ -23,7 +23,25 @@ std::size_t character_bytes(const unsigned char* text, std::size_t size) noexcep
   return bytes;
 }
 
+bool continues(char byte) noexcept { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
+
+std::size_t utf8_bytes_at(std::string_view text, std::size_t place) noexcept {
+  return character_bytes(reinterpret_cast<const unsigned char*>(text.data()) + place, text.size() - place);
+}
+
+std::size_t utf8_characters(std::string_view text) noexcept {
+  std::size_t count = 0;
+  for (const char byte : text) count += continues(byte) ? 0 : 1;
+  return count;
+}
+
+std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept {
+  if (text.size() <= limit) return text.size();
+  while (limit > 0 && continues(text[limit])) --limit;
+  return limit;
+}
 
 std::size_t first_invalid_utf8(std::string_view text) noexcept {
   const unsigned char* bytes = reinterpret_cast<const unsigned char*>(text.data());

@@ -11,6 +11,15 @@ namespace bascule {
 // The place of the first byte that begins no character, or text.size() if all is UTF-8.
 std::size_t first_invalid_utf8(std::string_view text) noexcept;
 
+// Bytes of the character that begins at `place`, 1 .. 4; 0 if none does.
+std::size_t utf8_bytes_at(std::string_view text, std::size_t place) noexcept;
+
+// Characters that begin in `text`.
+std::size_t utf8_characters(std::string_view text) noexcept;
+
+// The most bytes, up to `limit`, that end between two characters.
+std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept;
+
 struct Utf8Character {
   std::uint32_t code_point;
   std::uint32_t bytes;  // 1 .. 4

@@ -2,14 +2,11 @@
 #include "src/distributed/control.h"
 
 #include <immintrin.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <climits>
 #include <cstring>
+
+#include "src/base/futex.h"
 
 namespace bascule {
 namespace {
@@ -20,16 +17,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std
 // Where ranks share a core the one that others wait for gets it at once, without the way through the futex: 4 ranks on
 // 2 cores meet in 3 us instead of 20.
 constexpr int kYields = 16;
-constexpr long kLookNs = 50'000'000;  // how often a sleeper looks for a failure that nobody could wake it for
-
-void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
-  const timespec timeout{0, kLookNs};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
-}
-
-void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
+constexpr std::int64_t kLookNs = 50'000'000;  // how often a sleeper looks for a failure that nobody could wake it for
 
 bool wait_for_others(ControlPage& page, std::uint32_t phase, int spins) noexcept {
   for (int i = 0; i < spins; ++i) {
@@ -47,7 +35,7 @@ bool wait_for_others(ControlPage& page, std::uint32_t phase, int spins) noexcept
       passed = false;
       break;
     }
-    sleep_while(page.barrier_phase, phase);
+    futex_wait(page.barrier_phase, phase, FutexReach::kSharedMemory, kLookNs);
   }
   page.sleepers.fetch_sub(1);
   return passed;
@@ -83,7 +71,7 @@ bool barrier(ControlPage& page, int local_rank, int spins) noexcept {
   } else {
     page.arrived.store(0, std::memory_order_relaxed);
     page.barrier_phase.store(phase + 1);
-    if (page.sleepers.load() > 0) wake_all(page.barrier_phase);
+    if (page.sleepers.load() > 0) futex_wake_all(page.barrier_phase, FutexReach::kSharedMemory);
   }
   slot.heart.beat();
   slot.waits.store(0, std::memory_order_relaxed);
@@ -111,7 +99,7 @@ bool claim_failure(ControlPage& page) noexcept {
 void publish_failure(ControlPage& page, const FailureFacts& facts) noexcept {
   static_cast<FailureFacts&>(page.failure) = facts;
   page.failure.state.store(2, std::memory_order_release);
-  wake_all(page.barrier_phase);
+  futex_wake_all(page.barrier_phase, FutexReach::kSharedMemory);
 }
 
 bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept {

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/distributed/lane_reduction.h"
 
-#include <chrono>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace bascule {
 namespace {
 
 constexpr std::size_t kPartBytes = static_cast<std::size_t>(LaneReduction::kMostElements) * sizeof(float);
-
-double seconds_now() noexcept {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 float* floats(std::byte* memory) noexcept { return static_cast<float*>(static_cast<void*>(memory)); }
 std::uint16_t* halves(std::byte* memory) noexcept { return static_cast<std::uint16_t*>(static_cast<void*>(memory)); }
@@ -77,7 +73,7 @@ bool LaneReduction::test_requests() noexcept {
                                 MPI_STATUSES_IGNORE);
   if (code != MPI_SUCCESS) has_failed_ = true;
   if (has_failed_ || count == MPI_UNDEFINED) return false;
-  const double due = options_.delay_seconds > 0.0 ? seconds_now() + options_.delay_seconds : 0.0;
+  const double due = options_.delay_seconds > 0.0 ? monotonic_seconds() + options_.delay_seconds : 0.0;
   for (int i = 0; i < count; ++i) {
     Slot& slot = slots_[static_cast<std::size_t>(
         slot_of_request_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])])];
@@ -137,7 +133,7 @@ bool LaneReduction::go_on_other(std::size_t slot) noexcept {
 }
 
 bool LaneReduction::has_come(const Slot& slot) const noexcept {
-  return options_.delay_seconds <= 0.0 || seconds_now() >= slot.due;
+  return options_.delay_seconds <= 0.0 || monotonic_seconds() >= slot.due;
 }
 
 // In place of this node's part.

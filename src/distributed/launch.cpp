@@ -23,6 +23,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/distributed/control.h"
 #include "src/distributed/local_socket.h"

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -34,17 +35,11 @@ struct Address {
 
 Descriptor new_socket() { return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
-std::int64_t now_ms() noexcept {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-}
-
 bool is_readable(int descriptor, int timeout_ms) noexcept {
   pollfd ready{descriptor, POLLIN, 0};
-  const std::int64_t end_ms = now_ms() + timeout_ms;
+  const std::int64_t end_ms = monotonic_ms() + timeout_ms;
   for (;;) {
-    const std::int64_t left_ms = end_ms - now_ms();
+    const std::int64_t left_ms = end_ms - monotonic_ms();
     const int polled = poll(&ready, 1, left_ms > 0 ? static_cast<int>(left_ms) : 0);
     if (polled > 0) return true;
     if (polled == 0 || errno != EINTR) return false;
@@ -70,20 +65,20 @@ Descriptor listen_at(const std::string& name) {
 
 Descriptor connect_to(const std::string& name, int timeout_ms) {
   const Address address(name);
-  const std::int64_t end_ms = now_ms() + timeout_ms;
+  const std::int64_t end_ms = monotonic_ms() + timeout_ms;
   do {
     Descriptor connection = new_socket();
     if (connect(connection.number(), address.get(), address.length) == 0)
       return is_of_this_user(connection.number()) ? std::move(connection) : Descriptor();
     const timespec pause{0, 5'000'000};
     nanosleep(&pause, nullptr);
-  } while (now_ms() < end_ms);
+  } while (monotonic_ms() < end_ms);
   return Descriptor();
 }
 
 Descriptor accept_from(int listening, int timeout_ms) {
-  const std::int64_t end_ms = now_ms() + timeout_ms;
-  for (std::int64_t left_ms = timeout_ms; left_ms > 0; left_ms = end_ms - now_ms()) {
+  const std::int64_t end_ms = monotonic_ms() + timeout_ms;
+  for (std::int64_t left_ms = timeout_ms; left_ms > 0; left_ms = end_ms - monotonic_ms()) {
     if (!is_readable(listening, static_cast<int>(left_ms))) break;
     Descriptor connection(accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
     if (connection.is_open() && is_of_this_user(connection.number())) return connection;

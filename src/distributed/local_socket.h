@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/distributed/shared_memory.h"
+#include "src/base/descriptor.h"
 
 namespace bascule {
 

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/distributed/nodes.h"
 #include "src/distributed/tcp_socket.h"
 

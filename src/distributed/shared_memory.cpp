@@ -45,21 +45,6 @@ struct DescriptorMessage {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    number_ = other.release();
-  }
-  return *this;
-}
-
-int Descriptor::release() noexcept { return std::exchange(number_, -1); }
-
-void Descriptor::reset() noexcept {
-  if (number_ >= 0) close(number_);
-  number_ = -1;
-}
-
 SharedMemory::SharedMemory(std::size_t bytes) : bytes_(align_up(std::max(bytes, kPage), kPage)) {
   file_ = Descriptor(memfd_create("bascule", MFD_CLOEXEC));
   if (!file_.is_open() || ftruncate(file_.number(), static_cast<off_t>(bytes_)) != 0) refuse("make", bytes_);

@@ -6,27 +6,9 @@
 
 #include <cstddef>
 
-#include "src/base/span.h"
+#include "src/base/descriptor.h"
 
 namespace bascule {
-
-// A file descriptor that is closed when this goes.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  int release() noexcept;
-  void reset() noexcept;
-
- private:
-  int number_ = -1;
-};
 
 class SharedMemory {
  public:

@@ -8,13 +8,13 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -55,12 +55,6 @@ bool take_address(const ifaddrs& interface, std::uint16_t port, sockaddr_storage
 }
 
 }  // namespace
-
-std::int64_t monotonic_ms() noexcept {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-}
 
 // One socket for both families, or for the old one where the system has no other.
 TcpListener::TcpListener() : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/distributed/shared_memory.h"
+#include "src/base/descriptor.h"
 
 namespace bascule {
 
@@ -36,6 +36,5 @@ class TcpListener {
 Descriptor connect_to_address(const MeetingPoint& point, int number, int timeout_ms);
 bool send_all(int socket, const void* data, std::size_t bytes) noexcept;
 bool receive_all(int socket, void* data, std::size_t bytes, int timeout_ms) noexcept;
-std::int64_t monotonic_ms() noexcept;
 
 }  // namespace bascule

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/small_file.h"
 
 namespace bascule {
@@ -28,12 +29,6 @@ constexpr long kLineNs = 500'000'000;  // that a line is given to get to the lau
 // What is wrong on another machine its own ranks may find out, and say better, in the same time.
 constexpr std::int64_t kOthersWordsMs = 1000;
 constexpr std::int64_t kLongestRecordMs = 2000;  // a line to standard error, at most
-
-std::int64_t milliseconds(clockid_t clock) noexcept {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
-}
 
 // Bytes that this process has read from and written to disks.
 std::int64_t disk_bytes() noexcept {
@@ -116,10 +111,10 @@ void Watch::wait_until_told() const noexcept {
 }
 
 void Watch::run() noexcept {
-  std::int64_t looked_ms = milliseconds(CLOCK_MONOTONIC);
+  std::int64_t looked_ms = monotonic_ms();
   while (!stop_.load()) {
     look_at_connections(kLookMs);
-    const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
+    const std::int64_t now_ms = monotonic_ms();
     beat_for_own_work();
     const std::int64_t passed_ms = std::min(now_ms - looked_ms, kLongestLookMs);
     looked_ms = now_ms;
@@ -210,11 +205,11 @@ void Watch::beat_for_own_work() noexcept {
                           phase == RankPhase::kWaitingForData || phase == RankPhase::kSaving ||
                           phase == RankPhase::kFinishing;
   if (is_outside) {
-    const std::int64_t cpu_ms = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - milliseconds(CLOCK_THREAD_CPUTIME_ID);
+    const std::int64_t cpu_ms = (process_cpu_ns() - thread_cpu_ns()) / 1'000'000;
     const std::int64_t io_bytes = disk_bytes();
     const bool has_computed = cpu_ms - window_cpu_ms_ >= kCpuOfWorkMs;
     has_worked = has_worked || has_computed || io_bytes != last_io_bytes_;
-    const std::int64_t now_ms = milliseconds(CLOCK_MONOTONIC);
+    const std::int64_t now_ms = monotonic_ms();
     if (has_computed || now_ms - window_began_ms_ >= kCpuWindowMs) {
       window_cpu_ms_ = cpu_ms;
       window_began_ms_ = now_ms;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/loader/sample.h"
 #include "src/loader/stream_state.h"
 #include "src/loader/workers.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/loader/worker.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace bascule {
 namespace {
@@ -15,20 +14,12 @@ constexpr std::uint64_t kJobMask = (std::uint64_t{1} << kJobBits) - 1;
 // How long a worker waits in the engine before it looks for other work. Only engines with threads of their own wait.
 constexpr std::uint64_t kEngineWaitNs = 5'000'000;
 
-std::int64_t nanoseconds_of(::clockid_t clock) noexcept {
-  ::timespec now = {};
-  ::clock_gettime(clock, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-std::int64_t processor_ns() noexcept { return nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); }
-
 // What a call waits for, beside a core.
 class BlockedTime {
  public:
-  BlockedTime() noexcept : wall_ns_(monotonic_ns()), processor_ns_(processor_ns()) {}
+  BlockedTime() noexcept : wall_ns_(monotonic_ns()), processor_ns_(thread_cpu_ns()) {}
   std::int64_t ns() const noexcept {
-    return std::max(std::int64_t{0}, monotonic_ns() - wall_ns_ - (processor_ns() - processor_ns_));
+    return std::max(std::int64_t{0}, monotonic_ns() - wall_ns_ - (thread_cpu_ns() - processor_ns_));
   }
 
  private:
@@ -40,8 +31,6 @@ Status device_failure(const Job& job, std::int32_t status) noexcept {
 }
 
 }  // namespace
-
-std::int64_t monotonic_ns() noexcept { return nanoseconds_of(CLOCK_MONOTONIC); }
 
 Worker::Worker(Crew& crew, Span<Job> jobs, TextScratch scratch) noexcept
     : crew_(crew), own_jobs_(jobs), scratch_(scratch) {
@@ -70,10 +59,10 @@ void Worker::load(StreamState& stream, std::int64_t number) noexcept {
 // Time without a core is not counted: workers give way to the step, and what they lose by that says nothing about how
 // fast they load.
 bool Worker::advance_measured(StreamState* only) noexcept {
-  const std::int64_t begin_ns = processor_ns();
+  const std::int64_t begin_ns = thread_cpu_ns();
   blocked_ns_ = 0;
   if (!advance(only)) return false;
-  if (worked_for_ != nullptr) worked_for_->busy_ns.fetch_add(processor_ns() - begin_ns + blocked_ns_);
+  if (worked_for_ != nullptr) worked_for_->busy_ns.fetch_add(thread_cpu_ns() - begin_ns + blocked_ns_);
   return true;
 }
 

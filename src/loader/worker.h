@@ -99,7 +99,4 @@ class Worker {
   std::atomic<std::int64_t> wait_ns_{0};
 };
 
-// Nanoseconds of a clock that only goes forward; for statistics alone.
-std::int64_t monotonic_ns() noexcept;
-
 }  // namespace bascule

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/error.h"
 
 namespace bascule {

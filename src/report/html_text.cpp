@@ -5,32 +5,12 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "src/base/utf8.h"
+
 namespace bascule {
 namespace {
 
 constexpr const char* kReplacement = "\xef\xbf\xbd";
-
-// Length of the well-formed UTF-8 character at `at` (1 to 4), 0 if there is none (Unicode 15, table 3-7).
-std::size_t utf8_length(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[at + i])) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return follows(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool shortest = lead != 0xe0 || byte(1) >= 0xa0;
-    const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
-    return shortest && !surrogate && follows(1) && follows(2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool shortest = lead != 0xf0 || byte(1) >= 0x90;
-    const bool in_range = lead != 0xf4 || byte(1) <= 0x8f;
-    return shortest && in_range && follows(1) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -38,7 +18,7 @@ std::string html_escape(const std::string& text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text, at);
+    const std::size_t length = utf8_bytes_at(text, at);
     const unsigned char c = static_cast<unsigned char>(text[at]);
     if (length > 1) {
       out.append(text, at, length);

@@ -8,16 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/utf8.h"
 #include "src/report/readable.h"
 
 namespace bascule {
 namespace {
 
 // Characters, not bytes: what a terminal shows of UTF-8 text without wide or combining characters.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
-}
+std::size_t width(const std::string& text) { return utf8_characters(text); }
 
 std::string padded(const std::string& text, std::size_t columns) {
   return text + std::string(columns > width(text) ? columns - width(text) : 0, ' ');

@@ -2,12 +2,12 @@
 #include "src/runtime/machine_limits.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
+#include "src/base/clock.h"
 
 namespace bascule {
 namespace {
@@ -15,13 +15,12 @@ namespace {
 constexpr int kRepeats = 5;
 constexpr std::int64_t kShapes[][2] = {{768, 768}, {3072, 768}, {768, 3072}};  // n, k
 
-double seconds_of(Threads& threads, const Step& step) {
-  using Clock = std::chrono::steady_clock;
+double best_seconds(Threads& threads, const Step& step) {
   double best = 0.0;
   for (int i = 0; i <= kRepeats; ++i) {
-    const Clock::time_point began = Clock::now();
+    const double began = monotonic_seconds();
     threads.replay(Span<const Step>(&step, 1), Replay{}, {});
-    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    const double seconds = monotonic_seconds() - began;
     if (i == 1 || (i > 1 && seconds < best)) best = seconds;  // the first warms up
   }
   return best;
@@ -74,11 +73,11 @@ MachineLimits measure_limits(Threads& threads) {
   MachineLimits limits;
   for (const auto& shape : kShapes) {
     const Product product(shape[0], shape[1], threads.count());
-    const double seconds = seconds_of(threads, {Product::run, Product::tasks, &product, 0});
+    const double seconds = best_seconds(threads, {Product::run, Product::tasks, &product, 0});
     limits.gflops_per_second = std::max(limits.gflops_per_second, product.flops * 1e-9 / seconds);
   }
   const Copy copy;
-  const double seconds = seconds_of(threads, {Copy::run, Copy::tasks, &copy, 0});
+  const double seconds = best_seconds(threads, {Copy::run, Copy::tasks, &copy, 0});
   limits.gigabytes_per_second = 2.0 * static_cast<double>(Copy::kTasks * Copy::kTaskBytes) * 1e-9 / seconds;
   return limits;
 }

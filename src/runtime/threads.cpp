@@ -2,28 +2,16 @@
 #include "src/runtime/threads.h"
 
 #include <immintrin.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <climits>
 
 #include "kernels/gemm/gemm.h"
+#include "src/base/clock.h"
+#include "src/base/futex.h"
 
 namespace bascule {
 namespace {
 
 constexpr int kSpins = 4000;  // about 50 us: longer than most steps of a small model, shorter than a scheduling quantum
-
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-}
-
-void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-}
 
 void pin_to_core(int index) {
   cpu_set_t allowed;
@@ -36,12 +24,6 @@ void pin_to_core(int index) {
     sched_setaffinity(0, sizeof one, &one);
     return;
   }
-}
-
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
 }
 
 }  // namespace
@@ -72,7 +54,7 @@ Threads::Threads(int count, bool pin, Heartbeat* heart)
 Threads::~Threads() {
   stop_ = true;
   call_.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake_all(call_);
+  futex_wake_all(call_, FutexReach::kProcess);
   for (std::thread& worker : workers_) worker.join();
   if (is_pinned_) sched_setaffinity(0, sizeof allowed_, &allowed_);
 }
@@ -83,7 +65,7 @@ void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) 
     _mm_pause();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  while (word.load(std::memory_order_seq_cst) == value) futex_wait(word, value);
+  while (word.load(std::memory_order_seq_cst) == value) futex_wait(word, value, FutexReach::kProcess);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -107,7 +89,7 @@ void Threads::arrive() noexcept {
   arrived_.store(0, std::memory_order_relaxed);
   next_task_.store(0, std::memory_order_relaxed);
   phase_.store(phase + 1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(phase_);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(phase_, FutexReach::kProcess);
 }
 
 void Threads::walk(int thread) noexcept {
@@ -115,7 +97,7 @@ void Threads::walk(int thread) noexcept {
   // Own copies: when the last step is over, the next replay may begin while this thread is still on its way out.
   const Span<const Step> steps = steps_;
   const Replay& replay = *replay_;
-  std::uint64_t began = measure ? now_ns() : 0;
+  std::int64_t began = measure ? monotonic_ns() : 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     const std::int64_t tasks = step.tasks(step.arguments, replay);
@@ -127,8 +109,8 @@ void Threads::walk(int thread) noexcept {
     arrive();
     if (thread == 0) heart_->beat(done_ + static_cast<std::int64_t>(i) + 1);
     if (measure) {
-      const std::uint64_t ended = now_ns();
-      times_.nanoseconds[i] += ended - began;
+      const std::int64_t ended = monotonic_ns();
+      times_.nanoseconds[i] += static_cast<std::uint64_t>(ended - began);
       began = ended;
     }
   }
@@ -142,7 +124,7 @@ void Threads::replay(Span<const Step> steps, const Replay& replay, StepTimes tim
   done_ = done;
   if (count_ > 1) {
     call_.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(call_);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(call_, FutexReach::kProcess);
   }
   walk(0);
 }

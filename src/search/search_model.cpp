@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/table.h"
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
@@ -14,7 +15,6 @@
 #include "src/plan/memory_plan.h"
 #include "src/report/progress.h"
 #include "src/runtime/arena.h"
-#include "src/train/clock.h"
 #include "src/train/packed_batch.h"
 
 namespace bascule {

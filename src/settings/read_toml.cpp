@@ -14,6 +14,7 @@
 #include <toml++/toml.h>
 
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 #include "src/settings/keys.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/settings.h"
@@ -59,9 +60,7 @@ const char* type_name(const toml::node& node) {
 // What is quoted in messages is cut, between characters: a file that is no settings file may have "keys" of a megabyte.
 std::string cut(std::string_view text) {
   if (text.size() <= kShownBytes) return std::string(text);
-  std::size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside a UTF-8 sequence
-  return std::string(text.substr(0, end)) + "...";
+  return std::string(text.substr(0, utf8_cut(text, kShownBytes))) + "...";
 }
 
 // The text of a scalar, the type of anything else: for messages.

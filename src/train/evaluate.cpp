@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/align.h"
-#include "src/train/clock.h"
+#include "src/base/clock.h"
 
 namespace bascule {
 BatchView view_of(const Batch& batch) {

@@ -6,7 +6,7 @@
 
 #include "src/base/align.h"
 #include "src/base/check.h"
-#include "src/train/clock.h"
+#include "src/base/clock.h"
 #include "src/train/update.h"
 
 namespace bascule {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/train/clock.h"
+#include "src/base/clock.h"
 #include "src/train/plan_control.h"
 
 namespace bascule {

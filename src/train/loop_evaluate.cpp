@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "src/train/clock.h"
+#include "src/base/clock.h"
 #include "src/train/loop.h"
 
 namespace bascule {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "src/train/clock.h"
+#include "src/base/clock.h"
 #include "src/train/loop.h"
 
 namespace bascule {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/runtime/guard.h"
-#include "src/train/clock.h"
 #include "src/train/loop.h"
 
 namespace bascule {

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/report/readable.h"
-#include "src/train/clock.h"
 #include "src/train/disk_space.h"
 #include "src/train/plan_control.h"
 #include "src/train/predictions.h"

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/distributed/lane_reduction.h"
 #include "src/distributed/nodes.h"
-#include "src/train/clock.h"
 
 namespace bascule {
 namespace {

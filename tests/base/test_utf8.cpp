@@ -37,5 +37,24 @@ TEST(Utf8, RefusesOverlongFormsAndCutCharactersAtAnyPlace) {
   }
 }
 
+TEST(Utf8, FindsTheBytesOfACharacterWhereverOneBegins) {
+  const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+  EXPECT_EQ(utf8_bytes_at(text, 0), 1u);
+  EXPECT_EQ(utf8_bytes_at(text, 1), 2u);
+  EXPECT_EQ(utf8_bytes_at(text, 2), 0u);
+  EXPECT_EQ(utf8_bytes_at(text, 3), 3u);
+  EXPECT_EQ(utf8_bytes_at(text, 6), 4u);
+  EXPECT_EQ(utf8_bytes_at(text.substr(0, 8), 6), 0u);
+  EXPECT_EQ(utf8_bytes_at("\xED\xA0\x80", 0), 0u);
+}
+
+TEST(Utf8, CountsCharactersAndCutsBetweenThem) {
+  const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+  EXPECT_EQ(utf8_characters(text), 4u);
+  EXPECT_EQ(utf8_characters(""), 0u);
+  const std::size_t cuts[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+  for (std::size_t limit = 0; limit < 12; ++limit) EXPECT_EQ(utf8_cut(text, limit), cuts[limit]) << limit;
+}
+
 }  // namespace
 }  // namespace bascule

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
+#include "src/base/clock.h"
 #include "src/distributed/shared_memory.h"
 
 namespace bascule::test {
@@ -16,16 +16,11 @@ namespace {
 
 constexpr std::int64_t kTimeoutMs = 400;
 
-std::int64_t now_ms() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
 std::atomic<std::int64_t> seen_ms{0};  // when the watch first told of a failure
 
 void note(ControlPage&) {
   std::int64_t none = 0;
-  seen_ms.compare_exchange_strong(none, now_ms());
+  seen_ms.compare_exchange_strong(none, monotonic_ms());
 }
 
 // A page of two ranks; this process watches as rank 0, and rank 1 computes without a beat.
@@ -43,7 +38,7 @@ struct TwoRanks {
 
 std::int64_t milliseconds_until_seen() {
   TwoRanks ranks;
-  const std::int64_t began_ms = now_ms();
+  const std::int64_t began_ms = monotonic_ms();
   const Watch watch(ranks.page, 0, {}, kTimeoutMs, &note);
   while (seen_ms.load() == 0) usleep(1000);
   EXPECT_EQ(ranks.page.failure.kind, FailureKind::kStuck);
@@ -66,9 +61,10 @@ TEST(Watch, CountsTheTimeoutFromTheLastBeat) {
   TwoRanks ranks;
   const Watch watch(ranks.page, 0, {}, kTimeoutMs, &note);
   std::int64_t last_ms = 0;
-  for (const std::int64_t began_ms = now_ms(); now_ms() < began_ms + 2 * kTimeoutMs && seen_ms.load() == 0;) {
+  for (const std::int64_t began_ms = monotonic_ms();
+       monotonic_ms() < began_ms + 2 * kTimeoutMs && seen_ms.load() == 0;) {
     ranks.page.slots[1].heart.beat();
-    last_ms = now_ms();
+    last_ms = monotonic_ms();
     usleep(10'000);
   }
   EXPECT_EQ(seen_ms.load(), 0);
