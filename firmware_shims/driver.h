@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine kind provides behind media_engine.h, for those who write one. Callers of engines never see this. */
+/* The interface that an engine kind implements behind media_engine.h. Callers of engines never see it. */
 #ifndef BASCULE_FIRMWARE_SHIMS_DRIVER_H
 #define BASCULE_FIRMWARE_SHIMS_DRIVER_H
 
@@ -28,8 +28,8 @@ struct media_engine_driver {
   const char* (*option_problem)(const char* option);                /* NULL: the engine has no options */
 };
 
-/* What stands behind an engine that was opened with `host_units`: the config's driver, and beside it the host's. Its
- * query gives what jobs may ask of both. */
+/* The driver of an engine that was opened with `host_units`: the config's driver with the host's beside it. Its
+ * query tells what jobs may ask of both. */
 const media_engine_driver* media_engine_companion(void);
 
 /* How an engine's own struct begins. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all engine kinds have in common: texts, defaults, and the checks of arguments before the call goes to the
+// The common part of all engine kinds: texts, defaults, and the checks of arguments before the call goes to the
 // driver.
 #include "firmware_shims/media_engine.h"
 
@@ -18,7 +18,7 @@ bool is_aligned(const void* pointer, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
-// What a config is opened with.
+// The driver that opens a config.
 const media_engine_driver& driver_of(const media_engine_config& config) {
   const bool has_companion = config.host_units > 0 && config.driver->query().works_in_poll == 0;
   return has_companion ? *media_engine_companion() : *config.driver;
@@ -53,7 +53,7 @@ const char* png_text(media_engine_status status) {
   switch (status) {
     case MEDIA_ENGINE_PICTURE_BROKEN: return "a header of the PNG file is broken";
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED: return "is PNG, which the device does not decode";
-    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the PNG file is cut short";
+    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the PNG file is truncated";
     default: return nullptr;
   }
 }
@@ -101,17 +101,17 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_FULL: return "the queue is full";
     case MEDIA_ENGINE_EMPTY: return "nothing has completed";
     case MEDIA_ENGINE_TIMED_OUT: return "nothing completed in time";
-    case MEDIA_ENGINE_BUSY: return "the job has begun";
-    case MEDIA_ENGINE_NOT_FOUND: return "no such job is in";
-    case MEDIA_ENGINE_INVALID: return "an argument is not valid";
+    case MEDIA_ENGINE_BUSY: return "the job has already started";
+    case MEDIA_ENGINE_NOT_FOUND: return "no such job is queued";
+    case MEDIA_ENGINE_INVALID: return "an argument is invalid";
     case MEDIA_ENGINE_UNSUPPORTED: return "the engine does not support this";
     case MEDIA_ENGINE_NO_MEMORY: return "the memory given to the engine is too small";
     case MEDIA_ENGINE_PICTURE_EMPTY: return "the file is empty";
     case MEDIA_ENGINE_PICTURE_OTHER_FORMAT: return "is neither JPEG nor PNG; convert it to one of them";
     case MEDIA_ENGINE_PICTURE_BROKEN: return "a header or table of the JPEG file is broken";
     case MEDIA_ENGINE_PICTURE_UNSUPPORTED:
-      return "this kind of JPEG is not supported (8 bits a sample with 1, 3 or 4 components are)";
-    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the JPEG file is cut short";
+      return "this kind of JPEG is not supported (8 bits per sample with 1, 3 or 4 components are)";
+    case MEDIA_ENGINE_PICTURE_TRUNCATED: return "the JPEG file is truncated";
     case MEDIA_ENGINE_PICTURE_DAMAGED: return "the compressed picture data is damaged";
     case MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS: return "the picture has more pixels than allowed";
     case MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS: return "the JPEG file has more scans than allowed";
@@ -119,9 +119,9 @@ const char* media_engine_status_text(media_engine_status status) {
     case MEDIA_ENGINE_PICTURE_TOO_LARGE:
       return "decoding the picture needs more memory than the engine has for one picture";
     case MEDIA_ENGINE_PICTURE_TOO_ELONGATED: return "the picture is too elongated";
-    case MEDIA_ENGINE_DEVICE_GONE: return "the device does not answer";
+    case MEDIA_ENGINE_DEVICE_GONE: return "the device does not respond";
     case MEDIA_ENGINE_DEVICE_FAILED: return "the device failed";
-    case MEDIA_ENGINE_DEVICE_BAD_FIRMWARE: return "the device has a firmware version that the driver does not know";
+    case MEDIA_ENGINE_DEVICE_BAD_FIRMWARE: return "the driver does not support the firmware version of the device";
   }
   return "unknown status";
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* media_engine.h: encoded pictures in, pixels ready for the model out. What the driver of a hardware picture decoder
- * exports. Formats that a device does not decode go through the same jobs to the host engine beside it.
+/* media_engine.h: encoded pictures in, pixels ready for the model out. The driver of a hardware picture decoder
+ * exports this interface. Formats that a device does not decode go through the same jobs to the host engine beside it.
  *
  * C11 and C++17. An engine is opened with a fixed memory budget and takes no more; jobs go into a bounded queue that
  * says "full" rather than wait; completions come back in any order. A job states policy, not geometry: the engine
@@ -71,7 +71,7 @@ typedef enum media_engine_status {
   MEDIA_ENGINE_DEVICE_BAD_FIRMWARE = 202 /* a version that the driver does not know */
 } media_engine_status;
 
-/* What a file is, by its first bytes. */
+/* The format of a file, by its first bytes. */
 typedef enum media_engine_format {
   MEDIA_ENGINE_FORMAT_UNKNOWN = 0,
   MEDIA_ENGINE_FORMAT_JPEG = 1,
@@ -142,7 +142,7 @@ const media_engine_driver* media_engine_builtin(void);
 /* libjpeg-turbo and libpng in the threads that poll. Always linked: what a lost device falls back to. */
 const media_engine_driver* media_engine_host(void);
 
-/* What an engine kind can do. */
+/* The capabilities of an engine kind. */
 typedef struct media_engine_capabilities {
   uint32_t api_version;      /* MEDIA_ENGINE_API_VERSION of the engine */
   uint32_t firmware_version; /* of the device; major << 16 | minor; 0: has none */
@@ -214,7 +214,7 @@ typedef struct media_engine_job {
   uint32_t raw;         /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
   double mean[3];       /* of R, G, B in 0..1 */
   double std[3];        /* positive */
-  /* Of MEDIA_ENGINE_PROCESSOR; else not read. */
+  /* For MEDIA_ENGINE_PROCESSOR; otherwise not read. */
   uint32_t shortest_edge; /* 0: the picture is cropped as it is; else 1..65536 */
   uint32_t size_divisor;  /* 1..65536 */
   double levels;          /* of a sample: 255, or 1 where mean and std are of 0..255 already; positive */
@@ -249,8 +249,8 @@ media_engine_status media_engine_cancel(media_engine* engine, uint64_t sequence)
  * or written any more. A poll or wait that was running one returns EMPTY. Statistics stay. OK, or a device's status. */
 media_engine_status media_engine_reset(media_engine* engine);
 
-/* What a driver may find wrong with its device. Each is mended by the driver, by asking again or by a reset of the
- * device, and counted. */
+/* Faults that a driver may find in its device. The driver recovers from each, by asking again or by resetting the
+ * device, and counts it. */
 typedef enum media_engine_fault {
   MEDIA_ENGINE_FAULT_LOST_COMPLETION,       /* by time-out: the device has done with a job of which nothing was heard */
   MEDIA_ENGINE_FAULT_DUPLICATED_COMPLETION, /* of a job that had completed */

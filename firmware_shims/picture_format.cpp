@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file is, by its first bytes. Only what is decoded is told with care; the rest is told to be named in a
-// message.
+// Detects the format of a file by its first bytes. Only decoded formats are told with care; the rest is told to be
+// named in a message.
 #include <cstdint>
 #include <cstring>
 
@@ -71,7 +71,7 @@ bool holds(const std::uint8_t* text, std::size_t size, const char* word) {
   return false;
 }
 
-// Of a file without a signature: what kind of text it is, or that it is none.
+// The kind of text in a file without a signature, or that it is none.
 media_engine_format text_format(const std::uint8_t* bytes, std::size_t size) {
   if (size > kTextLook) size = kTextLook;
   if (size >= 3 && std::memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) {  // a byte order mark

@@ -207,7 +207,7 @@ void PngReader::to_rgbx(std::uint8_t* out, const std::uint8_t* in) const {
   }
 }
 
-// What libpng holds goes with the arena; only zlib's own books are closed.
+// libpng's memory is released with the arena; only zlib's state is closed.
 void PngReader::end() noexcept {
   if (png_ != nullptr) png_destroy_read_struct(&png_, &info_, nullptr);
   png_ = nullptr;

@@ -40,7 +40,7 @@ class PngReader final : public PictureReader {
   void choose_samples();
   void read_interlaced();
   void read_in_order();
-  // Of the window: `samples` is row y as libpng gives it.
+  // Takes a row of the window: `samples` is row y as libpng gives it.
   void take_row(std::int64_t y, const std::uint8_t* samples);
   void to_rgbx(std::uint8_t* out, const std::uint8_t* in) const;
   [[noreturn]] void give_up(media_engine_status status);

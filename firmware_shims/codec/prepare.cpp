@@ -39,7 +39,7 @@ std::int64_t most_rows_at_once(const Taps& y) {
   return most;
 }
 
-// What all three ways of resampling share. A way has: open(), take_rows(), blend(output row).
+// The part that all three ways of resampling share. A way has: open(), take_rows(), blend(output row).
 struct Pipeline {
   const ResizeKernels* kernels;
   Taps x, y;  // of the stored picture

@@ -15,7 +15,7 @@
 
 namespace bascule::codec {
 
-// What is known about a picture after its header; zeros where it was not understood.
+// Facts about a picture from its header; zeros where it was not understood.
 struct PictureFacts {
   std::uint32_t width, height;  // upright
   std::uint32_t orientation;    // 1..8

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of all formats have in common: one picture after another becomes rows of RGBX bytes, all of it in
+// The common part of the readers of all formats: one picture after another becomes rows of RGBX bytes, all of it in
 // the memory of an arena. Compressed data is read to its end, also where pixels are skipped, so that damage is found.
 //
 //   verdict = reader.read_header(&arena, bytes, size, limits, &stop);

@@ -18,7 +18,7 @@ struct [[nodiscard]] Verdict {
   bool ok() const { return status == MEDIA_ENGINE_OK; }
 };
 
-// What a picture may cost; the fields of the same names in media_engine_config.
+// Limits on the cost of a picture; the fields of the same names in media_engine_config.
 struct Limits {
   std::uint32_t max_pixels;
   std::uint32_t max_scans;
@@ -31,10 +31,10 @@ Verdict verdict_of_error(int message_code) noexcept;
 // libjpeg warned with this message code; scans_begun: 0 while it still reads the headers. OK: the warning is let pass.
 Verdict verdict_of_warning(int message_code, int scans_begun) noexcept;
 
-// What can be seen before a decoder looks: no bytes, neither JPEG nor PNG.
+// Refusals before a decoder is needed: no bytes, neither JPEG nor PNG.
 Verdict verdict_of_bytes(const std::uint8_t* bytes, std::size_t size) noexcept;
 
-// What the header declares. `scans` is 1 for a picture of a single scan.
+// The verdict on a header. `scans` is 1 for a picture of a single scan.
 Verdict verdict_of_header(std::uint32_t width, std::uint32_t height, int components, std::uint32_t scans,
                           const Limits& limits) noexcept;
 

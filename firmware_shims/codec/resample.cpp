@@ -60,7 +60,7 @@ Number cubic(Number x) {
   return 0;
 }
 
-// What one upright output is made of.
+// The inputs of one upright output.
 struct Output {
   std::int64_t first, count;
 };

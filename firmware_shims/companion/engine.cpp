@@ -4,7 +4,7 @@
 // when the device is given up, those that it has not done go to the host engine, under new names, so that nothing that
 // the device said of them is believed afterwards. The results are the same.
 //
-// Who asks for a completion first runs what is queued in the host, then waits for the device.
+// A call for a completion first runs the jobs queued in the host, then waits for the device.
 //
 // Memory: engine | records | what the host engine uses without a JPEG | the rest of the host engine's, and, as long as
 // there is a device, the device engine's. So a fallback costs little, and nothing is taken when it happens.
@@ -239,8 +239,8 @@ void count_out(CompanionEngine& self, Record& record, std::uint64_t* counter) {
   --self.counts.in_flight;
 }
 
-// What the engine below said; true: it is for the caller. A completion under a name that is not known belongs to a job
-// that was reset away, or went to the host engine.
+// Handles a completion of the engine below; true: it is for the caller. A completion under a name that is not known
+// belongs to a job that was reset away, or went to the host engine.
 bool is_for_caller(CompanionEngine& self, Lock& lock, media_engine_status status, media_engine_completion* completion) {
   if (gives_up(self, status)) {
     switch_over(self, lock, status);
@@ -332,7 +332,7 @@ media_engine_status reset(media_engine* engine) {
   return self.falls_back ? MEDIA_ENGINE_OK : status;
 }
 
-// Of both engines together, but the jobs are counted here.
+// The sum over both engines, except that jobs are counted here.
 media_engine_statistics statistics(media_engine* engine) {
   CompanionEngine& self = engine_of(engine);
   const Lock lock = locked(self);

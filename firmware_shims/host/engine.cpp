@@ -78,7 +78,7 @@ Layout layout_of(const media_engine_config& config) {
   return layout;
 }
 
-// Of the large area.
+// The part of the large area that is for PNGs.
 std::size_t png_area_bytes(std::size_t picture_bytes) { return codec::arena_rounded(picture_bytes / 4); }
 
 media_engine_capabilities query() {
@@ -269,7 +269,7 @@ media_engine_status cancel(media_engine* engine, std::uint64_t sequence) {
   return MEDIA_ENGINE_OK;
 }
 
-// What runs is told to stop and waited for: it looks at every few rows.
+// Tells running jobs to stop, and waits: they look every few rows.
 media_engine_status reset(media_engine* engine) {
   HostEngine& self = host(engine);
   std::unique_lock<std::mutex> lock(self.mutex);

@@ -29,7 +29,7 @@ struct Board {
 //   polling=1        of the driver: no interrupts
 //   timeout_ms=N     of the driver: when it suspects that a picture is lost, beyond what the device says a picture
 //   takes
-// What may go wrong, in the order of the registers HPU_SIM_INJECTED: kFaultNames in faults.cpp.
+// Kinds of faults, in the order of the registers HPU_SIM_INJECTED: kFaultNames in faults.cpp.
 constexpr int kFaultKinds = 16;
 // null for a number that is none.
 const char* fault_name(int number);

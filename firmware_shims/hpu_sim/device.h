@@ -46,7 +46,7 @@ struct Unit {
 
 enum class Transition { kNone, kSurpriseReset, kReset, kGone };  // the later ones win
 
-// What a reset clears.
+// The state that a reset clears.
 struct Registers {
   std::uint32_t status = 0;
   std::uint32_t sq_base_low = 0, sq_base_high = 0, sq_size = 0, sq_tail = 0, sq_head = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a read or a write of a register does, and the resets.
+// The effect of reading or writing a register, and the resets.
 #include <cmath>
 
 #include "firmware_shims/hpu_sim/device.h"

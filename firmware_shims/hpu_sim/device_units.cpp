@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decode units: take a descriptor, decode into device memory, transfer, complete. What goes wrong on command goes
-// wrong here.
+// The decode units: take a descriptor, decode into device memory, transfer, complete. Injected faults
+// happen here.
 #include <cstring>
 
 #include "firmware_shims/hpu_sim/device.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog. What it looks for, in this order, at every service:
+// The watchdog. It looks for these, in this order, at every service:
 // - every register reads as all ones, or resets do not help: the device is gone, and every call says so from then on;
 // - another boot count: the device has reset itself. Started anew, all issued jobs submitted again;
 // - an error bit in STATUS: completions were dropped, nobody knows which. Reset;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver knows of its jobs and its device. Inside the driver only.
+// The driver's records of its jobs and its device. Inside the driver only.
 //
 // A job is free, pending (not in the ring: new, or to be submitted again), issued (in the ring or in a unit), or done
 // (its completion has not been handed out). An issue is one entry of the submission ring: what was put there, and what

@@ -20,9 +20,9 @@ constexpr const char kNoFault[] =
     "the faults are lost_completion, duplicated_completion, late_completion, corrupted_completion, "
     "corrupted_descriptor, short_dma, decode_error, stalled_unit, queue_overrun, wrong_firmware, surprise_reset, "
     "reset_storm, hung_reset, device_gone, spurious_interrupt and lost_doorbell";
-constexpr const char kNoProbability[] = "after the colon stands a probability from 0 to 1";
-constexpr const char kNoPlace[] = "after the @ stands the number of a picture, from 1";
-constexpr const char kNoWhen[] = "a fault is written name:probability or name@picture";
+constexpr const char kNoProbability[] = "write a probability from 0 to 1 after the colon";
+constexpr const char kNoPlace[] = "write the number of a picture, from 1, after the @";
+constexpr const char kNoWhen[] = "write a fault as name:probability or name@picture";
 
 constexpr std::size_t kLongestWord = 96;
 
@@ -66,18 +66,20 @@ const char* parse_word(Options* options, const char* word) {
   };
   const char* const value = equals + 1;
   std::uint64_t count = 0;
-  if (is("rate")) return read_number(&options->rate, value) && options->rate >= 0.0 ? nullptr : "rate= is 0 or more";
+  if (is("rate"))
+    return read_number(&options->rate, value) && options->rate >= 0.0 ? nullptr : "rate= must be 0 or more";
   if (is("latency_ms")) {
     const bool fits = read_number(&options->latency_ms, value) && options->latency_ms >= 0.0;
-    return fits && options->latency_ms <= 1e6 ? nullptr : "latency_ms= is from 0 to 1000000";
+    return fits && options->latency_ms <= 1e6 ? nullptr : "latency_ms= must be from 0 to 1000000";
   }
-  if (is("seed")) return read_count(&options->seed, value) ? nullptr : "seed= is a whole number";
-  if (is("polling")) return read_count(&count, value) && count <= 1 ? nullptr : "polling= is 0 or 1";
+  if (is("seed")) return read_count(&options->seed, value) ? nullptr : "seed= must be a whole number";
+  if (is("polling")) return read_count(&count, value) && count <= 1 ? nullptr : "polling= must be 0 or 1";
   if (is("timeout_ms")) {
-    return read_count(&count, value) && count >= 1 && count <= 1000000 ? nullptr : "timeout_ms= is from 1 to 1000000";
+    return read_count(&count, value) && count >= 1 && count <= 1000000 ? nullptr
+                                                                       : "timeout_ms= must be from 1 to 1000000";
   }
   if (!is("fault")) return kNoOption;
-  if (options->rule_count == kMostRules) return "there is room for 32 faults";
+  if (options->rule_count == kMostRules) return "at most 32 faults are allowed";
   const char* const problem = parse_fault(&options->rules[options->rule_count], value);
   if (problem == nullptr) ++options->rule_count;
   return problem;
@@ -96,8 +98,8 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t fault, std::uint64_t numbe
 const char* fault_name(int number) { return number >= 0 && number < kFaultKinds ? kFaultNames[number] : nullptr; }
 
 const char* option_problem(const char* word) {
-  if (std::strlen(word) >= kLongestWord) return "an option has at most 95 characters";
-  if (std::strpbrk(word, " \t\n") != nullptr) return "an option holds no spaces";
+  if (std::strlen(word) >= kLongestWord) return "an option must have at most 95 characters";
+  if (std::strpbrk(word, " \t\n") != nullptr) return "an option must not contain spaces";
   Options ignored;
   return parse_word(&ignored, word);
 }

@@ -85,7 +85,7 @@ enum hpu_sim_register {
 
 #define HPU_SIM_UNIT_BUSY 0x80000000u
 
-/* What the device has done. */
+/* Counters of the device. */
 enum hpu_sim_counter {
   HPU_SIM_COUNT_DOORBELLS,   /* heard */
   HPU_SIM_COUNT_FETCHED,     /* descriptors taken by units */
@@ -118,7 +118,7 @@ typedef struct hpu_sim_descriptor {
   uint32_t checksum;          /* hpu_sim_checksum of the 31 words before it */
 } hpu_sim_descriptor;
 
-/* What has become of one: 64 bytes in the completion ring, written by the device. */
+/* The result of a job: 64 bytes in the completion ring, written by the device. */
 typedef struct hpu_sim_completion {
   uint32_t number;            /* its own number in the ring */
   uint32_t entry;             /* the descriptor's */
@@ -140,8 +140,8 @@ enum hpu_sim_error {
   HPU_SIM_ERROR_DECODE = -2      /* the unit failed; the picture may be good */
 };
 
-/* Of `count` words: two running sums in each of eight lanes, so that a changed word, two words exchanged or an end left
- * out shows. */
+/* The checksum of `count` words: two running sums in each of eight lanes, so that a changed word, two words exchanged
+ * or an end left out shows. */
 static inline uint32_t hpu_sim_checksum(const uint32_t* words, uint32_t count) {
   uint32_t sum[8] = {1, 2, 3, 4, 5, 6, 7, 8}, sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   uint32_t word[8], result = count, i = 0;

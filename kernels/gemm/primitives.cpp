@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-// Of libgomp, which Debian's oneDNN splits its work with. <omp.h> and -fopenmp would be those of the compiler: with
+// From libgomp, which Debian's oneDNN uses for its threads. <omp.h> and -fopenmp would be those of the compiler: with
 // Clang another runtime, whose thread count is not the one that the library asks for.
 extern "C" {
 void omp_set_num_threads(int threads);
@@ -66,8 +66,8 @@ void refuse_reference(const_dnnl_primitive_desc_t desc) {
   const char* name = "";
   require(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name), "implementation name");
   if (std::string(name).find("ref") != std::string::npos) {
-    throw std::runtime_error(std::string("oneDNN: matmul: only its reference implementation (") + name +
-                             ") takes this");
+    throw std::runtime_error(std::string("oneDNN: matmul: only the slow reference implementation (") + name +
+                             ") supports this product");
   }
 }
 
@@ -78,7 +78,7 @@ OwnedMemory memory(const dnnl_memory_desc_t& desc, dnnl_engine_t engine) {
 }
 
 [[noreturn]] void end_program(const char* call) {
-  std::fprintf(stderr, "bascule: bug: oneDNN failed in %s, with arguments that it took before\n", call);
+  std::fprintf(stderr, "bascule: bug: oneDNN failed in %s, with arguments that it accepted before\n", call);
   std::_Exit(1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What activation.h means. See dropout.h on references.
+// Reference for activation.h. See dropout.h on references.
 #pragma once
 
 #include <cmath>

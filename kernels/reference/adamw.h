@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What adamw.h means. See dropout.h on references.
+// Reference for adamw.h. See dropout.h on references.
 #pragma once
 
 #include <cmath>

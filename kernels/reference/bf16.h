@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels/bf16.h promises, one number at a time.
+// Reference for kernels/bf16.h, one number at a time.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dropout.h means, element by element. As all of reference/: plain loops, templates on the number type (float,
+// Reference for dropout.h, element by element. As all of reference/: plain loops, templates on the number type (float,
 // double, or a dual number that differentiates them), the definition of "right"; never called by the program. Extents
 // and scalars come from the kernel's own argument struct, arrays are passed beside it, for theirs are float.
 #pragma once

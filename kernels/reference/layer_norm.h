@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layer_norm.h means. See dropout.h on references.
+// Reference for layer_norm.h. See dropout.h on references.
 #pragma once
 
 #include <cmath>

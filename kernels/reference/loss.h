@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What loss.h means. See dropout.h on references.
+// Reference for loss.h. See dropout.h on references.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What patches.h means. See dropout.h on references.
+// Reference for patches.h. See dropout.h on references.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ void layer_norm_forward(const LayerNormForward& a) {
 
 namespace {
 
-// What the second pass over a row needs from the first.
+// Results of the first pass over a row that the second needs.
 struct RowMeans {
   float e, e_normal;  // mean_c(e), mean_c(e n)
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several kernels do to one row of floats.
+// Operations on one row of floats that several kernels share.
 #pragma once
 
 #include <cstdint>

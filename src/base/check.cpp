@@ -7,7 +7,7 @@
 namespace bascule {
 
 void check_failed(const char* file, int line, const char* condition) noexcept {
-  std::fprintf(stderr, "bascule: bug: %s:%d: %s does not hold; please report this line\n", file, line, condition);
+  std::fprintf(stderr, "bascule: bug: %s:%d: check failed: %s; please report this line\n", file, line, condition);
   std::fflush(stderr);
   std::_Exit(1);
 }

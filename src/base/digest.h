@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 of what comes in parts. noexcept, allocates nothing.
+// XXH3 digest of data that arrives in parts. noexcept, allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Digest {
   void reset() noexcept;
   void add(const void* data, std::size_t bytes) noexcept;
   void add_number(std::uint64_t number) noexcept { add(&number, sizeof number); }
-  // Of all that was added so far.
+  // The digest of all data added so far.
   std::uint64_t value() const noexcept;
 
  private:

@@ -25,12 +25,12 @@ void make_printable(std::string* text) {
 const char* advice_for_disk(int error) {
   switch (error) {
     case ENOSPC: return "free space on this file system";
-    case EDQUOT: return "free space of your quota, or have it raised";
-    case EROFS: return "this file system is mounted read-only: name a folder on another";
+    case EDQUOT: return "free space in your quota, or have it raised";
+    case EROFS: return "this file system is mounted read-only: choose a folder on another one";
     case EACCES:
-    case EPERM: return "name a folder that you may write";
-    case EIO: return "the disk reports an error: see the system's log";
-    default: return "see the system's log";
+    case EPERM: return "choose a folder that you may write to";
+    case EIO: return "the disk reports an error: see the system log";
+    default: return "see the system log";
   }
 }
 

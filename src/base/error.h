@@ -20,7 +20,7 @@ enum class ErrorKind : int {
   kDisk = 6,      // writing failed: full, read-only, I/O error
 };
 
-// What to do about a write that failed with this errno.
+// The advice for a write that failed with this errno.
 const char* advice_for_disk(int error);
 
 constexpr int exit_code(ErrorKind kind) { return static_cast<int>(kind); }

@@ -15,7 +15,7 @@ struct alignas(kCacheLine) Heartbeat {
   std::atomic<std::int64_t> operation{0};  // origin + the operations done of the tape under way
   std::int64_t origin = 0;                 // by the thread that beats, between tapes
 
-  // By one thread at a time. What was written before is seen by whoever reads the operation.
+  // By one thread at a time. A reader of the operation also sees everything written before.
   void beat(std::int64_t operations_done) noexcept {
     operation.store(origin + operations_done, std::memory_order_release);
     beat();

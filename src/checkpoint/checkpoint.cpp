@@ -51,7 +51,8 @@ std::vector<Replacement> read_replacements(const Json& state, const std::string&
   std::vector<Replacement> replacements;
   for (const Json& one : get_array(state, "replacements", where)) {
     const std::vector<std::int64_t> numbers = get_ints(Json{{"replacement", one}}, "replacement", where);
-    if (numbers.size() != 5) throw Error{ErrorKind::kData, where, "a replacement is " + json_text(one), ""};
+    if (numbers.size() != 5)
+      throw Error{ErrorKind::kData, where, "replacement " + json_text(one) + " does not have 5 numbers", ""};
     replacements.push_back({numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]});
   }
   return replacements;
@@ -84,7 +85,7 @@ RowsState read_rows(const Json& state, const std::string& where) {
   rows.blocks = get_ints(object, "blocks", where);
   rows.taken_out = get_ints(object, "taken_out", where);
   rows.bad = get_ints(state, "bad_rows", where);
-  if (rows.bad.size() % 3 != 0) throw Error{ErrorKind::kData, where, "bad_rows is cut short", ""};
+  if (rows.bad.size() % 3 != 0) throw Error{ErrorKind::kData, where, "bad_rows is truncated", ""};
   return rows;
 }
 
@@ -104,7 +105,7 @@ double ResumePoint::number(const std::string& name) const {
   for (const auto& [key, value] : numbers) {
     if (key == name) return value;
   }
-  throw Error{ErrorKind::kData, folder + "/" + kStateFile, "holds no number \"" + name + "\"", ""};
+  throw Error{ErrorKind::kData, folder + "/" + kStateFile, "lacks the number \"" + name + "\"", ""};
 }
 
 double ResumePoint::number_or(const std::string& name, double otherwise) const noexcept {
@@ -121,7 +122,7 @@ ResumePoint read_checkpoint(const std::string& folder, std::optional<std::int64_
   point.folder = folder;
   point.global_step = get_int(state, "global_step", path);
   if (step && point.global_step != *step) {
-    throw Error{ErrorKind::kData, path, "is of step " + std::to_string(point.global_step), ""};
+    throw Error{ErrorKind::kData, path, "belongs to step " + std::to_string(point.global_step), ""};
   }
   point.resumed_from = get_string(state, "resumed_from", path, "");
   point.samples_seen = get_int(state, "samples_seen", path);
@@ -157,8 +158,7 @@ void check_contents(const ResumePoint& point) {
       done += part;
     }
     if (DigestText(digest.value()).text() != listed.digest)
-      throw Error{ErrorKind::kData, file.path(), "is damaged: its content does not have the checksum that was saved",
-                  ""};
+      throw Error{ErrorKind::kData, file.path(), "is damaged: its checksum differs from the saved one", ""};
   }
 }
 

@@ -23,7 +23,7 @@ struct SettingValue {
   std::string value;
 };
 
-// What was changed when a run went on from a checkpoint of update `step`.
+// A setting that was changed when a run resumed from the checkpoint of update `step`.
 struct HistoryEntry {
   std::int64_t step = 0;
   std::string key;   // "training.max_steps"
@@ -61,7 +61,7 @@ struct CheckpointFile {
   std::string digest;  // 16 hexadecimal digits; "" in checkpoints of before it was kept
 };
 
-// What a checkpoint says of itself.
+// The state of a run that a checkpoint holds.
 struct ResumePoint {
   std::string folder;  // output_dir/checkpoint-N
   // The checkpoint outside of this line of checkpoints that training.resume named as the run's beginning; "" for none.
@@ -86,8 +86,8 @@ struct ResumePoint {
 
 Json history_json(const std::vector<HistoryEntry>& history);
 
-// The checkpoint in `folder`. Error{kData} unless it is whole: state readable, every listed file there with its size,
-// safetensors headers sound. step: of which it must be.
+// Reads the checkpoint in `folder`. Error{kData} unless it is complete: state readable, every listed file there with
+// its size, safetensors headers sound. step: of which it must be.
 ResumePoint read_checkpoint(const std::string& folder, std::optional<std::int64_t> step = std::nullopt);
 
 // Reads every file of it. Error{kData} for the first that does not have its checksum.

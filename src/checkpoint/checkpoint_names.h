@@ -14,7 +14,7 @@ namespace bascule {
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr const char* kTrainingStateFile = "training_state.safetensors";
 constexpr const char* kStateFile = "bascule_state.json";  // what makes a checkpoint ours, see state_file.h
-// Of a finished run: a state without weights and moments, where no checkpoint has it.
+// Folder of a finished run whose last state no checkpoint holds: the state without weights and moments.
 constexpr const char* kLastStateFolder = "last_state";
 
 // The step N of a name "checkpoint-N", written as we write it; nothing for any other name. noexcept, allocates nothing.

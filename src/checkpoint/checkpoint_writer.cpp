@@ -26,7 +26,7 @@ constexpr std::int64_t kBadRowChars = 72;
 constexpr std::int64_t kFileChars = 96;  // without the name
 constexpr std::int64_t kSpareChars = 1024;
 
-// What is known before the seal.
+// The part of the state that is known before the seal.
 std::string fixed_state(const CheckpointContents& contents) {
   const auto object = [](const std::vector<SettingValue>& values) {
     Json json = Json::object();

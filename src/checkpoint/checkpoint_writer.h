@@ -24,7 +24,7 @@ struct NamedNumber {
   double value = 0.0;
 };
 
-// What is true at the moment of a save; everything is borrowed.
+// The contents of a save that change with every save; everything is borrowed.
 struct CheckpointMoment {
   std::int64_t global_step = 0;
   std::int64_t samples_seen = 0;  // the position, from the first epoch's first sample on

@@ -284,7 +284,7 @@ void make_folders(const std::string& path) {
     reached /= part;
     std::error_code failure;
     if (part.empty() || std::filesystem::is_directory(reached, failure)) continue;
-    throw_if_failed(make_folder(reached.c_str()), reached.string(), "the folder cannot be made");
+    throw_if_failed(make_folder(reached.c_str()), reached.string(), "the folder cannot be created");
     if (!std::filesystem::is_directory(reached, failure)) {
       throw Error{ErrorKind::kDisk, reached.string(), "is not a folder", ""};
     }

@@ -59,7 +59,7 @@ class OutputFile {
   // of gigabytes neither fills the memory with what is still to be written nor ends in one long silent sync.
   Status write(const void* data, std::size_t bytes, WriteProgress progress = {}) noexcept;
   Status sync_and_close(WriteProgress progress = {}) noexcept;
-  // Of all that was written.
+  // The digest of all data written.
   std::uint64_t digest() const noexcept { return digest_.value(); }
 
  private:

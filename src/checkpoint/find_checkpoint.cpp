@@ -35,7 +35,7 @@ std::optional<ResumePoint> newest_usable(const std::string& output_dir, const st
   return std::nullopt;
 }
 
-// Also where that cannot be seen: reading it will say why.
+// True also if the folder cannot be accessed: reading it will then say why.
 bool may_hold_state(const std::string& folder) {
   return holds_state(PathBuffer(folder)) || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -44,10 +44,10 @@ bool may_hold_state(const std::string& folder) {
                                  const std::optional<ResumePoint>& older) {
   std::string what_to_do = failure.what_to_do().empty() ? "" : failure.what_to_do() + "; ";
   if (older) {
-    what_to_do += "training.resume = \"older\" goes on from " + name_of_checkpoint(older->global_step) + " and loses " +
+    what_to_do += "training.resume = \"older\" resumes from " + name_of_checkpoint(older->global_step) + " and loses " +
                   updates(steps.front() - older->global_step);
   } else {
-    what_to_do += "no older checkpoint can be used; to start again, choose another output_dir";
+    what_to_do += "no older checkpoint is usable; to start again, choose another output_dir";
   }
   throw Error(ErrorKind::kData, failure.where(), failure.problem(), what_to_do);
 }
@@ -65,9 +65,9 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& output_dir) {
       continue;
     }
     if (::access((path + "/" + kTrainingStateFile).c_str(), F_OK) == 0)
-      throw Error(ErrorKind::kData, path, std::string("has lost its ") + kStateFile,
-                  "put it back, or move " + name + " away");
-    throw Error(ErrorKind::kSettings, path, "is no checkpoint of Bascule", "move it out of this folder");
+      throw Error(ErrorKind::kData, path, std::string("lacks its ") + kStateFile,
+                  "restore it, or move " + name + " away");
+    throw Error(ErrorKind::kSettings, path, "is not a Bascule checkpoint", "move it out of this folder");
   }
   std::sort(steps.rbegin(), steps.rend());
   return steps;
@@ -86,7 +86,7 @@ bool begins_again(const std::string& output_dir, const ResumeChoice& choice) {
     return read_checkpoint(output_dir + "/" + name, steps.front()).resumed_from != choice.begin_from;
   } catch (const Error& error) {
     throw Error(ErrorKind::kData, error.where(), error.problem(),
-                "move " + name + " away to begin from " + choice.begin_from + " again");
+                "move " + name + " away to start from " + choice.begin_from + " again");
   }
 }
 
@@ -95,13 +95,13 @@ std::optional<ResumePoint> find_checkpoint(const std::string& output_dir, const 
   const std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
   if (begins_again(output_dir, choice)) {
     if (!may_hold_state(choice.begin_from))
-      throw Error(ErrorKind::kData, choice.begin_from, std::string("is no checkpoint: there is no ") + kStateFile,
+      throw Error(ErrorKind::kData, choice.begin_from, std::string("is not a checkpoint: it has no ") + kStateFile,
                   "set training.resume to a folder such as runs/a/checkpoint-500");
     ResumePoint point = read_and_check(choice.begin_from, std::nullopt, check);
     point.resumed_from = choice.begin_from;
     if (!steps.empty() && steps.front() > point.global_step) {
-      notes->push_back("begins again from update " + std::to_string(point.global_step) + ": the next save removes " +
-                       name_of_checkpoint(steps.front()) + " and all others above that");
+      notes->push_back("restarting from update " + std::to_string(point.global_step) + ": the next save removes " +
+                       name_of_checkpoint(steps.front()) + " and all later ones");
     }
     return point;
   }
@@ -109,9 +109,10 @@ std::optional<ResumePoint> find_checkpoint(const std::string& output_dir, const 
   std::optional<ResumePoint> point = newest_usable(output_dir, steps, check, &failure);
   if (failure && (!point || !choice.may_be_older)) throw_unusable(*failure, steps, point);
   if (failure) {
-    notes->push_back(name_of_checkpoint(steps.front()) + " cannot be used (" + failure->where() + " " +
-                     failure->problem() + "): going on from " + name_of_checkpoint(point->global_step) + ", " +
-                     updates(steps.front() - point->global_step) + " lost; it stays until a later save replaces it");
+    const std::string skipped = name_of_checkpoint(steps.front());
+    notes->push_back("skipping " + skipped + " (" + failure->where() + " " + failure->problem() + "): resuming from " +
+                     name_of_checkpoint(point->global_step) + ", " + updates(steps.front() - point->global_step) +
+                     " lost; " + skipped + " stays until a later save replaces it");
   }
   return point;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoint a run goes on from. Before the seal; nothing is changed on the disk.
+// Finds the checkpoint that a run resumes from. Before the seal; nothing is changed on the disk.
 #pragma once
 
 #include <cstdint>

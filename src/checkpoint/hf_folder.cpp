@@ -20,7 +20,7 @@ bool file_exists(const std::string& path) {
   return std::filesystem::exists(path, failure);
 }
 
-// What `git clone` without Git LFS leaves in place of the weights.
+// `git clone` without Git LFS leaves such a pointer in place of the weights.
 void refuse_lfs_pointer(const InputFile& file) {
   constexpr std::string_view kStart = "version https://git-lfs";
   char start[kStart.size()];
@@ -78,8 +78,8 @@ TensorSource open_shards(const std::string& folder, const std::string& index_nam
     const StoredTensor* tensor = source.find(name);
     if (tensor == nullptr || source.path_of(*tensor) != folder + "/" + shard) {
       throw Error{ErrorKind::kData, folder + "/" + shard,
-                  "lacks tensor \"" + name + "\", which " + index_name + " says it holds",
-                  "the index and the shards are not of one set"};
+                  "lacks tensor \"" + name + "\", which " + index_name + " lists for it",
+                  "use an index and shards that were saved together"};
     }
   }
   return source;

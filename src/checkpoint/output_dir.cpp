@@ -58,9 +58,9 @@ OutputDir classify_output_dir(const std::string& output_dir) {
   if (type == std::filesystem::file_type::not_found) return {};
   if (!std::filesystem::is_directory(output_dir, failure)) {
     if (type == std::filesystem::file_type::none)
-      return {OutputDirKind::kOther, "cannot be seen: " + failure.message()};
+      return {OutputDirKind::kOther, "cannot be accessed: " + failure.message()};
     const bool dangles = type == std::filesystem::file_type::symlink && !std::filesystem::exists(output_dir, failure);
-    return {OutputDirKind::kOther, dangles ? "is a link that leads nowhere" : "is no folder"};
+    return {OutputDirKind::kOther, dangles ? "is a dangling symbolic link" : "is not a folder"};
   }
   const Marker marker = read_marker(output_dir + "/" + kRunMarkerFile);
   if (marker == Marker::kOurs) return {OutputDirKind::kOurs, ""};
@@ -69,12 +69,12 @@ OutputDir classify_output_dir(const std::string& output_dir) {
     if (checkpoint_step(name) && holds_state(PathBuffer(output_dir).append("/").append(name))) {
       if (marker == Marker::kAbsent) return {OutputDirKind::kOurs, ""};
       throw Error(ErrorKind::kData, output_dir + "/" + kRunMarkerFile, "is damaged, or was not written by Bascule",
-                  "move it away to go on from the checkpoints beside it");
+                  "move it away to resume from the checkpoints beside it");
     }
     if (other.empty() && !is_ignored(name)) other = name;
   }
   if (other.empty()) return {};
-  return {OutputDirKind::kOther, "holds something else (" + other + ")"};
+  return {OutputDirKind::kOther, "contains other files (" + other + ")"};
 }
 
 }  // namespace bascule

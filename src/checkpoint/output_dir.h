@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose an output folder is. Before the seal; nothing is changed on the disk.
+// Tells whether an output folder belongs to Bascule. Before the seal; nothing is changed on the disk.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace bascule {
 
-// What makes a folder ours: a JSON file that the run writes before anything else. Absent in it: a format of before it
-// was numbered, which is read as 1.
+// Marks a folder as ours: a JSON file that the run writes before anything else. A file without a format number has
+// format 1.
 inline constexpr char kRunMarkerFile[] = "bascule.json";
 inline constexpr std::int64_t kRunMarkerFormat = 1;
 
@@ -18,12 +18,12 @@ inline constexpr char kLauncherFolder[] = ".bascule-launcher";
 enum class OutputDirKind {
   kFree,   // absent or empty, but for lost+found and names that begin with a dot
   kOurs,   // holds the marker, or checkpoints of ours
-  kOther,  // holds something else, or is no folder: not to be written into
+  kOther,  // contains other files, or is not a folder: not to be written into
 };
 
 struct OutputDir {
   OutputDirKind kind = OutputDirKind::kFree;
-  std::string problem;  // of kOther: "holds something else (thesis.tex)"
+  std::string problem;  // of kOther: "contains other files (thesis.tex)"
 };
 
 // Error{kData} if the marker is ours but cannot be read or has a newer format.

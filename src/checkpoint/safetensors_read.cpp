@@ -27,7 +27,7 @@ std::optional<DType> dtype_of(const std::string& name) {
 
 [[noreturn]] void bad_tensor(const InputFile& file, const std::string& name, const std::string& what) {
   throw Error{ErrorKind::kData, file.path(), "tensor \"" + name + "\" " + what,
-              "the file is damaged or is no safetensors file"};
+              "the file is damaged or is not a safetensors file"};
 }
 
 // Bytes of the shape, or nothing if an extent is negative or the product does not fit into 63 bits.
@@ -42,7 +42,7 @@ std::optional<std::int64_t> shape_bytes(const std::vector<std::int64_t>& shape, 
 // The length and the text of the header, checked against the file's size before anything is allocated.
 std::string header_text(const InputFile& file) {
   const auto bad = [&](const std::string& what) {
-    return Error{ErrorKind::kData, file.path(), what, "the file is damaged or is no safetensors file"};
+    return Error{ErrorKind::kData, file.path(), what, "the file is damaged or is not a safetensors file"};
   };
   if (file.size() < kLengthBytes) throw bad("has " + std::to_string(file.size()) + " bytes, too few for a header");
   unsigned char bytes[kLengthBytes];
@@ -50,16 +50,16 @@ std::string header_text(const InputFile& file) {
   std::uint64_t length = 0;
   for (std::size_t i = sizeof bytes; i-- > 0;) length = length << 8 | bytes[i];
   if (length > std::uint64_t{kMaxHeaderBytes}) {
-    throw bad("announces a header of " + std::to_string(length) + " bytes; the limit is 100000000");
+    throw bad("declares a header of " + std::to_string(length) + " bytes; the limit is 100000000");
   }
   const auto header_bytes = static_cast<std::int64_t>(length);
   if (header_bytes > file.size() - kLengthBytes) {
-    throw bad("announces a header of " + std::to_string(length) + " bytes, but has " + std::to_string(file.size()) +
+    throw bad("declares a header of " + std::to_string(length) + " bytes, but has " + std::to_string(file.size()) +
               " in all");
   }
   std::string text(static_cast<std::size_t>(header_bytes), '\0');
   file.read(text.data(), kLengthBytes, text.size());
-  if (text.empty() || text.front() != '{') throw bad("has a header that does not begin with {");
+  if (text.empty() || text.front() != '{') throw bad("has a header that does not start with {");
   return text;
 }
 
@@ -77,7 +77,7 @@ Range read_tensor(StoredTensor& tensor, const Json& entry, const InputFile& file
   tensor.shape = get_ints(entry, "shape", where);
   const std::vector<std::int64_t> offsets = get_ints(entry, "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < offsets[0]) {
-    bad_tensor(file, tensor.name, "has data_offsets " + shape_text(offsets) + ", which are no range");
+    bad_tensor(file, tensor.name, "has data_offsets " + shape_text(offsets) + ", which are not a range");
   }
   const std::optional<std::int64_t> bytes = shape_bytes(tensor.shape, tensor.dtype);
   if (!bytes || *bytes != offsets[1] - offsets[0]) {
@@ -96,13 +96,13 @@ void check_layout(std::vector<std::pair<Range, StoredTensor>>& placed, std::int6
   std::int64_t expected = 0;
   for (const auto& [range, tensor] : placed) {
     if (range.begin != expected) {
-      const char* fault = range.begin < expected ? ", which another tensor covers" : ", after a hole";
+      const char* fault = range.begin < expected ? ", which another tensor covers" : ", after a gap";
       bad_tensor(file, tensor.name, "begins at byte " + std::to_string(range.begin) + fault);
     }
     if (range.end > data_bytes) {
       bad_tensor(file, tensor.name,
                  "ends at byte " + std::to_string(range.end) + " of the data, but the file holds " +
-                     std::to_string(data_bytes) + ": it is cut short");
+                     std::to_string(data_bytes) + ": it is truncated");
     }
     expected = range.end;
   }

@@ -51,7 +51,7 @@ Json read_state(const std::string& path) {
                 "use the version of Bascule that saved it"};
   }
   if (format > kOldestStateFormat && !is_sound(text))
-    throw Error{ErrorKind::kData, path, "is damaged: its content does not have the checksum at its end", ""};
+    throw Error{ErrorKind::kData, path, "is damaged: its content does not match the checksum at its end", ""};
   return state;
 }
 

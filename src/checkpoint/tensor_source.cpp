@@ -21,7 +21,7 @@ constexpr std::int64_t kBlockBytes = 32768;
 
 std::string read_problem(const Status& status) {
   const int code = static_cast<int>(status.detail[1]);
-  return code == 0 ? "the file is cut short" : std::string("cannot be read: ") + std::strerror(code);
+  return code == 0 ? "the file is truncated" : std::string("cannot be read: ") + std::strerror(code);
 }
 
 // Where element `index` of the flattened tensor lies, in elements from element 0.
@@ -127,7 +127,7 @@ TensorSource::TensorSource(std::vector<InputFile> files, std::vector<StoredTenso
     if (is_new) continue;
     const std::string& other = path_of(tensors_[place->second]);
     throw Error{ErrorKind::kData, path_of(tensors_[i]),
-                "tensor \"" + tensors_[i].name + "\" is given twice, also by " + other, "remove one of the files"};
+                "tensor \"" + tensors_[i].name + "\" is stored twice, also in " + other, "remove one of the files"};
   }
 }
 

@@ -70,7 +70,7 @@ class Unpickler {
   // --- The machine ---
 
   std::string_view take(std::size_t count) {
-    if (count > pickle_.size() - at_) bad("its pickle is cut short");
+    if (count > pickle_.size() - at_) bad("its pickle is truncated");
     at_ += count;
     return std::string_view(pickle_).substr(at_ - count, count);
   }
@@ -82,7 +82,7 @@ class Unpickler {
   }
   std::string line() {
     const std::size_t end = pickle_.find('\n', at_);
-    if (end == std::string::npos) bad("its pickle is cut short");
+    if (end == std::string::npos) bad("its pickle is truncated");
     std::string text(take(end - at_));
     take(1);
     return text;
@@ -95,14 +95,14 @@ class Unpickler {
   }
   void push(Value* value) { stack_.push_back(value); }
   Value* pop() {
-    if (stack_.empty()) bad("its pickle takes from an empty stack");
+    if (stack_.empty()) bad("its pickle pops an empty stack");
     Value* value = stack_.back();
     stack_.pop_back();
     return value;
   }
   Value* pop(Value::Kind kind, const char* what) {
     Value* value = pop();
-    if (value->kind != kind) bad(std::string("its pickle has no ") + what + " where one must be");
+    if (value->kind != kind) bad(std::string("its pickle lacks a ") + what + " where one is required");
     return value;
   }
   Value* top(Value::Kind kind, const char* what) {
@@ -110,7 +110,7 @@ class Unpickler {
     push(value);
     return value;
   }
-  // What was pushed since the last mark, which goes too.
+  // Pops the values pushed since the last mark, and the mark.
   std::vector<Value*> pop_to_mark() {
     std::size_t mark = stack_.size();
     while (mark > 0 && stack_[mark - 1]->kind != Value::Kind::kMark) --mark;
@@ -130,12 +130,12 @@ class Unpickler {
     push(tuple);
   }
   void remember(std::int64_t place) {
-    if (stack_.empty()) bad("its pickle takes from an empty stack");
+    if (stack_.empty()) bad("its pickle pops an empty stack");
     memo_[place] = stack_.back();
   }
   void recall(std::int64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) bad("its pickle recalls what it never stored");
+    if (found == memo_.end()) bad("its pickle reads a memo entry that was never stored");
     push(found->second);
   }
   void push_text(std::size_t bytes) {
@@ -204,7 +204,7 @@ class Unpickler {
   [[noreturn]] void refuse_opcode(unsigned char opcode) const {
     char text[8];
     std::snprintf(text, sizeof text, "0x%02x", opcode);
-    bad(std::string("its pickle has opcode ") + text + ", which is not one of those that a file of weights needs");
+    bad(std::string("its pickle has opcode ") + text + ", which a file of weights does not need");
   }
 
   void check_protocol(std::int64_t protocol) {
@@ -243,7 +243,7 @@ class Unpickler {
     const std::string module = line();
     const std::string name = module + " " + line();
     if (name != kOrderedDict && name != kRebuildTensor && name != kRebuildParameter && !storage_type(name)) {
-      bad("its pickle names \"" + name + "\", which is not one of those that a file of weights needs");
+      bad("its pickle names \"" + name + "\", which a file of weights does not need");
     }
     push(make(Value::Kind::kGlobal));
     stack_.back()->text = name;
@@ -256,7 +256,7 @@ class Unpickler {
     const bool sound = items.size() == 5 && items[0]->text == "storage" && items[1]->kind == Value::Kind::kGlobal &&
                        items[2]->kind == Value::Kind::kString && items[4]->kind == Value::Kind::kInt;
     const std::optional<DType> type = sound ? storage_type(items[1]->text) : std::nullopt;
-    if (!type) bad("its pickle has a persistent id that is no storage");
+    if (!type) bad("its pickle has a persistent id that is not a storage");
     Value* storage = make(Value::Kind::kStorage);
     storage->text = items[2]->text;
     storage->dtype = *type;
@@ -286,7 +286,7 @@ class Unpickler {
                arguments->items[0]->kind == Value::Kind::kTensor) {
       push(arguments->items[0]);
     } else {
-      bad("its pickle calls \"" + function->text + "\" in an unknown way");
+      bad("its pickle calls \"" + function->text + "\" with unknown arguments");
     }
   }
 
@@ -299,7 +299,8 @@ class Unpickler {
   std::vector<std::int64_t> extents(const Value& tuple) const {
     std::vector<std::int64_t> numbers;
     for (const Value* item : tuple.items) {
-      if (item->kind != Value::Kind::kInt || item->number < 0) bad("a tensor has an extent that is no natural number");
+      if (item->kind != Value::Kind::kInt || item->number < 0)
+        bad("a tensor has an extent that is negative or not an integer");
       numbers.push_back(item->number);
     }
     return numbers;
@@ -311,7 +312,7 @@ class Unpickler {
     const bool sound = items.size() >= 4 && items[0]->kind == Value::Kind::kStorage &&
                        items[1]->kind == Value::Kind::kInt && items[2]->kind == Value::Kind::kTuple &&
                        items[3]->kind == Value::Kind::kTuple && items[2]->items.size() == items[3]->items.size();
-    if (!sound) bad("its pickle describes a tensor in an unknown way");
+    if (!sound) bad("its pickle describes a tensor in an unknown form");
     const Value& storage = *items[0];
     const std::int64_t first = items[1]->number;
     Value* value = make(Value::Kind::kTensor);
@@ -374,17 +375,18 @@ std::vector<StoredTensor> read_torch_archive(const InputFile& file, std::size_t 
   const std::string prefix = archive_prefix(file, entries);
   const auto byte_order = entries.find(prefix + "byteorder");
   if (byte_order != entries.end() && read_text(file, byte_order->second) != "little") {
-    throw Error{ErrorKind::kData, file.path(), "was written on a big-endian machine", "save it again on another"};
+    throw Error{ErrorKind::kData, file.path(), "was written on a big-endian machine",
+                "save it again on a little-endian machine"};
   }
   Unpickler unpickler(file, read_text(file, entries.at(prefix + "data.pkl")), entries, prefix);
   const Value& root = unpickler.run();
-  if (root.kind != Value::Kind::kDict) unpickler.bad("holds no dictionary of tensors");
+  if (root.kind != Value::Kind::kDict) unpickler.bad("does not contain a dictionary of tensors");
   std::vector<StoredTensor> tensors;
   for (std::size_t i = 0; i < root.items.size(); i += 2) {
     const Value& name = *root.items[i];
     const Value& value = *root.items[i + 1];
-    if (name.kind != Value::Kind::kString) unpickler.bad("has a key that is no string");
-    if (value.kind != Value::Kind::kTensor) unpickler.bad("\"" + name.text + "\" is no tensor");
+    if (name.kind != Value::Kind::kString) unpickler.bad("has a key that is not a string");
+    if (value.kind != Value::Kind::kTensor) unpickler.bad("\"" + name.text + "\" is not a tensor");
     tensors.push_back(value.tensor);
     tensors.back().name = name.text;
     tensors.back().file = file_index;

@@ -16,7 +16,7 @@ namespace bascule {
 
 class WeightsReader {
  public:
-  // Before the seal. Of the tensors that `plan` writes, those that lie in `memory`.
+  // Before the seal. Reads only those tensors of `plan` that lie in `memory`.
   WeightsReader(const HfFolderPlan& plan, Span<float> memory);
 
   // Fills them from a folder that a plan of the same tensors wrote. kReadFailed {kUnreadable, errno}, errno being 0

@@ -29,7 +29,7 @@ class Bytes {
  public:
   Bytes(const InputFile& file, std::int64_t offset, std::int64_t count) : file_(file) {
     if (offset < 0 || count < 0 || offset > file.size() || count > file.size() - offset) {
-      bad_zip(file, "is a zip archive whose directory points outside the file: it is cut short");
+      bad_zip(file, "is a zip archive whose directory points outside the file: it is truncated");
     }
     bytes_.resize(static_cast<std::size_t>(count));
     file.read(bytes_.data(), offset, bytes_.size());
@@ -52,7 +52,7 @@ class Bytes {
 
  private:
   void check(std::int64_t at, std::int64_t width) const {
-    if (at > size() || width > size() - at) bad_zip(file_, "is a zip archive with a directory that is cut short");
+    if (at > size() || width > size() - at) bad_zip(file_, "is a zip archive with a directory that is truncated");
   }
 
   const InputFile& file_;
@@ -79,7 +79,7 @@ Directory find_directory(const InputFile& file) {
   const Bytes tail(file, tail_start, tail_bytes);
   std::int64_t at = tail_bytes - kEndBytes;
   while (at >= 0 && tail.number(at, 4) != 0x06054b50) --at;
-  if (at < 0) bad_zip(file, "has no zip directory at its end: it is cut short");
+  if (at < 0) bad_zip(file, "has no zip directory at its end: it is truncated");
 
   std::uint64_t entries = tail.number(at + 10, 2);
   std::uint64_t bytes = tail.number(at + 12, 4);
@@ -118,7 +118,8 @@ void widen_from_zip64(const Bytes& directory, std::int64_t extra_at, std::int64_
 
 std::int64_t content_offset(const InputFile& file, std::int64_t local_offset, const std::string& name) {
   const Bytes local(file, local_offset, kLocalBytes);
-  if (local.number(0, 4) != 0x04034b50) bad_zip(file, "entry \"" + name + "\" is not where the zip directory says");
+  if (local.number(0, 4) != 0x04034b50)
+    bad_zip(file, "entry \"" + name + "\" is not where the zip directory places it");
   return local_offset + kLocalBytes + static_cast<std::int64_t>(local.number(26, 2) + local.number(28, 2));
 }
 
@@ -148,9 +149,9 @@ std::map<std::string, ZipEntry> read_zip_entries(const InputFile& file) {
     if (method != 0 || size != stored_size) bad_zip(file, "entry \"" + name + "\" is compressed");
     ZipEntry entry{content_offset(file, to_offset(file, local_offset), name), to_offset(file, size)};
     if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) {
-      bad_zip(file, "entry \"" + name + "\" reaches beyond the end: the file is cut short");
+      bad_zip(file, "entry \"" + name + "\" reaches beyond the end: the file is truncated");
     }
-    if (!entries.emplace(name, entry).second) bad_zip(file, "entry \"" + name + "\" is there twice");
+    if (!entries.emplace(name, entry).second) bad_zip(file, "entry \"" + name + "\" occurs twice");
   }
   return entries;
 }

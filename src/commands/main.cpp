@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bascule: %s\n", error.what());
     return bascule::exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "bascule: the system refuses memory; see `bascule plan`\n");
+    std::fprintf(stderr, "bascule: out of memory; see `bascule plan`\n");
     return bascule::exit_code(bascule::ErrorKind::kMemory);
   } catch (const std::filesystem::filesystem_error& error) {
     std::fprintf(stderr, "bascule: %s\n", error.what());

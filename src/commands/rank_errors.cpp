@@ -45,7 +45,7 @@ int in_group(Group& group, const std::function<int()>& body) {
   } catch (const Error& error) {
     return give_up(group, error.what(), exit_code(error.kind()));
   } catch (const std::bad_alloc&) {
-    return give_up(group, "the system refuses memory; see `bascule plan`", exit_code(ErrorKind::kMemory));
+    return give_up(group, "out of memory; see `bascule plan`", exit_code(ErrorKind::kMemory));
   } catch (const std::exception& error) {
     return give_up(group, std::string("bug: ") + error.what(), exit_code(ErrorKind::kInternal));
   }

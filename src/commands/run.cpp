@@ -55,7 +55,7 @@ void print_results(const Settings& settings) {
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
                   std::string("cannot be written: ") + std::strerror(static_cast<int>(status.detail[0])),
                   std::string(advice_for_disk(static_cast<int>(status.detail[0]))) +
-                      "; the same command goes on from the newest complete checkpoint, if there is one");
+                      "; run the same command again to resume from the newest complete checkpoint, if any");
     case StatusCode::kRankFailed: throw PeerFailed{};
     case StatusCode::kNotFinite:
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),

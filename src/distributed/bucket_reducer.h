@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reduction of `ddp`: gradients are summed bucket by bucket while backward still runs. A thread of each rank waits
 // until a bucket's gradients are final on all ranks of the node, which their heartbeats tell, and sums this rank's part
-// of it; then the next one, in the order in which backward finishes them. What it has not begun when backward is over
-// is left to the compute threads. Between nodes the thread also moves what is summed on the node, whenever it has
-// nothing to sum.
+// of it; then the next one, in the order in which backward finishes them. Buckets that it has not begun when backward
+// is over are left to the compute threads. Between nodes the thread also moves what is summed on the node, whenever it
+// has nothing to sum.
 //
 //   BucketReducer reducer(group, marks, {&sum_bucket, nullptr, this});   // before the seal
 //   heart.origin = tape_origin(update);                       // before the last micro-batch

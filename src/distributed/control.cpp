@@ -47,14 +47,14 @@ const char* phase_words(RankPhase phase) noexcept {
   switch (phase) {
     case RankPhase::kStarting: return "while starting";
     case RankPhase::kSealing: return "while loading weights and sealing";
-    case RankPhase::kWaitingForData: return "waiting for data";
-    case RankPhase::kComputing: return "in forward and backward";
-    case RankPhase::kReducing: return "summing gradients";
-    case RankPhase::kUpdating: return "updating weights";
-    case RankPhase::kEvaluating: return "evaluating";
-    case RankPhase::kSaving: return "saving a checkpoint";
-    case RankPhase::kFinishing: return "writing results";
-    case RankPhase::kDone: return "at its end";
+    case RankPhase::kWaitingForData: return "while waiting for data";
+    case RankPhase::kComputing: return "during forward and backward";
+    case RankPhase::kReducing: return "while summing gradients";
+    case RankPhase::kUpdating: return "while updating weights";
+    case RankPhase::kEvaluating: return "while evaluating";
+    case RankPhase::kSaving: return "while saving a checkpoint";
+    case RankPhase::kFinishing: return "while writing results";
+    case RankPhase::kDone: return "at the end of the run";
   }
   return "";
 }

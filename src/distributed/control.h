@@ -13,7 +13,7 @@
 
 namespace bascule {
 
-// What a rank is doing. Also the words of the line about one that failed.
+// The activity of a rank. The error line about a failed rank names it.
 enum class RankPhase : std::uint32_t {
   kStarting = 0,
   kSealing,
@@ -97,12 +97,12 @@ struct alignas(kPage) ControlPage {
   bool is_waiting(int local_rank) const noexcept { return slots[local_rank].waits.load() == barrier_phase.load() + 1; }
 };
 
-// Returns when all `local_size` processes have called it, true, or, false, as soon as a failure is recorded. What was
-// written before is seen by all after. spins: polls before it gives way to others, and then sleeps; 0
+// Returns when all `local_size` processes have called it, true, or, false, as soon as a failure is recorded. Everything
+// written before the call is visible to all after it. spins: polls before it gives way to others, and then sleeps; 0
 // where ranks share cores.
 bool barrier(ControlPage& page, int local_rank, int spins) noexcept;
 
-// What a rank of this node is doing.
+// The activity of a rank of this node.
 FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept;
 // The two halves of record_failure: true to the first who claims, and from then on no rank begins anything; only once
 // it is published do processes end.
@@ -112,8 +112,8 @@ void publish_failure(ControlPage& page, const FailureFacts& facts) noexcept;
 bool record_failure(ControlPage& page, const FailureFacts& facts) noexcept;
 // That of a rank of this node, with what its slot says.
 bool record_failure(ControlPage& page, FailureKind kind, int local_rank, int exit_code) noexcept;
-// Whoever wrote the record was ended or stopped before it was whole, in this state (odd): writes it anew, as the end of
-// an unknown rank, unless another process does.
+// The process that wrote the record ended or stopped before it was complete, in this state (odd): writes it anew, as
+// the end of an unknown rank, unless another process does.
 void complete_failure(ControlPage& page, std::uint32_t state, int local_rank) noexcept;
 
 }  // namespace bascule

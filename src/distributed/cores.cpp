@@ -24,7 +24,7 @@ std::vector<Processor> processors_by_neighbourhood() {
     }
     hwloc_topology_destroy(topology);
   }
-  // What hwloc does not know comes last, so that every processor is there.
+  // Processors unknown to hwloc come last, so that none is missing.
   for (int number = 0; number < CPU_SETSIZE; ++number) {
     const auto is_it = [&](const Processor& one) { return one.number == number; };
     if (std::none_of(order.begin(), order.end(), is_it)) order.push_back({number, 2 * CPU_SETSIZE + number});

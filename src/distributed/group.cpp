@@ -71,7 +71,7 @@ RankPlace place_from_environment() {
                      place.local_size >= 1 && place.local_size <= place.world_size && place.local_rank >= 0 &&
                      place.local_rank < place.local_size && (place.is_alone() || !place.run.empty());
   if (!sound)
-    throw Error(ErrorKind::kSettings, "the launcher's environment", "names no sensible rank of a run",
+    throw Error(ErrorKind::kSettings, "the launcher's environment", "does not define a valid rank of a run",
                 "start the program with `bascule run FILE`, mpirun or srun");
   if (place.world_size % place.local_size != 0 || place.rank % place.local_size != place.local_rank)
     refuse_uneven_nodes();
@@ -127,8 +127,8 @@ void Group::wait_for_members(const GroupOptions&) {
   if (!place_.launcher.empty() && place_.node == 0) {
     const Descriptor launcher = connect_to(place_.launcher, kLauncherMs);
     if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
-      refuse("rank " + std::to_string(place_.rank), "`bascule run`, which started it, is not on this machine",
-             "start it on a machine of distributed.hostfile");
+      refuse("rank " + std::to_string(place_.rank), "the `bascule run` that started it is not on this machine",
+             "start `bascule run` on a machine listed in distributed.hostfile");
   }
   for (int come = 1; come < place_.local_size; ++come) {
     Descriptor member = accept_from(listening.number(), timeout_ms_);
@@ -137,7 +137,7 @@ void Group::wait_for_members(const GroupOptions&) {
                        local_rank < place_.local_size && !members_[static_cast<std::size_t>(local_rank - 1)].is_open();
     if (!sound || !send_descriptor(member.number(), page_.descriptor())) {
       refuse("starting " + std::to_string(place_.world_size) + " ranks",
-             std::to_string(place_.local_size - come) + " of this machine did not come in time",
+             std::to_string(place_.local_size - come) + " of this machine did not connect in time",
              "see their own messages, or raise distributed.timeout_seconds");
     }
     members_[static_cast<std::size_t>(local_rank - 1)] = std::move(member);
@@ -185,20 +185,20 @@ SharedMemory Group::share(std::size_t bytes, bool huge_pages) {
     for (int come = 1; come < place_.local_size; ++come) {
       const Descriptor member = accept_from(listening.number(), timeout_ms_);
       if (!member.is_open() || !send_descriptor(member.number(), memory.descriptor()))
-        refuse("shared memory", "a rank of this machine did not come for it in time", "");
+        refuse("shared memory", "a rank of this machine did not connect in time", "");
     }
   } else {
     const Descriptor leader = connect_to(point, timeout_ms_);
     Descriptor file;
     if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
-    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not hand it over", "");
+    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
     memory = SharedMemory(std::move(file));
   }
   if (huge_pages) memory.advise_huge_pages();
   const std::size_t part = align_up(memory.bytes() / static_cast<std::size_t>(place_.local_size), kPage);
   const std::size_t begin = std::min(part * static_cast<std::size_t>(place_.local_rank), memory.bytes());
   memory.populate(begin, std::min(part, memory.bytes() - begin));
-  if (!local_barrier()) refuse("shared memory", "another rank failed meanwhile", "");
+  if (!local_barrier()) refuse("shared memory", "another rank failed", "");
   memory.populate(0, memory.bytes());
   return memory;
 }
@@ -227,8 +227,8 @@ void Group::count_progress(std::uint64_t (*progress)(void*), void* context) {
 
 bool Group::local_barrier() noexcept { return bascule::barrier(control(), place_.local_rank, spins_); }
 
-// What the leaders do between nodes happens between two barriers of the node: what its ranks wrote is there, and what
-// came from others is seen by all.
+// The leaders exchange data between nodes between two barriers of the node: everything that its ranks wrote is there,
+// and all see the data that came from other nodes.
 template <typename Body>
 bool Group::by_leaders(const Body& body) noexcept {
   if (!local_barrier()) return false;

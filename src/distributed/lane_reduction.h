@@ -32,7 +32,7 @@ struct LaneBlock {
   std::int32_t owner = 0;  // node
 };
 
-// What becomes of a block. kReduce: the sum on its owner, elsewhere what it was; kSpread: the owner's, on all nodes;
+// The result of a block. kReduce: the sum on its owner, unchanged elsewhere; kSpread: the owner's, on all nodes;
 // kReduceAndSpread: the sum on all nodes.
 enum class LaneWork { kReduceAndSpread, kReduce, kSpread };
 
@@ -45,7 +45,7 @@ struct LaneKernels {
 struct LaneOptions {
   LaneWork work = LaneWork::kReduceAndSpread;
   bool is_bf16 = false;  // parts and sums travel as bf16; not with kSpread
-  // What came counts as having come so much later. Tests alone set it: they need a longer wire than one machine has.
+  // Delays everything received by this long. Only tests set it: they need a slower wire than one machine has.
   double delay_seconds = 0.0;
 };
 
@@ -71,7 +71,7 @@ class LaneReduction {
   // The network is broken: nothing will be done any more.
   bool has_failed() const noexcept { return has_failed_; }
 
-  // Of blocks, without what MPI and the network add; since the seal.
+  // Bytes of blocks sent since the seal, without the overhead of MPI and the network.
   std::int64_t sent_bytes() const noexcept { return sent_bytes_; }
   std::int64_t received_bytes() const noexcept { return received_bytes_; }
 

@@ -37,10 +37,10 @@ constexpr int kLookMs = 100;
 constexpr int kFailedExit = 5;
 constexpr std::int64_t kLastWordsMs = 500;
 constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has failed; it needs one or two seconds
-// What a rank on another machine would not find in its environment.
+// Variables that a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kOfARank[] = "bascule: ";  // so begins all that it says
-constexpr char kGoOn[] = "; the same command goes on from the newest complete checkpoint, if there is one";
+constexpr char kGoOn[] = "; run the same command again to resume from the newest complete checkpoint, if any";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
                                      const std::string& launcher) {
@@ -107,7 +107,7 @@ class ErrorStream {
     if (!line_.empty()) end_line();
   }
   const std::string& mpirun_words() const { return mpirun_words_; }
-  // What a rank of another machine said of a failure, "machine1: rank 0 ...".
+  // A failure as reported by a rank of another machine, "machine1: rank 0 ...".
   const std::string& hearsay() const { return hearsay_; }
   bool has_passed_on() const { return has_passed_on_; }
   bool has_rank_spoken() const { return has_rank_spoken_; }
@@ -167,8 +167,8 @@ class Launched {
     return 128 + *settings_.stop;
   }
 
-  // What outlives mpirun becomes a child of this process. Ranks are dying: see PR_SET_PDEATHSIG in group.cpp. What is
-  // not, as what started a machine that is out of reach, is ended.
+  // A process that outlives mpirun becomes a child of this one. Ranks die by themselves: see PR_SET_PDEATHSIG in
+  // group.cpp. All others, such as the program that started an unreachable machine, are ended.
   static void wait_for_orphans() {
     const std::int64_t soon_ms = monotonic_ms() + kEndMs, end_ms = soon_ms + kEndMs;
     const timespec pause{0, 5'000'000};
@@ -238,18 +238,18 @@ class Launched {
     return true;
   }
 
-  // How the run ended, from what the ranks left in their page and how mpirun left.
+  // How the run ended, judged by the page of the ranks and the exit status of mpirun.
   int judge(int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (memory_.data() == nullptr) return judge_start(code);
     const FailureRecord& failure = page()->failure;
     const SignalledRank signalled = read_signalled_rank(stream_.mpirun_words());
     if (all_are_done()) {
-      // What was killed on its way out, a rank or a part of mpirun, had nothing left to do.
+      // A rank or a part of mpirun that was killed while it exited had nothing left to do.
       const int stopped = is_stopping_ ? 128 + *settings_.stop : 0;
       return code == 0 ? 0 : stopped;
     }
-    // Who did not come is said by those who waited; the rest are only ended.
+    // The ranks that waited report those that did not connect; the rest are only ended.
     if (failure.state.load() == 0 && page()->has_met.load() == 0 && stream_.has_rank_spoken())
       return code > 1 && code <= kFailedExit + 1 ? code : kFailedExit;
     if (failure.state.load() == 2 && failure.kind == FailureKind::kGaveUp) return failure.exit_code;
@@ -259,7 +259,7 @@ class Launched {
     } else if (WIFSIGNALED(status)) {
       tell_of(0, "lost its launcher (mpirun was killed by signal " + std::to_string(WTERMSIG(status)) + ")");
     } else if (signalled.rank < 0 && !stream_.hearsay().empty()) {
-      say_("seen from " + stream_.hearsay());
+      say_("reported by " + stream_.hearsay());
     } else {
       tell_of(signalled.rank >= 0 ? signalled.rank : 0, signalled.how);
     }
@@ -269,7 +269,7 @@ class Launched {
   int judge_start(int code) {
     if (is_stopping_) return 128 + *settings_.stop;
     if (!stream_.hearsay().empty()) {
-      say_("seen from " + stream_.hearsay());
+      say_("reported by " + stream_.hearsay());
       return kFailedExit;
     }
     if (code == 0 || (stream_.has_passed_on() && code < kFailedExit + 2)) return code;
@@ -307,7 +307,7 @@ class SessionFolder {
  public:
   explicit SessionFolder(const std::string& path) : path_(path) {
     if (mkdir(path.c_str(), 0700) != 0)
-      throw Error(ErrorKind::kDisk, path, std::string("cannot be made: ") + std::strerror(errno));
+      throw Error(ErrorKind::kDisk, path, std::string("cannot be created: ") + std::strerror(errno));
   }
   ~SessionFolder() {
     std::error_code ignored;  // what cannot be removed now is tried again at the next start
@@ -340,7 +340,7 @@ int machines_in(const std::string& hostfile, const std::string& where) {
     std::string name;
     if (std::istringstream(line.substr(0, line.find('#'))) >> name) machines.insert(name);
   }
-  if (machines.empty()) throw Error(ErrorKind::kSettings, where, hostfile + " names no machine");
+  if (machines.empty()) throw Error(ErrorKind::kSettings, where, hostfile + " lists no machine");
   return static_cast<int>(machines.size());
 }
 

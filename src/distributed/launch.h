@@ -21,16 +21,16 @@ struct LaunchSettings {
   const volatile int* end_at_once = nullptr;
 };
 
-// Returns the run's exit code. What the ranks print on stderr is passed on; of mpirun's own words only those that
-// explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where mpirun
-// cannot be started.
+// Returns the run's exit code. Passes on the stderr of the ranks, and of mpirun's own messages only
+// those that explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where
+// mpirun cannot be started.
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line));
 
 // How many machines a hostfile of mpirun names. Throws Error kSettings, about `where`, if it cannot be read or names
 // none.
 int machines_in(const std::string& hostfile, const std::string& where);
 
-// What mpirun writes about a process that a signal ended: "mpirun noticed that process rank 1 with PID 0 on node vm
+// mpirun's message about a process that a signal ended: "mpirun noticed that process rank 1 with PID 0 on node vm
 // exited on signal 9 (Killed)."
 struct SignalledRank {
   int rank = -1;    // -1: the text is about something else

@@ -37,7 +37,7 @@ struct Caller {
   bool is_known() const { return come == sizeof hellos; }
 };
 
-// Of whatever has come meanwhile. False: it is gone, or none of ours.
+// Reads a hello as far as it has arrived. False: the caller is gone, or does not belong to this run.
 bool hear_hello(Caller* caller, const MeetingPoint& point, int nodes) {
   while (!caller->is_known()) {
     const std::size_t second = caller->come < sizeof(Hello) ? 0 : 1, end = (second + 1) * sizeof(Hello);

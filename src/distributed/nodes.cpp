@@ -18,7 +18,7 @@ namespace {
 
 constexpr long kLookNs = 50'000;
 constexpr int kMostLooks = 100;  // some 100 us, 1 us each: the other end may be waiting for this very core
-// Of one call of MPI: what it holds meanwhile stays small, and a heart beats between two.
+// Bytes per MPI call: small enough that MPI holds little memory, and a heart beats between two calls.
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 void sleep_a_little() noexcept {
@@ -31,7 +31,7 @@ void require(int mpi_code) {
   char words[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(mpi_code, words, &length);
-  throw Error(ErrorKind::kRank, "MPI", std::string("does not join the machines: ") + words);
+  throw Error(ErrorKind::kRank, "MPI", std::string("cannot connect the machines: ") + words);
 }
 
 // Every node has equally many ranks, numbered one after another.
@@ -52,8 +52,8 @@ void check_spread(const RankPlace& place) {
 
 void refuse_uneven_nodes() {
   throw Error(ErrorKind::kSettings, "the ranks of this run",
-              "are not spread evenly over the machines, numbered one machine after another",
-              "give every machine of the hostfile equally many slots, world_size in all");
+              "are not spread evenly over the machines in consecutive order",
+              "give every machine in the hostfile the same number of slots, world_size in total");
 }
 
 Nodes::Nodes(const RankPlace& place, ControlPage& page, bool has_own_core)
@@ -70,7 +70,7 @@ Nodes::Nodes(const RankPlace& place, ControlPage& page, bool has_own_core)
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_MULTIPLE)
-    throw Error(ErrorKind::kRank, "MPI", "does not start with threads");
+    throw Error(ErrorKind::kRank, "MPI", "does not start with thread support");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check_spread(place);
   require(MPI_Comm_split(MPI_COMM_WORLD, local_rank_, node_, &lane_));

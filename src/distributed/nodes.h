@@ -39,7 +39,7 @@ class Nodes {
   // when the run has failed, abandoned.
   [[nodiscard]] bool wait(MPI_Request* request) const noexcept;
 
-  // By all leaders together, and by nobody else. What node 0 has is told to all.
+  // Called by all leaders together, and by nobody else. Copies node 0's data to all.
   [[nodiscard]] bool tell_all(void* data, std::size_t bytes) const noexcept;
   // all: `bytes` of every node, by node, of which this one has filled its own.
   [[nodiscard]] bool gather_in_place(void* all, std::size_t bytes) const noexcept;

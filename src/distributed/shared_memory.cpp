@@ -23,8 +23,7 @@ constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 
 [[noreturn]] void refuse(const char* what, std::size_t bytes) {
   throw Error(ErrorKind::kMemory, "shared memory",
-              std::string("the system refuses to ") + what + " " + std::to_string(bytes >> 20) +
-                  " MiB: " + std::strerror(errno),
+              std::string("cannot ") + what + " " + std::to_string(bytes >> 20) + " MiB: " + std::strerror(errno),
               "see `bascule plan`");
 }
 

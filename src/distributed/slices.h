@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sums and updates what. The update cuts the trained range into blocks; the ranks of a node share them out, and one
-// block is summed, measured and updated by one rank: every strategy adds the same numbers in the same order, and gives
-// the same bits.
+// Divides the work of summing and updating among the ranks. The update cuts the trained range into blocks; the ranks of
+// a node share them out, and one block is summed, measured and updated by one rank: every strategy adds the same
+// numbers in the same order, and gives the same bits.
 #pragma once
 
 #include <cstddef>

@@ -71,7 +71,7 @@ TcpListener::TcpListener() : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC
       listen(socket_.number(), SOMAXCONN) != 0 || getsockname(socket_.number(), plain(&address), &length) != 0)
     refuse("cannot listen for the other machines");
   std::memcpy(&port_, static_cast<char*>(static_cast<void*>(&address)) + 2, sizeof port_);  // the same place in both
-  if (getrandom(token_, sizeof token_, 0) != static_cast<ssize_t>(sizeof token_)) refuse("no random number");
+  if (getrandom(token_, sizeof token_, 0) != static_cast<ssize_t>(sizeof token_)) refuse("cannot get random numbers");
 }
 
 MeetingPoint TcpListener::point() const {
@@ -79,7 +79,7 @@ MeetingPoint TcpListener::point() const {
   point.token[0] = token_[0];
   point.token[1] = token_[1];
   ifaddrs* interfaces = nullptr;
-  if (getifaddrs(&interfaces) != 0) refuse("the machine's addresses cannot be read");
+  if (getifaddrs(&interfaces) != 0) refuse("cannot read this machine's addresses");
   // Its own last: they serve where all "machines" are this one.
   for (const unsigned is_own : {0u, unsigned{IFF_LOOPBACK}}) {
     for (const ifaddrs* at = interfaces; at != nullptr && point.addresses < MeetingPoint::kMost; at = at->ifa_next) {

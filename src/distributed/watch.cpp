@@ -26,7 +26,7 @@ constexpr std::int64_t kLongestLookMs = 4 * kLookMs;
 constexpr std::int64_t kCpuOfWorkMs = 5, kCpuWindowMs = 1000;
 constexpr long kAfterTheFirstNs = 200'000'000;
 constexpr long kLineNs = 500'000'000;  // that a line is given to get to the launcher, through MPI's daemon
-// What is wrong on another machine its own ranks may find out, and say better, in the same time.
+// In this time the ranks of another machine may find out, and report better, what is wrong there.
 constexpr std::int64_t kOthersWordsMs = 1000;
 constexpr std::int64_t kLongestRecordMs = 2000;  // a line to standard error, at most
 
@@ -58,10 +58,11 @@ void end_process(ControlPage& page) noexcept {
   if (is_ours_to_tell(page)) {
     const bool is_hearsay = page.has_launcher != 0;
     char line[600];
-    const int length = std::snprintf(
-        line, sizeof line, "%s%s%s%s; the same command goes on from the newest complete checkpoint, if there is one\n",
-        is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "", is_hearsay ? ": " : "",
-        failure_text(failure, nullptr).text);
+    const int length =
+        std::snprintf(line, sizeof line,
+                      "%s%s%s%s; run the same command again to resume from the newest complete checkpoint, if any\n",
+                      is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "", is_hearsay ? ": " : "",
+                      failure_text(failure, nullptr).text);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
@@ -181,7 +182,7 @@ void Watch::look_for_nodes(std::int64_t passed_ms) noexcept {
   if (record_failure(page_, facts)) page_.is_cut_off.store(1);
 }
 
-// Of a failure that is being written for so long nobody would ever hear.
+// A record that is being written for too long would never be reported: it is completed here.
 void Watch::look_at_record(std::int64_t passed_ms) noexcept {
   const std::uint32_t state = page_.failure.state.load(std::memory_order_acquire);
   unfinished_ms_ = state % 2 == 1 && state == unfinished_ ? unfinished_ms_ + passed_ms : 0;
@@ -224,17 +225,17 @@ FailureText failure_text(const FailureFacts& failure, const char* how) noexcept 
   char who[sizeof failure.host + 48] = "a rank";
   if (failure.kind == FailureKind::kAbsent) {
     if (failure.rank >= 0) std::snprintf(who, sizeof who, "rank %d", static_cast<int>(failure.rank));
-    std::snprintf(line.text, sizeof line.text,
-                  "%s of another machine did not come within timeout_seconds: it has stopped, or a firewall is between",
-                  who);
+    std::snprintf(
+        line.text, sizeof line.text,
+        "%s on another machine did not connect within timeout_seconds: it has stopped, or a firewall blocks it", who);
     return line;
   }
   const char* const what = how != nullptr                        ? how
-                           : failure.kind == FailureKind::kEnded ? "ended without a word, as if killed,"
+                           : failure.kind == FailureKind::kEnded ? "exited unexpectedly (killed?)"
                            : failure.kind == FailureKind::kStuck ? "has shown no sign of life for timeout_seconds"
-                                                                 : "met an error";
+                                                                 : "failed with an error";
   char step[48] = "";
-  if (failure.step > 0) std::snprintf(step, sizeof step, " of update %lld", static_cast<long long>(failure.step));
+  if (failure.step > 0) std::snprintf(step, sizeof step, " in update %lld", static_cast<long long>(failure.step));
   char operation[48] = "";
   if (failure.phase == RankPhase::kComputing)
     std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));

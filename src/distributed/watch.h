@@ -75,8 +75,8 @@ class Watch {
   std::thread thread_;
 };
 
-// What a rank says to the launcher of another node's failure begins so: it may have seen what nobody there has.
-inline constexpr char kSeenFrom[] = "bascule: seen from ";
+// Starts a rank's report to the launcher about a failure on another node, which nobody there may have noticed.
+inline constexpr char kSeenFrom[] = "bascule: reported by ";
 
 // "rank 1 (process 77) ...": what happened, in words. Into a fixed buffer; no allocation. `how`: what the launcher
 // knows of its end ("was killed by signal 9"), or null.

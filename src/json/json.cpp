@@ -42,7 +42,7 @@ class StrictBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(string_t& name) override {
     const auto [place, is_new] = open_.back()->items().emplace(name, Json());
-    if (!is_new) problem_ = "the key \"" + name + "\" is given twice";
+    if (!is_new) problem_ = "duplicate key \"" + name + "\"";
     member_ = &place->second;
     return is_new;
   }
@@ -202,7 +202,7 @@ Json read_json_file(const std::string& path, std::int64_t max_bytes) {
   if (about.st_size > max_bytes) throw failed("is too large: " + std::to_string(about.st_size) + " bytes");
   std::string text(static_cast<std::size_t>(about.st_size), '\0');
   const std::size_t got = std::fread(text.data(), 1, text.size(), file.get());
-  if (got != text.size()) throw failed("could not be read to its end");
+  if (got != text.size()) throw failed("cannot be read completely");
   return parse_json(text, path);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON written after the seal: tokens go straight into memory of the caller. noexcept, allocates nothing. What does not
-// fit is dropped and overflowed() says so; the caller sizes the buffer before the seal and checks once at the end.
+// JSON written after the seal: tokens go straight into memory of the caller. noexcept, allocates nothing. Output that
+// does not fit is dropped and overflowed() says so; the caller sizes the buffer before the seal and checks once at the
+// end.
 //
 //   JsonStream out(buffer);
 //   out.begin_object();

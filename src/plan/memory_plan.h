@@ -27,7 +27,7 @@ struct MemoryPlan {
   std::size_t workspace_lower_bound_bytes = 0;
   std::vector<LargestBuffer> largest;
 
-  // Of all ranks of a node together.
+  // For all ranks of a node together.
   std::size_t peak_bytes() const { return ranks * (arena_bytes + outside_bytes + index_bytes) + shared_bytes; }
   std::size_t lower_bound_bytes() const;  // with a workspace as small as lifetimes permit
   // The category's place; the name must be there.

@@ -20,8 +20,7 @@ Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options, std::byte* sha
   const std::string size = std::to_string(bytes_ >> 20) + " MiB";
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Error(ErrorKind::kMemory, "arena", "the system refuses " + size + ": " + std::strerror(errno),
-                "see `bascule plan`");
+    throw Error(ErrorKind::kMemory, "arena", "cannot map " + size + ": " + std::strerror(errno), "see `bascule plan`");
   }
   base_ = static_cast<std::byte*>(memory);
   if (options.huge_pages) madvise(memory, bytes_, MADV_HUGEPAGE);

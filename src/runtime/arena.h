@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena: one anonymous mapping, touched whole before the first step, cut by the offsets of the memory plan. What
-// the ranks of a node share lies in memory of its own, which the caller brings.
+// The arena: one anonymous mapping, touched whole before the first step, cut by the offsets of the memory plan. Data
+// that the ranks of a node share lies in separate memory, which the caller provides.
 #pragma once
 
 #include <cstddef>

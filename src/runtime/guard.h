@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocation guard. After the seal our code allocates nothing on any thread: operator new and malloc, called from
-// this program's own code, end it with a line that names the place. What libraries allocate is let through and counted
+// this program's own code, end it with a line that names the place. Allocations by libraries are permitted and counted
 // by library.
 //
-// Whose call it is, is told by the return address: addresses inside this program's image (with its own instances of
+// The return address tells whose call it is: addresses inside this program's image (with its own instances of
 // templates, and what the C++ library does on its behalf) are ours. Not built into sanitizer builds, which replace the
 // allocator themselves.
 #pragma once
@@ -24,7 +24,7 @@ struct ForeignAllocations {
   std::uint64_t bytes = 0;
 };
 
-// What libraries allocated while sealed, so far. Returns how many entries were written.
+// Allocations by libraries since the seal. Returns how many entries were written.
 std::size_t foreign_allocations(ForeignAllocations* out, std::size_t capacity) noexcept;
 
 // Whether this build guards.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine allows, measured now with the run's own threads: the ceiling that figures are put beside.
+// The limits of this machine, measured with the run's own threads: the ceiling that `bascule bench` compares with.
 #pragma once
 
 #include "src/runtime/threads.h"

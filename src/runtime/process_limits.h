@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system lets this process have: memory, address space and processor time, as the machine, the control groups
-// above the process (versions 1 and 2, every level) and the process's own limits say. Before the seal.
+// The memory, address space and processor time that the system grants this process, by the machine, the control groups
+// above the process (versions 1 and 2, every level) and the limits of the process itself. Before the seal.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct ProcessLimits {
   // limit; and whose it is, "this machine" or the file that holds it.
   std::size_t memory_bytes = kUnlimitedBytes;
   std::string memory_owner = "this machine";
-  // Of each process: RLIMIT_AS, RLIMIT_DATA and the stack of a new thread; and what counts for the first two already.
+  // For each process: RLIMIT_AS, RLIMIT_DATA and the stack of a new thread; and its present use of the first two.
   std::size_t address_bytes = kUnlimitedBytes;
   std::size_t data_bytes = kUnlimitedBytes;
   std::size_t stack_bytes = std::size_t{8} << 20;
@@ -26,7 +26,8 @@ struct ProcessLimits {
   double processors = std::numeric_limits<double>::infinity();
 };
 
-// root: a folder in which /proc and /sys lie, for tests; "" for the system's own. What cannot be read does not limit.
+// root: a folder in which /proc and /sys lie, for tests; "" for the system's own. A limit that cannot be read does not
+// apply.
 ProcessLimits read_process_limits(const std::string& root = "");
 
 // Threads that a process uses without being told how many: all its cores, but no more than whole processors' worth of

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compute threads: the one place that splits work. A replay walks a list of steps; the tasks of a step go to
-// whichever thread is free, and all wait for the last before the next step. Who does a task never decides what it
-// computes.
+// whichever thread is free, and all wait for the last before the next step. The result of a task never depends on the
+// thread that runs it.
 //
 // The calling thread is thread 0. Waiting threads spin a little, then sleep on a futex. Nothing allocates after the
 // constructor.

@@ -91,15 +91,15 @@ Span<const Key> group_keys();
 Span<const Key> keys_of_file();
 Span<const FreezeFlag> freeze_flags();
 
-// The table that is absent unless the file has it.
+// A table that exists only if the file has it.
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
-// The table that may be there many times, as [[training.groups]]. The members of its keys are those of the last group.
+// A table that may occur many times, as [[training.groups]]. Its keys access the members of the last group.
 inline constexpr const char kGroupsTable[] = "training.groups";
 
 bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"
 
-// What may be written: "an integer from 2 to 1024", "\"off\", \"full\" or \"fit\"".
+// The values that a key may have: "an integer from 2 to 1024", "\"off\", \"full\" or \"fit\"".
 std::string allowed_values(const Key& key);
 
 // The value as canonical TOML.

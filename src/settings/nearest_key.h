@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which name was meant: the nearest of a list by edit distance, if it is near enough to be a slip. Before the seal.
+// Suggests the name that was probably meant: the nearest in a list by edit distance, if near enough to be a typo.
+// Before the seal.
 #pragma once
 
 #include <cstddef>

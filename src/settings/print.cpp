@@ -96,7 +96,10 @@ std::string settings_reference() {
     text += std::string("| `") + key.name + "` | " + value + " | " + cell(allowed_values(key)) + " | " +
             cell(key.meaning) + " | " + resume_word(key.effect) + " |\n";
   }
-  return text + "\nmay change: when a run goes on from a checkpoint; `bascule settings --resume` prints the same.\n\n" +
+  return text +
+         "\nThe last column says whether a key may change when a run resumes from a checkpoint; `bascule settings "
+         "--resume` prints "
+         "the same:\n\n" +
          resume_legend();
 }
 

@@ -27,10 +27,10 @@ namespace {
 // Far above any settings file; a device or a data file named by mistake is not read to its end.
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
-// What messages quote of a text.
+// How much of a text messages quote.
 constexpr std::size_t kShownBytes = 60;
 
-// What is read into what, and how places are named.
+// The settings being read, and how places in the file are named.
 struct Reading {
   std::string file;
   std::filesystem::path directory;
@@ -57,7 +57,7 @@ const char* type_name(const toml::node& node) {
   }
 }
 
-// What is quoted in messages is cut, between characters: a file that is no settings file may have "keys" of a megabyte.
+// Quotations in messages are cut, between characters: a file that is no settings file may have "keys" of a megabyte.
 std::string cut(std::string_view text) {
   if (text.size() <= kShownBytes) return std::string(text);
   return std::string(text.substr(0, utf8_cut(text, kShownBytes))) + "...";
@@ -100,7 +100,7 @@ struct Written {
 // A word outside its closed list.
 [[noreturn]] void refuse_word(const Written& w, const toml::node& word, const std::vector<std::string>& names) {
   const std::optional<std::string> near = nearest_name(cut(word.value_or(std::string())), names);
-  refuse(position(w.reading, word.source()), qualified_name(w.key) + ": " + shown(word) + " is not known",
+  refuse(position(w.reading, word.source()), qualified_name(w.key) + ": " + shown(word) + " is not a valid value",
          (near ? "did you mean " + quoted(*near) + "? " : std::string()) + "allowed: " + allowed_values(w.key));
 }
 
@@ -108,7 +108,7 @@ std::string text_of(const Written& w, const toml::node& node) {
   const std::optional<std::string> text = node.value_exact<std::string>();
   if (!text) refuse_type(w, node);
   if (text->find('\0') != std::string::npos) {
-    refuse(position(w.reading, node.source()), qualified_name(w.key) + " has a NUL character", "remove it");
+    refuse(position(w.reading, node.source()), qualified_name(w.key) + " contains a NUL character", "remove it");
   }
   return *text;
 }
@@ -153,7 +153,7 @@ std::string path_of(const Written& w, const toml::node& node) {
   const std::string written = text_of(w, node);
   if (const std::string problem = unexpanded_problem(written); !problem.empty()) {
     refuse(position(w.reading, node.source()), qualified_name(w.key) + " = " + shown(node) + ": " + problem,
-           "write the path that it stands for");
+           "write the full path");
   }
   return written;
 }
@@ -177,7 +177,7 @@ void read_value(Settings& out, const PathsKey& key, const Written& w) {
   for (const toml::node& node : *list) {
     paths.written.push_back(path_of(w, node));
     if (paths.written.back().empty())
-      refuse(position(w.reading, node.source()), qualified_name(w.key) + " has an empty path", "remove it");
+      refuse(position(w.reading, node.source()), qualified_name(w.key) + " contains an empty path", "remove it");
   }
   if (list->empty())
     refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " is an empty list",
@@ -252,14 +252,15 @@ std::string listed(const std::vector<std::string>& names) {
 std::string advice_for_key(const std::string& table, const std::string& name) {
   const std::vector<std::string> here = key_names(table);
   for (const Key& key : keys_of_file()) {
-    if (name == key.name) return "it belongs into [" + std::string(key.table) + "]";
+    if (name == key.name) return "it belongs in [" + std::string(key.table) + "]";
   }
   if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
   for (const std::string& other : table_names()) {
     const auto near = nearest_name(name, key_names(other));
     if (near) return "did you mean " + quoted(*near) + " in [" + other + "]?";
   }
-  return here.empty() ? "keys stand in tables: " + listed(table_names()) : "keys of [" + table + "]: " + listed(here);
+  return here.empty() ? "every key belongs in a table: " + listed(table_names())
+                      : "keys of [" + table + "]: " + listed(here);
 }
 
 void read_key(Reading& reading, const std::string& table, const toml::key& name, const toml::node& node) {
@@ -294,7 +295,7 @@ void read_groups(Reading& reading, const toml::key& name, const toml::node& node
     read.emplace_back();
     read_table(reading, kGroupsTable, *group.as_table());
     if (read.back().match.empty()) {
-      refuse(where[own_name], own_name + " has no match",
+      refuse(where[own_name], own_name + " has no key \"match\"",
              "write match = \"cross_modal*\" or another pattern of tensor names");
     }
   }
@@ -330,7 +331,7 @@ void require_keys(const Settings& settings) {
     const auto* path = std::get_if<PathKey>(&key.kind);
     const bool missing = settings.origin.where.count(qualified_name(key)) == 0;
     if (is_required(key) && (missing || (path != nullptr && !path->member.get(settings).is_given()))) {
-      refuse(where_written(settings, qualified_name(key)), qualified_name(key) + " is not given",
+      refuse(where_written(settings, qualified_name(key)), qualified_name(key) + " is missing",
              std::string("write ") + key.name + " = \"...\" in [" + key.table + "]: " + key.meaning);
     }
   }
@@ -369,7 +370,7 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
   try {
     read_table(reading, "", toml::parse(text, name));
   } catch (const toml::parse_error& error) {
-    refuse(position(reading, error.source()), std::string(error.description()), "write it as TOML (toml.io)");
+    refuse(position(reading, error.source()), std::string(error.description()), "see toml.io for the syntax");
   }
   require_keys(reading.settings);
   resolve_defaults(reading.settings);

@@ -18,17 +18,16 @@ void refuse_unsupported(const Settings& settings) {
        "set precision = \"float32\""},
       {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
        "recomputation of activations", "set gradient_checkpointing = \"off\""},
-      {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "start fewer"},
+      {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "set 512 or fewer"},
       {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1 &&
            training.gradient_accumulation_steps > 1,
-       "training.gradient_accumulation_steps",
-       "micro-batches for stages 2 and 3 of sharded, whose gradients leave bucket by bucket",
+       "training.gradient_accumulation_steps", "gradient accumulation with stages 2 and 3 of sharded",
        "set it to 1, or distributed.sharded_stage = 1"},
   };
   for (const Missing& m : missing) {
     if (m.is_asked_for) {
       throw Error{ErrorKind::kSettings, where_written(settings, m.key),
-                  std::string(m.key) + ": this build does not have " + m.what, m.what_to_do};
+                  std::string(m.key) + ": this version does not support " + m.what, m.what_to_do};
     }
   }
 }

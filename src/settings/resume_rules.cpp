@@ -19,21 +19,22 @@ struct EffectText {
 };
 
 constexpr EffectText kEffects[] = {
-    {KeyEffect::kFree, "yes", "another value gives the same results"},
+    {KeyEffect::kFree, "yes", "any value gives the same results"},
     {KeyEffect::kWhileTraining, "while training",
-     "another value may lead to other weights (another best evaluation, an earlier stop, other rounding, a picture too "
-     "large to decode); it holds from the checkpoint on, and leaves a finished run as it is"},
-    {KeyEffect::kFromThereOn, "from there on", "another value gives other results; it holds from the checkpoint on"},
+     "a change may lead to different weights (another best evaluation, an earlier stop, different rounding, a picture "
+     "too large to decode); it applies from the checkpoint on and leaves a finished run unchanged"},
+    {KeyEffect::kFromThereOn, "from there on", "a change gives different results; it applies from the checkpoint on"},
     {KeyEffect::kLonger, "longer",
-     "the run may get longer; its schedule is stretched to the new end, or kept with `training.lr_schedule_steps`"},
-    {KeyEffect::kLower, "lower", "it may be lowered after values that are not finite stopped the run"},
-    {KeyEffect::kSameFiles, "same content", "another path may lead to files of the same content"},
+     "the run may become longer; its schedule is stretched to the new end, or kept with `training.lr_schedule_steps`"},
+    {KeyEffect::kLower, "lower", "it may be lowered after the run stopped on values that are not finite"},
+    {KeyEffect::kSameFiles, "same content", "the path may change if its files have the same content"},
     {KeyEffect::kSameRows, "same rows",
-     "another path may lead to the same rows; pictures that the run found bad may be mended, or their rows taken out"},
+     "the path may change if it leads to the same rows; pictures that the run found bad may be replaced, or their rows "
+     "removed"},
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
-     "`training.gather_negatives` or `data.dataloader_drop_last` also the ranks themselves"},
-    {KeyEffect::kNumbers, "no", "another value gives other results, so it must be the same"},
+     "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too"},
+    {KeyEffect::kNumbers, "no", "a change would give different results, so it is refused"},
 };
 
 const EffectText& text_of(KeyEffect effect) {

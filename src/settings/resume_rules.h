@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may change between the start of a run and its resumption from a checkpoint. Every key has one of these effects
-// (the table in keys.cpp); the check before a run goes on, `bascule settings --resume`, the reference of keys and the
-// refusals are made from it. Before the seal.
+// Settings that may change between the start of a run and its resumption from a checkpoint. Every key has one of these
+// effects (the table in keys.cpp); the check before a run goes on, `bascule settings --resume`, the reference of keys
+// and the refusals are made from it. Before the seal.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace bascule {
 
 enum class KeyEffect {
   kNumbers,        // another value gives other results: a run goes on with the same value only
-  kFromThereOn,    // other results, but what is meant is clear: may change, and holds from the checkpoint on
+  kFromThereOn,    // gives other results, but its meaning is clear: may change, and holds from the checkpoint on
   kSameFiles,      // a path: may change where it leads to files of the same content
   kSameRows,       // the training file: may change where its rows are the same, but for bad pictures and their rows
   kLonger,         // the length of the run or of its schedule: may grow
@@ -37,7 +37,7 @@ struct KeyRule {
   const char* word;
   const char* resume_meaning;
 };
-// Of every key, in the order of the reference.
+// One rule for each key, in the order of the reference.
 std::vector<KeyRule> resume_rules(const Settings& settings);
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
@@ -57,9 +57,9 @@ struct SettingChange {
   KeyEffect effect = KeyEffect::kFree;
 };
 
-// What differs between number_keys() and other_keys() of the start and the settings of now, in the order of the
+// Differences between number_keys() and other_keys() of the start and the settings of now, in the order of the
 // reference. A number key that was not kept (an older program did not have it) had its default; another key that was
-// not kept is no change. What is no key, such as the product, has the effect kNumbers.
+// not kept is no change. An entry that is no key, such as the product, has the effect kNumbers.
 std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now);
 
 }  // namespace bascule

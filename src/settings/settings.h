@@ -27,7 +27,7 @@ struct PathSetting {
   std::string resolved;  // "" when not given
 
   bool is_given() const { return !written.empty(); }
-  // For messages: as it works from the current folder.
+  // For messages: the path as seen from the current folder.
   std::string shown() const { return shown_path(resolved); }
 };
 
@@ -101,7 +101,7 @@ struct DataSettings {
   OnBadSample on_bad_sample = OnBadSample::kStop;
 };
 
-// How the simulated device behaves; only where the media engine hpu_sim is built in.
+// Behaviour of the simulated device; used only if the media engine hpu_sim is built in.
 struct SimulationSettings {
   bool is_given = false;  // the file has [media_engine.simulation]
   std::int64_t units = 2;

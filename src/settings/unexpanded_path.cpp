@@ -28,7 +28,7 @@ std::string_view unexpanded_part(std::string_view path) {
 std::string unexpanded_problem(std::string_view path) {
   const std::string_view part = unexpanded_part(path);
   if (part.empty()) return "";
-  return "\"" + std::string(part) + "\" is not replaced here, as a shell would do";
+  return "\"" + std::string(part) + "\" is not expanded: only a shell does that";
 }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths that only a shell would understand: `~` and `$NAME` are replaced by nobody here, and would make folders of that
+// Detects paths that only a shell would expand: Bascule does not expand `~` and `$NAME`, and would make folders of that
 // name. Before the seal.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace bascule {
 // file whose name does begin with "~" can be written "./~name".
 std::string_view unexpanded_part(std::string_view path);
 
-// What is wrong with a path that has such a part, for messages: "\"~\" is not replaced ..."; empty: nothing.
+// The problem of a path that has such a part, for messages: "\"~\" is not expanded ..."; empty: none.
 std::string unexpanded_problem(std::string_view path);
 
 }  // namespace bascule

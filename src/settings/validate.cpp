@@ -19,8 +19,8 @@ bool is_written(const Settings& settings, const std::string& key) { return setti
 void need_file(const Settings& settings, bool is_on, const PathsSetting& file, const std::string& phase_key,
                const std::string& file_key) {
   if (is_on && !file.is_given()) {
-    refuse(settings, phase_key, phase_key + " = true, but " + file_key + " is not given",
-           "name the file or set " + phase_key + " = false");
+    refuse(settings, phase_key, phase_key + " = true, but " + file_key + " is missing",
+           "set it, or set " + phase_key + " = false");
   }
 }
 
@@ -29,23 +29,24 @@ void check_phases(const Settings& s) {
   need_file(s, s.training.do_eval, s.data.validation_file, "training.do_eval", "data.validation_file");
   need_file(s, s.training.do_predict, s.data.test_file, "training.do_predict", "data.test_file");
   if (!s.training.do_train && !s.training.do_eval && !s.training.do_predict) {
-    refuse(s, "training.do_train", "there is nothing to do",
-           "name data.train_file, data.validation_file or data.test_file, and do not switch off what uses it");
+    refuse(s, "training.do_train", "the run has nothing to do",
+           "set data.train_file, data.validation_file or data.test_file, and leave the matching do_train, do_eval or "
+           "do_predict on");
   }
 }
 
 void check_columns(const Settings& s) {
   const DataSettings& data = s.data;
   if (!data.label_column.empty() && s.model.head != Head::kImageTextMatching) {
-    refuse(s, "data.label_column", "data.label_column is given, but only the head \"image_text_matching\" reads labels",
+    refuse(s, "data.label_column", "data.label_column is set, but only the head \"image_text_matching\" reads labels",
            "remove it, or set model.head = \"image_text_matching\"");
   }
   const bool same = data.image_column == data.caption_column || data.image_column == data.label_column ||
                     data.caption_column == data.label_column;
   if (same) {
     const bool label = data.image_column != data.caption_column;
-    refuse(s, label ? "data.label_column" : "data.caption_column", "two of image, caption and label are one column",
-           "name different columns");
+    refuse(s, label ? "data.label_column" : "data.caption_column",
+           "two of image, caption and label use the same column", "give each a column of its own");
   }
 }
 
@@ -56,19 +57,19 @@ void check_folders(const Settings& s) {
   }
   const std::string& output = s.training.output_dir.resolved;
   if (output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved) {
-    refuse(s, "training.output_dir", "training.output_dir is the folder that the model or tokenizer is read from",
-           "name another: the run would write over it");
+    refuse(s, "training.output_dir", "training.output_dir is also the folder of the model or tokenizer",
+           "choose another: the run would overwrite it");
   }
 }
 
 void check_length(const Settings& s) {
   const TrainingSettings& t = s.training;
   if (t.max_steps > 0 && t.num_train_epochs > 0.0) {
-    refuse(s, "training.max_steps", "training.max_steps and training.num_train_epochs are both given", "remove one");
+    refuse(s, "training.max_steps", "training.max_steps and training.num_train_epochs are both set", "remove one");
   }
   if (t.max_steps == 0 && !(t.num_train_epochs > 0.0)) {
     refuse(s, "training.num_train_epochs", "training.num_train_epochs and training.max_steps are both 0",
-           "give one of them");
+           "set one of them");
   }
 }
 
@@ -76,7 +77,7 @@ void check_schedule(const Settings& s) {
   const TrainingSettings& t = s.training;
   const bool warms_up = t.warmup_steps > 0 || t.warmup_ratio > 0.0;
   if (t.warmup_steps > 0 && t.warmup_ratio > 0.0) {
-    refuse(s, "training.warmup_ratio", "training.warmup_steps and training.warmup_ratio are both given", "remove one");
+    refuse(s, "training.warmup_ratio", "training.warmup_steps and training.warmup_ratio are both set", "remove one");
   }
   if (warms_up && t.lr_scheduler_type == Scheduler::kConstant) {
     refuse(s, t.warmup_steps > 0 ? "training.warmup_steps" : "training.warmup_ratio",
@@ -103,8 +104,8 @@ void check_schedule_keys(const Settings& s) {
   for (const auto& [is_given, key, kind, name] : keys) {
     if (!is_given || t.lr_scheduler_type == kind) continue;
     refuse(s, std::string("training.") + key,
-           std::string("training.") + key + " belongs to lr_scheduler_type = \"" + name + "\"",
-           "remove it, or set that schedule");
+           std::string("training.") + key + " applies only to lr_scheduler_type = \"" + name + "\"",
+           "remove it, or use that schedule");
   }
   if (t.lr_scheduler_type == Scheduler::kPolynomial && t.lr_end >= t.learning_rate) {
     refuse(s, "training.lr_end", "training.lr_end is not below training.learning_rate",
@@ -112,7 +113,7 @@ void check_schedule_keys(const Settings& s) {
   }
   if (t.lr_scheduler_type == Scheduler::kCosineWithMinLr && t.min_lr_ratio == 0.0) {
     refuse(s, "training.lr_scheduler_type", "lr_scheduler_type = \"cosine_with_min_lr\" needs training.min_lr_ratio",
-           "give it, or set lr_scheduler_type = \"cosine\"");
+           "set it, or use lr_scheduler_type = \"cosine\"");
   }
 }
 
@@ -121,10 +122,10 @@ void check_interval(const Settings& s, const std::string& what, Interval strateg
   const std::string strategy_key = "training." + what + "_strategy", steps_key = "training." + what + "_steps";
   if (strategy == Interval::kSteps && steps == 0) {
     refuse(s, steps_key, strategy_key + " = \"steps\", but " + steps_key + " = 0",
-           "give the updates between two, or set " + strategy_key + " = \"no\"");
+           "set the number of updates between two, or set " + strategy_key + " = \"no\"");
   }
   if (strategy != Interval::kSteps && steps > 0) {
-    refuse(s, steps_key, steps_key + " is given, but " + strategy_key + " is not \"steps\"", "remove one");
+    refuse(s, steps_key, steps_key + " is set, but " + strategy_key + " is not \"steps\"", "remove one");
   }
 }
 
@@ -137,14 +138,15 @@ void check_best(const Settings& s) {
   const char* const asks = t.load_best_model_at_end        ? "load_best_model_at_end"
                            : t.early_stopping_patience > 0 ? "early_stopping_patience"
                                                            : "metric_for_best_model";
-  if (!wants_best && t.greater_is_better) refuse_key("greater_is_better", "is given without a metric", "remove it");
+  if (!wants_best && t.greater_is_better)
+    refuse_key("greater_is_better", "is set without training.metric_for_best_model", "remove it");
   if (t.early_stopping_threshold > 0.0 && t.early_stopping_patience == 0)
-    refuse_key("early_stopping_threshold", "is given without training.early_stopping_patience",
-               "remove it, or give both");
+    refuse_key("early_stopping_threshold", "is set without training.early_stopping_patience", "remove it, or set both");
   if (!wants_best || !t.do_train) return;
   if (t.eval_strategy == Interval::kNo)
-    refuse_key(asks, "needs evaluations", "set training.eval_strategy = \"steps\" or \"epoch\"");
-  if (!t.do_eval) refuse_key(asks, "needs evaluations, but there is no data.validation_file", "name one");
+    refuse_key(asks, "needs evaluations during training", "set training.eval_strategy = \"steps\" or \"epoch\"");
+  if (!t.do_eval)
+    refuse_key(asks, "needs evaluations, but data.validation_file is missing or training.do_eval = false", "set both");
   if (!t.load_best_model_at_end) return;
   if (t.eval_strategy != t.save_strategy) {
     refuse_key(asks, "needs training.save_strategy and training.eval_strategy to be the same", "make them the same");
@@ -157,12 +159,14 @@ void check_best(const Settings& s) {
 
 void check_heads(const Settings& s) {
   if (s.training.gather_negatives && s.model.head != Head::kContrastive) {
-    refuse(s, "training.gather_negatives", "training.gather_negatives = true, but only the contrastive head has them",
+    refuse(s, "training.gather_negatives",
+           "training.gather_negatives = true, but only the contrastive head uses negatives",
            "set it to false, or model.head = \"contrastive\"");
   }
   if (s.training.label_smoothing_factor > 0.0 && s.model.head == Head::kContrastive) {
-    refuse(s, "training.label_smoothing_factor", "training.label_smoothing_factor: the contrastive head has no classes",
-           "remove it, or set another model.head");
+    refuse(s, "training.label_smoothing_factor",
+           "training.label_smoothing_factor is set, but the contrastive head has no classes",
+           "remove it, or use another model.head");
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds between keys; each key alone has been checked when it was read. Inside this room only; before the seal.
+// Checks of keys against each other; each key alone was checked when it was read. Inside this room only; before the
+// seal.
 #pragma once
 
 #include "src/settings/settings.h"

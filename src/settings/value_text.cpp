@@ -28,7 +28,7 @@ std::string real_text(double value) {
 
 std::string real_range(const RealKey& key) {
   const std::string low = (key.min_is_allowed ? "from " : "above ") + real_text(key.min);
-  const std::string high = (key.max_is_allowed ? " to " : " to below ") + real_text(key.max);
+  const std::string high = (key.max_is_allowed ? " to " : " to less than ") + real_text(key.max);
   return "a number " + low + high;
 }
 
@@ -94,7 +94,7 @@ std::string allowed_values(const Key& key) {
             return "an integer from " + std::to_string(k.min) + " to " + std::to_string(k.max);
           },
           [](const RealKey& k) { return real_range(k); },
-          [](const TextKey& k) -> std::string { return k.may_be_empty ? "a string" : "a string that is not empty"; },
+          [](const TextKey& k) -> std::string { return k.may_be_empty ? "a string" : "a non-empty string"; },
           [](const PathKey&) -> std::string { return "a path as a string"; },
           [](const PathsKey&) -> std::string { return "a path as a string, or a list of paths"; },
           [](const WordsKey&) -> std::string { return "a list of strings"; },

@@ -172,7 +172,7 @@ TEST_F(CheckpointSaved, MoreReplacementsThanPlannedAreRefused) {
 TEST_F(CheckpointSaved, ACheckpointThatLacksANumberSaysSo) {
   CheckpointWriter writer(contents());
   ASSERT_TRUE(save(writer, 40).ok());
-  test::expect_data_error("holds no number \"tokens\"", [&] { newest()->number("tokens"); });
+  test::expect_data_error("lacks the number \"tokens\"", [&] { newest()->number("tokens"); });
 }
 
 TEST_F(CheckpointSaved, WhatIsNotOursIsNeitherRemovedNorReplacedNorCounted) {

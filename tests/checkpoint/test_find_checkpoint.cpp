@@ -26,13 +26,13 @@ class FindCheckpoint : public test::SavedRun {
     const std::string line = test::error_of([&] { newest(); });
     EXPECT_EQ(line.find(folder(30) + "/" + file), 0u) << line;
     EXPECT_NE(line.find(problem), std::string::npos) << line;
-    EXPECT_NE(line.find("training.resume = \"older\" goes on from checkpoint-20 and loses 10 updates"),
+    EXPECT_NE(line.find("training.resume = \"older\" resumes from checkpoint-20 and loses 10 updates"),
               std::string::npos)
         << line;
     EXPECT_EQ(newest({true, ""})->global_step, 20);
     ASSERT_EQ(notes_.size(), 1u);
-    EXPECT_EQ(notes_[0].find("checkpoint-30 cannot be used ("), 0u) << notes_[0];
-    EXPECT_NE(notes_[0].find("going on from checkpoint-20, 10 updates lost"), std::string::npos) << notes_[0];
+    EXPECT_EQ(notes_[0].find("skipping checkpoint-30 ("), 0u) << notes_[0];
+    EXPECT_NE(notes_[0].find("resuming from checkpoint-20, 10 updates lost"), std::string::npos) << notes_[0];
   }
 };
 
@@ -79,7 +79,7 @@ TEST_F(FindCheckpoint, AnotherFormatIsRefusedByItsNumber) {
 TEST_F(FindCheckpoint, ACheckpointOfAnotherStepThanItsNameIsRefused) {
   std::filesystem::remove_all(folder(30));
   std::filesystem::copy(folder(10), folder(30), std::filesystem::copy_options::recursive);
-  expect_refused("bascule_state.json", "is of step 10");
+  expect_refused("bascule_state.json", "belongs to step 10");
 }
 
 TEST_F(FindCheckpoint, AFlippedBitAnywhereIsRefused) {
@@ -145,8 +145,8 @@ TEST_F(FindCheckpoint, WhereNoneCanBeUsedThatIsSaidWhateverIsAskedFor) {
   for (const bool may_be_older : {false, true}) {
     const std::string line = test::error_of([&] { newest({may_be_older, ""}); });
     EXPECT_EQ(line, folder(30) +
-                        "/config.json: has 1 bytes instead of 3; no older checkpoint can be used; to start again, "
-                        "choose another output_dir");
+                        "/config.json: has 1 bytes instead of 3; no older checkpoint is usable; to start again, choose "
+                        "another output_dir");
   }
 }
 
@@ -155,12 +155,12 @@ TEST_F(FindCheckpoint, WhatHasTheNameOfOneAndIsNoneStopsTheRun) {
   EXPECT_EQ(test::error_of([&] {
               newest({true, ""});
             }),
-            folder(30) + ": has lost its bascule_state.json; put it back, or move checkpoint-30 away");
+            folder(30) + ": lacks its bascule_state.json; restore it, or move checkpoint-30 away");
   std::filesystem::remove_all(folder(30));
   output_.write("checkpoint-7", "a file");
   std::filesystem::create_directory(output_.path() + "/checkpoint-0030");  // not as we write a name
   const std::string line = test::error_of([&] { newest({true, ""}); }, ErrorKind::kSettings);
-  EXPECT_EQ(line, folder(7) + ": is no checkpoint of Bascule; move it out of this folder");
+  EXPECT_EQ(line, folder(7) + ": is not a Bascule checkpoint; move it out of this folder");
 }
 
 TEST_F(FindCheckpoint, ANamedCheckpointIsTheBeginningUntilTheRunHasSavedOneOfItsOwn) {
@@ -170,7 +170,7 @@ TEST_F(FindCheckpoint, ANamedCheckpointIsTheBeginningUntilTheRunHasSavedOneOfIts
   EXPECT_EQ(point->global_step, 10);
   EXPECT_EQ(point->resumed_from, folder(10));
   ASSERT_EQ(notes_.size(), 1u);
-  EXPECT_EQ(notes_[0], "begins again from update 10: the next save removes checkpoint-30 and all others above that");
+  EXPECT_EQ(notes_[0], "restarting from update 10: the next save removes checkpoint-30 and all later ones");
 
   CheckpointContents again = contents();
   again.resumed_from = point->resumed_from;
@@ -195,7 +195,7 @@ TEST_F(FindCheckpoint, ANamedCheckpointMayLieElsewhereAndMustBeWhole) {
   test::expect_data_error(best + "/model.safetensors: is damaged", [&] {
     find_checkpoint(output, {false, best}, CheckpointCheck::kContents, &notes_);
   });
-  test::expect_data_error("absent: is no checkpoint: there is no bascule_state.json", [&] {
+  test::expect_data_error("absent: is not a checkpoint: it has no bascule_state.json", [&] {
     find_checkpoint(output, {false, other.path() + "/absent"}, CheckpointCheck::kHeaders, &notes_);
   });
 }

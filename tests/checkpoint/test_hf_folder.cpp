@@ -107,7 +107,8 @@ TEST(HfFolder, RefusesAnIndexThatDoesNotFitItsShards) {
     open_hf_weights(folder.path());
   });
   write_weights(folder, "b.safetensors", {"x", "z"});
-  expect_data_error("tensor \"x\" is given twice", [&] { open_with(R"("x": "a.safetensors", "z": "b.safetensors")"); });
+  expect_data_error("tensor \"x\" is stored twice",
+                    [&] { open_with(R"("x": "a.safetensors", "z": "b.safetensors")"); });
 }
 
 TEST(HfFolder, NamesAreFoundWithAndWithoutThePrefix) {

@@ -32,7 +32,7 @@ TEST_F(OutputFolder, WhatHoldsAnythingElseIsOfSomebodyElse) {
     folder.write(name, "{}");
     const OutputDir found = classify_output_dir(folder.path());
     EXPECT_EQ(found.kind, OutputDirKind::kOther) << name;
-    EXPECT_EQ(found.problem, "holds something else (" + std::string(name) + ")");
+    EXPECT_EQ(found.problem, "contains other files (" + std::string(name) + ")");
   }
 }
 
@@ -66,13 +66,13 @@ TEST_F(OutputFolder, AMarkerOfSomebodyElseBesideOurCheckpointsStopsTheRun) {
 
 TEST_F(OutputFolder, AFileALinkThatLeadsNowhereAndALinkToSomebodyElsesAreRefused) {
   const std::string file = output_.write("file", "");
-  EXPECT_EQ(classify_output_dir(file).problem, "is no folder");
+  EXPECT_EQ(classify_output_dir(file).problem, "is not a folder");
   const std::string link = output_.path() + "/link";
   std::filesystem::create_symlink(output_.path() + "/nowhere", link);
-  EXPECT_EQ(classify_output_dir(link).problem, "is a link that leads nowhere");
+  EXPECT_EQ(classify_output_dir(link).problem, "is a dangling symbolic link");
   std::filesystem::remove(link);
   std::filesystem::create_symlink(output_.path(), link);
-  EXPECT_EQ(classify_output_dir(link).problem, "holds something else (file)");
+  EXPECT_EQ(classify_output_dir(link).problem, "contains other files (file)");
 }
 
 }  // namespace

@@ -80,19 +80,19 @@ TEST(SafetensorsRead, ReferenceFilesOpen) {
 TEST(SafetensorsRead, RefusesAFileWithoutAHeader) {
   expect_data_error("too few for a header", [] { open_bytes(""); });
   expect_data_error("too few for a header", [] { open_bytes("1234567"); });
-  expect_data_error("does not begin with {", [] { open_header("", 0); });
-  expect_data_error("does not begin with {", [] { open_header(" {}", 0); });
+  expect_data_error("does not start with {", [] { open_header("", 0); });
+  expect_data_error("does not start with {", [] { open_header(" {}", 0); });
   expect_data_error("header:1:2: not JSON", [] { open_header("{", 0); });
   expect_data_error("cannot be opened", [] { open_safetensors("/nonexistent/model.safetensors"); });
   expect_data_error("is not a file", [] { open_safetensors("/"); });
 }
 
 TEST(SafetensorsRead, RefusesALyingHeaderLengthBeforeAllocatingIt) {
-  expect_data_error("announces a header of 18446744073709551615 bytes", [] { open_bytes(std::string(16, '\xff')); });
+  expect_data_error("declares a header of 18446744073709551615 bytes", [] { open_bytes(std::string(16, '\xff')); });
   expect_data_error("the limit is 100000000", [] { open_bytes(std::string("\1\xe1\xf5\5\0\0\0\0{}", 10)); });
-  expect_data_error("announces a header of 100000000 bytes, but has 10",
+  expect_data_error("declares a header of 100000000 bytes, but has 10",
                     [] { open_bytes(std::string("\0\xe1\xf5\5\0\0\0\0{}", 10)); });
-  expect_data_error("announces a header of 9223372036854775808",
+  expect_data_error("declares a header of 9223372036854775808",
                     [] { open_bytes(std::string("\0\0\0\0\0\0\0\x80{}", 10)); });
 }
 
@@ -104,9 +104,9 @@ TEST(SafetensorsRead, RefusesTensorsThatDoNotCoverTheDataExactly) {
   expect_data_error("tensor \"b\" begins at byte 4, which another tensor covers",
                     [&] { open_header(two("[0,8]", "[4,12]"), 12); });
   expect_data_error("which another tensor covers", [&] { open_header(two("[0,8]", "[0,8]"), 8); });
-  expect_data_error("tensor \"b\" begins at byte 12, after a hole", [&] { open_header(two("[0,8]", "[12,20]"), 20); });
-  expect_data_error("tensor \"a\" begins at byte 4, after a hole", [&] { open_header(two("[4,12]", "[12,20]"), 20); });
-  expect_data_error("but the file holds 15: it is cut short", [&] { open_header(two("[0,8]", "[8,16]"), 15); });
+  expect_data_error("tensor \"b\" begins at byte 12, after a gap", [&] { open_header(two("[0,8]", "[12,20]"), 20); });
+  expect_data_error("tensor \"a\" begins at byte 4, after a gap", [&] { open_header(two("[4,12]", "[12,20]"), 20); });
+  expect_data_error("but the file holds 15: it is truncated", [&] { open_header(two("[0,8]", "[8,16]"), 15); });
   expect_data_error("holds 17 bytes of data, but its tensors take 16",
                     [&] { open_header(two("[0,8]", "[8,16]"), 17); });
   expect_data_error("holds 4 bytes of data, but its tensors take 0", [] { open_header("{}", 4); });
@@ -120,9 +120,9 @@ TEST(SafetensorsRead, RefusesTensorsThatContradictThemselves) {
   expect_data_error("has shape [4611686018427387904, 4] of F32",
                     [&] { one("F32", "[4611686018427387904,4]", "[0,8]"); });
   expect_data_error("has shape [-2]", [&] { one("F32", "[-2]", "[0,8]"); });
-  expect_data_error("which are no range", [&] { one("F32", "[2]", "[8,0]"); });
-  expect_data_error("which are no range", [&] { one("F32", "[2]", "[-8,0]"); });
-  expect_data_error("which are no range", [&] { one("F32", "[2]", "[0]"); });
+  expect_data_error("which are not a range", [&] { one("F32", "[2]", "[8,0]"); });
+  expect_data_error("which are not a range", [&] { one("F32", "[2]", "[-8,0]"); });
+  expect_data_error("which are not a range", [&] { one("F32", "[2]", "[0]"); });
   expect_data_error("\"data_offsets\" is 1e+19; it must be a 64-bit integer", [&] { one("F32", "[2]", "[0,1e19]"); });
   expect_data_error("but 9223372036854775807 bytes", [&] { one("F32", "[2]", "[0,9223372036854775807]"); });
   expect_data_error("element type F8_E4M3, which is not supported", [&] { one("F8_E4M3", "[8]", "[0,8]"); });
@@ -130,7 +130,7 @@ TEST(SafetensorsRead, RefusesTensorsThatContradictThemselves) {
 }
 
 TEST(SafetensorsRead, RefusesHeadersThatAreNotOfTheFormat) {
-  expect_data_error("\"w\" is given twice", [] {
+  expect_data_error("duplicate key \"w\"", [] {
     open_header("{" + tensor("w", "F32", "[1]", "[0,4]") + "," + tensor("w", "F32", "[1]", "[4,8]") + "}", 8);
   });
   expect_data_error("not JSON", [] { open_header("{" + tensor("\xff", "F32", "[1]", "[0,4]") + "}", 4); });

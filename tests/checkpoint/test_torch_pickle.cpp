@@ -75,9 +75,9 @@ TEST(TorchPickle, CodeIsRefusedByNameAndNeverRun) {
 }
 
 TEST(TorchPickle, RefusesWhatIsNoDictionaryOfTensors) {
-  expect_data_error("\"epoch\" is no tensor", [] { open_torch(fixture("torch_not_a_tensor.bin")); });
-  expect_data_error("\"state_dict\" is no tensor", [] { open_torch(fixture("torch_nested.bin")); });
-  expect_data_error("holds no dictionary of tensors", [] { open_torch(fixture("torch_list.bin")); });
+  expect_data_error("\"epoch\" is not a tensor", [] { open_torch(fixture("torch_not_a_tensor.bin")); });
+  expect_data_error("\"state_dict\" is not a tensor", [] { open_torch(fixture("torch_nested.bin")); });
+  expect_data_error("does not contain a dictionary of tensors", [] { open_torch(fixture("torch_list.bin")); });
   expect_data_error("ComplexFloatStorage", [] { open_torch(fixture("torch_complex.bin")); });
 }
 
@@ -133,7 +133,7 @@ TEST(ZipEntries, RefusesDirectoriesThatPointOutside) {
   expect_data_error("with an offset of 2147483647", [&] { open_bytes(changed); });
   changed = archive;
   changed.replace(archive.find("PK\1\2") + 42, 4, std::string("\1\0\0\0", 4));
-  expect_data_error("is not where the zip directory says", [&] { open_bytes(changed); });
+  expect_data_error("is not where the zip directory places it", [&] { open_bytes(changed); });
   changed = archive;
   const std::string size = {static_cast<char>(archive.size() & 255), static_cast<char>(archive.size() >> 8), '\0',
                             '\0'};

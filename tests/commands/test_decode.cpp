@@ -65,7 +65,7 @@ TEST_F(DecodeCommand, GoesOnAfterARefusedFileAndSaysSoWithExitCode3) {
   EXPECT_EQ(lines_[0]["height"], 61) << "upright";
   EXPECT_TRUE(lines_[0]["error"].is_null());
   EXPECT_EQ(lines_[1]["ok"], false);
-  EXPECT_EQ(lines_[1]["error"], "the JPEG file is cut short");
+  EXPECT_EQ(lines_[1]["error"], "the JPEG file is truncated");
   EXPECT_EQ(lines_[2]["ok"], false);
   EXPECT_TRUE(lines_[2]["width"].is_null());
   EXPECT_EQ(lines_[3]["ok"], true);

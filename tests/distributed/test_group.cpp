@@ -204,19 +204,20 @@ TEST(Failure, IsToldInOneLineThatSaysWhoWhereAndWhy) {
   failure.step = 12;
   failure.operation = 845;
   EXPECT_STREQ(failure_text(failure, "was killed by signal 9").text,
-               "rank 3 (process 77) was killed by signal 9 in forward and backward of update 12, operation 845");
+               "rank 3 (process 77) was killed by signal 9 during forward and backward in update 12, operation 845");
   failure.phase = RankPhase::kSaving;
   EXPECT_STREQ(failure_text(failure, nullptr).text,
-               "rank 3 (process 77) ended without a word, as if killed, saving a checkpoint of update 12");
+               "rank 3 (process 77) exited unexpectedly (killed?) while saving a checkpoint in update 12");
   std::strcpy(failure.host, "machine1");
   EXPECT_STREQ(failure_text(failure, nullptr).text,
-               "rank 3 (process 77 on machine1) ended without a word, as if killed, saving a checkpoint of update 12");
+               "rank 3 (process 77 on machine1) exited unexpectedly (killed?) while saving a checkpoint in update 12");
   failure.rank = -1;
   EXPECT_STREQ(failure_text(failure, nullptr).text,
-               "a rank ended without a word, as if killed, saving a checkpoint of update 12");
+               "a rank exited unexpectedly (killed?) while saving a checkpoint in update 12");
   failure.kind = FailureKind::kAbsent;
   failure.rank = 2;
-  EXPECT_EQ(std::string(failure_text(failure, nullptr).text).find("rank 2 of another machine did not come within"), 0u);
+  EXPECT_EQ(std::string(failure_text(failure, nullptr).text).find("rank 2 on another machine did not connect within"),
+            0u);
 }
 
 TEST(RankPlace, ComesFromTheLaunchersVariables) {

@@ -76,11 +76,11 @@ class BadInput(unittest.TestCase):
             self.refused(DATA, f"bascule: {way}rows.jsonl:1: {way}gone.jpg: No such file", toml=toml, cwd=stands)
         (self.folder / "run").mkdir(exist_ok=True)
         (self.folder / "run" / "thesis.tex").write_text("mine")
-        self.refused(SETTINGS, "run.toml:", ": run holds", toml="config/run.toml", cwd=self.folder)
+        self.refused(SETTINGS, "run.toml:", ": run contains other files", toml="config/run.toml", cwd=self.folder)
 
     def test_paths_that_a_shell_would_expand(self):
-        self.refused(SETTINGS, "run.toml:", 'training.output_dir = "~/runs": "~" is not replaced', training__output_dir='"~/runs"')
-        self.refused(SETTINGS, "run.toml:", '"$SCRATCH" is not replaced', training__output_dir='"$SCRATCH/run"')
+        self.refused(SETTINGS, "run.toml:", 'training.output_dir = "~/runs": "~" is not expanded', training__output_dir='"~/runs"')
+        self.refused(SETTINGS, "run.toml:", '"$SCRATCH" is not expanded', training__output_dir='"$SCRATCH/run"')
         self.assertFalse((self.folder / "~").exists() or (self.folder / "$SCRATCH").exists())
 
     def test_a_name_of_the_hub_is_not_downloaded(self):
@@ -151,7 +151,7 @@ class BadInput(unittest.TestCase):
     def test_output_folder_that_holds_something_else(self):
         (self.folder / "run").mkdir()
         (self.folder / "run" / "thesis.tex").write_text("mine")
-        self.refused(SETTINGS, "holds something else")
+        self.refused(SETTINGS, "contains other files")
         self.assertEqual((self.folder / "run" / "thesis.tex").read_text(), "mine")
 
     def test_other_settings_on_resume_name_the_key(self):

@@ -88,14 +88,14 @@ class CommandLine(unittest.TestCase):
         self.refused([], f"no command is given; {everything}")
 
     def test_paths_that_a_shell_left_as_they_were(self):
-        problem = 'is not replaced here, as a shell would do'
+        problem = 'is not expanded: only a shell does that'
         self.refused(["decode", "--output=~/p.safetensors", PICTURE], f'decode: --output: "~" {problem}; see `bascule decode --help`')
         self.refused(["run", "$HOME/run.toml"], f'run: file: "$HOME" {problem}; see `bascule run --help`')
 
     def test_settings_in_json(self):
         keys = {key["key"]: key for key in json.loads(run("settings", "--json").stdout)["keys"]}
         self.assertEqual(keys["data.ring_slots"], {"key": "data.ring_slots", "allowed": "an integer from 2 to 1024", "default": "3", "may_change": "yes",
-                                                   "meaning": "batches in memory at once; one is filled while another is read"})
+                                                   "meaning": "batches in memory at once; one is filled while another is used"})
         self.assertEqual(keys["training.groups[].match"]["default"], "required")
         values = json.loads(run("settings", settings(self.folder, data__ring_slots="5"), "--json").stdout)["settings"]
         self.assertEqual((values["data.ring_slots"], values["model.head"]), ("5", '"contrastive"'))

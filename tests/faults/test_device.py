@@ -56,8 +56,8 @@ class Device(unittest.TestCase):
                 self.assertEqual(done.stderr.count("warning: media engine: "), 1, done.stderr)
 
     def test_ends_with_exit_3_and_one_line_where_there_is_no_fallback(self):
-        for name, fault, words in (("gone", "device_gone@30", "the device does not answer"),
-                                   ("unknown", "wrong_firmware@1", "a firmware version that the driver does not know")):
+        for name, fault, words in (("gone", "device_gone@30", "the device does not respond"),
+                                   ("unknown", "wrong_firmware@1", "the driver does not support the firmware version of the device")):
             with self.subTest(name):
                 done, _, _ = self.finished(name, DEVICE_PROGRAM,
                                            **{SIMULATION + "faults": f'["{fault}"]', "media_engine__fallback": "false"})

@@ -61,14 +61,14 @@ class DiskFull(unittest.TestCase):
     def test_leaves_the_checkpoint_before_whole(self):
         done = self.run_on("45m", environment=f"LD_PRELOAD={PROGRAM.parent}/tests/libmuch_space.so")
         self.assertEqual(done.returncode, DISK, done.stdout + done.stderr)
-        self.assertIn("No space left on device; free space on this file system; the same command goes on from the newest complete checkpoint", done.stdout)
+        self.assertIn("No space left on device; free space on this file system; run the same command again to resume from the newest complete checkpoint", done.stdout)
         self.assertIn("checkpoint-3\n", done.stdout)
         self.assertNotIn("checkpoint-6", done.stdout.splitlines())
         self.assertNotIn(".tmp-bascule-checkpoint-6", done.stdout.splitlines())
 
     def test_a_file_system_that_is_mounted_read_only(self):
         done = self.run_on("45m", before=f"mount -o remount,ro {self.folder}/disk")
-        self.assert_refused(done, "Read-only file system; this file system is mounted read-only: name a folder on another")
+        self.assert_refused(done, "Read-only file system; this file system is mounted read-only: choose a folder on another one")
 
 
 if __name__ == "__main__":

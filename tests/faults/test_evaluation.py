@@ -156,7 +156,7 @@ class Evaluation(unittest.TestCase):
             if picture not in range(7, 14):
                 self.break_picture(picture)
         done = self.trained("none", code=DATA, **changes)
-        self.assertRegex(done.stderr, "rows.jsonl:1: .*/0.jpg: the JPEG file is cut short; no row of this file has a picture that can be read")
+        self.assertRegex(done.stderr, "rows.jsonl:1: .*/0.jpg: the JPEG file is truncated; no row of this file has a picture that can be read")
 
 
 class Resume(unittest.TestCase):

@@ -137,7 +137,7 @@ class ForeignFolders(unittest.TestCase):
         self.assertEqual(run("run", self.settings()).returncode, 0)
         (self.output / "bascule.json").unlink()
         hugging_face_checkpoint(self.output / "checkpoint-900")
-        self.refused(SETTINGS, "checkpoint-900", "is no checkpoint of Bascule")
+        self.refused(SETTINGS, "checkpoint-900", "is not a Bascule checkpoint")
 
     def test_another_version_of_the_marker_stops_the_run(self):
         self.assertEqual(run("run", self.settings()).returncode, 0)

@@ -120,7 +120,7 @@ class GoingOn(unittest.TestCase):
     def test_a_lower_rate_is_refused_where_nothing_went_wrong(self):
         self.run_to_the_end(self.settings())
         self.refused(self.settings(training__learning_rate="1e-4"), 2, "training.learning_rate is 1e-04", "was trained with 0.001",
-                     "it may be lowered after values that are not finite stopped the run")
+                     "it may be lowered after the run stopped on values that are not finite")
 
     def test_a_model_folder_may_move_but_not_change(self):
         for name in ("model", "tokenizer"):

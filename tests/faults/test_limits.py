@@ -55,7 +55,7 @@ class Limits(unittest.TestCase):
 
     def refused(self, done, *words):
         self.assertEqual(done.returncode, MEMORY, done.stderr)
-        errors = [line for line in done.stderr.splitlines() if re.search("would fit|no batch size fits|the system refuses", line)]
+        errors = [line for line in done.stderr.splitlines() if re.search("would fit|no batch size fits|cannot map", line)]
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertEqual(errors[0], done.stderr.splitlines()[-1])
         for word in words:

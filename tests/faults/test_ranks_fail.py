@@ -57,7 +57,7 @@ class RanksFail(unittest.TestCase):
                         self.assertEqual(len(lines), 1, error)
                         self.assertIn(f"rank {rank} (process", lines[0])
                         self.assertIn(word, lines[0])
-                        self.assertRegex(lines[0], "of update [0-9]+")
+                        self.assertRegex(lines[0], "in update [0-9]+")
                         self.expect_nothing_left(folder, toml)
 
     def test_a_disk_slower_than_the_timeout_and_a_step_longer_than_it_are_no_failures(self):
@@ -93,7 +93,7 @@ class RanksFail(unittest.TestCase):
                                       distributed__distribution_strategy=f'"{strategy}"')
                 done = run("run", toml, env={**os.environ, "LD_PRELOAD": preloaded("stuck_open")})
                 self.assertEqual(done.returncode, 5, done.stderr)
-                self.assertRegex(done.stderr, "rank [01] .*no sign of life for timeout_seconds waiting for data of update")
+                self.assertRegex(done.stderr, "rank [01] .*no sign of life for timeout_seconds while waiting for data in update")
                 self.expect_nothing_left(folder, toml)
 
     def test_a_rank_killed_on_its_way_out_of_a_finished_run_is_no_failure(self):

@@ -121,8 +121,8 @@ class SeveralFiles(unittest.TestCase):
                                   (2, '["part-0.jsonl", "s.tar"]', "bascule: s.tar: tar shards and other files are named for one split"),
                                   (2, '"**/part-0.jsonl"', "bascule: **/part-0.jsonl: ** does not stand for folders of every depth here"),
                                   (2, "[]", "data.train_file is an empty list"),
-                                  (2, '["part-0.jsonl", ""]', "data.train_file has an empty path"),
-                                  (2, '["~/part-0.jsonl"]', '"~" is not replaced here')):
+                                  (2, '["part-0.jsonl", ""]', "data.train_file contains an empty path"),
+                                  (2, '["~/part-0.jsonl"]', '"~" is not expanded')):
             with self.subTest(files):
                 self.refused(code, said, data__train_file=files)
 

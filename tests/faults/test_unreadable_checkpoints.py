@@ -72,8 +72,8 @@ class UnreadableCheckpoints(unittest.TestCase):
     def damage_and_repair(self, name, change, ranks="1"):
         path = self.output / "checkpoint-4" / name
         path.write_bytes(change(path.read_bytes()))
-        self.refused(f"checkpoint-4/{name}", '"older" goes on from checkpoint-3 and loses 1 update', distributed__world_size=ranks)
-        self.goes_on("resume: checkpoint-4 cannot be used (", "resume: from checkpoint-3", training__resume='"older"')
+        self.refused(f"checkpoint-4/{name}", '"older" resumes from checkpoint-3 and loses 1 update', distributed__world_size=ranks)
+        self.goes_on("resume: skipping checkpoint-4 (", "resume: from checkpoint-3", training__resume='"older"')
 
     def test_a_flipped_bit_of_any_file(self):
         draw = random.Random(SEED)
@@ -104,7 +104,7 @@ class UnreadableCheckpoints(unittest.TestCase):
                 with self.subTest(name, call=call):
                     broken = {"LD_PRELOAD": preloaded("failing_file"), "FAILING_CALL": call, "FAILING_PATH": f"checkpoint-4/{name}",
                               "FAILING_ERROR": str(number)}
-                    self.refused(f"checkpoint-4/{name}", words, '"older" goes on from checkpoint-3', environment=broken)
+                    self.refused(f"checkpoint-4/{name}", words, '"older" resumes from checkpoint-3', environment=broken)
         self.goes_on("resume: from checkpoint-4")
 
     def test_it_stays_until_a_later_save_replaces_it(self):
@@ -124,12 +124,12 @@ class UnreadableCheckpoints(unittest.TestCase):
         for step in range(1, 5):
             (self.output / f"checkpoint-{step}" / "config.json").write_text("")
         for resume in ("auto", "older"):
-            self.refused("no older checkpoint can be used", training__resume=f'"{resume}"')
+            self.refused("no older checkpoint is usable", training__resume=f'"{resume}"')
 
     def test_a_lost_state(self):
         (self.output / "checkpoint-4" / "bascule_state.json").unlink()
         for resume in ("auto", "older"):
-            self.refused("has lost its bascule_state.json", training__resume=f'"{resume}"')
+            self.refused("lacks its bascule_state.json", training__resume=f'"{resume}"')
 
     def test_a_run_of_before_the_checksums_goes_on(self):
         for step in (1, 2, 3, 4):
@@ -144,7 +144,7 @@ class UnreadableCheckpoints(unittest.TestCase):
         self.goes_on("resume: from checkpoint-3")
 
     def test_a_named_checkpoint_is_where_the_run_begins(self):
-        self.goes_on("resume: begins again from update 2", "resume: from run/checkpoint-2", training__resume='"run/checkpoint-2"')
+        self.goes_on("resume: restarting from update 2", "resume: from run/checkpoint-2", training__resume='"run/checkpoint-2"')
         self.refused_by_settings("holds a finished run, which did not begin from", training__resume='"run/checkpoint-1"')
         done = run("run", small(self.folder, training__resume='"run/checkpoint-2"'))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -183,7 +183,7 @@ class UnreadableCheckpoints(unittest.TestCase):
 
     def test_a_named_checkpoint_that_is_none(self):
         for name in ("nowhere", "run"):
-            self.refused(f"{name}: is no checkpoint", "there is no bascule_state.json", training__resume=f'"./{name}"')
+            self.refused(f"{name}: is not a checkpoint", "it has no bascule_state.json", training__resume=f'"./{name}"')
         self.refused_by_settings('"auto", "never" or "older"', training__resume='"checkpoint-2"')
 
 

@@ -191,7 +191,7 @@ TEST(Png, EachKindOfDamageHasItsWord) {
   EXPECT_EQ(status_with("bad_bomb_65500.png"), MEDIA_ENGINE_PICTURE_TOO_MANY_PIXELS);
   EXPECT_EQ(status_with("bad_elongated_40x2.png"), MEDIA_ENGINE_PICTURE_TOO_ELONGATED);
   EXPECT_STREQ(media_engine_picture_text(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG),
-               "the PNG file is cut short");
+               "the PNG file is truncated");
 }
 
 // Wherever libpng or the walk over the chunks runs out of memory, it says so and nothing is written beyond.

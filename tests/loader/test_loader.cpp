@@ -244,7 +244,7 @@ TEST(PictureReason, IsOneNumberThatStillSaysWhatTheFileIs) {
   const std::int64_t webp = picture_reason(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_WEBP);
   EXPECT_STREQ(picture_reason_text(webp), "is WebP; convert it to JPEG or PNG");
   const std::int64_t png = picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG);
-  EXPECT_STREQ(picture_reason_text(png), "the PNG file is cut short");
+  EXPECT_STREQ(picture_reason_text(png), "the PNG file is truncated");
   EXPECT_EQ(static_cast<std::int64_t>(static_cast<double>(png)), png);
   EXPECT_EQ((webp | png) & kGaveUp, 0);
   EXPECT_EQ(picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, 123), MEDIA_ENGINE_PICTURE_TRUNCATED) << "as always";

@@ -148,7 +148,7 @@ TEST(LoaderDevice, StopsWhereThereIsNoFallback) {
       status = run.stream().next(&batch);
     }
     EXPECT_EQ(status.code, StatusCode::kDeviceFailed);
-    EXPECT_NE(describe(status, manifest).find("the device does not answer"), std::string::npos);
+    EXPECT_NE(describe(status, manifest).find("the device does not respond"), std::string::npos);
   }
   LoaderSettings settings = device_settings(manifest, "fault=wrong_firmware@1");
   try {

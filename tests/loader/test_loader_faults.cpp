@@ -85,7 +85,7 @@ TEST(LoaderFaults, ABadPictureStopsTheStreamAtItsBatchAndIsNamed) {
     EXPECT_EQ(end.batches, batch);
     EXPECT_EQ(end.status.code, StatusCode::kBadSample);
     const std::string line = describe(end.status, manifest);
-    EXPECT_NE(line.find("train.jsonl:12: " + shown_path(pictures.file(11)) + ": the JPEG file is cut short"),
+    EXPECT_NE(line.find("train.jsonl:12: " + shown_path(pictures.file(11)) + ": the JPEG file is truncated"),
               std::string::npos)
         << line;
     const Batch* none = nullptr;
@@ -264,7 +264,7 @@ TEST(LoaderFaults, AnEvaluationLeavesBadSamplesOutAndChangesNothingAboutTheOther
       EXPECT_EQ(run.stream().replacements()[1].row, -1);
     }
   }
-  EXPECT_EQ(bad_picture_text({0, 7, -1, 7, MEDIA_ENGINE_PICTURE_TRUNCATED}), "the JPEG file is cut short");
+  EXPECT_EQ(bad_picture_text({0, 7, -1, 7, MEDIA_ENGINE_PICTURE_TRUNCATED}), "the JPEG file is truncated");
 }
 
 TEST(LoaderFaults, WhatTheListHasNoRoomForIsCountedOnceAnEvaluation) {
@@ -408,7 +408,7 @@ TEST(LoaderFaults, ADeviceThatGoesEndsTheStreamAndTheLoaderStillCloses) {
       const End end = run_to_end(run.stream(), 0, 1000);
       EXPECT_EQ(end.status.code, StatusCode::kDeviceFailed) << workers << " " << jobs;
       EXPECT_EQ(end.status.detail[1], MEDIA_ENGINE_DEVICE_GONE);
-      EXPECT_EQ(describe(end.status, manifest).find("media engine: the device does not answer"), 0u);
+      EXPECT_EQ(describe(end.status, manifest).find("media engine: the device does not respond"), 0u);
       EXPECT_EQ(describe(end.status, manifest).find(".jpg"), std::string::npos) << "no picture is at fault";
     }
   }

@@ -156,8 +156,8 @@ TEST(Results, AnEvaluationsRatesAndLossAreThoseOfTheLastOfItsSplit) {
 TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
   Report report = test::sample_report();
   EXPECT_EQ(parsed(all_results_json(report))["bad_samples_count"], 0);
-  report.bad_samples = {{"train", 1, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", "rows.jsonl:9"},
-                        {"test", 0, "rows.jsonl:8", "p/7.jpg", "the JPEG file is cut short", ""}};
+  report.bad_samples = {{"train", 1, "rows.jsonl:8", "p/7.jpg", "the JPEG file is truncated", "rows.jsonl:9"},
+                        {"test", 0, "rows.jsonl:8", "p/7.jpg", "the JPEG file is truncated", ""}};
   report.bad_sample_count = 3;
   report.rows = {{Split::kTrain, 24, -1, 2, 1, 2, false}, {Split::kTest, 301, 300, 1, 1, 1, false}};
   const Json all = parsed(all_results_json(report));
@@ -165,7 +165,7 @@ TEST(Results, SkippedSamplesAreCountedAndNamedInTheUnion) {
   ASSERT_EQ(all["bad_samples"].size(), 2u);
   EXPECT_EQ(all["bad_samples"][0]["row"], "rows.jsonl:8");
   EXPECT_EQ(all["bad_samples"][0]["picture"], "p/7.jpg");
-  EXPECT_EQ(all["bad_samples"][0]["reason"], "the JPEG file is cut short");
+  EXPECT_EQ(all["bad_samples"][0]["reason"], "the JPEG file is truncated");
   EXPECT_EQ(all["bad_samples"][0]["replaced_by"], "rows.jsonl:9");
   EXPECT_EQ(all["bad_samples"][1]["split"], "test");
   EXPECT_TRUE(all["bad_samples"][1]["replaced_by"].is_null()) << "an evaluation leaves it out";

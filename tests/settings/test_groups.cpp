@@ -34,8 +34,8 @@ TEST(Groups, ReadBackFromTheCanonicalForm) {
   EXPECT_EQ(print_settings(again), print_settings(s));
   EXPECT_EQ(groups_text(again), groups_text(s));
   EXPECT_EQ(groups_text(s),
-            "[{match = \"cross_modal*\", learning_rate_multiplier = 5.0, freeze = false}, "
-            "{match = \"*.bias\", learning_rate_multiplier = 1.0, weight_decay = 0.0, freeze = true}]");
+            "[{match = \"cross_modal*\", learning_rate_multiplier = 5.0, freeze = false}, {match = \"*.bias\", "
+            "learning_rate_multiplier = 1.0, weight_decay = 0.0, freeze = true}]");
 }
 
 TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
@@ -56,8 +56,8 @@ TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
 TEST(Groups, WhatIsWrongIsNamedWithItsPlace) {
   const auto refusal = [](const std::string& lines) { return refusal_of(std::string(kLeast) + lines); };
   EXPECT_EQ(refusal("[[training.groups]]\nfreeze = true\n"),
-            "test.toml:7:1: training.groups[0] has no match; write match = \"cross_modal*\" or another pattern of "
-            "tensor names");
+            "test.toml:7:1: training.groups[0] has no key \"match\"; write match = \"cross_modal*\" or another pattern "
+            "of tensor names");
   EXPECT_EQ(refusal("[training.groups]\nmatch = \"a\"\n"),
             "test.toml:7:11: training.groups is a table; write [[training.groups]] on a line of its own for each "
             "group, and its keys below");

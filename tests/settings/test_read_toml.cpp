@@ -155,14 +155,13 @@ TEST(ReadSettings, FilesOfASplitAreAPathOrAList) {
 TEST(ReadSettings, AListOfFilesHasPathsOnly) {
   for (const auto& [value, line] : std::initializer_list<std::pair<const char*, const char*>>{
            {"[]", "test.toml:4:13: data.test_file is an empty list; name a file, or remove the key"},
-           {"[\"a.csv\", \"\"]", "test.toml:4:23: data.test_file has an empty path; remove it"},
+           {"[\"a.csv\", \"\"]", "test.toml:4:23: data.test_file contains an empty path; remove it"},
            {"[\"a.csv\", 5]",
             "test.toml:4:23: data.test_file: 5 is an integer; write a path as a string, or a list of paths"},
            {"5", "test.toml:4:13: data.test_file = 5 is an integer; write a path as a string, or a list of paths"},
            {"[\"a.csv\", \"~/b.csv\"]",
-            "test.toml:4:23: data.test_file = \"~/b.csv\": \"~\" is not replaced here, as a shell would do; write the "
-            "path "
-            "that it stands for"}}) {
+            "test.toml:4:23: data.test_file = \"~/b.csv\": \"~\" is not expanded: only a shell does that; write the "
+            "full path"}}) {
     EXPECT_EQ(refusal_of(least_with("data", std::string("test_file = ") + value)), line);
   }
 }
@@ -179,8 +178,8 @@ TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {
   EXPECT_EQ(training("/abs/best").resume_checkpoint.resolved, "/abs/best");
   EXPECT_EQ(
       refusal_of(least_with("training", "resume = \"checkpoint-5\"")),
-      "test.toml:6:10: training.resume: \"checkpoint-5\" is not known; allowed: \"auto\", \"never\" or \"older\", or "
-      "a path with a `/`");
+      "test.toml:6:10: training.resume: \"checkpoint-5\" is not a valid value; allowed: \"auto\", \"never\" or \"older\", or a "
+      "path with a `/`");
   EXPECT_NE(refusal_of("[model]\nmodel_name_or_path = \"m\"\n[data]\nvalidation_file = \"v\"\n"
                        "[training]\noutput_dir = \"o\"\nresume = \"./c\"\n")
                 .find("training.resume names a checkpoint, but the run does not train"),
@@ -203,9 +202,9 @@ TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
             "test.toml:6:1: unknown key \"per_device_train_batchsize\" in [training]; did you mean "
             "\"per_device_train_batch_size\"?");
   EXPECT_EQ(refusal_of(least_with("model", "learning_rate = 1e-5")),
-            "test.toml:2:1: unknown key \"learning_rate\" in [model]; it belongs into [training]");
+            "test.toml:2:1: unknown key \"learning_rate\" in [model]; it belongs in [training]");
   EXPECT_EQ(refusal_of("seed = 1\n" + std::string(kLeast)),
-            "test.toml:1:1: unknown key \"seed\" outside a table; it belongs into [training]");
+            "test.toml:1:1: unknown key \"seed\" outside a table; it belongs in [training]");
   EXPECT_EQ(refusal_of(least_with("report", "qqqqqqqq = 1")),
             "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile");
 }
@@ -236,7 +235,7 @@ TEST(ReadSettings, AValueOutOfRangeSaysTheRange) {
   EXPECT_EQ(refusal_of(least_with("data", "ring_slots = 1")),
             "test.toml:4:14: data.ring_slots = 1 is out of range; write an integer from 2 to 1024");
   EXPECT_EQ(refusal_of(least_with("training", "adam_beta1 = 1")),
-            "test.toml:6:14: training.adam_beta1 = 1 is out of range; write a number from 0.0 to below 1.0");
+            "test.toml:6:14: training.adam_beta1 = 1 is out of range; write a number from 0.0 to less than 1.0");
   EXPECT_EQ(refusal_of(least_with("data", "mlm_probability = 0")),
             "test.toml:4:19: data.mlm_probability = 0 is out of range; write a number above 0.0 to 1.0");
   for (const char* value : {"nan", "inf", "-inf", "-1e-9"}) {
@@ -248,7 +247,7 @@ TEST(ReadSettings, AValueOutOfRangeSaysTheRange) {
 
 TEST(ReadSettings, AWordOutsideItsListNamesTheNearestAndAll) {
   EXPECT_EQ(refusal_of(least_with("model", "head = \"contrastiv\"")),
-            "test.toml:2:8: model.head: \"contrastiv\" is not known; did you mean \"contrastive\"? allowed: "
+            "test.toml:2:8: model.head: \"contrastiv\" is not a valid value; did you mean \"contrastive\"? allowed: "
             "\"contrastive\", \"image_text_matching\" or \"masked_lm\"");
   EXPECT_EQ(refusal_of(least_with("model", "freeze = [\"text_pooler\", \"vision\"]")).find("test.toml:2:26: "), 0U);
 }
@@ -258,10 +257,10 @@ TEST(ReadSettings, AnIntegerIsAcceptedWhereANumberIsWanted) {
 }
 
 TEST(ReadSettings, RequiredKeysAreNamed) {
-  EXPECT_EQ(refusal_of("").find("test.toml: model.model_name_or_path is not given; write model_name_or_path = "), 0U);
-  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"\"").find("test.toml:2:22: model.model_name_or_path is not"),
+  EXPECT_EQ(refusal_of("").find("test.toml: model.model_name_or_path is missing; write model_name_or_path = "), 0U);
+  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"\"").find("test.toml:2:22: model.model_name_or_path is missing"),
             0U);
-  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"m\"").find("test.toml: training.output_dir is not given"), 0U);
+  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"m\"").find("test.toml: training.output_dir is missing"), 0U);
 }
 
 TEST(ReadSettings, BrokenTomlIsNamedByLineAndColumn) {

@@ -31,14 +31,13 @@ TEST(UnexpandedPath, OtherNamesAreLeftAlone) {
 }
 
 TEST(UnexpandedPath, IsRefusedInEveryPathOfASettingsFile) {
-  EXPECT_EQ(
-      refusal_of(least_with("data", "validation_file = '~/here'")),
-      "test.toml:4:19: data.validation_file = \"~/here\": \"~\" is not replaced here, as a shell would do; write the "
-      "path that it stands for");
+  EXPECT_EQ(refusal_of(least_with("data", "validation_file = '~/here'")),
+            "test.toml:4:19: data.validation_file = \"~/here\": \"~\" is not expanded: only a shell does that; write "
+            "the full path");
   for (const auto& [table, key] : std::initializer_list<std::pair<const char*, const char*>>{
            {"model", "tokenizer_name"}, {"data", "test_file"}, {"distributed", "hostfile"}}) {
     const std::string line = refusal_of(least_with(table, std::string(key) + " = 'a/$HERE'"));
-    EXPECT_NE(line.find("\"$HERE\" is not replaced"), std::string::npos) << line;
+    EXPECT_NE(line.find("\"$HERE\" is not expanded"), std::string::npos) << line;
   }
 }
 

@@ -10,12 +10,12 @@ namespace {
 
 TEST(Validate, APhaseThatIsOnNeedsItsFile) {
   EXPECT_EQ(refusal_of(least_with("training", "do_eval = true")),
-            "test.toml:6:11: training.do_eval = true, but data.validation_file is not given; name the file or set "
+            "test.toml:6:11: training.do_eval = true, but data.validation_file is missing; set it, or set "
             "training.do_eval = false");
   EXPECT_NE(refusal_of(least_with("training", "do_predict = true")).find("data.test_file"), std::string::npos);
   const std::string no_file = "[model]\nmodel_name_or_path = \"m\"\n[training]\noutput_dir = \"o\"\n";
   EXPECT_NE(refusal_of(no_file).find("nothing to do"), std::string::npos);
-  EXPECT_NE(refusal_of(no_file + "do_train = true\n").find("data.train_file is not given"), std::string::npos);
+  EXPECT_NE(refusal_of(no_file + "do_train = true\n").find("data.train_file is missing"), std::string::npos);
   EXPECT_NE(refusal_of(least_with("training", "do_train = false")).find("nothing to do"), std::string::npos);
 }
 
@@ -24,7 +24,7 @@ TEST(Validate, StepsOrEpochsDecideNotBoth) {
   EXPECT_EQ(steps.training.max_steps, 7);
   EXPECT_EQ(steps.training.num_train_epochs, 0.0);
   EXPECT_EQ(refusal_of(least_with("training", "max_steps = 7\nnum_train_epochs = 2")),
-            "test.toml:6:13: training.max_steps and training.num_train_epochs are both given; remove one");
+            "test.toml:6:13: training.max_steps and training.num_train_epochs are both set; remove one");
   EXPECT_EQ(refusal_of(least_with("training", "max_steps = 7\nnum_train_epochs = 0")), "");
   EXPECT_NE(refusal_of(least_with("training", "num_train_epochs = 0")).find("are both 0"), std::string::npos);
 }
@@ -52,8 +52,8 @@ TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
     const std::string line = std::string(key) + " = " + value;
     EXPECT_EQ(with(kind, line), "") << line;
     EXPECT_EQ(with("cosine", line), std::string("test.toml:7:") + std::to_string(std::string(key).size() + 4) +
-                                        ": training." + key + " belongs to lr_scheduler_type = \"" + kind +
-                                        "\"; remove it, or set that schedule");
+                                        ": training." + key + " applies only to lr_scheduler_type = \"" + kind +
+                                        "\"; remove it, or use that schedule");
   }
   EXPECT_NE(with("polynomial", "lr_end = 1e-5").find("lr_end is not below training.learning_rate"), std::string::npos);
   EXPECT_NE(with("cosine_with_min_lr", "").find("needs training.min_lr_ratio"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(Validate, IntervalsFollowTheirStepsUnlessWritten) {
   EXPECT_EQ(training_with("eval_strategy = \"steps\"\nlogging_steps = 7").eval_steps, 7);
   EXPECT_EQ(training_with("eval_strategy = \"epoch\"").eval_steps, 0);
   EXPECT_EQ(refusal_of(least_with("training", "eval_strategy = \"epoch\"\neval_steps = 3")),
-            "test.toml:7:14: training.eval_steps is given, but training.eval_strategy is not \"steps\"; remove one");
+            "test.toml:7:14: training.eval_steps is set, but training.eval_strategy is not \"steps\"; remove one");
   EXPECT_NE(refusal_of(least_with("training", "save_strategy = \"steps\"\nsave_steps = 0")).find("save_steps = 0"),
             std::string::npos);
 }
@@ -101,9 +101,9 @@ TEST(Validate, ABestEvaluationNeedsEvaluationsAndItsCheckpoints) {
   refused("early_stopping_patience = 2", "needs evaluations");
   refused("metric_for_best_model = \"loss\"", "needs evaluations");
   refused("early_stopping_threshold = 0.5", "without training.early_stopping_patience");
-  refused("greater_is_better = true", "is given without a metric");
+  refused("greater_is_better = true", "is set without training.metric_for_best_model");
   EXPECT_NE(refusal_of(least_with("training", "load_best_model_at_end = true\neval_steps = 3\nsave_steps = 3"))
-                .find("no data.validation_file"),
+                .find("data.validation_file is missing"),
             std::string::npos);
 }
 
@@ -112,13 +112,13 @@ TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
   EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"
                        "training.output_dir = \"o\"\n[data]\ntrain_file = \"t\"\nlabel_column = \"l\"\n"),
             "");
-  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("one column"), std::string::npos);
+  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("use the same column"), std::string::npos);
 }
 
 TEST(Validate, TheOutputFolderIsNotTheModelsFolder) {
   EXPECT_NE(refusal_of("[model]\nmodel_name_or_path = \"a/m\"\n[data]\ntrain_file = \"t\"\n"
                        "[training]\noutput_dir = \"a/../a/m/\"\n")
-                .find("would write over it"),
+                .find("would overwrite it"),
             std::string::npos);
 }
 
@@ -134,7 +134,8 @@ TEST(Validate, LabelSmoothingNeedsClasses) {
     EXPECT_EQ(settings_of(text).training.label_smoothing_factor, 0.1);
   }
   const std::string refusal = refusal_of(kLeast + std::string("label_smoothing_factor = 0.1\n"));
-  EXPECT_NE(refusal.find("training.label_smoothing_factor: the contrastive head has no classes"), std::string::npos);
+  EXPECT_NE(refusal.find("training.label_smoothing_factor is set, but the contrastive head has no classes"),
+            std::string::npos);
   EXPECT_EQ(settings_of(kLeast + std::string("label_smoothing_factor = 0.0\n")).training.label_smoothing_factor, 0.0);
 }
 
