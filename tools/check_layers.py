@@ -18,7 +18,7 @@ MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
 BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "pictures")]
+    "base", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -61,6 +61,8 @@ OURS = [
     ("src/checkpoint/", [*JSON, "src/graph/"]),
     ("src/report/", JSON),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
+    # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
+    ("src/judge/", [*JSON, "kernels/gemm/", "src/runtime/", "src/index/", "src/loader/batch.h", "src/checkpoint/", "src/report/"]),
     ("src/train/", BELOW_TRAIN),
     ("src/search/", [*BELOW_TRAIN, "src/train/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),

@@ -31,9 +31,7 @@
 #include "src/train/check_fits.h"
 #include "src/train/finish.h"
 #include "src/train/plan_control.h"
-#include "src/train/predictions.h"
 #include "src/train/resume_check.h"
-#include "src/train/retrieval_examples.h"
 #include "src/train/sealed_run.h"
 
 namespace bascule {
@@ -148,17 +146,8 @@ std::string kept_weights(const BestSummary& best) {
 void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped, bool json) {
   const RecordedRun& run = sealed.run();
   const Settings& settings = run.settings;
-  const Split shown = run.find(Split::kTest) != nullptr ? Split::kTest : Split::kValidation;
   Report report = make_report(sealed, figures, skipped);
-  const RecordedSplit* split = run.find(shown);
-  if (split != nullptr && run.head == ModelHead::kContrastive) {
-    write_embeddings(sealed, shown);
-    add_retrieval_examples(&report, sealed.evaluation()->judged(), *split->manifest, run.evaluation_shape.width);
-  }
-  if (run.evaluation_shape.predicted_rows > 0) {
-    write_predictions(report.output_dir, run.head, sealed.evaluation()->judged(), *run.find(Split::kTest)->manifest,
-                      sealed.token_texts());
-  }
+  write_judged(sealed, &report);
   write_run_folder(sealed, report);
   write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
   const bool may_remove = report.best.is_known && !run.finished;  // what is only evaluated again keeps its checkpoints

@@ -6,12 +6,18 @@
 
 #include <cstdint>
 
+#include "src/base/row_stream.h"
+
 namespace bascule {
 
 struct BatchSize {
   std::int64_t samples = 0;        // B; 0 where this rank has no share of the epoch's last batch, or all were left out
   std::int64_t text_rows = 0;      // R
   std::int64_t selected_rows = 0;  // M; masked LM only, else 0
+
+  std::int64_t rows_of(int stream) const noexcept {
+    return stream == kSampleStream ? samples : stream == kTextRowStream ? text_rows : selected_rows;
+  }
 };
 
 struct Batch {

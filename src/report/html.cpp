@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "src/report/html_parts.h"
@@ -34,16 +35,22 @@ void add_figure(std::string& out, const std::string& name, const std::string& va
          "</i></div>\n";
 }
 
-void add_metric_figures(std::string& out, const EvaluationRecord& record) {
+// The metrics that have a place there, in the order of their places.
+std::vector<Metric> in_order(Metrics metrics, int Metric::*place) {
+  std::vector<Metric> some;
+  std::copy_if(metrics.begin(), metrics.end(), std::back_inserter(some),
+               [&](const Metric& metric) { return metric.*place > 0; });
+  std::stable_sort(some.begin(), some.end(), [&](const Metric& a, const Metric& b) { return a.*place < b.*place; });
+  return some;
+}
+
+void add_metric_figures(std::string& out, Metrics metrics, const EvaluationRecord& record) {
   const std::string split = split_name(record.split);
   add_figure(out, split + " loss", readable_number(record.loss).c_str(), "",
              std::string(readable_count(record.samples).c_str()) + " samples");
-  // R@5 both ways stands for the six; the table has all.
-  for (const Metric metric : {Metric::kTextToImageRecall5, Metric::kImageToTextRecall5, Metric::kAccuracy,
-                              Metric::kAreaUnderCurve, Metric::kPerplexity}) {
-    const double value = record[metric];
-    if (std::isnan(value)) continue;
-    add_figure(out, metric_title(metric), readable_metric(metric, value).c_str(), "", split);
+  for (const Metric& metric : in_order(metrics, &Metric::headline)) {
+    if (!std::isnan(record[metric]))
+      add_figure(out, metric.title, readable_metric(metric, record[metric]).c_str(), "", split);
   }
 }
 
@@ -65,7 +72,7 @@ std::string headline(const Report& report) {
   }
   const EvaluationRecord* record = last_evaluation(report, Split::kTest);
   if (record == nullptr) record = last_evaluation(report, Split::kValidation);
-  if (record != nullptr) add_metric_figures(out, *record);
+  if (record != nullptr) add_metric_figures(out, report.metrics, *record);
   if (report.planned_bytes != 0) {
     add_figure(
         out, "memory, planned", readable_bytes(report.planned_bytes).c_str(), "",
@@ -130,12 +137,11 @@ std::string phase_chart(const Report& report) {
   return line_chart(options, phases);
 }
 
-// The fractions that validation measured, in percent; "" for fewer than two evaluations.
+// Fractions that validation measured, in percent; "" for fewer than two evaluations.
 std::string metric_chart(const Report& report) {
   std::vector<ChartSeries> metrics;
-  for (const Metric metric : {Metric::kTextToImageRecall1, Metric::kTextToImageRecall5, Metric::kImageToTextRecall1,
-                              Metric::kImageToTextRecall5, Metric::kAccuracy}) {
-    ChartSeries series{metric_title(metric), {}, false, true};
+  for (const Metric& metric : in_order(report.metrics, &Metric::curve)) {
+    ChartSeries series{metric.title, {}, false, true};
     for (const EvaluationRecord& record : report.evaluations) {
       if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
       series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});

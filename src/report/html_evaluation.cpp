@@ -15,24 +15,22 @@ namespace {
 
 // One column of figures: the loss, or a metric.
 struct Figure {
-  const char* title;
-  bool smaller_is_better;
-  int metric;  // -1: the loss
+  const Metric* metric;  // null: the loss
 
-  double of(const EvaluationRecord& record) const { return metric < 0 ? record.loss : record.metric[metric]; }
+  const char* title() const { return metric == nullptr ? "loss" : metric->title; }
+  bool smaller_is_better() const { return metric == nullptr || metric->smaller_is_better; }
+  double of(const EvaluationRecord& record) const { return metric == nullptr ? record.loss : record[*metric]; }
   std::string text(double value) const {
-    return metric < 0 ? readable_number(value).c_str() : readable_metric(static_cast<Metric>(metric), value).c_str();
+    return metric == nullptr ? readable_number(value).c_str() : readable_metric(*metric, value).c_str();
   }
 };
 
 std::vector<Figure> figures_of(const Report& report) {
-  std::vector<Figure> figures = {{"loss", true, -1}};
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    const bool present =
-        std::any_of(report.evaluations.begin(), report.evaluations.end(),
-                    [&](const EvaluationRecord& record) { return !std::isnan(record.metric[metric]); });
-    const Metric which = static_cast<Metric>(metric);
-    if (present) figures.push_back({metric_title(which), which == Metric::kPerplexity, metric});
+  std::vector<Figure> figures = {{nullptr}};
+  for (const Metric& metric : report.metrics) {
+    const bool present = std::any_of(report.evaluations.begin(), report.evaluations.end(),
+                                     [&](const EvaluationRecord& record) { return !std::isnan(record[metric]); });
+    if (present) figures.push_back({&metric});
   }
   return figures;
 }
@@ -46,7 +44,7 @@ bool is_best_of_split(const Report& report, const EvaluationRecord& record, cons
   for (const EvaluationRecord& other : report.evaluations) {
     if (other.split != record.split) continue;
     ++evaluations;
-    if (figure.smaller_is_better ? figure.of(other) < value : figure.of(other) > value) return false;
+    if (figure.smaller_is_better() ? figure.of(other) < value : figure.of(other) > value) return false;
   }
   return evaluations > 1;
 }
@@ -57,7 +55,7 @@ std::string evaluation_section(const Report& report) {
   if (report.evaluations.empty()) return "";
   const std::vector<Figure> figures = figures_of(report);
   std::string head = text_head("split") + number_head("step") + number_head("epoch");
-  for (const Figure& figure : figures) head += number_head(figure.title);
+  for (const Figure& figure : figures) head += number_head(figure.title());
   head += number_head("samples") + number_head("samples/s");
   std::string body;
   bool has_best = false;

@@ -73,7 +73,7 @@ Status JsonLog::step(const StepRecord& record, double unix_seconds) noexcept {
   return write_line(line);
 }
 
-Status JsonLog::evaluation(const EvaluationRecord& record, double unix_seconds) noexcept {
+Status JsonLog::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
   const char* const prefix = record.split == Split::kTest ? "test" : "eval";
   char key[64];
   const auto named = [&](const char* name) {
@@ -87,9 +87,8 @@ Status JsonLog::evaluation(const EvaluationRecord& record, double unix_seconds) 
   line.key(named("loss")).number(record.loss);
   line.key(named("runtime")).number(record.seconds);
   line.key(named("samples")).integer(record.samples);
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (std::isnan(record.metric[metric])) continue;
-    line.key(named(metric_key(static_cast<Metric>(metric)))).number(record.metric[metric]);
+  for (const Metric& metric : metrics) {
+    if (!std::isnan(record[metric])) line.key(named(metric.key)).number(record[metric]);
   }
   line.key("time").number(unix_seconds);
   line.end_object();

@@ -29,7 +29,7 @@ class JsonLog {
 
   // unix_seconds: when it was written.
   Status step(const StepRecord& record, double unix_seconds) noexcept;
-  Status evaluation(const EvaluationRecord& record, double unix_seconds) noexcept;
+  Status evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept;
   // Lines on the disk before a checkpoint says that they are there.
   Status sync() noexcept;
 

@@ -51,10 +51,7 @@ void add_split_results(std::string& out, const Report& report, const EvaluationR
   out += "  - task:\n      type: " + pipeline_tag(report) + "\n    dataset:\n      name: " + quoted(dataset) +
          "\n      type: " + quoted(dataset) + "\n      split: " + split_name(record->split) + "\n    metrics:\n";
   add_metric(out, "Loss", "loss", record->loss);
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    const Metric which = static_cast<Metric>(metric);
-    add_metric(out, metric_title(which), metric_key(which), record->metric[metric]);
-  }
+  for (const Metric& metric : report.metrics) add_metric(out, metric.title, metric.key, (*record)[metric]);
 }
 
 void add_header(std::string& out, const Report& report) {
@@ -69,27 +66,16 @@ void add_header(std::string& out, const Report& report) {
   out += "---\n\n";
 }
 
-void add_evaluation(std::string& out, const EvaluationRecord* record, const char* title, const std::string& dataset) {
+void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics metrics, const char* title,
+                    const std::string& dataset) {
   if (record == nullptr) return;
   out += "\n### " + std::string(title) + ": `" + cell(dataset) + "`\n\n| figure | value |\n|---|---|\n";
   out += std::string("| loss | ") + readable_number(record->loss).c_str() + " |\n";
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (std::isnan(record->metric[metric])) continue;
-    out += std::string("| ") + metric_title(static_cast<Metric>(metric)) + " | " +
-           readable_metric(static_cast<Metric>(metric), record->metric[metric]).c_str() + " |\n";
+  for (const Metric& metric : metrics) {
+    if (std::isnan((*record)[metric])) continue;
+    out += std::string("| ") + metric.title + " | " + readable_metric(metric, (*record)[metric]).c_str() + " |\n";
   }
   out += std::string("| samples | ") + readable_count(record->samples).c_str() + " |\n";
-}
-
-// What recall means where pictures have several captions.
-void add_definitions(std::string& out, const EvaluationRecord& record) {
-  if (std::isnan(record.metric[static_cast<int>(Metric::kTextToImageRecall1)])) return;
-  out +=
-      "\nR@k is the share of queries with fewer than k others ranked ahead; ties count against the query. Text to "
-      "image: "
-      "each caption ranks the distinct pictures. Image to text: each distinct picture ranks all captions, and any of "
-      "its "
-      "own is a hit.\n";
 }
 
 void add_loading(std::string& out, const Report& report) {
@@ -135,9 +121,10 @@ std::string model_card(const Report& report) {
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
   if (validation != nullptr || test != nullptr) out += "\n## Evaluation\n";
-  add_evaluation(out, validation, "Validation", report.validation_dataset);
-  add_evaluation(out, test, "Test", report.test_dataset);
-  if (validation != nullptr || test != nullptr) add_definitions(out, validation != nullptr ? *validation : *test);
+  add_evaluation(out, validation, report.metrics, "Validation", report.validation_dataset);
+  add_evaluation(out, test, report.metrics, "Test", report.test_dataset);
+  if ((validation != nullptr || test != nullptr) && !report.metrics_note.empty())
+    out += "\n" + report.metrics_note + "\n";
 
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";

@@ -136,14 +136,13 @@ void Progress::record(const StepRecord& record) noexcept {
   put(line.text(), line.size());
 }
 
-void Progress::evaluation(const EvaluationRecord& record) noexcept {
+void Progress::evaluation(const EvaluationRecord& record, Metrics metrics) noexcept {
   Line line;
   line.add("bascule: %s: step %lld  loss %s", split_name(record.split), static_cast<long long>(record.global_step),
            readable_number(record.loss).c_str());
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (std::isnan(record.metric[metric])) continue;
-    line.add("  %s %s", metric_title(static_cast<Metric>(metric)),
-             readable_metric(static_cast<Metric>(metric), record.metric[metric]).c_str());
+  for (const Metric& metric : metrics) {
+    if (std::isnan(record[metric])) continue;
+    line.add("  %s %s", metric.title, readable_metric(metric, record[metric]).c_str());
   }
   line.add("  (%s samples in %s)\n", readable_count(record.samples).c_str(), readable_seconds(record.seconds).c_str());
   erase();

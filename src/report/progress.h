@@ -39,7 +39,7 @@ class Progress {
   void begin(const char* label, std::int64_t already_done, std::int64_t total, double now_seconds) noexcept;
   void step(const ProgressStep& step, double now_seconds) noexcept;
   void record(const StepRecord& record) noexcept;
-  void evaluation(const EvaluationRecord& record) noexcept;
+  void evaluation(const EvaluationRecord& record, Metrics metrics) noexcept;
   // A line of its own, printed as "bascule: <label>: <text>".
   void note(const char* text) noexcept;
   void end(double now_seconds) noexcept;

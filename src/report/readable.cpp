@@ -103,9 +103,8 @@ ShortText readable_percent(double fraction) noexcept {
   return out;
 }
 
-ShortText readable_metric(Metric metric, double value) noexcept {
-  const bool fraction = metric != Metric::kAreaUnderCurve && metric != Metric::kPerplexity;
-  return fraction ? readable_percent(value) : readable_number(value);
+ShortText readable_metric(const Metric& metric, double value) noexcept {
+  return metric.is_fraction ? readable_percent(value) : readable_number(value);
 }
 
 }  // namespace bascule

@@ -24,6 +24,6 @@ ShortText readable_number(double value) noexcept;
 // 0.4213 -> "42.1 %".
 ShortText readable_percent(double fraction) noexcept;
 // Recall and accuracy as percent, the others as numbers.
-ShortText readable_metric(Metric metric, double value) noexcept;
+ShortText readable_metric(const Metric& metric, double value) noexcept;
 
 }  // namespace bascule

@@ -209,6 +209,8 @@ struct Report {
   std::vector<StepRecord> steps;
   std::vector<EvaluationRecord> evaluations;        // validations in the order of steps, then the test
   std::vector<EvaluationRecord> final_evaluations;  // of the weights that the run ends with, one of each split
+  Metrics metrics;                                  // that the evaluations may have
+  std::string metrics_note;                         // Markdown: how some of them are defined; may be empty
   BestSummary best;
 
   LoaderSummary loader;

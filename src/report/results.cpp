@@ -49,15 +49,14 @@ void add_train_figures(Json& json, const Report& report) {
   json["train_steps_per_second"] = rounded(report.train.steps_per_second, 3);
 }
 
-void add_evaluation_figures(Json& json, const EvaluationRecord& record, const std::string& prefix) {
+void add_evaluation_figures(Json& json, const EvaluationRecord& record, Metrics metrics, const std::string& prefix) {
   json[prefix + "loss"] = record.loss;
   json[prefix + "runtime"] = rounded(record.seconds, 4);
   json[prefix + "samples"] = record.samples;
   json[prefix + "samples_per_second"] = rate(record.samples, record.seconds);
   json[prefix + "steps_per_second"] = rate(record.steps, record.seconds);
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (std::isnan(record.metric[metric])) continue;
-    json[prefix + metric_key(static_cast<Metric>(metric))] = record.metric[metric];
+  for (const Metric& metric : metrics) {
+    if (!std::isnan(record[metric])) json[prefix + metric.key] = record[metric];
   }
 }
 
@@ -118,7 +117,7 @@ Json train_results(const Report& report) {
 Json split_results(const Report& report, const EvaluationRecord& record) {
   Json json = Json::object();
   json["epoch"] = record.epoch;
-  add_evaluation_figures(json, record, kEvaluationPrefix);
+  add_evaluation_figures(json, record, report.metrics, kEvaluationPrefix);
   add_memory(json, report);
   return json;
 }
@@ -131,11 +130,11 @@ Json step_entry(const StepRecord& record) {
               {"step", record.global_step}};
 }
 
-Json evaluation_entry(const EvaluationRecord& record) {
+Json evaluation_entry(const EvaluationRecord& record, Metrics metrics) {
   Json json = Json::object();
   json["epoch"] = rounded(record.epoch, 4);
   json["step"] = record.global_step;
-  add_evaluation_figures(json, record, kEvaluationPrefix);
+  add_evaluation_figures(json, record, metrics, kEvaluationPrefix);
   return json;
 }
 
@@ -146,7 +145,7 @@ Json log_history(const Report& report) {
   const auto add_evaluations_before = [&](std::int64_t step) {
     for (; next < report.evaluations.size() && report.evaluations[next].global_step < step; ++next) {
       if (report.evaluations[next].split == Split::kValidation) {
-        history.push_back(evaluation_entry(report.evaluations[next]));
+        history.push_back(evaluation_entry(report.evaluations[next], report.metrics));
       }
     }
   };
@@ -183,7 +182,7 @@ std::string all_results_json(const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;
     json["epoch"] = record->epoch;
-    add_evaluation_figures(json, *record, std::string(split_name(split)) + "_");
+    add_evaluation_figures(json, *record, report.metrics, std::string(split_name(split)) + "_");
   }
   json["parameters"] = report.parameters;
   json["trained_parameters"] = report.trained_parameters;

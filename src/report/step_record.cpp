@@ -26,36 +26,6 @@ const char* split_name(Split split) noexcept {
   return "";
 }
 
-const char* metric_key(Metric metric) noexcept {
-  switch (metric) {
-    case Metric::kImageToTextRecall1: return "image_to_text_recall_at_1";
-    case Metric::kImageToTextRecall5: return "image_to_text_recall_at_5";
-    case Metric::kImageToTextRecall10: return "image_to_text_recall_at_10";
-    case Metric::kTextToImageRecall1: return "text_to_image_recall_at_1";
-    case Metric::kTextToImageRecall5: return "text_to_image_recall_at_5";
-    case Metric::kTextToImageRecall10: return "text_to_image_recall_at_10";
-    case Metric::kAccuracy: return "accuracy";
-    case Metric::kAreaUnderCurve: return "auc";
-    case Metric::kPerplexity: return "perplexity";
-  }
-  return "";
-}
-
-const char* metric_title(Metric metric) noexcept {
-  switch (metric) {
-    case Metric::kImageToTextRecall1: return "image → text, R@1";
-    case Metric::kImageToTextRecall5: return "image → text, R@5";
-    case Metric::kImageToTextRecall10: return "image → text, R@10";
-    case Metric::kTextToImageRecall1: return "text → image, R@1";
-    case Metric::kTextToImageRecall5: return "text → image, R@5";
-    case Metric::kTextToImageRecall10: return "text → image, R@10";
-    case Metric::kAccuracy: return "accuracy";
-    case Metric::kAreaUnderCurve: return "area under the ROC curve";
-    case Metric::kPerplexity: return "perplexity";
-  }
-  return "";
-}
-
 EvaluationRecord::EvaluationRecord() noexcept {
   for (double& value : metric) value = std::numeric_limits<double>::quiet_NaN();
 }

@@ -16,6 +16,7 @@
 
 #include "src/base/check.h"
 #include "src/base/span.h"
+#include "src/report/metric.h"
 
 namespace bascule {
 
@@ -49,22 +50,7 @@ enum class Split : std::int32_t { kTrain, kValidation, kTest };
 // "train", "validation", "test".
 const char* split_name(Split split) noexcept;
 
-enum class Metric : int {
-  kImageToTextRecall1,
-  kImageToTextRecall5,
-  kImageToTextRecall10,
-  kTextToImageRecall1,
-  kTextToImageRecall5,
-  kTextToImageRecall10,
-  kAccuracy,
-  kAreaUnderCurve,
-  kPerplexity,
-};
-inline constexpr int kMetrics = 9;
-// The key in result files after "eval_": "image_to_text_recall_at_1", "accuracy", "auc", "perplexity".
-const char* metric_key(Metric metric) noexcept;
-// For people: "image → text R@1".
-const char* metric_title(Metric metric) noexcept;
+inline constexpr int kMetricSlots = 9;
 
 // One evaluation of a whole split.
 struct EvaluationRecord {
@@ -78,10 +64,10 @@ struct EvaluationRecord {
   double epoch = 0.0;
   double loss = 0.0;
   double seconds = 0.0;
-  double metric[kMetrics];  // NaN: this head has none
+  double metric[kMetricSlots];  // by Metric::slot; NaN: the judge has none there
 
-  double& operator[](Metric which) noexcept { return metric[static_cast<int>(which)]; }
-  double operator[](Metric which) const noexcept { return metric[static_cast<int>(which)]; }
+  double& operator[](const Metric& which) noexcept { return metric[which.slot]; }
+  double operator[](const Metric& which) const noexcept { return metric[which.slot]; }
 };
 
 // Sums over all records of this process, also of those that a log has thinned away.

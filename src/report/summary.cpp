@@ -119,10 +119,10 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
         pairs.push_back({std::string(split_name(split)) + " rows",
                          std::to_string(record->samples) + " judged, " + std::to_string(rows.skipped) + " left out"});
     }
-    for (int metric = 0; metric < kMetrics; ++metric) {
-      if (std::isnan(record->metric[metric])) continue;
-      pairs.push_back({std::string(split_name(split)) + " " + metric_title(static_cast<Metric>(metric)),
-                       readable_metric(static_cast<Metric>(metric), record->metric[metric]).c_str()});
+    for (const Metric& metric : report.metrics) {
+      if (std::isnan((*record)[metric])) continue;
+      pairs.push_back(
+          {std::string(split_name(split)) + " " + metric.title, readable_metric(metric, (*record)[metric]).c_str()});
     }
   }
 }

@@ -141,7 +141,7 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
   return write_bytes(bytes.data(), bytes.size());
 }
 
-Status TensorBoardWriter::evaluation(const EvaluationRecord& record, double unix_seconds) noexcept {
+Status TensorBoardWriter::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
   const char* const prefix = record.split == Split::kValidation ? "eval"
                              : record.split == Split::kTest     ? "test"
                                                                 : "train_eval";
@@ -152,9 +152,8 @@ Status TensorBoardWriter::evaluation(const EvaluationRecord& record, double unix
     add(event, prefix, "samples_per_second", static_cast<double>(record.samples) / record.seconds);
     add(event, prefix, "steps_per_second", static_cast<double>(record.steps) / record.seconds);
   }
-  for (int metric = 0; metric < kMetrics; ++metric) {
-    if (std::isnan(record.metric[metric])) continue;
-    add(event, prefix, metric_key(static_cast<Metric>(metric)), record.metric[metric]);
+  for (const Metric& metric : metrics) {
+    if (!std::isnan(record[metric])) add(event, prefix, metric.key, record[metric]);
   }
   const Span<const unsigned char> bytes = event.finish(record.global_step, unix_seconds);
   return write_bytes(bytes.data(), bytes.size());

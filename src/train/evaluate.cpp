@@ -8,6 +8,7 @@
 #include "src/base/clock.h"
 
 namespace bascule {
+
 BatchView view_of(const Batch& batch) {
   BatchView view;
   view.counts = {batch.counts.samples, batch.counts.text_rows, batch.counts.selected_rows};
@@ -23,30 +24,14 @@ BatchView view_of(const Batch& batch) {
   return view;
 }
 
-Evaluation::Evaluation(const Shape& shape, const Tape& tape, const BridgeTowerOutputs& outputs, std::byte* memory,
-                       GemmCache& products, Group& group)
-    : shape_(shape),
-      tape_(tape),
-      outputs_(outputs),
-      group_(group),
-      judged_(shape, memory, products),
-      agreement_(group) {}
-
-// Of the batch that the tape ran over last.
-BatchOutputs Evaluation::outputs() const noexcept {
-  BatchOutputs outputs;
-  outputs.loss = *tape_.at(outputs_.loss);
-  if (shape_.head == ModelHead::kContrastive) {
-    outputs.text_embeds = tape_.at(outputs_.text_embeds);
-    outputs.image_embeds = tape_.at(outputs_.image_embeds);
-    outputs.cross_embeds = tape_.at(outputs_.cross_embeds);
-    return outputs;
-  }
-  outputs.hits = tape_.at_int32(outputs_.hits);
-  if (shape_.head == ModelHead::kImageTextMatching) outputs.logits = tape_.at(outputs_.logits);
-  if (outputs_.predicted) {
-    outputs.predicted = tape_.at_int32(outputs_.predicted);
-    outputs.probabilities = tape_.at(outputs_.probabilities);
+std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape) {
+  std::vector<JudgedOutput> outputs;
+  for (const NamedTensor& output : recording.outputs) {
+    const TensorInfo& info = graph[output.tensor];
+    const void* address = nullptr;
+    if (tape != nullptr && info.dtype == DType::kInt32) address = tape->at_int32(output.tensor);
+    if (tape != nullptr && info.dtype == DType::kFloat32) address = tape->at(output.tensor);
+    outputs.push_back({output.name, info.cols, address});
   }
   return outputs;
 }
@@ -62,14 +47,12 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
     group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
     group_.set_phase(RankPhase::kEvaluating);
-    BatchOutputs computed;  // none where the whole batch was left out
-    if (batch->counts.samples > 0) {
+    if (batch->counts.samples > 0) {  // else the whole batch was left out
       Replay replay;
       replay.batch = view_of(*batch);
       tape_.replay(threads, replay);
-      computed = outputs();
     }
-    judged_.take(*batch, computed, manifest);
+    judge_.take(*batch, manifest);
     stream.release();
     progress->step({i + 1, -1.0, std::nan(""), 0.0}, monotonic_seconds());
   }
@@ -79,22 +62,22 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
 // Nodes put their parts together where each has left the others' places zero.
 Status Evaluation::clear() noexcept {
   if (group_.nodes() == 1) return ok_status();
-  if (group_.is_leader()) std::fill(judged_.taken().begin(), judged_.taken().end(), std::byte{0});
+  if (group_.is_leader()) std::fill(judge_.taken().begin(), judge_.taken().end(), std::byte{0});
   return group_.local_barrier() ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
 }
 
-Status Evaluation::run(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
-                       EvaluationRecord* record, Progress* progress) noexcept {
+Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_predictions, Threads& threads,
+                       const volatile int* stop, EvaluationRecord* record, Progress* progress) noexcept {
   const double began = monotonic_seconds();
-  judged_.begin(manifest.rows(), record->split == Split::kTest && shape_.predicted_rows > 0);
-  record->steps = divide_up(manifest.rows(), shape_.batch);
+  judge_.begin(manifest.rows(), keeps_predictions);
+  record->steps = divide_up(manifest.rows(), batch_);
   progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
   BASCULE_TRY(clear());
   BASCULE_TRY(agreement_.settle(run_own_batches(stream, manifest, threads, stop, progress)));
-  if (!group_.combine(judged_.taken())) return {StatusCode::kRankFailed, {-1, 0}};
+  if (!group_.combine(judge_.taken())) return {StatusCode::kRankFailed, {-1, 0}};
   Status judged = ok_status();
   if (group_.is_first()) {
-    judged_.finish(threads, record);
+    judge_.finish(threads, record);
     // Rank 0 has the first batch, so the first row that was left out is in its list.
     if (record->samples == 0) judged = all_left_out(stream.replacements()[0]);
   }

@@ -9,8 +9,6 @@
 
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
-#include "src/base/temporary_name.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/json/json.h"
 #include "src/report/html.h"
@@ -20,7 +18,6 @@
 #include "src/report/results.h"
 #include "src/runtime/process_limits.h"
 #include "src/train/contracts.h"
-#include "src/train/retrieval_examples.h"
 
 namespace bascule {
 namespace {
@@ -328,6 +325,8 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   add_best(&report, sealed);
   add_wire(&report, sealed, figures);
   report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
+  report.metrics = run.judge_kind->metrics;
+  report.metrics_note = run.judge_kind->note;
   set_evaluations(&report, sealed.evaluations().records(), sealed.loop().final_evaluations());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
@@ -340,41 +339,10 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   return report;
 }
 
-void write_embeddings(SealedRun& sealed, Split split) {
-  const RecordedSplit* recorded = sealed.run().find(split);
-  const Evaluation* evaluation = sealed.evaluation();
-  if (recorded == nullptr || evaluation == nullptr || sealed.run().head != ModelHead::kContrastive) return;
-  const Manifest& manifest = *recorded->manifest;
-  const JudgedSplit& judged = evaluation->judged();
-  const std::int64_t rows = static_cast<std::int64_t>(judged.rows().size()),
-                     width = sealed.run().evaluation_shape.width;
-  Json paths = Json::array(), captions = Json::array();
-  for (const std::int32_t number : judged.rows()) {
-    const ManifestRow row = manifest.row(number);
-    paths.push_back(manifest.picture_location(row.image_id));
-    captions.push_back(std::string(row.caption));
-  }
-  std::vector<TensorToWrite> tensors;
-  const std::pair<const char*, Span<const float>> all[] = {{"text_embeds", judged.text_embeds()},
-                                                           {"image_embeds", judged.image_embeds()},
-                                                           {"cross_embeds", judged.cross_embeds()}};
-  for (const auto& [name, values] : all) {
-    TensorToWrite tensor;
-    tensor.name = name;
-    tensor.shape = {rows, width};
-    tensor.data = values.data();
-    tensors.push_back(std::move(tensor));
-  }
-  const SafetensorsWritePlan plan(std::move(tensors), {{"format", "pt"},
-                                                       {"split", split_name(split)},
-                                                       {"manifest", manifest.name()},
-                                                       {"paths", json_text(paths)},
-                                                       {"captions", json_text(captions)}});
-  const std::string& folder = sealed.run().settings.training.output_dir.resolved;
-  throw_if_failed(plan.write((folder + "/" + kTemporaryPrefix + "embeddings.safetensors").c_str()),
-                  folder + "/embeddings.safetensors", "writing");
-  throw_if_failed(publish_file(folder.c_str(), "embeddings.safetensors"), folder + "/embeddings.safetensors",
-                  "renaming");
+void write_judged(SealedRun& sealed, Report* report) {
+  const RecordedSplit* const split = sealed.run().last_judged();
+  if (split == nullptr) return;
+  sealed.run().judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts()}, report);
 }
 
 void write_run_folder(SealedRun& sealed, const Report& report) {

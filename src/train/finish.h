@@ -30,10 +30,10 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);
 
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped);
 
-// embeddings.safetensors of the split that was evaluated last; contrastive only.
-void write_embeddings(SealedRun& sealed, Split split);
+// What the judge leaves of the split that was evaluated last: its file in output_dir, and examples in the report.
+void write_judged(SealedRun& sealed, Report* report);
 
-// Everything but the embeddings into output_dir.
+// Everything else into output_dir.
 void write_run_folder(SealedRun& sealed, const Report& report);
 
 }  // namespace bascule

@@ -27,20 +27,20 @@ double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
   return updates > 0 ? static_cast<double>(step) / static_cast<double>(updates) : 0.0;
 }
 
-// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by samples, or,
-// masked LM, by labelled tokens, which the ranks tell each other. So an update is the mean over its samples or tokens,
-// however they are cut into ranks and micro-batches. How many tokens are to come nobody knows yet: the weight is in
-// units of the first micro-batch, and the update divides. Where ranks meet before their gradients are whole, all learn
-// here that one of them has no batch.
+// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by the rows that
+// the loss is a mean over. Those are samples, or, masked LM, labelled tokens, which the ranks tell each other. So an
+// update is the mean over its samples or tokens, however they are cut into ranks and micro-batches. How many tokens are
+// to come nobody knows yet: the weight is in units of the first micro-batch, and the update divides. Where ranks meet
+// before their gradients are whole, all learn here that one of them has no batch.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool first, double* weight,
                                  double* share) noexcept {
-  const bool by_tokens = p_.run.head == ModelHead::kMaskedLm;
+  const int stream = p_.run.train_recording.loss_stream;
   if (!meets_early()) BASCULE_TRY(loaded);
   const BatchSize counts = loaded.ok() ? batch->counts : BatchSize{};
-  const double own = static_cast<double>(by_tokens ? counts.selected_rows : counts.samples);
+  const double own = static_cast<double>(counts.rows_of(stream));
   double all = own;
   if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
-  if (!by_tokens) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
+  if (stream == kSampleStream) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
   *share = own < all ? own / all : 1.0;
   if (first) {
     counted_ = 0.0;
@@ -82,7 +82,7 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   } else {
     tape.replay(p_.threads, replay);
   }
-  loss_ += weight * share * static_cast<double>(*tape.at(run.train_outputs.loss));
+  loss_ += weight * share * static_cast<double>(*tape.at(run.train_recording.loss));
   return ok_status();
 }
 

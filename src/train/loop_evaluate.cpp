@@ -19,19 +19,21 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   record.global_step = weights_step_;
   record.epoch = epoch_of(weights_step_);
   record.repeats = split == Split::kValidation && repeats(weights_step_) ? 1 : 0;
-  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest, p_.threads, p_.stop, &record,
-                                 &p_.progress));
+  BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest,
+                                 split == Split::kTest && p_.run.predicts, p_.threads, p_.stop, &record, &p_.progress));
   (split == Split::kValidation ? last_validation_ : last_test_) = record;
   if (split == Split::kValidation) evaluated_ = weights_step_;
   reading_ = Split::kTrain;
   // What repeats an earlier one has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
+  const Metrics metrics = p_.run.judge_kind->metrics;
   if (record.repeats == 0) {
     if (split == Split::kValidation && !has_evaluated(weights_step_ + 1)) p_.evaluations.append(record);
-    if (!p_.events.evaluation(record, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
-    if (!p_.log.evaluation(record, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
+    if (!p_.events.evaluation(record, metrics, unix_seconds()).ok())
+      p_.progress.note("TensorBoard events could not be written");
+    if (!p_.log.evaluation(record, metrics, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
   }
-  p_.progress.evaluation(record);
+  p_.progress.evaluation(record, metrics);
   const double seconds = monotonic_seconds() - began;
   times_.evaluation_seconds += seconds;
   interval_paused_ += seconds;

@@ -13,17 +13,17 @@ namespace {
 
 constexpr char kBestFigureNumber[] = "best_figure_number";
 
-// Which figure says what is best is known by the head; settings name it.
+// Settings name the figure that says what is best; the judge knows which there are.
 void plan_best_figure(RecordedRun* run) {
   const TrainingSettings& training = run->settings.training;
   ControlSettings& control = run->control;
   if (training.metric_for_best_model.empty()) return;
-  run->best_figure = EvaluationFigure::named(training.metric_for_best_model, run->head);
+  run->best_figure = EvaluationFigure::named(training.metric_for_best_model, run->judge_kind->metrics);
   if (!run->best_figure) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "training.metric_for_best_model"),
                 "training.metric_for_best_model = \"" + training.metric_for_best_model +
                     "\" is no figure of an evaluation of this head",
-                "name one that it has: " + EvaluationFigure::names_of(run->head));
+                "name one that it has: " + EvaluationFigure::names_of(run->judge_kind->metrics));
   }
   control.keeps_best = true;
   control.greater_is_better = training.greater_is_better;
@@ -39,7 +39,7 @@ void keep_search(RecordedRun* run, const BestSoFar& best) {
   if (then == run->best_figure_number()) return;
   const bool asked = run->best_figure.has_value();
   run->best_figure.reset();
-  if (then > 0) run->best_figure = EvaluationFigure::numbered((then - 1) / 2);
+  if (then > 0) run->best_figure = EvaluationFigure::numbered((then - 1) / 2, run->judge_kind->metrics);
   run->control.keeps_best = then > 0;
   run->control.greater_is_better = then > 0 && (then - 1) % 2 == 1;
   if (best.step >= 0) {

@@ -17,6 +17,7 @@
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
 #include "src/runtime/process_limits.h"
+#include "src/train/evaluate.h"
 #include "src/train/parameter_groups.h"
 #include "src/train/plan_control.h"
 #include "src/train/replaced_samples.h"
@@ -61,6 +62,7 @@ void read_model_files(RecordedRun* run) {
   check_is_downloaded(run->settings, "model.model_name_or_path", model.model_name_or_path);
   check_is_downloaded(run->settings, "model.tokenizer_name", model.tokenizer_name);
   run->head = head_of(model.head);
+  run->judge_kind = &judge_named(judge_of(run->head));
   run->config_path = model.model_name_or_path.resolved + "/config.json";
   run->config = read_bridgetower_config(run->config_path);
   check_bridgetower_config(run->config, run->head, run->config_path);
@@ -198,31 +200,37 @@ void record_graphs(RecordedRun* run) {
     run->session.set_groups(parameter_groups(run->settings), kBodyPrefix);
     run->group_rules = group_rules(run->settings);
     Graph& graph = run->session.add_graph(bounds_of(run->loader_plan.streams[train->stream]));
-    run->train_outputs = record_bridgetower(graph, run->config, options);
+    run->train_recording = recording_of(record_bridgetower(graph, run->config, options), run->head);
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
   }
   options.dropout = false;
   options.samples_of_all = 0;
   BatchCounts bounds;
+  JudgeShape shape;
+  BatchSize of_test;
   for (const RecordedSplit& split : run->splits) {
     if (split.split == Split::kTrain) continue;
     const BatchCounts own = bounds_of(run->loader_plan.streams[split.stream]);
     bounds.samples = std::max(bounds.samples, own.samples);
     bounds.text_rows = std::max(bounds.text_rows, own.text_rows);
     bounds.selected_rows = std::max(bounds.selected_rows, own.selected_rows);
-    run->evaluation_shape.max_rows = std::max(run->evaluation_shape.max_rows, split.manifest->rows());
-    if (split.split != Split::kTest || run->head == ModelHead::kContrastive) continue;
-    run->evaluation_shape.predicted_rows = split.manifest->rows();
-    run->evaluation_shape.tokens = own.selected_rows / own.samples;
+    shape.max_rows = std::max(shape.max_rows, split.manifest->rows());
+    if (split.split != Split::kTest || !run->judge_kind->predicts) continue;
+    run->predicts = true;
+    shape.predicted_rows = split.manifest->rows();
+    of_test = {own.samples, own.text_rows, own.selected_rows};
   }
   if (bounds.samples == 0) return;
-  options.predictions = run->evaluation_shape.predicted_rows > 0;
+  options.predictions = run->predicts;
   run->evaluation_graph = run->train_graph ? 1 : 0;
-  run->evaluation_outputs = record_bridgetower(run->session.add_graph(bounds), run->config, options);
-  run->evaluation_shape.head = run->head;
-  run->evaluation_shape.batch = run->settings.training.per_device_eval_batch_size;
-  run->evaluation_shape.width = run->head == ModelHead::kContrastive ? run->config.contrastive_hidden_size : 0;
+  Graph& graph = run->session.add_graph(bounds);
+  run->evaluation_recording = recording_of(record_bridgetower(graph, run->config, options), run->head);
+  shape.batch = run->settings.training.per_device_eval_batch_size;
+  shape.loss_stream = run->evaluation_recording.loss_stream;
+  if (run->predicts) shape.counted_of_a_row = of_test.rows_of(shape.loss_stream) / of_test.samples;
+  shape.outputs = judged_outputs(run->evaluation_recording, graph, nullptr);
+  run->judge = run->judge_kind->make(shape);
   const TrainingSettings& training = run->settings.training;
   const std::int64_t every =
       std::max<std::int64_t>(1, training.eval_strategy == Interval::kSteps   ? training.eval_steps
@@ -242,8 +250,7 @@ void plan_memory(RecordedRun* run) {
       run->session.plan(run->train_graph.has_value(), run->threads, local_ranks, bucket_bytes,
                         distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
   ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
-  if (run->evaluation_graph)
-    ranges.push_back({kEvaluationMemory, Evaluation::bytes(run->evaluation_shape), local_ranks > 1});
+  if (run->judge) ranges.push_back({kEvaluationMemory, run->judge->bytes(), local_ranks > 1});
   if (!run->place.is_alone()) {
     ranges.push_back(
         {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->loader_settings.max_replacements), true});
@@ -310,6 +317,11 @@ const RecordedSplit* RecordedRun::find(Split split) const {
     if (recorded.split == split) return &recorded;
   }
   return nullptr;
+}
+
+const RecordedSplit* RecordedRun::last_judged() const {
+  const RecordedSplit* const test = find(Split::kTest);
+  return test != nullptr ? test : find(Split::kValidation);
 }
 
 RankPlace planned_place(const Settings& settings) {

@@ -13,15 +13,17 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/distributed/group.h"
 #include "src/index/manifest.h"
+#include "src/judge/evaluation_figure.h"
+#include "src/judge/judges.h"
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "src/models/bridgetower.h"
+#include "src/models/recording.h"
 #include "src/report/step_record.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 #include "src/train/evaluate.h"
-#include "src/train/evaluation_figure.h"
 #include "src/train/gathered_rows.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
@@ -89,12 +91,16 @@ struct RecordedRun {
   Session session;
   std::vector<GroupRule> group_rules;  // of [[training.groups]]
   std::optional<std::size_t> train_graph, evaluation_graph;
-  BridgeTowerOutputs train_outputs, evaluation_outputs;
-  Evaluation::Shape evaluation_shape;
+  Recording train_recording, evaluation_recording;
+  const JudgeKind* judge_kind = nullptr;  // of the model's evaluations
+  std::unique_ptr<Judge> judge;           // null where nothing is evaluated
+  bool predicts = false;                  // the judge keeps predictions of the test file
   std::size_t step_records = 0, evaluation_records = 0;
   MemoryPlan plan;
 
   const RecordedSplit* find(Split split) const;
+  // The split that is evaluated last, whose files the judge writes; null where nothing is.
+  const RecordedSplit* last_judged() const;
   // A number of the figure and its direction; 0 where there is none. Bests of different figures do not compare.
   int best_figure_number() const;
   // Most samples of all ranks that the training loss is made over; 0: each rank's own.

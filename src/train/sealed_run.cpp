@@ -16,7 +16,6 @@
 #include "src/report/readable.h"
 #include "src/train/disk_space.h"
 #include "src/train/plan_control.h"
-#include "src/train/predictions.h"
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
 #include "src/train/same_files.h"
@@ -104,16 +103,18 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   }
   if (point) resume_records(*point);
   if (run.evaluation_graph) {
-    evaluation_ = std::make_unique<Evaluation>(run.evaluation_shape, run.session.tape(*run.evaluation_graph),
-                                               run.evaluation_outputs, arena_->at(run.plan[kEvaluationMemory]),
-                                               run.session.products(), group);
+    const Tape& tape = run.session.tape(*run.evaluation_graph);
+    run.judge->seal(arena_->at(run.plan[kEvaluationMemory]),
+                    judged_outputs(run.evaluation_recording, run.session.graph(*run.evaluation_graph), &tape),
+                    run.session.products());
+    evaluation_ = std::make_unique<Evaluation>(*run.judge, settings.training.per_device_eval_batch_size, tape, group);
   }
   if (run.train_graph && run.session.shards() != nullptr && group.is_leader()) {
     moment_exchange_ =
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
   if (group.is_first()) {
-    if (run.evaluation_outputs.predicted) token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
+    if (run.judge && run.judge->names_tokens()) token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
     make_writers();
     check_disk();
   }
@@ -374,11 +375,9 @@ void SealedRun::check_disk() const {
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
-  if (run_.head == ModelHead::kContrastive && evaluation_)  // the embeddings
-    demand.final_files.push_back({static_cast<std::int64_t>(run_.plan[kEvaluationMemory].bytes), 0});
-  if (run_.evaluation_shape.predicted_rows > 0) {
-    demand.final_files.push_back({predictions_bytes(run_.evaluation_shape, *run_.find(Split::kTest)->manifest),
-                                  file_bytes_at(folder + "/" + kPredictionsFile)});
+  if (const RecordedSplit* const last = run_.last_judged()) {
+    demand.final_files.push_back({run_.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
+                                  file_bytes_at(folder + "/" + run_.judge->file())});
   }
   demand.final_files.push_back({kReportBytes, 0});
   check_disk_space(folder, demand);

@@ -33,7 +33,6 @@ class SealedRun {
   Group& group() { return group_; }
   Loader& loader() { return *loader_; }
   Threads& threads() { return *threads_; }
-  Evaluation* evaluation() { return evaluation_.get(); }
   ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
   CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
   TensorBoardWriter& events() { return events_; }

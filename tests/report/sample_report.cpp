@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "tests/report/sample_metrics.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {
@@ -47,12 +48,12 @@ EvaluationRecord evaluation(std::int64_t step, Split split, double progress) {
   record.steps = 19;
   record.seconds = 2.31;
   record.loss = 3.1 * std::exp(-2.0 * progress) + 0.7;
-  record[Metric::kImageToTextRecall1] = 0.31 * progress;
-  record[Metric::kImageToTextRecall5] = 0.58 * progress;
-  record[Metric::kImageToTextRecall10] = 0.71 * progress;
-  record[Metric::kTextToImageRecall1] = 0.29 * progress;
-  record[Metric::kTextToImageRecall5] = 0.55 * progress;
-  record[Metric::kTextToImageRecall10] = 0.69 * progress;
+  record[kImageToText1] = 0.31 * progress;
+  record[kImageToText5] = 0.58 * progress;
+  record[kImageToText10] = 0.71 * progress;
+  record[kTextToImage1] = 0.29 * progress;
+  record[kTextToImage5] = 0.55 * progress;
+  record[kTextToImage10] = 0.69 * progress;
   return record;
 }
 
@@ -192,6 +193,8 @@ Report sample_report() {
   report.train.evaluation_seconds = 9.3;
   report.train.save_seconds = 1.2;
   report.train.total_flos = 1.7e13;
+  report.metrics = {kRecalls, std::size(kRecalls)};
+  report.metrics_note = "R@k is the share of queries with fewer than k others ranked ahead.";
   for (int i = 1; i <= 4; ++i) report.evaluations.push_back(evaluation(i * 100, Split::kValidation, 0.25 * i));
   report.evaluations.push_back(evaluation(kSteps, Split::kTest, 0.97));
   add_memory_and_time(report);

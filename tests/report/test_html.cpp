@@ -9,6 +9,7 @@
 
 #include "src/report/html_text.h"
 #include "src/report/svg_chart.h"
+#include "tests/report/sample_metrics.h"
 #include "tests/report/sample_report.h"
 
 namespace bascule {
@@ -117,12 +118,13 @@ TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {
 
 TEST(Html, TheBestValueIsThatOfItsSplit) {
   Report report;
+  report.metrics = {test::kOfWords, std::size(test::kOfWords)};
   const auto add = [&](Split split, double loss, double perplexity, double accuracy) {
     EvaluationRecord record;
     record.split = split;
     record.loss = loss;
-    record[Metric::kPerplexity] = perplexity;
-    record[Metric::kAccuracy] = accuracy;
+    record[test::kPerplexity] = perplexity;
+    record[test::kAccuracy] = accuracy;
     report.evaluations.push_back(record);
   };
   add(Split::kValidation, 0.5, 31.0, 0.25);

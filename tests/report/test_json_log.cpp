@@ -11,6 +11,7 @@
 
 #include "src/json/json.h"
 #include "tests/report/count_allocations.h"
+#include "tests/report/sample_metrics.h"
 
 namespace bascule {
 namespace {
@@ -38,17 +39,20 @@ class Log : public testing::Test {
       record.loss = 0.1 * static_cast<double>(step);
       EXPECT_TRUE(log.step(record, 1e9).ok());
       if (step % 4 == 0) {
-        EXPECT_TRUE(log.evaluation(evaluation(step, Split::kValidation), 1e9).ok());
+        EXPECT_TRUE(
+            log.evaluation(evaluation(step, Split::kValidation), {test::kOfWords, std::size(test::kOfWords)}, 1e9)
+                .ok());
       }
     }
-    EXPECT_TRUE(log.evaluation(evaluation(updates, Split::kTest), 1e9).ok());
+    EXPECT_TRUE(
+        log.evaluation(evaluation(updates, Split::kTest), {test::kOfWords, std::size(test::kOfWords)}, 1e9).ok());
   }
   static EvaluationRecord evaluation(std::int64_t step, Split split) {
     EvaluationRecord record;
     record.global_step = step;
     record.split = split;
     record.loss = 2.5;
-    record[Metric::kAccuracy] = 0.75;
+    record[test::kAccuracy] = 0.75;
     return record;
   }
 
@@ -92,8 +96,9 @@ TEST_F(Log, ALineAllocatesNothingWhateverItsFigures) {
   step.loss = step.grad_norm = step.epoch = step.learning_rate = step.samples_per_second = -1.2345678901234567e-300;
   EvaluationRecord evaluation;
   for (double& metric : evaluation.metric) metric = std::numeric_limits<double>::infinity();
+  const Metrics metrics{test::kRecalls, std::size(test::kRecalls)};
   const long before = test::allocations();
-  const bool written = log.step(step, 1.2345678901234567e9).ok() && log.evaluation(evaluation, 1e300).ok();
+  const bool written = log.step(step, 1.2345678901234567e9).ok() && log.evaluation(evaluation, metrics, 1e300).ok();
   EXPECT_EQ(test::allocations(), before);
   EXPECT_TRUE(written);
   EXPECT_EQ(lines().size(), 2U);

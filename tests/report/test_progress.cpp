@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/report/progress.h"
+#include "tests/report/sample_metrics.h"
 
 #include <unistd.h>
 
@@ -128,8 +129,8 @@ TEST(Progress, EvaluationNamesItsMetrics) {
   record.loss = 0.7;
   record.samples = 300;
   record.seconds = 2.0;
-  record[Metric::kAccuracy] = 0.875;
-  progress.evaluation(record);
+  record[test::kAccuracy] = 0.875;
+  progress.evaluation(record, {test::kOfWords, std::size(test::kOfWords)});
   EXPECT_EQ(pipe.text(), "bascule: validation: step 100  loss 0.7000  accuracy 87.5 %  (300 samples in 2.00 s)\n");
 }
 

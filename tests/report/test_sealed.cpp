@@ -13,6 +13,7 @@
 #include "src/report/step_record.h"
 #include "src/report/tensorboard.h"
 #include "tests/report/count_allocations.h"
+#include "tests/report/sample_metrics.h"
 
 namespace bascule {
 namespace {
@@ -29,8 +30,9 @@ TEST(SealedReport, LoggingAStepAllocatesNothing) {
   Progress lines(nowhere, false, 80);
   EvaluationRecord evaluation;
   evaluation.loss = 0.5;
-  evaluation[Metric::kAccuracy] = 0.75;
+  evaluation[test::kAccuracy] = 0.75;
 
+  const Metrics metrics{test::kOfWords, std::size(test::kOfWords)};
   const long before = test::allocations();
   bool written = true;
   bar.begin("train", 0, 100, 0.0);
@@ -43,12 +45,12 @@ TEST(SealedReport, LoggingAStepAllocatesNothing) {
     record.wall_seconds = 1e9;
     log.append(record);
     written = written && events.step(record, 1e9 + step).ok();
-    written = written && events.evaluation(evaluation, 1e9 + step).ok();
+    written = written && events.evaluation(evaluation, metrics, 1e9 + step).ok();
     written = written && events.scalar("loader/wait", 0.1, step, 1e9).ok();
     for (Progress* progress : {&bar, &lines}) {
       progress->step({step, 0.5, 0.25, 1e300}, step);
       progress->record(record);
-      progress->evaluation(evaluation);
+      progress->evaluation(evaluation, metrics);
       progress->note("a line of its own");
     }
   }

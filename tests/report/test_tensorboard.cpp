@@ -156,7 +156,7 @@ TEST(CutEventsAfter, DropsAnEvaluationThatItsCheckpointDoesNotKnow) {
     EvaluationRecord record;
     record.split = Split::kTest;
     record.global_step = 20;
-    EXPECT_TRUE(writer.evaluation(record, 0.0).ok());
+    EXPECT_TRUE(writer.evaluation(record, {}, 0.0).ok());
     EXPECT_TRUE(writer.step(StepRecord{}, 0.0).ok());
   }
   const std::string second = folder + "/events.out.tfevents.1.host.1.7";

@@ -45,7 +45,7 @@ void write_sample(const std::string& folder) {
   bool written = true;
   for (const StepRecord& record : report.steps) written = written && events.step(record, 1700000001.5).ok();
   for (const EvaluationRecord& record : report.evaluations) {
-    written = written && events.evaluation(record, 1700000002.5).ok();
+    written = written && events.evaluation(record, report.metrics, 1700000002.5).ok();
   }
   if (!written) throw Error{ErrorKind::kDisk, folder, "could not write the events"};
   std::fputs(summary_text(report).c_str(), stdout);

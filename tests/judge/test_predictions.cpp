@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of predictions.jsonl from hand-made batches, of which some rows are left out.
-#include "src/train/predictions.h"
+#include "src/judge/predictions.h"
 
 #include <gtest/gtest.h>
 
@@ -10,20 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/judging.h"
+#include "tests/judge/judging.h"
 
 namespace bascule::test {
 namespace {
 
-const std::vector<std::string> kTokens = {"<s>", "</s>", "a", "\u0120\"b", ""};
-
-std::vector<std::string> lines_of(ModelHead head, const Judging& judging) {
-  std::vector<std::string> lines;
-  for (std::size_t place = 0; place < judging.split().rows().size(); ++place)
-    lines.push_back(
-        prediction_line(head, judging.split(), static_cast<std::int64_t>(place), judging.manifest(), kTokens));
-  return lines;
-}
+const std::vector<std::string> kTexts = {"<s>", "</s>", "a", "\u0120\"b", ""};
 
 Batch batch_of(std::int64_t index, const std::vector<std::int64_t>& rows) {
   Batch batch;
@@ -36,7 +28,7 @@ Batch batch_of(std::int64_t index, const std::vector<std::int64_t>& rows) {
 
 // Row 1 is left out; rows 0 and 3 have the captions of others. A score of 0 predicts no match: the first class wins.
 TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
-  Judging judging(ModelHead::kImageTextMatching, "abcd", 0, true);
+  Judging judging(kMatching, "abcd", 0, true);
   const std::vector<std::int64_t> first = {0}, second = {2, 3}, captions[2] = {{2}, {2, 0}};
   const std::vector<std::int32_t> labels[2] = {{0}, {1, 0}}, hits = {0, 0};
   const std::vector<float> logits[2] = {{1.0f, 1.0f}, {3.0f, 2.0f, -1.0f, 1.0f}};
@@ -44,10 +36,10 @@ TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
     Batch batch = batch_of(b, b == 0 ? first : second);
     batch.caption_rows = captions[b].data();
     batch.labels = labels[b].data();
-    BatchOutputs outputs;
-    outputs.logits = logits[b].data();
-    outputs.hits = hits.data();
-    judging.take(batch, outputs);
+    Computed computed;
+    computed.logits = logits[b];
+    computed.hits = hits;
+    judging.take(batch, computed);
   }
   judging.finish();
   const std::vector<std::string> expected = {
@@ -57,7 +49,7 @@ TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
       "\"probability\": 0.2689414213699951}\n",
       "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c0\", \"matched\": false, \"predicted\": true, "
       "\"probability\": 0.8807970779778823}\n"};
-  EXPECT_EQ(lines_of(ModelHead::kImageTextMatching, judging), expected);
+  EXPECT_EQ(judging.lines(kTexts), expected);
 }
 
 // Row 0 has two labelled tokens, row 1 none, row 2 is left out, row 3 has one.
@@ -72,18 +64,18 @@ void judge_tokens(Judging& judging) {
     batch.text_offsets = offsets[b].data();
     batch.selected_rows = selected[b].data();
     batch.labels = labels[b].data();
-    BatchOutputs outputs;
-    outputs.hits = hits.data();
-    outputs.predicted = predicted[b].data();
-    outputs.probabilities = probabilities[b].data();
-    judging.take(batch, outputs);
+    Computed computed;
+    computed.hits = hits;
+    computed.predicted = predicted[b];
+    computed.probabilities = probabilities[b];
+    judging.take(batch, computed);
   }
   judging.finish();
 }
 
 // The model has a class that the tokenizer has no token for.
 TEST(Predictions, OfMaskedLmNameTokens) {
-  Judging judging(ModelHead::kMaskedLm, "abcd", 0, true, 2);
+  Judging judging(kTokens, "abcd", 0, true, 2);
   judge_tokens(judging);
   const std::vector<std::string> expected = {
       "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"tokens\": ["
@@ -92,17 +84,17 @@ TEST(Predictions, OfMaskedLmNameTokens) {
       "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": []}\n",
       "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c3\", \"tokens\": ["
       "{\"position\": 1, \"expected\": \"a\", \"predicted\": null, \"probability\": 0.5}]}\n"};
-  EXPECT_EQ(lines_of(ModelHead::kMaskedLm, judging), expected);
+  EXPECT_EQ(judging.lines(kTexts), expected);
 }
 
 TEST(Predictions, AreWrittenWholeAndInPlaceOfAnOlderFile) {
-  Judging judging(ModelHead::kMaskedLm, "abcd", 0, true, 2);
+  Judging judging(kTokens, "abcd", 0, true, 2);
   judge_tokens(judging);
   TemporaryFolder folder;
   folder.write(kPredictionsFile, "of another run\n");
-  write_predictions(folder.path(), ModelHead::kMaskedLm, judging.split(), judging.manifest(), kTokens);
+  (void)judging.write(folder.path(), kTexts);
   std::string expected;
-  for (const std::string& line : lines_of(ModelHead::kMaskedLm, judging)) expected += line;
+  for (const std::string& line : judging.lines(kTexts)) expected += line;
   std::ifstream file(folder.path() + "/" + kPredictionsFile);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), expected);
 }
@@ -110,7 +102,7 @@ TEST(Predictions, AreWrittenWholeAndInPlaceOfAnOlderFile) {
 // A line has room for whatever a row holds.
 TEST(Predictions, OfARowWithManyTokensAreWhole) {
   constexpr std::int32_t kMany = 500;
-  Judging judging(ModelHead::kMaskedLm, "ab", 0, true, kMany);
+  Judging judging(kTokens, "ab", 0, true, kMany);
   const std::vector<std::int64_t> rows = {0};
   const std::vector<std::int32_t> offsets = {0, kMany}, tokens(kMany, 2), hits(kMany, 1);
   std::vector<std::int32_t> selected;
@@ -121,13 +113,13 @@ TEST(Predictions, OfARowWithManyTokensAreWhole) {
   batch.text_offsets = offsets.data();
   batch.selected_rows = selected.data();
   batch.labels = tokens.data();
-  BatchOutputs outputs;
-  outputs.hits = hits.data();
-  outputs.predicted = tokens.data();
-  outputs.probabilities = probabilities.data();
-  judging.take(batch, outputs);
+  Computed computed;
+  computed.hits = hits;
+  computed.predicted = tokens;
+  computed.probabilities = probabilities;
+  judging.take(batch, computed);
   judging.finish();
-  const std::string line = prediction_line(ModelHead::kMaskedLm, judging.split(), 0, judging.manifest(), kTokens);
+  const std::string line = judging.lines(kTexts)[0];
   EXPECT_NE(line.find("{\"position\": 499,"), std::string::npos);
   EXPECT_EQ(line.substr(line.size() - 4), "}]}\n");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/retrieval_examples.h"
+#include "src/judge/retrieval_examples.h"
 
 #include <algorithm>
 #include <map>
@@ -19,11 +19,11 @@ struct Answer {
 };
 
 // Candidates, best first; ties in order of place.
-std::vector<Answer> ranked(const float* query, Span<const float> embeds, const std::vector<std::int64_t>& candidates,
+std::vector<Answer> ranked(const float* query, const float* embeds, const std::vector<std::int64_t>& candidates,
                            std::int64_t width) {
   std::vector<Answer> answers;
   for (const std::int64_t place : candidates) {
-    const float* candidate = embeds.data() + place * width;
+    const float* const candidate = embeds + place * width;
     answers.push_back({place, static_cast<double>(std::inner_product(query, query + width, candidate, 0.0f))});
   }
   std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
@@ -68,29 +68,29 @@ class PictureShelf {
 
 // What was judged, and who shows which picture.
 struct Judged {
-  Judged(const JudgedSplit& of_split, const Manifest& of_manifest) : split(of_split), manifest(of_manifest) {
+  Judged(const RowEmbeddings& embeddings, const Manifest& of_manifest) : of(embeddings), manifest(of_manifest) {
     std::set<std::int64_t> seen;
-    for (std::size_t place = 0; place < split.rows().size(); ++place) {
+    for (std::size_t place = 0; place < of.rows.size(); ++place) {
       captions.push_back(static_cast<std::int64_t>(place));
       if (seen.insert(picture(captions.back())).second) pictures.push_back(captions.back());
     }
   }
-  std::int64_t row(std::int64_t place) const { return split.rows()[static_cast<std::size_t>(place)]; }
+  std::int64_t row(std::int64_t place) const { return of.rows[static_cast<std::size_t>(place)]; }
   std::int64_t picture(std::int64_t place) const { return manifest.image_id(row(place)); }
   std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).caption); }
 
-  const JudgedSplit& split;
+  const RowEmbeddings& of;
   const Manifest& manifest;
   std::vector<std::int64_t> captions;  // every place
   std::vector<std::int64_t> pictures;  // the first place of each distinct picture
 };
 
-CaptionExample search_by_caption(const Judged& judged, std::int64_t place, std::int64_t width, PictureShelf& shelf) {
-  const float* const query = judged.split.text_embeds().data() + place * width;
+CaptionExample search_by_caption(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
+  const float* const query = judged.of.text + place * judged.of.width;
   CaptionExample example;
   example.caption = judged.caption(place);
   std::int64_t rank = 0;
-  for (const Answer& answer : ranked(query, judged.split.image_embeds(), judged.pictures, width)) {
+  for (const Answer& answer : ranked(query, judged.of.image, judged.pictures, judged.of.width)) {
     const bool right = judged.picture(answer.place) == judged.picture(place);
     if (++rank > kAnswers && !right) continue;
     const PictureHit hit{shelf.add(judged.row(answer.place)), answer.score, right};
@@ -103,12 +103,12 @@ CaptionExample search_by_caption(const Judged& judged, std::int64_t place, std::
   return example;
 }
 
-PictureExample search_by_picture(const Judged& judged, std::int64_t place, std::int64_t width, PictureShelf& shelf) {
-  const float* const query = judged.split.image_embeds().data() + place * width;
+PictureExample search_by_picture(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
+  const float* const query = judged.of.image + place * judged.of.width;
   PictureExample example;
   example.picture = shelf.add(judged.row(place));
   std::int64_t rank = 0;
-  for (const Answer& answer : ranked(query, judged.split.text_embeds(), judged.captions, width)) {
+  for (const Answer& answer : ranked(query, judged.of.text, judged.captions, judged.of.width)) {
     const bool right = judged.picture(answer.place) == judged.picture(place);
     const CaptionHit hit{judged.caption(answer.place), answer.score, right};
     if (++rank <= kAnswers) example.hits.push_back(hit);
@@ -122,13 +122,13 @@ PictureExample search_by_picture(const Judged& judged, std::int64_t place, std::
 
 }  // namespace
 
-void add_retrieval_examples(Report* report, const JudgedSplit& split, const Manifest& manifest, std::int64_t width) {
-  const Judged judged(split, manifest);
+void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {
+  const Judged judged(embeddings, manifest);
   PictureShelf shelf(report, manifest);
   for (const std::int64_t place : spread(judged.captions, kExamples))
-    report->caption_examples.push_back(search_by_caption(judged, place, width, shelf));
+    report->caption_examples.push_back(search_by_caption(judged, place, shelf));
   for (const std::int64_t place : spread(judged.pictures, kExamples))
-    report->picture_examples.push_back(search_by_picture(judged, place, width, shelf));
+    report->picture_examples.push_back(search_by_picture(judged, place, shelf));
 }
 
 }  // namespace bascule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/train/retrieval_examples.h"
+#include "src/judge/retrieval_examples.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/judging.h"
+#include "tests/judge/judging.h"
 
 namespace bascule::test {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 // Eight pictures at equal angles, each with one caption: caption i looks where picture (i + shift) does, so that its
 // own picture has a place that can be counted by hand.
 Report report_of(double shift) {
-  Judging judging(ModelHead::kContrastive, "abcdefgh", 2);
+  Judging judging(kRetrieval, "abcdefgh", 2);
   const auto at = [](double step) {
     const double angle = step * 3.141592653589793 / 8;  // half a turn in all: scores fall with the distance
     return std::vector<float>{static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
@@ -28,9 +28,8 @@ Report report_of(double shift) {
     judging.take(batch, {row, row + 1}, 1.0f, pair(at(row + shift), at(row + 1 + shift)), pair(at(row), at(row + 1)));
   }
   (void)judging.finish();
-  Report report;
-  add_retrieval_examples(&report, judging.split(), judging.manifest(), 2);
-  return report;
+  const TemporaryFolder folder;
+  return judging.write(folder.path());
 }
 
 TEST(RetrievalExamples, TheRightPictureIsShownWithItsScoreAndRankWhereItIsMissed) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One figure of an evaluation, chosen by its name in the result files: the loss, or a metric of the judge. Before the
+// seal, but for reading the figure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/report/step_record.h"
+
+namespace bascule {
+
+class EvaluationFigure {
+ public:
+  // "loss", "eval_loss" and "validation_loss" are the same. Nothing where the judge has no such figure. The metrics
+  // must outlive it.
+  static std::optional<EvaluationFigure> named(std::string_view name, Metrics metrics);
+  // "loss, accuracy or auc".
+  static std::string names_of(Metrics metrics);
+
+  const char* name() const noexcept { return metric_ != nullptr ? metric_->key : "loss"; }
+  double of(const EvaluationRecord& record) const noexcept {
+    return metric_ != nullptr ? record[*metric_] : record.loss;
+  }
+  // By its number(); the loss where no metric has it.
+  static EvaluationFigure numbered(int number, Metrics metrics);
+  // Checkpoints hold it. Differs from figure to figure of a judge; the same in every program.
+  int number() const noexcept { return metric_ != nullptr ? metric_->slot + 1 : 0; }
+
+ private:
+  const Metric* metric_ = nullptr;  // null: the loss
+};
+
+}  // namespace bascule

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/judge/judge.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+// In judged_, for a row that was left out.
+constexpr std::int32_t kLeftOut = -1;
+
+}  // namespace
+
+Judge::Judge(const JudgeShape& shape) : shape_(shape) {
+  plan(Part::kRows, &sums_, divide_up(shape.max_rows, shape.batch));
+  plan(Part::kRows, &judged_, align_up<std::int64_t>(shape.max_rows, 16));
+}
+
+void Judge::plan_bytes(Part part, std::size_t bytes, std::function<void(std::byte*)> place) {
+  parts_.push_back({part, align_up(bytes, kCacheLine), std::move(place)});
+  bytes_ += parts_.back().bytes;
+}
+
+void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmCache& products) {
+  std::size_t at = 0;
+  for (const Part part : {Part::kRows, Part::kPredictions, Part::kScratch}) {
+    for (const PlannedPart& planned : parts_) {
+      if (planned.part != part) continue;
+      planned.place(memory + at);
+      at += planned.bytes;
+    }
+    if (part == Part::kRows) row_bytes_ = at;
+    if (part != Part::kScratch) taken_bytes_ = at;
+  }
+  memory_ = memory;
+  shape_.outputs = outputs;
+  loss_ = floats("loss");
+  found(products);
+}
+
+const JudgedOutput& Judge::output(std::string_view name) const {
+  const auto found = std::find_if(shape_.outputs.begin(), shape_.outputs.end(),
+                                  [&](const JudgedOutput& output) { return output.name == name; });
+  BASCULE_CHECK(found != shape_.outputs.end());
+  return *found;
+}
+
+const void* Judge::address_of(std::string_view name) const { return output(name).address; }
+
+Span<std::byte> Judge::taken() const { return {memory_, keeps_predictions_ ? taken_bytes_ : row_bytes_}; }
+
+void Judge::begin(std::int64_t rows, bool keeps_predictions) noexcept {
+  BASCULE_CHECK(!keeps_predictions || rows <= shape_.predicted_rows);
+  rows_ = rows;
+  keeps_predictions_ = keeps_predictions;
+}
+
+void Judge::take(const Batch& batch, const Manifest& manifest) noexcept {
+  const std::int64_t samples = batch.counts.samples, first = batch.first_position;
+  std::fill_n(judged_ + first, batch.positions, kLeftOut);
+  for (std::int64_t s = 0; s < samples; ++s) judged_[batch.rows[s]] = static_cast<std::int32_t>(batch.rows[s]);
+  Sums& sums = sums_[first / shape_.batch];
+  sums = {};
+  if (samples == 0) return;
+  const std::int64_t counted = batch.counts.rows_of(shape_.loss_stream);
+  sums.counted = static_cast<double>(counted);
+  sums.loss = static_cast<double>(*loss_) * sums.counted;
+  sums.right = take_rows(batch, manifest, counted);
+}
+
+// The rows judged move together, over those left out.
+void Judge::close_gaps() noexcept {
+  std::int64_t kept = 0;
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    if (judged_[row] == kLeftOut) continue;
+    if (kept != row) {
+      judged_[kept] = judged_[row];
+      move_row(kept, row);
+    }
+    ++kept;
+  }
+  rows_ = kept;
+}
+
+void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
+  const std::int64_t batches = divide_up(rows_, shape_.batch);
+  close_gaps();
+  record->samples = rows_;
+  if (rows_ == 0) return;
+  Sums all;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    all.loss += sums_[batch].loss;
+    all.counted += sums_[batch].counted;
+    all.right += sums_[batch].right;
+  }
+  record->loss = all.counted > 0.0 ? all.loss / all.counted : 0.0;
+  judge_rows(threads, all, record);
+}
+
+}  // namespace bascule

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// A judge makes figures of an evaluation: it takes what each replay computed for the rows of its batch, and gives the
+// loss over the split and metrics of its own. One judge is one file; judges.h finds it by its name. It knows no tape
+// and no stream.
+//
+// Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
+// loss weighted by what it is a mean over (samples, or labelled tokens).
+//
+//   judge->bytes()                           record and plan: the constructor has planned its memory
+//   judge->seal(memory, outputs, products)   before the seal
+//   judge->begin(rows)                       sealed
+//   judge->take(batch, manifest)             every batch once, in any order, by any rank: its places are its own
+//   judge->finish(threads, &record)          once all are taken; the rows judged are then together, in order
+//   judge->write_files(files, &report)       after the door has opened
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/gemm/gemm.h"
+#include "src/base/span.h"
+#include "src/index/manifest.h"
+#include "src/loader/batch.h"
+#include "src/report/report.h"
+#include "src/report/step_record.h"
+#include "src/runtime/threads.h"
+
+namespace bascule {
+
+// A tensor that a replay leaves to be read, by the name that the model gives it.
+struct JudgedOutput {
+  std::string name;
+  std::int64_t cols = 1;
+  const void* address = nullptr;  // at seal(): the same for every replay
+};
+
+struct JudgeShape {
+  std::int64_t max_rows = 0;  // of the largest split
+  std::int64_t batch = 1;     // rows of a batch, but for the last
+  // Of the split whose predictions are kept, which can be one of many; 0: none are kept.
+  std::int64_t predicted_rows = 0;
+  int loss_stream = 0;                // a batch's loss is a mean over its rows of this stream
+  std::int64_t counted_of_a_row = 1;  // the most of them that belong to one row of the split with predictions
+  std::vector<JudgedOutput> outputs;
+};
+
+// Whose files are written.
+struct JudgedFiles {
+  std::string folder;
+  Split split = Split::kValidation;
+  const Manifest& manifest;
+  const std::vector<std::string>& tokens;  // by id, as the tokenizer's files write them; where names_tokens()
+};
+
+class Judge {
+ public:
+  virtual ~Judge() = default;
+  Judge(const Judge&) = delete;
+  Judge& operator=(const Judge&) = delete;
+
+  std::size_t bytes() const { return bytes_; }
+  // memory: bytes(), 64-byte aligned. outputs: those of the shape, with their addresses.
+  void seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmCache& products);
+  // The part of the memory that take() writes: what ranks put together before finish().
+  Span<std::byte> taken() const;
+
+  // Sealed. batch.rows are those of a stream in the order of the rows.
+  void begin(std::int64_t rows, bool keeps_predictions = false) noexcept;
+  void take(const Batch& batch, const Manifest& manifest) noexcept;
+  // Fills in samples, loss and metrics. record->samples 0: every row was left out, and there is nothing else.
+  void finish(Threads& threads, EvaluationRecord* record) noexcept;
+
+  // After finish(): the manifest row that each of the rows judged is, ascending.
+  Span<const std::int32_t> rows() const { return {judged_, static_cast<std::size_t>(rows_)}; }
+
+  // The file that it leaves in the run's folder.
+  virtual const char* file() const = 0;
+  // Bytes of it, about: for the check of the disk. of_manifest: of the manifest whose split is judged last.
+  virtual std::int64_t file_bytes(std::int64_t of_manifest) const = 0;
+  virtual bool names_tokens() const { return false; }
+  // Of the split that was judged last. Throws Error.
+  virtual void write_files(const JudgedFiles& files, Report* report) const = 0;
+
+ protected:
+  // What a part of the memory holds, in the order of the parts.
+  enum class Part {
+    kRows,         // something of every row, or batch, of the split
+    kPredictions,  // the same, only where predictions are kept
+    kScratch,      // what finish() works with
+  };
+  struct Sums {
+    double loss = 0.0, counted = 0.0, right = 0.0;
+  };
+
+  explicit Judge(const JudgeShape& shape);
+
+  // In the constructor: *place will have room for so many elements once sealed.
+  template <typename T>
+  void plan(Part part, T** place, std::int64_t count) {
+    plan_bytes(part, static_cast<std::size_t>(count) * sizeof(T),
+               [place](std::byte* memory) { *place = static_cast<T*>(static_cast<void*>(memory)); });
+  }
+  // In found(): where a replay leaves it. The model gives every output that its judge reads.
+  const float* floats(std::string_view name) const { return static_cast<const float*>(address_of(name)); }
+  const std::int32_t* integers(std::string_view name) const {
+    return static_cast<const std::int32_t*>(address_of(name));
+  }
+  const JudgedOutput& output(std::string_view name) const;
+  const JudgeShape& shape() const { return shape_; }
+  bool keeps_predictions() const noexcept { return keeps_predictions_; }
+
+  // The memory has its place and the outputs have their addresses.
+  virtual void found(GemmCache& products) = 0;
+  // Everything of a row goes to the row's place. counted: rows of the batch that its loss is a mean over. Returns how
+  // many of them were right, where that is counted.
+  virtual double take_rows(const Batch& batch, const Manifest& manifest, std::int64_t counted) noexcept = 0;
+  // Closes a gap that a row left. Predictions stay at their rows.
+  virtual void move_row(std::int64_t to, std::int64_t from) noexcept = 0;
+  // The metrics of the rows judged; sums: over all batches.
+  virtual void judge_rows(Threads& threads, const Sums& sums, EvaluationRecord* record) noexcept = 0;
+
+ private:
+  struct PlannedPart {
+    Part part;
+    std::size_t bytes;
+    std::function<void(std::byte*)> place;
+  };
+  void plan_bytes(Part part, std::size_t bytes, std::function<void(std::byte*)> place);
+  const void* address_of(std::string_view name) const;
+  void close_gaps() noexcept;
+
+  JudgeShape shape_;
+  std::vector<PlannedPart> parts_;
+  std::size_t bytes_ = 0;
+  std::byte* memory_ = nullptr;
+  std::size_t row_bytes_ = 0, taken_bytes_ = 0;  // of kRows; of kRows and kPredictions
+  bool keeps_predictions_ = false;
+  const float* loss_ = nullptr;
+  Sums* sums_ = nullptr;  // by batch of the split
+  std::int32_t* judged_ = nullptr;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace bascule

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/judge/judges.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "src/base/check.h"
+
+namespace bascule {
+
+extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens;  // each in its own file
+
+namespace {
+
+std::vector<const JudgeKind*>& judges() {
+  static std::vector<const JudgeKind*> all = {&kContrastiveRetrieval, &kMatching, &kMaskedTokens};
+  return all;
+}
+
+}  // namespace
+
+const JudgeKind& judge_named(std::string_view name) {
+  const auto found =
+      std::find_if(judges().begin(), judges().end(), [&](const JudgeKind* kind) { return kind->name == name; });
+  BASCULE_CHECK(found != judges().end());
+  return **found;
+}
+
+void add_judge(const JudgeKind& kind) { judges().push_back(&kind); }
+
+}  // namespace bascule

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges whether a model tells a picture's own caption from another's: accuracy, and the area under the ROC curve.
+// Leaves predictions.jsonl.
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/align.h"
+#include "src/judge/area_under_curve.h"
+#include "src/judge/judges.h"
+#include "src/judge/predictions.h"
+
+namespace bascule {
+namespace {
+
+constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
+constexpr Metric kAreaUnderCurve = {"auc", "area under the ROC curve", 7, false, false, 2};
+constexpr Metric kMetrics[] = {kAccuracy, kAreaUnderCurve};
+
+class Matching final : public Judge {
+ public:
+  explicit Matching(const JudgeShape& shape) : Judge(shape) {
+    const std::int64_t rows = align_up<std::int64_t>(shape.max_rows, 16);
+    plan(Part::kRows, &scores_, rows);
+    plan(Part::kRows, &labels_, rows);
+    plan(Part::kPredictions, &caption_rows_, shape.predicted_rows);
+    plan(Part::kScratch, &order_, rows);
+  }
+
+  const char* file() const override { return kPredictionsFile; }
+  std::int64_t file_bytes(std::int64_t of_manifest) const override {
+    return predictions_bytes(of_manifest, shape().predicted_rows, 0);
+  }
+
+  // `matched`: whether the caption is the picture's; the caption is the one that the model saw.
+  void write_files(const JudgedFiles& files, Report*) const override {
+    if (!keeps_predictions()) return;
+    write_predictions(files, rows(), caption_rows_, [this](JsonStream& out, std::int64_t place, std::int64_t) {
+      out.key("matched").boolean(labels_[place] == 1);
+      out.key("predicted").boolean(scores_[place] > 0.0f);
+      out.key("probability").number(1.0 / (1.0 + std::exp(-static_cast<double>(scores_[place]))));
+    });
+  }
+
+ protected:
+  void found(GemmCache&) override {
+    hits_ = integers("hits");
+    logits_ = floats("logits");
+  }
+
+  double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
+    for (std::int64_t s = 0; s < batch.counts.samples; ++s) {
+      const std::int64_t row = batch.rows[s];
+      scores_[row] = logits_[2 * s + 1] - logits_[2 * s];
+      labels_[row] = batch.labels[s];
+      if (keeps_predictions()) caption_rows_[row] = static_cast<std::int32_t>(batch.caption_rows[s]);
+    }
+    return static_cast<double>(std::count(hits_, hits_ + counted, 1));
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override {
+    scores_[to] = scores_[from];
+    labels_[to] = labels_[from];
+  }
+
+  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
+    (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+    (*record)[kAreaUnderCurve] = area_under_curve(scores_, labels_, order_, record->samples);
+  }
+
+ private:
+  const std::int32_t* hits_ = nullptr;  // (samples), 1 where the larger logit is the label's
+  const float* logits_ = nullptr;       // (samples, 2)
+  float* scores_ = nullptr;             // by row: the logit of a match less that of none
+  std::int32_t* labels_ = nullptr;      // by row
+  std::int32_t* caption_rows_ = nullptr;
+  std::int32_t* order_ = nullptr;
+};
+
+}  // namespace
+
+extern const JudgeKind kMatching;
+const JudgeKind kMatching = {"matching", {kMetrics, std::size(kMetrics)}, true, "", [](const JudgeShape& shape) {
+                               return std::unique_ptr<Judge>(new Matching(shape));
+                             }};
+
+}  // namespace bascule

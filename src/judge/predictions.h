@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// predictions.jsonl: what a model says of the test file, one JSON object a row that was judged, in the order of the
+// rows: row (its number in the file, from 0), image (as the file has it), caption (that the model saw), then what the
+// judge has to say of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "src/base/span.h"
+#include "src/json/json_stream.h"
+#include "src/judge/judge.h"
+
+namespace bascule {
+
+inline constexpr char kPredictionsFile[] = "predictions.jsonl";
+
+// Bytes of the file, about: for the check of the disk.
+std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t counted_of_a_row);
+
+// Adds the keys of one row. place: among the rows judged.
+using AddPrediction = std::function<void(JsonStream& out, std::int64_t place, std::int64_t row)>;
+
+// Into files.folder, whole or not at all. caption_rows: by row, the row of its caption; null: its own. Throws Error.
+void write_predictions(const JudgedFiles& files, Span<const std::int32_t> rows, const std::int32_t* caption_rows,
+                       const AddPrediction& add);
+
+}  // namespace bascule
