@@ -12,19 +12,20 @@ import re
 import sys
 
 BASE = ["src/base/"]
+FILES = [*BASE, "src/files/"]
 JSON = [*BASE, "src/json/"]
 SETTINGS = ["src/settings/settings.h"]
 MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
 BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
+    "base", "files", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
 ACTIVATIONS = ["kernels/activation.h"]  # the enum of activation kinds, which config.json names
 ISA = [*SETTINGS, "kernels/"]  # machine.isa, and what this CPU runs: one choice for our kernels and for oneDNN
-ONE_PICTURE = ["src/index/tar_reader.h", "src/loader/media.h", "src/checkpoint/tensor_source.h"]  # one picture at a time, outside a loader
+ONE_PICTURE = ["src/files/", "src/index/tar_reader.h", "src/loader/media.h"]  # one picture at a time, outside a loader
 SUMS = ["kernels/bf16.h", "kernels/elementwise.h"]  # argument structs: what is done to numbers that come from other nodes
 
 # First match wins: a place (folder or start of a path) and what it may include of ours, itself not counted.
@@ -47,6 +48,9 @@ OURS = [
                                        "firmware_shims/hpu_sim/board.h", "firmware_shims/hpu_sim/faults.h"]),
     ("firmware_shims/hpu_sim/faults", [*MEDIA, "firmware_shims/hpu_sim/board.h"]),
     ("src/base/", []),
+    # Files that are whole or absent: index, checkpoint and report write them. Not in base, which knows numbers and text, nor in
+    # checkpoint, which neither of the others may know.
+    ("src/files/", BASE),
     ("src/json/", BASE),
     ("src/settings/", BASE),
     ("src/graph/", [*BASE, "kernels/"]),
@@ -54,15 +58,15 @@ OURS = [
     ("src/plan/", [*BASE, "src/graph/"]),
     ("src/runtime/choose_isa", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
-    ("src/index/", [*JSON, *SETTINGS]),
+    ("src/index/", [*JSON, *FILES, *SETTINGS]),
     ("src/text/", JSON),
-    ("src/loader/", [*BASE, *SETTINGS, *MEDIA, "src/index/", "src/text/"]),
+    ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/"]),
     ("src/distributed/", [*BASE, *SUMS]),
-    ("src/checkpoint/", [*JSON, "src/graph/"]),
-    ("src/report/", JSON),
+    ("src/checkpoint/", [*JSON, *FILES, "src/graph/"]),
+    ("src/report/", [*JSON, *FILES]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, "kernels/gemm/", "src/runtime/", "src/index/", "src/loader/batch.h", "src/checkpoint/", "src/report/"]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/loader/batch.h", "src/checkpoint/", "src/report/"]),
     ("src/train/", BELOW_TRAIN),
     ("src/search/", [*BELOW_TRAIN, "src/train/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 
 namespace bascule {
 

@@ -8,8 +8,8 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/state_file.h"
+#include "src/files/durable_write.h"
 
 namespace bascule {
 namespace {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "src/base/check.h"
-#include "src/base/temporary_name.h"
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
+#include "src/files/temporary_name.h"
 #include "src/json/json.h"
 
 namespace bascule {

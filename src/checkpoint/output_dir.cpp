@@ -6,9 +6,9 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/state_file.h"
 #include "src/checkpoint/tensor_source.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 
 namespace bascule {

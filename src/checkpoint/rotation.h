@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/base/status.h"
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 
 namespace bascule {
 

@@ -9,8 +9,8 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/tensor_source.h"
+#include "src/files/durable_write.h"
 
 namespace bascule {
 

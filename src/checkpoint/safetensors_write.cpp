@@ -11,8 +11,8 @@
 
 #include "src/base/align.h"
 #include "src/base/check.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 
 namespace bascule {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 #include "src/json/value.h"
 
 namespace bascule {

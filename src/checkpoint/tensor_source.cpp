@@ -2,13 +2,7 @@
 #include "src/checkpoint/tensor_source.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
@@ -18,11 +12,6 @@ namespace {
 
 // Elements are converted through a block of this many bytes on the stack.
 constexpr std::int64_t kBlockBytes = 32768;
-
-std::string read_problem(const Status& status) {
-  const int code = static_cast<int>(status.detail[1]);
-  return code == 0 ? "the file is truncated" : std::string("cannot be read: ") + std::strerror(code);
-}
 
 // Where element `index` of the flattened tensor lies, in elements from element 0.
 std::int64_t strided_position(const StoredTensor& tensor, std::int64_t index) noexcept {
@@ -72,52 +61,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
   return text + "]";
-}
-
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // Not waiting: a FIFO that nobody writes to is refused below, not waited for.
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) {
-    throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(errno), ""};
-  }
-  struct stat about {};
-  if (::fstat(descriptor_, &about) != 0 || !S_ISREG(about.st_mode)) {
-    ::close(descriptor_);
-    throw Error{ErrorKind::kData, path_, "is not a file", ""};
-  }
-  size_ = about.st_size;
-}
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-Status InputFile::try_read(void* destination, std::int64_t offset, std::size_t bytes) const noexcept {
-  auto* to = static_cast<unsigned char*>(destination);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_, to, bytes, offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return Status{StatusCode::kReadFailed, {-1, got < 0 ? errno : 0}};
-    to += got;
-    offset += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return ok_status();
-}
-
-void InputFile::read(void* destination, std::int64_t offset, std::size_t bytes) const {
-  const Status status = try_read(destination, offset, bytes);
-  if (!status.ok()) throw Error{ErrorKind::kData, path_, read_problem(status), ""};
 }
 
 TensorSource::TensorSource(std::vector<InputFile> files, std::vector<StoredTensor> tensors)

@@ -12,35 +12,13 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
+#include "src/files/input_file.h"
 
 namespace bascule {
 
 // Elements of a shape; 1 for a scalar []. The shape must be that of a tensor read or planned by this room: no overflow.
 std::int64_t element_count(const std::vector<std::int64_t>& shape);
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "[3, 288, 288]"
-
-// A file open for reading. Its descriptor keeps the content alive when the name is removed or replaced.
-class InputFile {
- public:
-  explicit InputFile(std::string path);  // throws Error{kData} unless it is a regular file that can be read
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::int64_t size() const { return size_; }
-
-  // Exactly `bytes` bytes from `offset` on; kReadFailed (detail: -1, errno; errno 0 if the file ended) otherwise.
-  Status try_read(void* destination, std::int64_t offset, std::size_t bytes) const noexcept;
-  void read(void* destination, std::int64_t offset, std::size_t bytes) const;  // the same; throws Error{kData}
-
- private:
-  std::string path_;
-  int descriptor_ = -1;
-  std::int64_t size_ = 0;
-};
 
 struct StoredTensor {
   std::string name;

@@ -81,11 +81,9 @@ Status WeightsReader::read(const char* folder, WriteProgress progress) const noe
   const std::size_t start = path.length();
   for (const File& file : files_) {
     path.cut(start);
-    const int descriptor = ::open(path.append(file.name).c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return failed(errno);
-    const Status status = read_file(file, descriptor, progress);
-    ::close(descriptor);
-    BASCULE_TRY(status);
+    const Descriptor opened(::open(path.append(file.name).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!opened.is_open()) return failed(errno);
+    BASCULE_TRY(read_file(file, opened.number(), progress));
   }
   return ok_status();
 }

@@ -9,8 +9,8 @@
 
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/hf_write.h"
+#include "src/files/durable_write.h"
 
 namespace bascule {
 

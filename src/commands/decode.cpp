@@ -11,8 +11,8 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower_config.h"
 #include "src/pictures/picture_decoder.h"

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/evaluate_again.h"
 #include "src/commands/run_marker.h"
+#include "src/files/durable_write.h"
 #include "src/report/readable.h"
 #include "src/train/finish.h"
 #include "src/train/resume_check.h"

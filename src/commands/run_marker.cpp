@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "src/checkpoint/output_dir.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/report/output_file.h"
 
 namespace bascule {
 

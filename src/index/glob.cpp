@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 
 namespace bascule {
 namespace {

@@ -19,7 +19,9 @@
 #include "src/base/align.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
-#include "src/index/regular_file.h"
+#include "src/files/durable_write.h"
+#include "src/files/regular_file.h"
+#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {
@@ -103,44 +105,15 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
          t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
 }
 
-// A file descriptor of this scope.
-class Descriptor {
- public:
-  explicit Descriptor(int file) : file_(file) {}
-  ~Descriptor() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return file_; }
-  int release() { return std::exchange(file_, -1); }
-
- private:
-  int file_;
-};
-
-// 0 or errno.
-int write_all(int file, const void* data, std::size_t bytes) {
-  const char* place = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ::ssize_t written = ::write(file, place, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    place += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return 0;
-}
-
 // What is laid out, in the order of the file: every section, then zeros up to the next bound.
 template <typename Put>
-int put_sections(const ManifestTables& tables, const Put& put) {
+Status put_sections(const ManifestTables& tables, const Put& put) {
   static constexpr char kZeros[kCacheLine] = {};
   for (const Span<const unsigned char> section : sections_of(tables)) {
-    if (const int failure = put(section.data(), section.size())) return failure;
-    if (const int failure = put(kZeros, align_up(section.size(), kCacheLine) - section.size())) return failure;
+    BASCULE_TRY(put(section.data(), section.size()));
+    BASCULE_TRY(put(kZeros, align_up(section.size(), kCacheLine) - section.size()));
   }
-  return 0;
+  return ok_status();
 }
 
 Header header_of(const IndexSource& source, const ManifestTables& tables, const ManifestFigures& figures,
@@ -159,20 +132,21 @@ Header header_of(const IndexSource& source, const ManifestTables& tables, const 
   }
   header.file_bytes = place;
   Digest digest;
-  put_sections(tables, [&](const void* data, std::size_t bytes) {
+  (void)put_sections(tables, [&](const void* data, std::size_t bytes) {
     digest.add(data, bytes);
-    return 0;
+    return ok_status();
   });
   header.tables_digest = digest.value();
   header.header_digest = digest_of(header);
   return header;
 }
 
-int write_contents(int file, const Header& header, const ManifestTables& tables) {
+Status write_contents(OutputFile& file, const Header& header, const ManifestTables& tables) {
   char front[kTablesBegin] = {};
   std::memcpy(front, &header, sizeof header);
-  if (const int failure = write_all(file, front, sizeof front)) return failure;
-  return put_sections(tables, [&](const void* data, std::size_t bytes) { return write_all(file, data, bytes); });
+  BASCULE_TRY(file.write(front, sizeof front));
+  BASCULE_TRY(put_sections(tables, [&](const void* data, std::size_t bytes) { return file.write(data, bytes); }));
+  return file.sync_and_close();
 }
 
 Header read_header(const IndexMapping& mapping) {
@@ -206,18 +180,15 @@ int read_all(int file, void* data, std::size_t bytes) {
 
 }  // namespace
 
-IndexMapping::~IndexMapping() {
-  ::munmap(data_, bytes_);
-  if (file_ >= 0) ::close(file_);
-}
+IndexMapping::~IndexMapping() { ::munmap(data_, bytes_); }
 
 std::unique_ptr<IndexMapping> IndexMapping::read() const {
   void* const data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw Error{ErrorKind::kMemory, path_, "no memory for an index of " + std::to_string(bytes_) + " bytes"};
   }
-  auto own = std::make_unique<IndexMapping>(path_, source_, -1, data, bytes_);
-  if (read_all(file_, data, bytes_) != 0) return nullptr;
+  auto own = std::make_unique<IndexMapping>(path_, source_, Descriptor(), data, bytes_);
+  if (read_all(file_.number(), data, bytes_) != 0) return nullptr;
   (void)::mprotect(data, bytes_, PROT_READ);
   return own;
 }
@@ -230,12 +201,12 @@ bool IndexMapping::is_whole() const {
 std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSource& source, const DataFiles& files) {
   Descriptor index(open_regular_file(AT_FDCWD, path.c_str()));
   struct stat facts = {};
-  if (index.get() < 0 || ::fstat(index.get(), &facts) != 0) return std::nullopt;
+  if (!index.is_open() || ::fstat(index.number(), &facts) != 0) return std::nullopt;
   const std::size_t bytes = static_cast<std::size_t>(facts.st_size);
   if (bytes < kTablesBegin) return std::nullopt;
-  void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, index.get(), 0);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, index.number(), 0);
   if (data == MAP_FAILED) return std::nullopt;
-  auto mapping = std::make_unique<IndexMapping>(path, source, index.release(), data, bytes);
+  auto mapping = std::make_unique<IndexMapping>(path, source, std::move(index), data, bytes);
   Manifest manifest;
   if (!take_tables(*mapping, files, &manifest.tables_, &manifest.figures_)) return std::nullopt;
   manifest.files_ = files;
@@ -259,24 +230,26 @@ bool IndexFile::own(Manifest* manifest) {
 
 // One name for all processes, and a lock on it: what a killed process left is taken over.
 std::string IndexFile::write(const std::string& path, const IndexSource& source, const Manifest& manifest) {
-  const std::string beside = path + ".tmp";
+  const std::size_t slash = path.rfind('/') + 1;
+  const std::string folder = path.substr(0, slash), name = path.substr(slash),
+                    beside = folder + kTemporaryPrefix + name;
   const auto say = [](int reason) { return std::string(std::strerror(reason)); };
-  const Descriptor index(::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (index.get() < 0) return say(errno);
-  if (::flock(index.get(), LOCK_EX | LOCK_NB) != 0) return "another process is writing it";
+  const Descriptor lock(::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.is_open()) return say(errno);
+  if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) return "another process is writing it";
   // Between open and lock the file may have been given its name by the process that wrote it.
   struct stat ours = {}, named = {};
-  if (::fstat(index.get(), &ours) != 0 || ::stat(beside.c_str(), &named) != 0 || ours.st_ino != named.st_ino) {
+  if (::fstat(lock.number(), &ours) != 0 || ::stat(beside.c_str(), &named) != 0 || ours.st_ino != named.st_ino) {
     return "another process has just written it";
   }
+  OutputFile file(Descriptor(::fcntl(lock.number(), F_DUPFD_CLOEXEC, 0)));  // `lock` holds until the file has its name
   const Header header = header_of(source, manifest.tables_, manifest.figures_, count_of(manifest.files_));
-  int failure = ::ftruncate(index.get(), 0) != 0 ? errno : 0;
-  if (failure == 0) failure = write_contents(index.get(), header, manifest.tables_);
-  if (failure == 0 && ::fsync(index.get()) != 0) failure = errno;
-  if (failure == 0 && ::rename(beside.c_str(), path.c_str()) != 0) failure = errno;
-  if (failure == 0) return "";
+  if (::ftruncate(lock.number(), 0) != 0) return say(errno);
+  Status status = write_contents(file, header, manifest.tables_);
+  if (status.ok()) status = publish_file(folder.c_str(), name);
+  if (status.ok()) return "";
   ::unlink(beside.c_str());
-  return say(failure);
+  return say(static_cast<int>(status.detail[0]));
 }
 
 }  // namespace bascule

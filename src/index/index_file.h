@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/index/manifest.h"
 
 namespace bascule {
@@ -27,16 +28,16 @@ struct IndexSource {
 // process.
 class IndexMapping {
  public:
-  // Takes the mapping and the open file over; file < 0: the mapping is memory of this process.
-  IndexMapping(std::string path, const IndexSource& source, int file, void* data, std::size_t bytes)
-      : path_(std::move(path)), source_(source), file_(file), data_(data), bytes_(bytes) {}
+  // Takes the mapping and the open file over; no file: the mapping is memory of this process.
+  IndexMapping(std::string path, const IndexSource& source, Descriptor file, void* data, std::size_t bytes)
+      : path_(std::move(path)), source_(source), file_(std::move(file)), data_(data), bytes_(bytes) {}
   ~IndexMapping();
   IndexMapping(const IndexMapping&) = delete;
   IndexMapping& operator=(const IndexMapping&) = delete;
 
   const std::string& path() const { return path_; }
   const IndexSource& source() const { return source_; }
-  bool is_own() const { return file_ < 0; }
+  bool is_own() const { return !file_.is_open(); }
   const unsigned char* data() const { return static_cast<const unsigned char*>(data_); }
   std::size_t bytes() const { return bytes_; }
   // Reads all of it: whether the tables are those that were written.
@@ -48,7 +49,7 @@ class IndexMapping {
  private:
   std::string path_;
   IndexSource source_;
-  int file_;
+  Descriptor file_;
   void* data_;
   std::size_t bytes_;
 };

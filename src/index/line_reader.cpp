@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 
 namespace bascule {
 namespace {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
@@ -157,8 +158,8 @@ std::string Manifest::picture_location(std::int64_t image_id) const {
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
 void Manifest::measure_pictures() {
   if (is_measured()) return;
-  const int folder = ::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
+  const Descriptor folder(::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
   std::vector<std::uint32_t> sizes;
   sizes.reserve(figures_.pictures);
   std::string problem;
@@ -166,7 +167,7 @@ void Manifest::measure_pictures() {
   for (; row < rows() && problem.empty(); ++row) {
     if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
     struct stat facts = {};
-    if (::fstatat(folder, image_path(image_id(row)).data(), &facts, 0) != 0) {
+    if (::fstatat(folder.number(), image_path(image_id(row)).data(), &facts, 0) != 0) {
       problem = std::generic_category().message(errno);
     } else if (!S_ISREG(facts.st_mode)) {
       problem = "not a file";
@@ -175,7 +176,6 @@ void Manifest::measure_pictures() {
     }
     sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
   }
-  ::close(folder);
   if (!problem.empty()) {
     throw Error{ErrorKind::kData, where(row - 1), shown_path(picture_location(image_id(row - 1))) + ": " + problem};
   }

@@ -14,7 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 
 namespace bascule {
 namespace {
@@ -43,20 +43,15 @@ void allow_open_files(std::size_t more) {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void close_all(const std::vector<int>& files) {
-  for (const int file : files) ::close(file);
-}
-
 }  // namespace
 
 PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
   const auto add = [&](const std::string& path, int file) {
     if (file >= 0) {
-      open_.push_back(file);
+      open_.emplace_back(file);
       return;
     }
     const int reason = -file;
-    close_all(open_);
     if (reason == EMFILE || reason == ENFILE) {
       throw Error{
           ErrorKind::kData, path,
@@ -75,8 +70,6 @@ PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
   for (const std::string& shard : manifest.shards()) add(shard, open_regular_file(AT_FDCWD, shard.c_str()));
 }
 
-PictureFolder::~PictureFolder() { close_all(open_); }
-
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
 std::size_t PictureFolder::largest_file_bytes() const {
   if (manifest_.is_measured()) return manifest_.largest_picture_bytes();
@@ -86,7 +79,7 @@ std::size_t PictureFolder::largest_file_bytes() const {
     if (manifest_.image_id(row) != seen) continue;
     const std::int64_t picture = seen++;
     struct stat facts = {};
-    const bool found = ::fstatat(open_[0], manifest_.image_path(picture).data(), &facts, 0) == 0;
+    const bool found = ::fstatat(open_[0].number(), manifest_.image_path(picture).data(), &facts, 0) == 0;
     if (!found || !S_ISREG(facts.st_mode)) {
       const std::string reason = found ? "not a file" : std::generic_category().message(errno);
       throw Error{ErrorKind::kData, manifest_.where(row),
@@ -100,11 +93,10 @@ std::size_t PictureFolder::largest_file_bytes() const {
 int PictureFolder::read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
   const std::int64_t id = manifest_.image_id(row);
   if (!manifest_.shards().empty()) return read_from_shard(manifest_.place(id), memory, bytes);
-  const int file = open_regular_file(open_[0], manifest_.image_path(id).data());
+  const int file = open_regular_file(open_[0].number(), manifest_.image_path(id).data());
   if (file < 0) return -file;
-  const int failure = read_all(file, memory, bytes);
-  ::close(file);
-  return failure;
+  const Descriptor owner(file);
+  return read_all(file, memory, bytes);
 }
 
 int PictureFolder::read_from_shard(const PicturePlace& place, Span<std::uint8_t> memory,
@@ -113,7 +105,7 @@ int PictureFolder::read_from_shard(const PicturePlace& place, Span<std::uint8_t>
   if (place.bytes >= memory.size()) return EFBIG;
   if (place.shard >= open_.size()) return EIO;
   while (*bytes < place.bytes) {
-    const ::ssize_t got = ::pread(open_[place.shard], memory.data() + *bytes, place.bytes - *bytes,
+    const ::ssize_t got = ::pread(open_[place.shard].number(), memory.data() + *bytes, place.bytes - *bytes,
                                   static_cast<::off_t>(place.offset + *bytes));
     if (got == 0) return ENODATA;
     if (got < 0 && errno != EINTR) return errno;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
 
@@ -16,9 +17,6 @@ class PictureFolder {
  public:
   // Before the seal. Throws Error (kData), also where the system does not allow as many open files as there are shards.
   explicit PictureFolder(const Manifest& manifest);
-  ~PictureFolder();
-  PictureFolder(const PictureFolder&) = delete;
-  PictureFolder& operator=(const PictureFolder&) = delete;
 
   // Before the seal: the size of the largest picture. Unless the manifest is measured, asks each file; then throws
   // Error (kData) naming the first row whose picture is missing or is no file.
@@ -31,7 +29,7 @@ class PictureFolder {
   int read_from_shard(const PicturePlace& place, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
 
   const Manifest& manifest_;
-  std::vector<int> open_;  // the folder, or the shards in order
+  std::vector<Descriptor> open_;  // the folder, or the shards in order
 };
 
 }  // namespace bascule

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 
 namespace bascule {
 namespace {
@@ -82,17 +82,14 @@ std::uint64_t blocks_of(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBl
 
 }  // namespace
 
-TarReader::TarReader(const std::string& path) : path_(path), file_(open_regular_file(AT_FDCWD, path.c_str())) {
+TarReader::TarReader(const std::string& path) : path_(path) {
+  const int opened = open_regular_file(AT_FDCWD, path.c_str());
+  file_ = Descriptor(opened);
   struct stat facts = {};
-  const int reason = file_ < 0 ? -file_ : ::fstat(file_, &facts) != 0 ? errno : 0;
-  if (reason != 0) {
-    if (file_ >= 0) ::close(file_);
-    throw Error{ErrorKind::kData, path, file_problem(reason)};
-  }
+  const int reason = opened < 0 ? -opened : ::fstat(opened, &facts) != 0 ? errno : 0;
+  if (reason != 0) throw Error{ErrorKind::kData, path, file_problem(reason)};
   bytes_ = static_cast<std::uint64_t>(facts.st_size);
 }
-
-TarReader::~TarReader() { ::close(file_); }
 
 Error TarReader::damaged(const std::string& what, const std::string& what_to_do) const {
   return Error{ErrorKind::kData, last_name_.empty() ? path_ : path_ + ": " + last_name_, what, what_to_do};
@@ -106,7 +103,7 @@ const unsigned char* TarReader::window(std::uint64_t offset, std::size_t bytes) 
   window_begin_ = offset;
   window_bytes_ = 0;
   while (window_bytes_ < bytes) {
-    const ::ssize_t got = ::pread(file_, window_.data() + window_bytes_, window_.size() - window_bytes_,
+    const ::ssize_t got = ::pread(file_.number(), window_.data() + window_bytes_, window_.size() - window_bytes_,
                                   static_cast<::off_t>(offset + window_bytes_));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw damaged(std::string("cannot be read: ") + std::strerror(errno));

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -29,7 +30,6 @@ class TarReader {
  public:
   // Throws Error (kData) if the file cannot be opened.
   explicit TarReader(const std::string& path);
-  ~TarReader();
   TarReader(const TarReader&) = delete;
   TarReader& operator=(const TarReader&) = delete;
 
@@ -52,7 +52,7 @@ class TarReader {
   Error damaged(const std::string& what, const std::string& what_to_do = "") const;
 
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
   std::uint64_t bytes_ = 0;
   std::uint64_t next_ = 0;  // where the next header stands
   std::string last_name_;   // for messages

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "src/base/align.h"
-#include "src/base/temporary_name.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/files/temporary_name.h"
 #include "src/json/json.h"
 #include "src/judge/judges.h"
 #include "src/judge/retrieval.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/judge/predictions.h"
 
-#include "src/base/temporary_name.h"
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
+#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "src/base/shown_path.h"
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 #include "src/loader/loader.h"
 #include "src/loader/worker.h"
 

@@ -9,7 +9,7 @@
 #include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
-#include "src/checkpoint/tensor_source.h"
+#include "src/files/input_file.h"
 #include "src/index/tar_reader.h"
 #include "src/pictures/preprocessor.h"
 

@@ -10,13 +10,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
-#include "src/report/output_file.h"
 
 namespace bascule {
 namespace {
@@ -37,25 +36,12 @@ bool stays(const std::string& text, std::int64_t step, std::int64_t evaluated) {
 
 }  // namespace
 
-JsonLog::JsonLog(JsonLog&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-JsonLog& JsonLog::operator=(JsonLog&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
-JsonLog::~JsonLog() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 JsonLog JsonLog::open(const std::string& folder) {
   const std::string path = folder + "/" + kLogFile;
   JsonLog log;
-  log.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log.fd_ < 0) throw Error{ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno), ""};
+  log.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!log.file_.is_open())
+    throw Error{ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno), ""};
   return log;
 }
 
@@ -96,22 +82,16 @@ Status JsonLog::evaluation(const EvaluationRecord& record, Metrics metrics, doub
 }
 
 Status JsonLog::write_line(const JsonStream& line) noexcept {
-  if (fd_ < 0) return ok_status();
+  if (!file_.is_open()) return ok_status();
   BASCULE_DCHECK(!line.overflowed());
   std::size_t size = line.text().size();
   if (line.overflowed() || size == sizeof line_) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
   line_[size++] = '\n';
-  for (std::size_t done = 0; done < size;) {
-    const ssize_t wrote = ::write(fd_, line_ + done, size - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return {StatusCode::kDiskFailed, {wrote < 0 ? errno : ENOSPC, 0}};
-    done += static_cast<std::size_t>(wrote);
-  }
-  return ok_status();
+  return write_all(file_.number(), line_, size);
 }
 
 Status JsonLog::sync() noexcept {
-  if (fd_ < 0 || ::fdatasync(fd_) == 0) return ok_status();
+  if (!file_.is_open() || ::fdatasync(file_.number()) == 0) return ok_status();
   return {StatusCode::kDiskFailed, {errno, 0}};
 }
 

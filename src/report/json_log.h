@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/descriptor.h"
 #include "src/base/status.h"
 #include "src/report/step_record.h"
 
@@ -20,9 +21,6 @@ inline constexpr char kLogFile[] = "log.jsonl";
 class JsonLog {
  public:
   JsonLog() = default;  // writes nothing, every call succeeds: ranks other than 0
-  JsonLog(JsonLog&& other) noexcept;
-  JsonLog& operator=(JsonLog&& other) noexcept;
-  ~JsonLog();
 
   // Appends to folder/log.jsonl. Throws Error{kDisk}.
   static JsonLog open(const std::string& folder);
@@ -38,7 +36,7 @@ class JsonLog {
 
   Status write_line(const JsonStream& line) noexcept;
 
-  int fd_ = -1;
+  Descriptor file_;
   char line_[kLineBytes] = {};
 };
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/report/output_file.h"
 
 namespace bascule {
 namespace {

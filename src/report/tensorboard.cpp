@@ -13,14 +13,13 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/span.h"
-#include "src/base/temporary_name.h"
+#include "src/files/durable_write.h"
+#include "src/files/temporary_name.h"
 #include "src/report/event_encoding.h"
-#include "src/report/output_file.h"
 
 namespace bascule {
 namespace {
@@ -83,20 +82,6 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(TensorBoardWriter&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-TensorBoardWriter& TensorBoardWriter::operator=(TensorBoardWriter&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
-TensorBoardWriter::~TensorBoardWriter() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 TensorBoardWriter TensorBoardWriter::open(const std::string& folder, const EventFileName& name) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -104,8 +89,8 @@ TensorBoardWriter TensorBoardWriter::open(const std::string& folder, const Event
   const std::string path = folder + "/" + kFilePrefix + std::to_string(name.unix_seconds) + "." + name.host + "." +
                            std::to_string(name.pid) + "." + std::to_string(name.number);
   TensorBoardWriter writer;
-  writer.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-  if (writer.fd_ < 0) fail(path, "creating", errno);
+  writer.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  if (!writer.is_open()) fail(path, "creating", errno);
   const std::string version = version_event(static_cast<double>(name.unix_seconds));
   const Status status = writer.write_bytes(reinterpret_cast<const unsigned char*>(version.data()), version.size());
   if (!status.ok()) fail(path, "writing", static_cast<int>(status.detail[0]));
@@ -169,20 +154,12 @@ Status TensorBoardWriter::scalar(const char* tag, double value, std::int64_t ste
 }
 
 Status TensorBoardWriter::sync() noexcept {
-  if (fd_ < 0 || ::fdatasync(fd_) == 0) return ok_status();
+  if (!is_open() || ::fdatasync(file_.number()) == 0) return ok_status();
   return Status{StatusCode::kDiskFailed, {errno, 0}};
 }
 
 Status TensorBoardWriter::write_bytes(const unsigned char* bytes, std::size_t size) noexcept {
-  if (fd_ < 0) return ok_status();
-  while (size > 0) {
-    const ssize_t wrote = ::write(fd_, bytes, size);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return Status{StatusCode::kDiskFailed, {wrote < 0 ? errno : ENOSPC, 0}};
-    bytes += wrote;
-    size -= static_cast<std::size_t>(wrote);
-  }
-  return ok_status();
+  return is_open() ? write_all(file_.number(), bytes, size) : ok_status();
 }
 
 void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t evaluated) {
@@ -191,7 +168,7 @@ void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file()) continue;
-    // What an earlier cut left when it was killed (output_file.cpp).
+    // What an earlier cut left when it was killed (write_durably).
     if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
     if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
   }

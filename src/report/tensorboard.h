@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/descriptor.h"
 #include "src/base/status.h"
 #include "src/report/step_record.h"
 
@@ -28,14 +29,11 @@ struct EventFileName {
 class TensorBoardWriter {
  public:
   TensorBoardWriter() = default;  // writes nothing, every call succeeds: tensorboard = false
-  TensorBoardWriter(TensorBoardWriter&& other) noexcept;
-  TensorBoardWriter& operator=(TensorBoardWriter&& other) noexcept;
-  ~TensorBoardWriter();
 
   // Makes `folder` and in it events.out.tfevents.<time>.<host>.<pid>.<number>, which must not exist yet. Throws
   // Error{kDisk}.
   static TensorBoardWriter open(const std::string& folder, const EventFileName& name);
-  bool is_open() const noexcept { return fd_ >= 0; }
+  bool is_open() const noexcept { return file_.is_open(); }
 
   // A text entry (Markdown). Allocates; throws Error{kDisk}.
   void text(const std::string& tag, const std::string& markdown, std::int64_t step, double unix_seconds);
@@ -54,7 +52,7 @@ class TensorBoardWriter {
  private:
   Status write_bytes(const unsigned char* bytes, std::size_t size) noexcept;
 
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 // Rewrites every event file in `folder` so that no event later than `step` is left, no evaluation later than

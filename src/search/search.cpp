@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/report/output_file.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"

@@ -3,42 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/base/error.h"
 #include "src/checkpoint/tensor_source.h"
+#include "tests/support/files.h"
 
 namespace bascule::test {
 
 inline std::string fixture(const std::string& name) { return BASCULE_CHECKPOINT_FIXTURES "/" + name; }
-
-inline std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // A safetensors file with this header text and `data_bytes` zeros after it.
 inline std::string safetensors_bytes(const std::string& header, std::size_t data_bytes) {
   std::string bytes;
   for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(header.size() >> shift & 255);
   return bytes + header + std::string(data_bytes, '\0');
-}
-
-// The line of the Error that `action` throws, whose kind must be `kind`.
-inline std::string error_of(const std::function<void()>& action, ErrorKind kind = ErrorKind::kData) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "no error";
 }
 
 inline std::vector<float> read_all(const TensorSource& source, const StoredTensor& tensor) {

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/saved_run.h"
 #include "tests/support/seeded.h"

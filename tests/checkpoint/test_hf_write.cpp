@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/hf_folder.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "tests/checkpoint/files.h"
 #include "tests/support/reference_dir.h"

@@ -8,7 +8,7 @@
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_writer.h"
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 #include "tests/checkpoint/files.h"
 #include "tests/checkpoint/recorded_calls.h"
 #include "tests/support/temporary_folder.h"

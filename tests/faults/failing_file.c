@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into a program: files whose path holds FAILING_PATH cannot be opened (FAILING_CALL=open), read (pread) or
 // created (create, which is making folders too), with the errno FAILING_ERROR.
-#undef _FILE_OFFSET_BITS  // open and open64 are two functions here
+#undef _FILE_OFFSET_BITS  // open and open64 are two functions here, as are openat and openat64
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,6 +35,19 @@ int open(const char* path, int flags, ...) {
 }
 
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));
+
+int openat(int folder, const char* path, int flags, ...) {
+  static int (*next)(int, const char*, int, ...);
+  if (next == NULL) next = (int (*)(int, const char*, int, ...))dlsym(RTLD_NEXT, "openat");
+  if (fails("open", path) || ((flags & O_CREAT) != 0 && fails("create", path))) return -1;
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? (mode_t)va_arg(more, int) : 0;
+  va_end(more);
+  return next(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char* path, int flags, ...) __attribute__((alias("openat")));
 
 int mkdir(const char* path, mode_t mode) {
   static int (*next)(const char*, mode_t);

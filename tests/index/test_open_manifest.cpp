@@ -168,8 +168,10 @@ TEST_F(KeptIndexes, TakeOverWhatAKilledProcessLeftButNotFromOneAtWork) {
   const std::string index = files()[0];
   const std::string whole = read_file(index);
   fs::remove(index);
-  std::ofstream(index + ".tmp") << "half of an ind";
-  const int at_work = ::open((index + ".tmp").c_str(), O_RDWR);
+  const std::filesystem::path finished(index),
+      beside = finished.parent_path() / (".tmp-bascule-" + finished.filename().string());
+  std::ofstream(beside) << "half of an ind";
+  const int at_work = ::open(beside.c_str(), O_RDWR);
   ASSERT_EQ(::flock(at_work, LOCK_EX), 0);
   EXPECT_NE(open_manifest(path, columns, cache).note.find("another process is writing it"), std::string::npos);
   EXPECT_FALSE(fs::exists(index));

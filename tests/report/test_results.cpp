@@ -10,7 +10,6 @@
 #include "src/json/json.h"
 #include "src/report/html.h"
 #include "src/report/model_card.h"
-#include "src/report/output_file.h"
 #include "src/report/readable.h"
 #include "src/report/summary.h"
 #include "tests/report/sample_report.h"
@@ -253,16 +252,6 @@ TEST(Results, OnlyWhatWasDoneIsWritten) {
   EXPECT_FALSE(fs::exists(report.output_dir + "/train_results.json"));
   EXPECT_FALSE(fs::exists(report.output_dir + "/test_results.json"));
   for (const auto& entry : fs::directory_iterator(report.output_dir)) EXPECT_EQ(entry.path().extension(), ".json");
-}
-
-TEST(OutputFile, AFailedWriteNamesTheFileAndIsADiskError) {
-  try {
-    write_output_file("/nonexistent-folder/file.json", "{}");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kDisk);
-    EXPECT_NE(error.where().find("/nonexistent-folder/file.json"), std::string::npos);
-  }
 }
 
 TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {

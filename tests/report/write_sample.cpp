@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/files/durable_write.h"
 #include "src/report/html.h"
 #include "src/report/model_card.h"
-#include "src/report/output_file.h"
 #include "src/report/results.h"
 #include "src/report/summary.h"
 #include "src/report/tensorboard.h"

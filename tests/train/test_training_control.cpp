@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint_names.h"
-#include "src/checkpoint/durable_write.h"
 #include "src/checkpoint/rotation.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "tests/support/temporary_folder.h"
 

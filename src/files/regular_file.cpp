@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/index/regular_file.h"
+#include "src/files/regular_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

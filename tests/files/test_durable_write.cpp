@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 
 #include <cerrno>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
-#include "tests/checkpoint/files.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -128,6 +129,61 @@ TEST(DurableWrite, AFullDiskTurnsIntoOneLine) {
       test::error_of([&] { throw_if_failed(full, "/runs/a", "cannot be written"); }, ErrorKind::kDisk);
   EXPECT_EQ(line, "/runs/a: cannot be written: No space left on device; free space on this file system");
   EXPECT_NO_THROW(throw_if_failed(ok_status(), "", ""));
+}
+
+TEST(DurableWrite, AWriteThatFailsLeavesNothingBeside) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/a.json");  // the name is taken by a folder
+  EXPECT_EQ(write_durably(folder.path().c_str(), "a.json", "new").detail[0], EISDIR);
+  EXPECT_EQ(folder_entries(folder.path()), Names{"a.json"});
+}
+
+TEST(DurableWrite, WritesAllOfASpanToAnyDescriptor) {
+  const TemporaryFolder folder;
+  const std::string content(100'000, 'x'), path = folder.path() + "/a";
+  {
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_TRUE(write_all(file.number(), content.data(), content.size()).ok());
+  }
+  EXPECT_EQ(test::read_file(path), content);
+  const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(write_all(full.number(), "x", 1).detail[0], ENOSPC);
+}
+
+TEST(DurableWrite, AnOpenFileIsWrittenFromItsStart) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/a";
+  OutputFile file(Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
+  ASSERT_TRUE(file.write("one", 3).ok());
+  ASSERT_TRUE(file.write("two", 3).ok());
+  ASSERT_TRUE(file.sync_and_close().ok());
+  EXPECT_EQ(test::read_file(path), "onetwo");
+}
+
+TEST(OutputFile, AFailedWriteNamesTheFileAndIsADiskError) {
+  const std::string line =
+      test::error_of([] { write_output_file("/nonexistent-folder/file.json", "{}"); }, ErrorKind::kDisk);
+  EXPECT_EQ(line.find("/nonexistent-folder/file.json: cannot be written: No such file or directory"), 0u) << line;
+}
+
+TEST(OutputFile, ReplacesRegularFilesOnly) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("file", "old");
+  write_output_file(path, "new");
+  EXPECT_EQ(test::read_file(path), "new");
+  std::filesystem::create_symlink(path, folder.path() + "/link");
+  const std::string line = test::error_of([&] { write_output_file(folder.path() + "/link", "x"); }, ErrorKind::kDisk);
+  EXPECT_NE(line.find("is no regular file"), std::string::npos) << line;
+  EXPECT_EQ(folder_entries(folder.path()), (Names{"file", "link"}));
+}
+
+TEST(OutputFile, ANameWithoutAFolderIsOfTheWorkingDirectory) {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  write_output_file("file", "new");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(test::read_file(folder.path() + "/file"), "new");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/checkpoint/durable_write.h"
+#include "src/files/durable_write.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +17,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
-#include "src/base/temporary_name.h"
+#include "src/files/temporary_name.h"
 
 namespace bascule {
 namespace {
@@ -89,11 +89,9 @@ Status empty_folder(int folder, int depth) noexcept {
 Status remove_entry(int parent, const char* name, int depth) noexcept {
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
   if (errno != EISDIR && errno != EPERM) return disk_failed();
-  const int folder = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return errno == ENOENT ? ok_status() : disk_failed();  // its owner was still removing it
-  const Status emptied = empty_folder(folder, depth + 1);
-  ::close(folder);
-  BASCULE_TRY(emptied);
+  const Descriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.is_open()) return errno == ENOENT ? ok_status() : disk_failed();  // its owner was still removing it
+  BASCULE_TRY(empty_folder(folder.number(), depth + 1));
   return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? ok_status() : disk_failed();
 }
 
@@ -130,29 +128,24 @@ void PathBuffer::cut(std::size_t length) noexcept {
   text_[length_] = '\0';
 }
 
-OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Status OutputFile::create(const char* path) noexcept {
-  BASCULE_DCHECK(descriptor_ < 0);
-  descriptor_ = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  return descriptor_ >= 0 ? ok_status() : disk_failed();
+  BASCULE_DCHECK(!descriptor_.is_open());
+  descriptor_ = Descriptor(::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  return descriptor_.is_open() ? ok_status() : disk_failed();
 }
 
 Status OutputFile::write(const void* data, std::size_t bytes, WriteProgress progress) noexcept {
   const auto* from = static_cast<const unsigned char*>(data);
   while (bytes > 0) {
-    const ssize_t part = ::write(descriptor_, from, std::min(bytes, static_cast<std::size_t>(kPartBytes)));
-    if (part < 0 && errno == EINTR) continue;
-    if (part < 0) return disk_failed();
-    digest_.add(from, static_cast<std::size_t>(part));
+    const std::size_t part = std::min(bytes, static_cast<std::size_t>(kPartBytes));
+    BASCULE_TRY(write_all(descriptor_.number(), from, part));
+    digest_.add(from, part);
     from += part;
-    bytes -= static_cast<std::size_t>(part);
-    written_ += part;
-    if (progress.tell != nullptr) progress.tell(progress.context, part);
+    bytes -= part;
+    written_ += static_cast<std::int64_t>(part);
+    if (progress.tell != nullptr) progress.tell(progress.context, static_cast<std::int64_t>(part));
     for (; begun_ + kPartBytes <= written_; begun_ += kPartBytes)
-      BASCULE_TRY(write_back(descriptor_, begun_, kPartBytes, SYNC_FILE_RANGE_WRITE));
+      BASCULE_TRY(write_back(descriptor_.number(), begun_, kPartBytes, SYNC_FILE_RANGE_WRITE));
     BASCULE_TRY(settle(written_ - kBehindBytes, progress));
   }
   return ok_status();
@@ -161,7 +154,7 @@ Status OutputFile::write(const void* data, std::size_t bytes, WriteProgress prog
 Status OutputFile::settle(std::int64_t until, WriteProgress progress) noexcept {
   constexpr unsigned kToTheEnd = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (; settled_ + kPartBytes <= until; settled_ += kPartBytes) {
-    BASCULE_TRY(write_back(descriptor_, settled_, kPartBytes, kToTheEnd));
+    BASCULE_TRY(write_back(descriptor_.number(), settled_, kPartBytes, kToTheEnd));
     if (progress.tell != nullptr) progress.tell(progress.context, 0);
   }
   return ok_status();
@@ -169,10 +162,20 @@ Status OutputFile::settle(std::int64_t until, WriteProgress progress) noexcept {
 
 Status OutputFile::sync_and_close(WriteProgress progress) noexcept {
   BASCULE_TRY(settle(written_, progress));
-  if (::fsync(descriptor_) != 0) return disk_failed();
-  const int descriptor = descriptor_;
-  descriptor_ = -1;
-  return ::close(descriptor) == 0 ? ok_status() : disk_failed();
+  if (::fsync(descriptor_.number()) != 0) return disk_failed();
+  return ::close(descriptor_.release()) == 0 ? ok_status() : disk_failed();
+}
+
+Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept {
+  const auto* from = static_cast<const unsigned char*>(data);
+  while (bytes > 0) {
+    const ssize_t part = ::write(descriptor, from, bytes);
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) return disk_failed();
+    from += part;
+    bytes -= static_cast<std::size_t>(part);
+  }
+  return ok_status();
 }
 
 Status make_folder(const char* path) noexcept {
@@ -180,11 +183,8 @@ Status make_folder(const char* path) noexcept {
 }
 
 Status sync_folder(const char* path) noexcept {
-  const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return disk_failed();
-  const Status status = ::fsync(folder) == 0 ? ok_status() : disk_failed();
-  ::close(folder);
-  return status;
+  const Descriptor folder(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder.is_open() && ::fsync(folder.number()) == 0 ? ok_status() : disk_failed();
 }
 
 Status write_synced(const char* path, std::string_view content, std::uint64_t* digest) noexcept {
@@ -197,12 +197,10 @@ Status write_synced(const char* path, std::string_view content, std::uint64_t* d
 
 Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept {
   const PathBuffer temporary = join(folder, name, kTemporaryPrefix);
-  const Status written = write_synced(temporary.c_str(), content);
-  if (!written.ok()) {
-    ::unlink(temporary.c_str());
-    return written;
-  }
-  return publish_file(folder, name);
+  Status status = write_synced(temporary.c_str(), content);
+  if (status.ok()) status = publish_file(folder, name);
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
 }
 
 Status publish_file(const char* folder, std::string_view name) noexcept {
@@ -231,11 +229,9 @@ Status publish_folder(const char* parent, std::string_view name) noexcept {
 
 Status visit_entries(const char* folder, Status (*visit)(void* context, const char* name) noexcept,
                      void* context) noexcept {
-  const int descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return disk_failed();
-  const Status status = visit_open_folder(descriptor, [&](const char* name) noexcept { return visit(context, name); });
-  ::close(descriptor);
-  return status;
+  const Descriptor opened(::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open()) return disk_failed();
+  return visit_open_folder(opened.number(), [&](const char* name) noexcept { return visit(context, name); });
 }
 
 Status remove_tree(const char* path) noexcept { return remove_entry(AT_FDCWD, path, 0); }
@@ -290,6 +286,17 @@ void make_folders(const std::string& path) {
     }
     throw_if_failed(sync_folder(parent.c_str()), parent.string(), "cannot be synced");
   }
+}
+
+void write_output_file(const std::string& path, const std::string& content) {
+  struct stat there = {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    throw Error{ErrorKind::kDisk, path, "is no regular file, and would be replaced", "name another place"};
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  throw_if_failed(write_durably(folder.c_str(), name, content), path, "cannot be written");
 }
 
 }  // namespace bascule

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/status.h"
 
@@ -50,9 +52,7 @@ struct WriteProgress {
 class OutputFile {
  public:
   OutputFile() noexcept = default;
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  explicit OutputFile(Descriptor empty) noexcept : descriptor_(std::move(empty)) {}  // a file that was opened to write
 
   Status create(const char* path) noexcept;  // once; empties an existing file
   // Appends, whatever signals come. The disk is set to work at once, and a few MiB behind it is waited for: so a file
@@ -65,18 +65,19 @@ class OutputFile {
  private:
   Status settle(std::int64_t until, WriteProgress progress) noexcept;
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   Digest digest_;
   std::int64_t written_ = 0, begun_ = 0, settled_ = 0;  // bytes; the disk works on, and has finished, so many
 };
 
 // All: kDiskFailed with errno in detail[0] on failure.
-Status make_folder(const char* path) noexcept;  // one level; it may exist
+Status write_all(int descriptor, const void* data, std::size_t bytes) noexcept;  // whatever signals come
+Status make_folder(const char* path) noexcept;                                   // one level; it may exist
 Status sync_folder(const char* path) noexcept;
 // A file at its final name, not atomically: for files within a folder that is published as a whole. Synced.
 // digest: of the content; may be null.
 Status write_synced(const char* path, std::string_view content, std::uint64_t* digest = nullptr) noexcept;
-// A file with this content, atomically: beside, sync, rename, sync the folder.
+// A file with this content, atomically: beside, sync, rename, sync the folder. A failure leaves nothing beside.
 Status write_durably(const char* folder, std::string_view name, std::string_view content) noexcept;
 // Renames folder/.tmp-bascule-NAME, written and synced by the caller, to folder/NAME and syncs the folder.
 Status publish_file(const char* folder, std::string_view name) noexcept;
@@ -105,5 +106,7 @@ std::vector<std::string> folder_entries(const std::string& folder);
 void remove_leftovers(const std::string& folder);
 // Creates the folder and its parents, each synced.
 void make_folders(const std::string& path);
+// write_durably() at a path. Replaces regular files only. Throws Error{kDisk} with the path and the system's reason.
+void write_output_file(const std::string& path, const std::string& content);
 
 }  // namespace bascule
