@@ -3,32 +3,15 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
+#include "src/base/nearest.h"
 #include "src/index/picture_folder.h"
 
 namespace bascule {
 namespace {
 
 constexpr std::int64_t kExamples = 8, kAnswers = 5;
-
-struct Answer {
-  std::int64_t place;  // among the rows judged
-  double score;
-};
-
-// Candidates, best first; ties in order of place.
-std::vector<Answer> ranked(const float* query, const float* embeds, const std::vector<std::int64_t>& candidates,
-                           std::int64_t width) {
-  std::vector<Answer> answers;
-  for (const std::int64_t place : candidates) {
-    const float* const candidate = embeds + place * width;
-    answers.push_back({place, static_cast<double>(std::inner_product(query, query + width, candidate, 0.0f))});
-  }
-  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
-  return answers;
-}
 
 // count of all, evenly spaced.
 std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int64_t count) {
@@ -75,6 +58,9 @@ struct Judged {
       if (seen.insert(picture(captions.back())).second) pictures.push_back(captions.back());
     }
   }
+  Span<const float> embedding(const float* embeds, std::int64_t place) const {
+    return {embeds + place * of.width, static_cast<std::size_t>(of.width)};
+  }
   std::int64_t row(std::int64_t place) const { return of.rows[static_cast<std::size_t>(place)]; }
   std::int64_t picture(std::int64_t place) const { return manifest.image_id(row(place)); }
   std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).caption); }
@@ -86,14 +72,13 @@ struct Judged {
 };
 
 CaptionExample search_by_caption(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
-  const float* const query = judged.of.text + place * judged.of.width;
   CaptionExample example;
   example.caption = judged.caption(place);
   std::int64_t rank = 0;
-  for (const Answer& answer : ranked(query, judged.of.image, judged.pictures, judged.of.width)) {
-    const bool right = judged.picture(answer.place) == judged.picture(place);
+  for (const Neighbour& answer : nearest(judged.embedding(judged.of.text, place), judged.of.image, judged.pictures)) {
+    const bool right = judged.picture(answer.row) == judged.picture(place);
     if (++rank > kAnswers && !right) continue;
-    const PictureHit hit{shelf.add(judged.row(answer.place)), answer.score, right};
+    const PictureHit hit{shelf.add(judged.row(answer.row)), answer.score, right};
     if (rank <= kAnswers) example.hits.push_back(hit);
     if (right) {
       example.right_hit = hit;
@@ -104,13 +89,12 @@ CaptionExample search_by_caption(const Judged& judged, std::int64_t place, Pictu
 }
 
 PictureExample search_by_picture(const Judged& judged, std::int64_t place, PictureShelf& shelf) {
-  const float* const query = judged.of.image + place * judged.of.width;
   PictureExample example;
   example.picture = shelf.add(judged.row(place));
   std::int64_t rank = 0;
-  for (const Answer& answer : ranked(query, judged.of.text, judged.captions, judged.of.width)) {
-    const bool right = judged.picture(answer.place) == judged.picture(place);
-    const CaptionHit hit{judged.caption(answer.place), answer.score, right};
+  for (const Neighbour& answer : nearest(judged.embedding(judged.of.image, place), judged.of.text, judged.captions)) {
+    const bool right = judged.picture(answer.row) == judged.picture(place);
+    const CaptionHit hit{judged.caption(answer.row), answer.score, right};
     if (++rank <= kAnswers) example.hits.push_back(hit);
     if (right && example.right_rank == 0) {
       example.right_hit = hit;

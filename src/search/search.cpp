@@ -66,9 +66,11 @@ SearchAnswer text_in_run(const std::string& query, const SearchIndex& index, Sea
   for (std::size_t row = 0; row < index.captions.size(); ++row) {
     if (index.captions[row] == query) right.insert(index.paths[row]);
   }
-  for (const Ranked& one : nearest(model.embed_text(query), index.image_embeds, index.paths, top, &answer.candidates)) {
-    const std::string& path = index.paths[one.row];
-    answer.hits.push_back({path, index.captions[one.row], one.score, right.count(path) > 0});
+  for (const Neighbour& one :
+       nearest_names(model.embed_text(query), index.image_embeds, index.paths, top, &answer.candidates)) {
+    const auto row = static_cast<std::size_t>(one.row);
+    const std::string& path = index.paths[row];
+    answer.hits.push_back({path, index.captions[row], one.score, right.count(path) > 0});
   }
   return answer;
 }
@@ -85,8 +87,9 @@ SearchAnswer text_in_folder(const std::string& query, const std::string& folder,
         ErrorKind::kData, folder,
         "none of its " + std::to_string(paths.size()) + " pictures can be read; " + first.path + ": " + first.reason);
   }
-  for (const Ranked& one : nearest(model.embed_text(query), pictures.embeds, pictures.paths, top, &answer.candidates)) {
-    answer.hits.push_back({pictures.paths[one.row], "", one.score, false});
+  for (const Neighbour& one :
+       nearest_names(model.embed_text(query), pictures.embeds, pictures.paths, top, &answer.candidates)) {
+    answer.hits.push_back({pictures.paths[static_cast<std::size_t>(one.row)], "", one.score, false});
   }
   return answer;
 }
@@ -101,9 +104,11 @@ SearchAnswer picture_in_run(const std::string& picture, const SearchIndex& index
   for (std::size_t row = 0; row < index.paths.size(); ++row) {
     if (same_file(index.paths[row], picture)) right.insert(index.captions[row]);
   }
-  for (const Ranked& one : nearest(embedded.embeds, index.text_embeds, index.captions, top, &answer.candidates)) {
-    const std::string& caption = index.captions[one.row];
-    answer.hits.push_back({index.paths[one.row], caption, one.score, right.count(caption) > 0});
+  for (const Neighbour& one :
+       nearest_names(embedded.embeds, index.text_embeds, index.captions, top, &answer.candidates)) {
+    const auto row = static_cast<std::size_t>(one.row);
+    const std::string& caption = index.captions[row];
+    answer.hits.push_back({index.paths[row], caption, one.score, right.count(caption) > 0});
   }
   return answer;
 }

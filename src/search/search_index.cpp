@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -47,13 +47,8 @@ std::vector<float> embeds_of(const TensorSource& source, const std::string& name
   }
   std::vector<float> values(static_cast<std::size_t>(rows * width));
   source.read_float32(values.data(), *tensor, 0, rows * width);
+  refuse_not_finite(values, width, path + ": " + name);
   return values;
-}
-
-double dot(const float* a, const float* b, std::size_t count) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
 }
 
 }  // namespace
@@ -82,25 +77,30 @@ SearchIndex read_search_index(const std::string& folder, std::int64_t width) {
   return index;
 }
 
-std::vector<Ranked> nearest(const std::vector<float>& query, const std::vector<float>& embeds,
-                            const std::vector<std::string>& names, std::size_t top, std::size_t* candidates) {
-  const std::size_t width = query.size();
-  BASCULE_CHECK(embeds.size() == names.size() * width);
-  std::vector<Ranked> ranked(names.size());
-  for (std::size_t row = 0; row < ranked.size(); ++row) {
-    const double score = dot(query.data(), embeds.data() + row * width, width);
-    ranked[row] = {row, std::isnan(score) ? -std::numeric_limits<double>::infinity()
-                                          : score};  // a model that diverged is ranked too
-  }
-  std::sort(ranked.begin(), ranked.end(),
-            [](const Ranked& a, const Ranked& b) { return a.score != b.score ? a.score > b.score : a.row < b.row; });
+std::vector<Neighbour> nearest_names(const std::vector<float>& query, const std::vector<float>& embeds,
+                                     const std::vector<std::string>& names, std::size_t top, std::size_t* candidates) {
+  BASCULE_CHECK(embeds.size() == names.size() * query.size());
+  std::vector<std::int64_t> rows(names.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<Neighbour> ranked = nearest(query, embeds.data(), rows);
   std::set<std::string_view> seen;
-  ranked.erase(std::remove_if(ranked.begin(), ranked.end(),
-                              [&](const Ranked& one) { return !seen.insert(names[one.row]).second; }),
-               ranked.end());
+  const auto is_repeated = [&](const Neighbour& one) {
+    return !seen.insert(names[static_cast<std::size_t>(one.row)]).second;
+  };
+  ranked.erase(std::remove_if(ranked.begin(), ranked.end(), is_repeated), ranked.end());
   *candidates = ranked.size();
   ranked.resize(std::min(ranked.size(), top));
   return ranked;
+}
+
+void refuse_not_finite(Span<const float> embeds, std::int64_t width, const std::string& where) {
+  const float* const found =
+      std::find_if(embeds.begin(), embeds.end(), [](float value) { return !std::isfinite(value); });
+  if (found == embeds.end()) return;
+  throw Error(ErrorKind::kData, where,
+              "row " + std::to_string((found - embeds.begin()) / width) + " holds " + std::to_string(*found) +
+                  ": the model diverged",
+              "train it again, with a lower learning rate");
 }
 
 }  // namespace bascule

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/nearest.h"
+#include "src/base/span.h"
+
 namespace bascule {
 
 // Embeddings are rows of `width` floats of length 1, in the order of the manifest.
@@ -16,18 +19,15 @@ struct SearchIndex {
   std::vector<float> image_embeds, text_embeds;
 };
 
-// Throws Error kData where the file is absent, malformed, or of another width than the model's.
+// Throws Error kData where the file is absent, malformed, of another width than the model's, or holds NaN.
 SearchIndex read_search_index(const std::string& folder, std::int64_t width);
 
-struct Ranked {
-  std::size_t row = 0;
-  double score = 0.0;
-};
+// The `top` rows of `embeds` that are nearest to `query`, best first; ties by row. Of rows with the same name only the
+// best is kept; *candidates is how many names there are. Requires rows of query.size() floats, as many as names.
+std::vector<Neighbour> nearest_names(const std::vector<float>& query, const std::vector<float>& embeds,
+                                     const std::vector<std::string>& names, std::size_t top, std::size_t* candidates);
 
-// The `top` rows of `embeds` that are nearest to `query`, best first, by dot product in float64; ties by row. Of rows
-// with the same name only the best is ranked; *candidates is how many names there are. Requires rows of query.size()
-// floats, as many as names.
-std::vector<Ranked> nearest(const std::vector<float>& query, const std::vector<float>& embeds,
-                            const std::vector<std::string>& names, std::size_t top, std::size_t* candidates);
+// Throws Error kData, naming the first row of `width` floats that holds NaN or an infinity.
+void refuse_not_finite(Span<const float> embeds, std::int64_t width, const std::string& where);
 
 }  // namespace bascule

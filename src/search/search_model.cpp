@@ -15,6 +15,7 @@
 #include "src/plan/memory_plan.h"
 #include "src/report/progress.h"
 #include "src/runtime/arena.h"
+#include "src/search/search_index.h"
 #include "src/train/packed_batch.h"
 
 namespace bascule {
@@ -119,7 +120,9 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   replay.batch = packed.view();
   session_.tape(0).replay(threads_, replay);
   const float* embeds = session_.tape(0).at(text_embeds_);
-  return {embeds, embeds + config_.contrastive_hidden_size};
+  const std::vector<float> embed(embeds, embeds + config_.contrastive_hidden_size);
+  refuse_not_finite(embed, config_.contrastive_hidden_size, folder_ + ": the text's embedding");
+  return embed;
 }
 
 void SearchModel::embed_batch(std::int64_t count, std::vector<float>* embeds) {
@@ -153,6 +156,7 @@ PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& pa
   }
   embed_batch(waiting, &result.embeds);
   progress.end(monotonic_seconds());
+  refuse_not_finite(result.embeds, config_.contrastive_hidden_size, folder_ + ": the pictures' embeddings");
   return result;
 }
 

@@ -46,8 +46,8 @@ class SearchModel {
   };
   SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads);
 
-  // Cut as the run cut its captions. Throws Error kSettings for text that is not
-  // UTF-8.
+  // Both throw Error kData for embeddings that are not finite.
+  // Cut as the run cut its captions. Throws Error kSettings for text that is not UTF-8.
   std::vector<float> embed_text(const std::string& text);
   // Refused pictures are left out and listed.
   PictureEmbeddings embed_pictures(const std::vector<std::string>& paths);

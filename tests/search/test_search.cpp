@@ -218,6 +218,44 @@ TEST_F(Search, WeightsWithoutTheContrastiveHeadAreRefused) {
   expect_refused(asked, ErrorKind::kData, "itc_text_head");
 }
 
+TEST_F(Search, EmbeddingsThatAreNotFiniteAreRefused) {
+  const float bad[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
+  for (const float value : bad) {
+    test::TemporaryFolder folder;
+    run().copy_to(folder.path(), {});
+    std::fstream file(folder.path() + "/embeddings.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-static_cast<std::streamoff>(sizeof value), std::ios::end);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value);
+    file.close();
+    SearchArguments asked = arguments("a ghost");
+    asked.folder = folder.path();
+    expect_refused(asked, ErrorKind::kData, "text_embeds: row 23 holds " + std::to_string(value));
+  }
+}
+
+TEST_F(Search, AModelThatDivergedIsRefused) {
+  test::TemporaryFolder folder;
+  run().copy_to(folder.path(), {"model.safetensors"});
+  const TensorSource all = open_hf_weights(run().path());
+  const std::vector<float> nans(1 << 20, std::numeric_limits<float>::quiet_NaN());
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : all.tensors()) {
+    if (tensor.name.rfind("itc_", 0) == 0) {
+      tensors.push_back({tensor.name, DType::kFloat32, tensor.shape, nans.data(), nullptr, nullptr});
+    } else {
+      tensors.push_back({tensor.name, DType::kFloat32, tensor.shape, nullptr, &all, &tensor});
+    }
+  }
+  ASSERT_TRUE(SafetensorsWritePlan(tensors).write((folder.path() + "/model.safetensors").c_str()).ok());
+  SearchArguments asked = arguments("a ghost");
+  asked.folder = folder.path();
+  expect_refused(asked, ErrorKind::kData, "the text's embedding: row 0 holds nan");
+  asked = arguments("");
+  asked.folder = folder.path();
+  asked.picture = run().paths()[0];
+  expect_refused(asked, ErrorKind::kData, "the pictures' embeddings: row 0 holds nan");
+}
+
 TEST_F(Search, TheJsonDocumentHoldsTheAnswer) {
   SearchArguments asked = arguments(run().captions()[2]);
   asked.top = 3;
@@ -280,19 +318,17 @@ TEST_F(Search, TheAnswerIsOneLineAHitAndAPageOfItsPictures) {
 }
 
 TEST(SearchIndex, OfRowsWithOneNameTheBestIsRankedAndTiesGoToTheFirst) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> embeds = {0.5f, 0.0f, /**/ 1.0f, 0.0f, /**/ 0.0f, 1.0f, /**/ nan, 0.0f, /**/ 0.5f, 0.5f};
-  const std::vector<std::string> names = {"a", "a", "b", "c", "d"};
+  const std::vector<float> embeds = {0.5f, 0.0f, /**/ 1.0f, 0.0f, /**/ 0.0f, 1.0f, /**/ 0.5f, 0.5f};
+  const std::vector<std::string> names = {"a", "a", "b", "c"};
   std::size_t candidates = 0;
-  const std::vector<Ranked> ranked = nearest({1.0f, 0.0f}, embeds, names, 10, &candidates);
-  EXPECT_EQ(candidates, 4u);
-  ASSERT_EQ(ranked.size(), 4u);
-  EXPECT_EQ(ranked[0].row, 1u);
-  EXPECT_EQ(ranked[1].row, 4u);
-  EXPECT_EQ(ranked[2].row, 2u);
-  EXPECT_EQ(ranked[3].row, 3u);  // what is no number is last
-  EXPECT_EQ(nearest({1.0f, 0.0f}, embeds, names, 2, &candidates).size(), 2u);
-  EXPECT_EQ(candidates, 4u);
+  const std::vector<Neighbour> ranked = nearest_names({1.0f, 0.0f}, embeds, names, 10, &candidates);
+  EXPECT_EQ(candidates, 3u);
+  ASSERT_EQ(ranked.size(), 3u);
+  EXPECT_EQ(ranked[0].row, 1);
+  EXPECT_EQ(ranked[1].row, 3);
+  EXPECT_EQ(ranked[2].row, 2);
+  EXPECT_EQ(nearest_names({1.0f, 0.0f}, embeds, names, 2, &candidates).size(), 2u);
+  EXPECT_EQ(candidates, 3u);
 }
 
 }  // namespace
