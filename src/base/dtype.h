@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace bascule {
 
@@ -34,6 +35,15 @@ constexpr std::size_t element_bytes(DType type) {
     case DType::kBool: return 1;
   }
   return 0;
+}
+
+// The element type of an array in memory. Keys of random numbers are 64 bits of whatever sign.
+template <typename Element>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<Element, float>) return DType::kFloat32;
+  if constexpr (std::is_same_v<Element, double>) return DType::kFloat64;
+  if constexpr (std::is_same_v<Element, std::int32_t>) return DType::kInt32;
+  if constexpr (std::is_same_v<Element, std::int64_t> || std::is_same_v<Element, std::uint64_t>) return DType::kInt64;
 }
 
 }  // namespace bascule

@@ -25,20 +25,20 @@ void Backward::find_wanted() {
   }
   const std::vector<Node>& nodes = graph_.nodes();
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const std::vector<TensorUse> uses = nodes[n].operation->uses();
     bool wanted = false;
-    for (const TensorUse& use : uses) wanted = wanted || (use.access != Access::kWrite && wants(use.tensor));
-    for (const TensorUse& use : uses) {
-      if (use.access == Access::kRead) continue;
-      producer_[at(use.tensor)] = n;
-      wanted_[at(use.tensor)] = wanted;
+    for (const Operand& operand : nodes[n].operands)
+      wanted = wanted || (operand && operand.access != Access::kWrite && wants(operand.tensor));
+    for (const Operand& operand : nodes[n].operands) {
+      if (!operand || operand.access == Access::kRead) continue;
+      producer_[at(operand.tensor)] = n;
+      wanted_[at(operand.tensor)] = wanted;
     }
   }
 }
 
 Tensor Backward::gradient(Tensor y) const { return gradients_[at(y)]; }
 
-Backward::Slot Backward::slot(Tensor x) {
+Operand Backward::slot(Tensor x) {
   if (!x || !wants(x)) return {};
   const bool is_parameter = graph_[x].storage == Storage::kParameter;
   Tensor& gradient = gradients_[at(x)];
@@ -49,17 +49,17 @@ Backward::Slot Backward::slot(Tensor x) {
         BASCULE_CHECK(other == x || producer_[at(other)] > node_);
       }
     }
-    return {gradient, Accumulate::kYes};
+    return {gradient, Access::kAdd};
   }
   if (is_parameter) {
     gradient = graph_.gradient_of_parameter(x);
-    return {gradient, Accumulate::kLaterMicroBatches};
+    return {gradient, Access::kAddLater};
   }
   const TensorInfo info = graph_[x];
   const std::size_t slash = info.name.rfind('/');
   gradient = graph_.activation("d_" + (slash == std::string::npos ? info.name : info.name.substr(slash + 1)), info.rows,
-                               info.cols);
-  return {gradient, Accumulate::kNo};
+                               info.cols, info.dtype);
+  return {gradient, Access::kWrite};
 }
 
 void Backward::share(Tensor x, Tensor gradient) {
@@ -82,10 +82,10 @@ void derive_backward(Graph& graph) {
   graph.set_backward(true);
   for (std::size_t n = forward_nodes; n-- > 0;) {
     backward.node_ = n;
-    const Node& node = graph.nodes()[n];
-    const Operation& operation = *node.operation;
+    const Node node = graph.nodes()[n];  // a copy: the list grows
+    if (node.kind->derive == nullptr) continue;
     graph.set_scope(node.scope);
-    operation.derive(backward);
+    node.kind->derive(NodeView(graph, node), backward);
   }
   graph.set_backward(false);
 }

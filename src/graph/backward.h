@@ -3,28 +3,15 @@
 // this class. Contributions to one gradient are written by the first and added by the later ones, in the walk's order.
 #pragma once
 
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/graph/graph.h"
 
 namespace bascule {
 
-// Whether a write adds to what is there.
-enum class Accumulate : std::uint8_t {
-  kNo,
-  kYes,
-  kLaterMicroBatches,  // the step's first write of a parameter's gradient: adds only from the second micro-batch on
-};
-
 class Backward {
  public:
-  struct Slot {
-    Tensor gradient;
-    Accumulate accumulate = Accumulate::kNo;
-    explicit operator bool() const { return static_cast<bool>(gradient); }
-  };
-
   explicit Backward(Graph& graph);
 
   Graph& graph() { return graph_; }
@@ -32,14 +19,17 @@ class Backward {
   bool wants(Tensor x) const { return wanted_[static_cast<std::size_t>(x.index)]; }
   // The finished gradient of something the current node wrote; none if nobody used it.
   Tensor gradient(Tensor y) const;
-  // Where the current node puts its contribution to x's gradient; none where none is wanted.
-  Slot slot(Tensor x);
+  // Where the current node puts its contribution to x's gradient, and how: the first contribution overwrites (kWrite; a
+  // parameter's: kAddLater), later ones add. None where no gradient is wanted.
+  Operand slot(Tensor x);
   // Whether x has no contribution yet, and so could take over another tensor's gradient.
   bool untouched(Tensor x) const { return !gradients_[static_cast<std::size_t>(x.index)]; }
   // x's gradient is `gradient` itself, not a copy. x must be untouched and its producer must run its backward before
   // anything adds to `gradient`: slot() checks that.
   void share(Tensor x, Tensor gradient);
-  void emit(std::unique_ptr<const Operation> operation) { graph_.add(std::move(operation)); }
+  void emit(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes = {}) {
+    graph_.add(kind, std::move(operands), attributes);
+  }
 
  private:
   friend void derive_backward(Graph& graph);

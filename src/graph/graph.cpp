@@ -8,8 +8,6 @@
 
 namespace bascule {
 
-void Operation::derive(Backward&) const {}
-
 Tensor Graph::add_tensor(TensorInfo info) {
   tensors_.push_back(std::move(info));
   return Tensor{static_cast<std::int32_t>(tensors_.size() - 1)};
@@ -25,12 +23,34 @@ Tensor Graph::activation(std::string name, Extent rows, std::int64_t cols, DType
   return add_tensor(std::move(info));
 }
 
+Tensor Graph::activation_like(std::string name, Tensor x, std::int64_t cols) {
+  const TensorInfo& info = (*this)[x];
+  return activation(std::move(name), info.rows, cols, info.dtype);
+}
+
 Tensor Graph::input(std::string name, Extent rows, std::int64_t cols) {
   TensorInfo info;
   info.name = std::move(name);
   info.rows = rows;
   info.cols = cols;
   info.storage = Storage::kInput;
+  return add_tensor(std::move(info));
+}
+
+Tensor Graph::field(std::string_view name) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].storage == Storage::kField && tensors_[i].name == name) return Tensor{static_cast<std::int32_t>(i)};
+  }
+  const auto found =
+      std::find_if(fields_.begin(), fields_.end(), [&](const Field& field) { return field.name == name; });
+  BASCULE_CHECK(found != fields_.end());
+  TensorInfo info;
+  info.name = found->name;
+  info.rows = found->rows;
+  info.cols = found->cols;
+  info.dtype = found->dtype;
+  info.storage = Storage::kField;
+  info.field = static_cast<int>(found - fields_.begin());
   return add_tensor(std::move(info));
 }
 
@@ -65,15 +85,35 @@ Tensor Graph::gradient_of_parameter(Tensor parameter) {
   return gradient_tensors_[index];
 }
 
-void Graph::add(std::unique_ptr<const Operation> operation) {
-  Node node;
-  node.operation = std::move(operation);
-  node.scope = scope_;
-  node.backward = backward_;
-  nodes_.push_back(std::move(node));
+void Graph::add(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes) {
+  nodes_.push_back({&kind, std::move(operands), attributes, scope_, backward_});
 }
 
-Tensor Graph::find(const std::string& name) const {
+void Graph::emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* tensors) {
+  BASCULE_CHECK(first <= end && end <= nodes_.size());
+  tensors->resize(tensors_.size());
+  const auto again = [&](Tensor tensor) {
+    const Tensor mapped = (*tensors)[static_cast<std::size_t>(tensor.index)];
+    return mapped ? mapped : tensor;
+  };
+  for (std::size_t n = first; n < end; ++n) {
+    Node copy = nodes_[n];
+    for (Operand& operand : copy.operands) {
+      if (!operand) continue;
+      const std::size_t index = static_cast<std::size_t>(operand.tensor.index);
+      if (operand.access == Access::kWrite && !(*tensors)[index] && tensors_[index].storage == Storage::kActivation) {
+        TensorInfo info = tensors_[index];
+        if (info.may_share) info.may_share = again(info.may_share);
+        (*tensors)[index] = add_tensor(std::move(info));
+      }
+      operand.tensor = again(operand.tensor);
+    }
+    copy.backward = backward_;
+    nodes_.push_back(std::move(copy));
+  }
+}
+
+Tensor Graph::find(std::string_view name) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].name == name) return Tensor{static_cast<std::int32_t>(i)};
   }
@@ -83,9 +123,10 @@ Tensor Graph::find(const std::string& name) const {
 std::vector<int> gradient_order(const Graph& graph) {
   std::vector<int> order;
   for (const Node& node : graph.nodes()) {
-    for (const TensorUse& use : node.operation->uses()) {
-      const TensorInfo& info = graph[use.tensor];
-      if (use.access == Access::kRead || info.storage != Storage::kGradient) continue;
+    for (const Operand& operand : node.operands) {
+      if (!operand || operand.access == Access::kRead) continue;
+      const TensorInfo& info = graph[operand.tensor];
+      if (info.storage != Storage::kGradient) continue;
       order.erase(std::remove(order.begin(), order.end(), info.parameter), order.end());
       order.push_back(info.parameter);
     }

@@ -3,11 +3,11 @@
 // derive_backward(), then only read: by the planner (lifetimes) and by the seal (steps).
 #pragma once
 
-#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "src/base/dtype.h"
 #include "src/graph/operation.h"
 #include "src/graph/parameters.h"
 
@@ -18,6 +18,7 @@ enum class Storage {
   kInput,       // workspace, written by the caller before a replay: lives from the start
   kParameter,   // ParameterLayout
   kGradient,    // of a trained parameter, at the same offset of the gradient range
+  kField,       // a field of the batch: elsewhere for each replay
 };
 
 struct TensorInfo {
@@ -28,30 +29,30 @@ struct TensorInfo {
   Storage storage = Storage::kActivation;
   bool kept = false;   // read by the caller after the replay: lives to the end
   int parameter = -1;  // kParameter, kGradient
+  int field = -1;      // kField: its number among the graph's fields
   Tensor may_share;    // this tensor may take the storage of that one, if the operation that writes this is the last to
                        // read that
 };
 
-struct Node {
-  std::unique_ptr<const Operation> operation;
-  std::string scope;  // where in the model, for reports: "text_model.encoder.layer.3"
-  bool backward = false;
-};
-
 class Graph {
  public:
-  // `bounds`: the largest batch that its tape will be given.
-  Graph(ParameterSet& parameters, const BatchCounts& bounds) : parameters_(parameters), bounds_(bounds) {}
+  // `bounds`: the largest batch that its tape will be given; `fields`: what its batches hold.
+  Graph(ParameterSet& parameters, const BatchCounts& bounds, Fields fields = {})
+      : parameters_(parameters), bounds_(bounds), fields_(std::move(fields)) {}
 
   Tensor activation(std::string name, Extent rows, std::int64_t cols, DType dtype = DType::kFloat32);
+  // An activation with the rows and the element type of x.
+  Tensor activation_like(std::string name, Tensor x, std::int64_t cols);
   Tensor input(std::string name, Extent rows, std::int64_t cols);
+  // The field of that name, which must have been declared.
+  Tensor field(std::string_view name);
   Tensor parameter(Parameter description);
   Tensor gradient_of_parameter(Tensor parameter);
   void keep(Tensor tensor) { tensors_[static_cast<std::size_t>(tensor.index)].kept = true; }
   void may_share(Tensor tensor, Tensor earlier) {
     tensors_[static_cast<std::size_t>(tensor.index)].may_share = earlier;
   }
-  void add(std::unique_ptr<const Operation> operation);
+  void add(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes = {});
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   void set_backward(bool backward) { backward_ = backward; }
@@ -61,22 +62,56 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   const ParameterSet& parameters() const { return parameters_; }
   const BatchCounts& bounds() const { return bounds_; }
+  const Fields& fields() const { return fields_; }
   const std::string& scope() const { return scope_; }
   std::int64_t max_rows(Tensor tensor) const { return (*this)[tensor].rows.at(bounds_); }
   // The tensor of that name; none if there is none.
-  Tensor find(const std::string& name) const;
+  Tensor find(std::string_view name) const;
+
+  // Emits the nodes from `first` to before `end` once more. `tensors` maps, by number, those that the copies read or
+  // write in place of the originals'; it grows by a new activation for each one that the nodes write and it does not
+  // map yet. The copies compute the same bits: what they drop depends on the place in the model alone.
+  void emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* tensors);
 
  private:
   Tensor add_tensor(TensorInfo info);
 
   ParameterSet& parameters_;
   BatchCounts bounds_;
+  Fields fields_;
   std::vector<TensorInfo> tensors_;
   std::vector<Node> nodes_;
   std::vector<Tensor> parameter_tensors_;  // by parameter index
   std::vector<Tensor> gradient_tensors_;
   std::string scope_;
   bool backward_ = false;
+};
+
+// A node beside the graph that knows its tensors: what the functions of an OperationKind are given.
+class NodeView {
+ public:
+  NodeView(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+
+  const Graph& graph() const { return graph_; }
+  // The tensor at a place of the operands; none where the place is empty.
+  Tensor operator[](std::size_t place) const { return operand(place).tensor; }
+  Operand operand(std::size_t place) const { return place < node_.operands.size() ? node_.operands[place] : Operand{}; }
+  std::size_t operands() const { return node_.operands.size(); }
+  const Attributes& attributes() const { return node_.attributes; }
+  template <typename Value>
+  Value as() const {
+    return node_.attributes.as<Value>();
+  }
+  Extent rows(std::size_t place) const { return graph_[(*this)[place]].rows; }
+  std::int64_t cols(std::size_t place) const { return graph_[(*this)[place]].cols; }
+  // Elements of a tensor in a batch of these counts, for costs.
+  double elements(std::size_t place, const BatchCounts& counts) const {
+    return static_cast<double>(rows(place).at(counts) * cols(place));
+  }
+
+ private:
+  const Graph& graph_;
+  const Node& node_;
 };
 
 // Trained parameters in the order in which this graph's last write of their gradients comes.

@@ -1,84 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is given at the seal to turn itself into steps: addresses, kernels, matrix products, memory for
-// argument blocks. Everything made here lives as long as the Launch and is not changed after the seal.
+// How an operation becomes steps of a tape, at the seal. A step has one or more pieces, whose tasks fill the threads
+// together. A piece is a function, an argument block that speaks of whole tensors, and a declared split:
 //
-// An argument block is a plain struct A with
-//   static std::int64_t tasks(const A&, const Replay&);
-//   static void run(const A&, const Replay&, std::int64_t task, int thread);
+//   LayerNormForward* a = launch.rows(launch.kernels.layer_norm_forward, {...}, rows, cols);
+//   launch.operand(&a->row_keys, keys);           // filled in at each replay: a field of the batch
+//   launch.dropout(&a->dropout, place);
+//
+// The CPU cuts the block by the split into tasks (kernels/parts.h); another device could launch it whole as a grid.
+// Everything made here lives as long as the Launch and is not changed after the seal.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "kernels/dropout.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/parts.h"
 #include "kernels/table.h"
+#include "src/base/align.h"
+#include "src/base/check.h"
 #include "src/graph/graph.h"
 #include "src/graph/replay.h"
 
 namespace bascule {
-
-class Launch {
- public:
-  // addresses: by tensor; may be null for a tensor that no step touches.
-  Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmCache& products)
-      : kernels(table), graph_(graph), addresses_(std::move(addresses)), products_(products) {}
-
-  const KernelTable& kernels;
-
-  template <typename Element = float>
-  Element* at(Tensor tensor) const {
-    return tensor ? static_cast<Element*>(addresses_[static_cast<std::size_t>(tensor.index)]) : nullptr;
-  }
-  Extent rows(Tensor tensor) const { return graph_[tensor].rows; }
-  std::int64_t cols(Tensor tensor) const { return graph_[tensor].cols; }
-  std::int64_t max_rows(Tensor tensor) const { return graph_.max_rows(tensor); }
-  const BatchCounts& bounds() const { return graph_.bounds(); }
-
-  const Gemm* product(const GemmSpec& spec) {
-    gemms_.push_back(Gemm::make(spec, products_));
-    return gemms_.back().get();
-  }
-
-  template <typename Arguments>
-  void step(const Arguments& arguments) {
-    static_assert(std::is_trivially_destructible_v<Arguments>);
-    auto block = std::make_unique<Block<Arguments>>(arguments);
-    Step step;
-    step.arguments = &block->arguments;
-    step.tasks = [](const void* a, const Replay& replay) {
-      return Arguments::tasks(*static_cast<const Arguments*>(a), replay);
-    };
-    step.run = [](const void* a, const Replay& replay, std::int64_t task, int thread) {
-      Arguments::run(*static_cast<const Arguments*>(a), replay, task, thread);
-    };
-    step.node = node_;
-    steps_.push_back(step);
-    blocks_.push_back(std::move(block));
-  }
-
-  void set_node(std::int32_t node) { node_ = node; }
-  const std::vector<Step>& steps() const { return steps_; }
-
- private:
-  struct AnyBlock {
-    virtual ~AnyBlock() = default;
-  };
-  template <typename Arguments>
-  struct Block : AnyBlock {
-    explicit Block(const Arguments& values) : arguments(values) {}
-    Arguments arguments;
-  };
-
-  const Graph& graph_;
-  std::vector<void*> addresses_;
-  GemmCache& products_;
-  std::int32_t node_ = 0;
-  std::vector<Step> steps_;
-  std::vector<std::unique_ptr<AnyBlock>> blocks_;
-  std::vector<std::unique_ptr<Gemm>> gemms_;
-};
 
 // Rows that one task of a row kernel takes: about 32768 elements. A function of the width alone, so that sums over row
 // blocks have the same blocks on every machine.
@@ -86,22 +33,184 @@ constexpr std::int64_t rows_per_task(std::int64_t cols) {
   const std::int64_t rows = 32768 / cols / 8 * 8;
   return rows < 8 ? 8 : rows > 256 ? 256 : rows;
 }
-
-constexpr std::int64_t row_tasks(std::int64_t rows, std::int64_t cols) {
-  return (rows + rows_per_task(cols) - 1) / rows_per_task(cols);
-}
-
-struct RowRange {
-  std::int64_t first, count;
-};
-
-constexpr RowRange rows_of_task(std::int64_t task, std::int64_t rows, std::int64_t cols) {
-  const std::int64_t first = task * rows_per_task(cols);
-  const std::int64_t left = rows - first;
-  return {first, left < rows_per_task(cols) ? left : rows_per_task(cols)};
-}
+constexpr std::int64_t row_tasks(std::int64_t rows, std::int64_t cols) { return divide_up(rows, rows_per_task(cols)); }
 
 // Columns that one task of a column sum takes.
 constexpr std::int64_t kColumnsPerTask = 256;
+
+// The part of a piece's units that one task computes.
+struct Range {
+  std::int64_t first = 0, count = 0, task = 0;
+  std::int64_t end() const { return first + count; }
+};
+
+// How a piece is cut into tasks: `units` (rows, columns, elements, samples, ...) of which each takes `per_task`, the
+// last one what is left; or the tiles of a matrix product over so many rows.
+struct TaskSplit {
+  Extent units;
+  std::int64_t per_task = 1;
+  const Gemm* product = nullptr;
+
+  std::int64_t tasks(const BatchCounts& counts) const {
+    const std::int64_t all = units.at(counts);
+    return product != nullptr ? product->tasks(all) : divide_up(all, per_task);
+  }
+  Range range(std::int64_t task, const BatchCounts& counts) const {
+    if (product != nullptr) return {task, 1, task};
+    const std::int64_t first = task * per_task, left = units.at(counts) - first;
+    return {first, left < per_task ? left : per_task, task};
+  }
+};
+
+inline TaskSplit whole() { return {fixed_rows(1), 1}; }
+inline TaskSplit by_rows(Extent rows, std::int64_t cols) { return {rows, rows_per_task(cols)}; }
+inline TaskSplit by_elements(Extent rows, std::int64_t cols) { return {rows.times(cols), rows_per_task(cols) * cols}; }
+inline TaskSplit by_columns(std::int64_t cols) { return {fixed_rows(cols), kColumnsPerTask}; }
+inline TaskSplit by_tiles(const Gemm* product, Extent rows) { return {rows, 1, product}; }
+
+// One member of an argument block that is known only when the tape is replayed.
+struct LateArgument {
+  enum class Kind : std::uint8_t { kField, kRows, kAdd, kLossWeight, kDropout, kScratch, kPeers };
+  Kind kind = Kind::kField;
+  std::uint16_t offset = 0;  // of the member in its block
+  Access access = Access::kRead;
+  std::int32_t field = -1;
+  Extent extent;
+  std::int64_t per_task = 1;
+
+  void fill(std::byte* block, const Replay& replay, int thread) const noexcept;
+};
+
+class Launch {
+ public:
+  // addresses: by tensor; may be null for a tensor that no step touches.
+  Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmCache& products);
+
+  const KernelTable& kernels;
+
+  // A tensor's address, null for none. Element must be the tensor's type. Not for fields: see operand().
+  template <typename Element = float>
+  Element* at(Tensor tensor) const {
+    if (!tensor) return nullptr;
+    const TensorInfo& info = graph_[tensor];
+    BASCULE_CHECK(info.storage != Storage::kField && info.dtype == dtype_of<Element>());
+    return static_cast<Element*>(addresses_[static_cast<std::size_t>(tensor.index)]);
+  }
+  const BatchCounts& bounds() const { return graph_.bounds(); }
+  const Gemm* product(const GemmSpec& spec) {
+    gemms_.push_back(Gemm::make(spec, products_));
+    return gemms_.back().get();
+  }
+
+  // Pieces added from here on are a new step, which begins when all tasks of the step before are done.
+  void begin_step() { is_new_step_ = true; }
+  // A piece of the step under way: function(block, range, thread), cut by `split`. Returns the block.
+  template <typename Block>
+  Block* add(const Block& block, const TaskSplit& split, void (*function)(const Block&, Range, int)) {
+    static_assert(std::is_trivially_copyable_v<Block>);
+    auto piece = std::make_unique<PieceOf<Block>>(block, split, function);
+    Block* const stored = &piece->block;
+    add_piece(std::move(piece), {static_cast<std::byte*>(static_cast<void*>(stored)), sizeof(Block)});
+    return stored;
+  }
+  // The same, as a step of its own.
+  template <typename Block>
+  Block* step(const Block& block, const TaskSplit& split, void (*function)(const Block&, Range, int)) {
+    begin_step();
+    return add(block, split, function);
+  }
+
+  // A kernel whose block kernels/parts.h knows to cut by rows, or by elements; as a piece, or as a step.
+  template <typename Arguments>
+  Arguments* add_kernel(void (*function)(const Arguments&), const Arguments& whole_tensor, const TaskSplit& split) {
+    return &add<KernelBlock<Arguments>>(
+                {function, whole_tensor}, split,
+                [](const KernelBlock<Arguments>& b, Range r, int) { b.kernel(part_of(b.arguments, r.first, r.count)); })
+                ->arguments;
+  }
+  template <typename Arguments>
+  Arguments* kernel(void (*function)(const Arguments&), const Arguments& whole_tensor, const TaskSplit& split) {
+    begin_step();
+    return add_kernel(function, whole_tensor, split);
+  }
+
+  // Members of the block that was added last, filled in at each replay.
+  // The tensor's address; it may be a field.
+  template <typename Element>
+  void operand(const Element** member, Tensor tensor) {
+    if (!tensor || graph_[tensor].storage != Storage::kField) {
+      *member = at<Element>(tensor);
+      return;
+    }
+    BASCULE_CHECK(graph_[tensor].dtype == dtype_of<Element>());
+    late(member, LateArgument::Kind::kField).field = graph_[tensor].field;
+  }
+  // The batch's rows of this extent.
+  void rows(std::int64_t* member, Extent extent) { late(member, LateArgument::Kind::kRows).extent = extent; }
+  // How many tasks a split by rows of this width has over them.
+  void row_tasks(std::int64_t* member, Extent extent, std::int64_t cols) {
+    LateArgument& argument = late(member, LateArgument::Kind::kRows);
+    argument.extent = extent;
+    argument.per_task = rows_per_task(cols);
+  }
+  // Whether a write of this access adds to what is there.
+  void adds(bool* member, Access access);
+  void loss_weight(float* member) { late(member, LateArgument::Kind::kLossWeight); }
+  void dropout(DropoutStream* member, const DropoutPlace& place);
+  void scratch(float** member) { late(member, LateArgument::Kind::kScratch); }
+  void peers(const Peers** member) { late(member, LateArgument::Kind::kPeers); }
+
+  void set_node(std::int32_t node) {
+    node_ = node;
+    begin_step();
+  }
+  const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  struct Piece {
+    explicit Piece(const TaskSplit& s) : split(s) {}
+    virtual ~Piece() = default;
+    virtual void run(Range range, const Replay& replay, int thread) const noexcept = 0;
+    TaskSplit split;
+    std::vector<LateArgument> late;
+  };
+  template <typename Block>
+  struct PieceOf final : Piece {
+    PieceOf(const Block& b, const TaskSplit& s, void (*f)(const Block&, Range, int))
+        : Piece(s), block(b), function(f) {}
+    void run(Range range, const Replay& replay, int thread) const noexcept override {
+      if (late.empty()) return function(block, range, thread);
+      Block filled = block;
+      for (const LateArgument& argument : late)
+        argument.fill(static_cast<std::byte*>(static_cast<void*>(&filled)), replay, thread);
+      function(filled, range, thread);
+    }
+    Block block;
+    void (*function)(const Block&, Range, int);
+  };
+  template <typename Arguments>
+  struct KernelBlock {
+    void (*kernel)(const Arguments&);
+    Arguments arguments;
+  };
+  struct Pieces {
+    std::vector<std::unique_ptr<Piece>> pieces;
+  };
+
+  void add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block);
+  LateArgument& late(const void* member, LateArgument::Kind kind);
+  static std::int64_t tasks_of(const void* pieces, const Replay& replay);
+  static void run_task(const void* pieces, const Replay& replay, std::int64_t task, int thread);
+
+  const Graph& graph_;
+  std::vector<void*> addresses_;
+  GemmCache& products_;
+  std::int32_t node_ = 0;
+  bool is_new_step_ = true;
+  Span<std::byte> block_;  // of the piece that was added last
+  std::vector<Step> steps_;
+  std::vector<std::unique_ptr<Pieces>> pieces_;  // by step
+  std::vector<std::unique_ptr<Gemm>> gemms_;
+};
 
 }  // namespace bascule

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation kind says of itself: which tensors it touches, how its gradient is made of other operations, what
-// it costs, what scratch it needs, and the steps that it becomes on a tape. One kind is one file under operations/.
+// An operation of a graph is a value: its kind, its operands and its attributes. It can be copied, and emitted again
+// for other tensors. A kind is one constant: its name, how its gradient is made of other operations, what it costs,
+// what scratch it needs, and the steps that it becomes on a tape. One file under operations/ has a kind and its
+// gradient.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
 #include <vector>
 
-#include "src/graph/extent.h"
+#include "src/base/batch.h"
 
 namespace bascule {
 
 class Backward;
+class Graph;
 class Launch;
+class NodeView;
 
 // A tensor of a graph, by number. Negative: none.
 struct Tensor {
@@ -20,11 +27,50 @@ struct Tensor {
   constexpr bool operator==(Tensor other) const { return index == other.index; }
 };
 
-enum class Access { kRead, kWrite, kUpdate };  // kUpdate: reads what is there and writes it again
+enum class Access : std::uint8_t {
+  kRead,
+  kWrite,
+  kUpdate,    // reads what is there and writes it again
+  kAdd,       // adds to what is there
+  kAddLater,  // the step's first write of a parameter's gradient: overwrites in the first micro-batch, then adds
+};
 
-struct TensorUse {
+struct Operand {
   Tensor tensor;
-  Access access;
+  Access access = Access::kRead;
+  constexpr explicit operator bool() const { return static_cast<bool>(tensor); }
+};
+
+constexpr Operand reads(Tensor tensor) { return {tensor, Access::kRead}; }
+constexpr Operand writes(Tensor tensor) { return {tensor, Access::kWrite}; }
+constexpr Operand updates(Tensor tensor) { return {tensor, Access::kUpdate}; }
+
+// What a node has beside its operands: a plain value of its kind's own type.
+class Attributes {
+ public:
+  Attributes() = default;
+  template <typename Value>
+  static Attributes of(const Value& value) {
+    static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) <= sizeof bytes_);
+    Attributes attributes;
+    std::memcpy(attributes.bytes_, &value, sizeof value);
+    return attributes;
+  }
+  template <typename Value>
+  Value as() const {
+    Value value;
+    std::memcpy(&value, bytes_, sizeof value);
+    return value;
+  }
+
+ private:
+  unsigned char bytes_[128] = {};
+};
+
+// One place where the model drops elements. probability 0: it does not. `operation`: a number of its own.
+struct DropoutPlace {
+  float probability = 0.0f;
+  std::uint32_t operation = 0;
 };
 
 struct Cost {
@@ -32,24 +78,23 @@ struct Cost {
   double bytes = 0.0;  // read and written once each
 };
 
-class Operation {
- public:
-  virtual ~Operation() = default;
-  virtual const char* kind() const = 0;
-  // In a fixed order; a tensor comes once. Scratch tensors are among the written ones.
-  virtual std::vector<TensorUse> uses() const = 0;
-  // Emits the operations that turn gradients of what it writes into gradients of what it reads. Backward operations
-  // have none.
-  virtual void derive(Backward& backward) const;
-  virtual Cost cost(const BatchCounts& counts) const = 0;
-  // Scratch that one thread needs while it runs a task, in floats.
-  virtual std::int64_t thread_scratch_floats() const { return 0; }
-  virtual void launch(Launch& launch) const = 0;
+struct OperationKind {
+  const char* name;
+  Cost (*cost)(const NodeView& node, const BatchCounts& counts);
+  void (*launch)(const NodeView& node, Launch& launch);
+  // Emits the operations that turn gradients of what it writes into gradients of what it reads. Null: it has none.
+  void (*derive)(const NodeView& node, Backward& backward) = nullptr;
+  // Scratch that one thread needs while it runs a task, in floats. Null: none.
+  std::int64_t (*thread_scratch_floats)(const NodeView& node) = nullptr;
+};
 
- protected:
-  Operation() = default;
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
+// Operands stand at places that the kind's file names; a place may be empty, and one tensor may stand at several.
+struct Node {
+  const OperationKind* kind = nullptr;
+  std::vector<Operand> operands;
+  Attributes attributes;
+  std::string scope;  // where in the model, for reports: "text_model.encoder.layer.3"
+  bool backward = false;
 };
 
 }  // namespace bascule

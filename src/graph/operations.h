@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operation kinds: each function adds one to a graph and returns what it writes. Formulas and sources stand at the
-// kernels that they name (kernels/*.h); shapes are given here. B samples, R text rows, M selected rows, C columns.
+// kernels that they name (kernels/*.h); shapes are given here. B samples, R packed rows, C columns. Indexes, offsets,
+// labels and keys are operands like any other, commonly fields of the batch.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/activation.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
 
-// How the rows of a tensor belong to samples: packed text, or `per_sample` rows each.
+// How the rows of a tensor belong to samples: extent.per_row each, or, where there are offsets, those from offsets[b]
+// to before offsets[b + 1] (int32). row_keys (rows, int64): where their random numbers come from; none: nothing is
+// dropped.
 struct SampleRows {
-  bool text = false;
-  std::int64_t per_sample = 0;
-  Extent extent() const { return text ? text_rows() : rows_per_sample(per_sample); }
-};
-
-// One place where the model drops elements. probability 0: it does not. `operation`: a number of its own.
-struct DropoutPlace {
-  float probability = 0.0f;
-  std::uint32_t operation = 0;
+  Extent extent;
+  Tensor offsets;
+  Tensor row_keys;
 };
 
 // (rows, in) -> (rows, out): x W^T + b. weight (out, in); bias (1, out) or none.
@@ -30,17 +29,16 @@ Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Te
 // y = LN(x), row by row. weight, bias (1, C).
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon);
 
-// sum = x + dropout(h), y = LN(sum). `rows` says whose samples the rows are (dropout).
+// sum = x + dropout(h), y = LN(sum). row_keys: of x's rows; read where something is dropped.
 struct Normalized {
   Tensor sum, y;
 };
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
-                          float epsilon, DropoutPlace dropout);
+                          float epsilon, DropoutPlace dropout, Tensor row_keys);
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind);
 
-// dropout(x) on text rows.
-Tensor dropout(Graph& graph, const std::string& name, Tensor x, DropoutPlace place);
+Tensor dropout(Graph& graph, const std::string& name, Tensor x, DropoutPlace place, Tensor row_keys);
 
 // Column slices that attention reads: `heads * head_size` columns from `col` on.
 struct AttentionOperand {
@@ -48,17 +46,19 @@ struct AttentionOperand {
   std::int64_t col = 0;
 };
 // (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its
-// first row.
-Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows,
-                 AttentionOperand key, AttentionOperand value, SampleRows key_rows, std::int64_t heads,
-                 std::int64_t head_size, DropoutPlace dropout);
+// first row. sample_keys (B, int64): read where something is dropped.
+Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
+                 AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
+                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys);
 
-// (R, C): word + position + first row of type. padding: the row of word and position that is never trained.
+// (R, C): word + position + first row of type, by the rows' token_ids and position_ids (int32). padding: the row of
+// word and position that is never trained.
 Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
-                      std::int32_t padding);
+                      Tensor token_ids, Tensor position_ids, std::int32_t padding);
 
-// Pictures of the batch to patches: (B * (height / patch) * (width / patch), channels * patch * patch).
-Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height,
+// Pictures (B, channels * height * width) to patches: (B * (height / patch) * (width / patch), channels * patch *
+// patch).
+Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch);
 
 // (B * (patches + 1), C): class row first, position added. patch (B * patches, C), class_row (1, C), position (patches
@@ -71,9 +71,11 @@ Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tens
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width);
 
-// (B, C): the first row of every sample; (M, C): the selected text rows.
-Tensor first_rows(Graph& graph, const std::string& name, Tensor x, SampleRows rows);
-Tensor selected_rows_of(Graph& graph, const std::string& name, Tensor x);
+// (B, C): the first row of every sample.
+Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
+
+// (rows of index, C): the rows of x that index (int32) names.
+Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
 
 // (rows, a.cols + b.cols)
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b);
@@ -92,26 +94,25 @@ Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 // gradients are scaled by Replay::loss_weight.
 
 // Embeddings (B, E), logit_scale (1, 1): the mean of three one-sided cross entropies, text-image, text-cross,
-// image-cross. samples_of_all > 0: over the samples of all ranks, at most so many, which Replay::peers gathers. Every
+// image-cross. Where the graph's bounds have samples of all ranks, it is over those, which Replay::peers gathers. Every
 // rank then has the loss of all, and the part of its gradient that flows through its own samples: their sum over the
 // ranks is the gradient.
-Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale,
-                        std::int64_t samples_of_all = 0);
+Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale);
 
-// logits against BatchView::labels, of which `smoothing`, in [0, 1), is spread evenly over all classes. `hits` (int32):
-// whether the largest logit is the label's; kept.
+// logits against labels (rows, int32; negative: the row does not count), of which `smoothing`, in [0, 1), is spread
+// evenly over all classes. `hits` (int32): whether the largest logit is the label's; kept.
 struct ClassLoss {
   Tensor loss, hits;
   Tensor tops, others;  // rows: the largest logit, and what class_predictions() needs beside it
 };
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, float smoothing = 0.0f);
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f);
 
 // Without a backward part. `classes` (rows, int32): that of the largest logit, the first of equals; `probabilities`
 // (rows): softmax(logits) at the label. Rows with a negative label: 0. Both are kept.
 struct ClassPredictions {
   Tensor classes, probabilities;
 };
-ClassPredictions class_predictions(Graph& graph, Tensor logits, const ClassLoss& loss);
+ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
 // loss_weight does not reach it. For verification.

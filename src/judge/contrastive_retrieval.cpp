@@ -54,7 +54,7 @@ class ContrastiveRetrieval final : public Judge {
   }
 
   double take_rows(const Batch& batch, const Manifest& manifest, std::int64_t) noexcept override {
-    for (std::int64_t s = 0; s < batch.counts.samples; ++s) {
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       for (const Embeddings& one : embeddings_)
         std::copy_n(one.of_batch + s * width_, width_, one.of_rows + row * width_);

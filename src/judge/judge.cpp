@@ -60,13 +60,13 @@ void Judge::begin(std::int64_t rows, bool keeps_predictions) noexcept {
 }
 
 void Judge::take(const Batch& batch, const Manifest& manifest) noexcept {
-  const std::int64_t samples = batch.counts.samples, first = batch.first_position;
+  const std::int64_t samples = batch.counts.samples(), first = batch.first_position;
   std::fill_n(judged_ + first, batch.positions, kLeftOut);
   for (std::int64_t s = 0; s < samples; ++s) judged_[batch.rows[s]] = static_cast<std::int32_t>(batch.rows[s]);
   Sums& sums = sums_[first / shape_.batch];
   sums = {};
   if (samples == 0) return;
-  const std::int64_t counted = batch.counts.rows_of(shape_.loss_stream);
+  const std::int64_t counted = batch.counts[shape_.loss_stream];
   sums.counted = static_cast<double>(counted);
   sums.loss = static_cast<double>(*loss_) * sums.counted;
   sums.right = take_rows(batch, manifest, counted);

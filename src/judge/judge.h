@@ -24,7 +24,6 @@
 #include "kernels/gemm/gemm.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
-#include "src/loader/batch.h"
 #include "src/report/report.h"
 #include "src/report/step_record.h"
 #include "src/runtime/threads.h"
@@ -45,6 +44,7 @@ struct JudgeShape {
   std::int64_t predicted_rows = 0;
   int loss_stream = 0;                // a batch's loss is a mean over its rows of this stream
   std::int64_t counted_of_a_row = 1;  // the most of them that belong to one row of the split with predictions
+  Fields fields;                      // of the batches
   std::vector<JudgedOutput> outputs;
 };
 
@@ -110,6 +110,11 @@ class Judge {
     return static_cast<const std::int32_t*>(address_of(name));
   }
   const JudgedOutput& output(std::string_view name) const;
+  // A field of the batch that the model declares.
+  template <typename Element>
+  const Element* field(const Batch& batch, std::string_view name) const noexcept {
+    return batch.field<Element>(field_named(shape_.fields, name));
+  }
   const JudgeShape& shape() const { return shape_; }
   bool keeps_predictions() const noexcept { return keeps_predictions_; }
 

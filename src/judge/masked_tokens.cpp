@@ -71,7 +71,7 @@ class MaskedTokens final : public Judge {
   }
 
   double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
-    if (keeps_predictions()) take_predictions(batch);
+    if (keeps_predictions()) take_predictions(batch, counted);
     return static_cast<double>(std::count(hits_, hits_ + counted, 1));
   }
 
@@ -83,16 +83,18 @@ class MaskedTokens final : public Judge {
   }
 
  private:
-  void take_predictions(const Batch& batch) noexcept {
+  void take_predictions(const Batch& batch, std::int64_t counted) noexcept {
     std::int64_t token = 0;  // of the batch's labelled ones
-    for (std::int64_t s = 0; s < batch.counts.samples; ++s) {
+    const std::int32_t *const labels = field<std::int32_t>(batch, "labels"),
+                              *const offsets = field<std::int32_t>(batch, "text_offsets"),
+                              *const masked = field<std::int32_t>(batch, "selected_rows");
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       std::int32_t count = 0;
-      for (; token < batch.counts.selected_rows && batch.selected_rows[token] < batch.text_offsets[s + 1]; ++token) {
+      for (; token < counted && masked[token] < offsets[s + 1]; ++token) {
         BASCULE_CHECK(count < shape().counted_of_a_row);
-        tokens_[row * shape().counted_of_a_row + count++] = {batch.selected_rows[token] - batch.text_offsets[s],
-                                                             batch.labels[token], predicted_[token],
-                                                             probabilities_[token]};
+        tokens_[row * shape().counted_of_a_row + count++] = {masked[token] - offsets[s], labels[token],
+                                                             predicted_[token], probabilities_[token]};
       }
       token_counts_[row] = count;
     }

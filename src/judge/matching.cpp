@@ -48,10 +48,11 @@ class Matching final : public Judge {
   }
 
   double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
-    for (std::int64_t s = 0; s < batch.counts.samples; ++s) {
+    const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       scores_[row] = logits_[2 * s + 1] - logits_[2 * s];
-      labels_[row] = batch.labels[s];
+      labels_[row] = labels[s];
       if (keeps_predictions()) caption_rows_[row] = static_cast<std::int32_t>(batch.caption_rows[s]);
     }
     return static_cast<double>(std::count(hits_, hits_ + counted, 1));

@@ -24,7 +24,7 @@ Span<std::byte> take(Span<std::byte>* memory, std::size_t bytes) {
 std::vector<Slot> lay_out_slots(const LoaderSettings& settings, const StreamPlan& plan, Span<std::byte>* memory) {
   std::vector<Slot> slots;
   for (std::int64_t i = 0; i < plan.slots; ++i) {
-    slots.push_back(lay_out_slot(slot_bounds(settings, plan), take(memory, plan.slot_bytes)));
+    slots.push_back(lay_out_slot(slot_shape(settings, plan), take(memory, plan.slot_bytes)));
   }
   return slots;
 }

@@ -46,8 +46,8 @@ struct StreamSettings {
 
 struct LoaderSettings {
   const Tokenizer* tokenizer = nullptr;  // outlives the loader
-  Head head = Head::kContrastive;
-  std::uint64_t seed = 42;  // of order, masks and negatives
+  Fields fields;                         // what the model reads of a batch
+  std::uint64_t seed = 42;               // of order, masks and negatives
 
   std::int64_t max_seq_length = 128;
   double mlm_probability = 0.15;
@@ -61,7 +61,6 @@ struct LoaderSettings {
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
   ProcessorRules processor;
-  std::int64_t image_rows = 0;  // image rows of a sample that keys are made for; 0: no image row keys
 
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::int64_t max_replacements = 1000;  // that a stream lists; more are counted only
@@ -85,10 +84,7 @@ struct StreamPlan {
   std::int64_t slots = 0;
   std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
   std::size_t slot_bytes = 0;
-  // Upper bounds of every batch.
-  std::int64_t max_samples = 0;
-  std::int64_t max_text_rows = 0;
-  std::int64_t max_selected_rows = 0;
+  BatchCounts bounds;  // of every batch
 };
 
 struct LoaderPlan {

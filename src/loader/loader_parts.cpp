@@ -22,7 +22,8 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
 TextSettings text_settings(const LoaderSettings& settings) {
   TextSettings text;
   text.tokenizer = settings.tokenizer;
-  text.head = settings.head;
+  text.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
+  text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows) >= 0;
   text.max_seq_length = settings.max_seq_length;
   text.pad_id = settings.pad_id;
   text.vocabulary_size = settings.vocabulary_size;
@@ -55,17 +56,8 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   return media;
 }
 
-SlotBounds slot_bounds(const LoaderSettings& settings, const StreamPlan& stream) {
-  constexpr std::int64_t kChannels = 3;
-  SlotBounds bounds;
-  bounds.samples = stream.max_samples;
-  bounds.text_rows = stream.max_text_rows;
-  bounds.selected_rows = stream.max_selected_rows;
-  if (settings.head == Head::kImageTextMatching) bounds.labels = stream.max_samples;
-  if (settings.head == Head::kMaskedLm) bounds.labels = stream.max_selected_rows;
-  bounds.pixels_per_sample = kChannels * settings.image_side * settings.image_side;
-  bounds.image_rows = settings.image_rows;
-  return bounds;
+SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream) {
+  return {&settings.fields, stream.bounds};
 }
 
 std::size_t longest_caption_bytes(const LoaderSettings& settings) {

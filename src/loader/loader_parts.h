@@ -16,7 +16,7 @@ namespace bascule {
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
 TextSettings text_settings(const LoaderSettings& settings);
 MediaSettings media_settings(const LoaderSettings& settings);
-SlotBounds slot_bounds(const LoaderSettings& settings, const StreamPlan& stream);
+SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 // The bytes of the longest caption, all streams.
 std::size_t longest_caption_bytes(const LoaderSettings& settings);
 // Of one worker.

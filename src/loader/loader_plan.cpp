@@ -24,7 +24,7 @@ void check_text(const LoaderSettings& settings) {
                                       std::to_string(most) + " tokens");
   }
   const std::int64_t tokens = settings.tokenizer->vocabulary_size();
-  if (settings.head == Head::kMaskedLm && tokens > settings.vocabulary_size) {
+  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {
     throw Error{ErrorKind::kData, "tokenizer",
                 std::to_string(tokens) + " tokens, the model's vocabulary has " +
                     std::to_string(settings.vocabulary_size) + ": not every token can stand for a masked one",
@@ -61,17 +61,21 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
                     std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }
-  if (settings.head == Head::kImageTextMatching && !stream.manifest->has_labels()) {
+  if (text.exchanges_captions && !stream.manifest->has_labels()) {
     check_negatives(*stream.manifest, text.negatives);
   }
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
   plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
-  plan.max_samples = order.max_samples();
-  plan.max_text_rows = plan.max_samples * plan.longest_caption;
-  plan.max_selected_rows = max_selected_rows(text, plan.max_samples, plan.longest_caption);
-  plan.slot_bytes = slot_bytes(slot_bounds(settings, plan));
+  const std::int64_t samples = order.max_samples();
+  plan.bounds[kSamples] = samples;
+  for (const Field& field : settings.fields) {
+    if (field.source == FieldSource::kTokenIds) plan.bounds[field.rows.stream] = samples * plan.longest_caption;
+    if (field.source == FieldSource::kMaskedRows)
+      plan.bounds[field.rows.stream] = max_masked_tokens(text, samples, plan.longest_caption);
+  }
+  plan.slot_bytes = slot_bytes(slot_shape(settings, plan));
   return plan;
 }
 

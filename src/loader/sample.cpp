@@ -2,6 +2,7 @@
 #include "src/loader/sample.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "src/base/align.h"
@@ -33,10 +34,10 @@ Status first_failure(const Slot& slot) noexcept {
   return ok_status();
 }
 
-// Which caption goes with the picture and what the sample's label is; -1: the head has no label for a sample.
+// The caption that goes with the picture, and whether it belongs to it.
 MatchingSample caption_for(const Manifest& manifest, const TextSettings& settings, std::int64_t epoch,
                            std::int64_t row) noexcept {
-  if (settings.head != Head::kImageTextMatching) return MatchingSample{row, -1};
+  if (!settings.exchanges_captions) return MatchingSample{row, 1};
   if (manifest.has_labels()) return MatchingSample{row, manifest.row(row).label};
   return matching_sample(manifest, settings.negatives, epoch, row);
 }
@@ -47,10 +48,10 @@ void mask_sample(Slot* slot, const TextSettings& settings, Span<std::int32_t> id
   mask_tokens(ids, labels, settings.masking, slot->place.epoch, row);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (labels[i] == kUnlabelled) continue;
-    const std::int64_t selected = slot->batch.counts.selected_rows++;
-    BASCULE_CHECK(selected < slot->bounds.selected_rows);
-    slot->selected_rows[selected] = static_cast<std::int32_t>(first_row) + static_cast<std::int32_t>(i);
-    slot->labels[selected] = labels[i];
+    const std::int64_t masked = slot->batch.counts[slot->masked_stream]++;
+    BASCULE_CHECK(masked < slot->bounds[slot->masked_stream]);
+    slot->masked_rows[masked] = static_cast<std::int32_t>(first_row) + static_cast<std::int32_t>(i);
+    slot->masked_labels[masked] = labels[i];
   }
 }
 
@@ -60,10 +61,11 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifes
   const MatchingSample text = caption_for(manifest, settings, slot->place.epoch, row);
   slot->rows[b] = row;
   slot->caption_rows[b] = text.caption_row;
-  if (settings.head == Head::kImageTextMatching) slot->labels[b] = text.label;
+  if (slot->match_labels != nullptr) slot->match_labels[b] = text.label;
 
-  const std::int64_t first_row = slot->batch.counts.text_rows;
-  const std::int64_t longest = slot->bounds.text_rows / slot->bounds.samples;
+  std::int64_t& tokens = slot->batch.counts[slot->token_stream];
+  const std::int64_t first_row = tokens;
+  const std::int64_t longest = slot->bounds[slot->token_stream] / slot->bounds.samples();
   // Room for one token more than planned, so that none is cut away unseen.
   const std::int64_t space = std::min(settings.max_seq_length, longest + 1);
   std::int64_t count = 0;
@@ -74,20 +76,20 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifes
                     .ok());
   if (count > longest) return Status{StatusCode::kLongCaption, {text.caption_row, longest}};
   const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
-  if (settings.head == Head::kMaskedLm) {
+  if (settings.masks_tokens) {
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
   }
   write_positions(slot->position_ids + first_row, ids, settings.pad_id);
   for (std::int64_t t = 0; t < count; ++t) {
     slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
   }
-  slot->batch.counts.text_rows += count;
-  slot->text_offsets[b + 1] = static_cast<std::int32_t>(slot->batch.counts.text_rows);
+  tokens += count;
+  slot->text_offsets[b + 1] = static_cast<std::int32_t>(tokens);
   return ok_status();
 }
 
 void write_image_keys(Slot* slot, std::int64_t b, std::uint64_t sample) noexcept {
-  const std::int64_t rows = slot->bounds.image_rows;
+  const std::int64_t rows = slot->image_rows;
   for (std::int64_t i = 0; i < rows; ++i) {
     slot->image_row_keys[b * rows + i] = row_key(sample, static_cast<std::uint64_t>(i));
   }
@@ -105,9 +107,9 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) n
           static_cast<std::int32_t*>(static_cast<void*>(memory.data() + memory.size() - label_bytes(longest_caption))),
           static_cast<std::size_t>(longest_caption)) {}
 
-std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
+std::int64_t max_masked_tokens(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
   constexpr std::int64_t kEnds = 2;  // <s> and </s> are never selected
-  if (settings.head != Head::kMaskedLm) return 0;
+  if (!settings.masks_tokens) return 0;
   // At least one a sample, so that a graph always has a row to be made for.
   return samples * std::max<std::int64_t>(1, masked_count(longest - kEnds, settings.masking.probability));
 }
@@ -115,16 +117,8 @@ std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t sample
 void begin_batch(Slot* slot) noexcept {
   Batch& batch = slot->batch;
   batch = Batch();
-  batch.counts.samples = slot->place.count;
-  batch.pixels = slot->pixels;
-  batch.token_ids = slot->token_ids;
-  batch.position_ids = slot->position_ids;
-  batch.text_offsets = slot->text_offsets;
-  batch.text_row_keys = slot->text_row_keys;
-  batch.image_row_keys = slot->image_row_keys;
-  batch.sample_keys = slot->sample_keys;
-  batch.selected_rows = slot->selected_rows;
-  batch.labels = slot->labels;
+  batch.counts[kSamples] = slot->place.count;
+  std::copy(std::begin(slot->fields), std::end(slot->fields), batch.fields);
   batch.rows = slot->rows;
   batch.caption_rows = slot->caption_rows;
   batch.epoch = slot->place.epoch;
@@ -143,7 +137,7 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
   for (std::int64_t place = 0; place < slot->place.count; ++place) {
     const std::int64_t row = slot->samples[place].row;
     if (row == SampleRecord::kLeftOut) continue;
-    if (b != place) std::copy_n(slot->pixels_of(place), slot->bounds.pixels_per_sample, slot->pixels_of(b));
+    if (b != place) std::copy_n(slot->pixels_of(place), slot->pixels_per_sample, slot->pixels_of(b));
     const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + place;
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
     slot->sample_keys[b] = row_key(sample, 0);
@@ -152,7 +146,7 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
     if (!slot->status.ok()) return;
     ++b;
   }
-  slot->batch.counts.samples = b;
+  slot->batch.counts[kSamples] = b;
 }
 
 }  // namespace bascule

@@ -11,19 +11,19 @@
 #include "src/index/manifest.h"
 #include "src/loader/masking.h"
 #include "src/loader/slot.h"
-#include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
 
 struct TextSettings {
   const Tokenizer* tokenizer = nullptr;
-  Head head = Head::kContrastive;
+  bool exchanges_captions = false;  // of some samples, where rows have no labels that say whether they belong
+  bool masks_tokens = false;
   std::int64_t max_seq_length = 128;
   std::int32_t pad_id = 1;
   std::int64_t vocabulary_size = 0;
-  MaskingSettings masking;     // masked LM
-  NegativeSettings negatives;  // matching without a label column
+  MaskingSettings masking;     // read where tokens are masked
+  NegativeSettings negatives;  // read where captions are exchanged
 };
 
 // Working memory of one thread: a tokenizer's, and the labels of one caption.
@@ -38,8 +38,8 @@ class TextScratch {
   Span<std::int32_t> labels;
 };
 
-// Most selected rows of a batch of `samples`.
-std::int64_t max_selected_rows(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept;
+// Most masked tokens of a batch of `samples`.
+std::int64_t max_masked_tokens(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept;
 
 // When a slot is opened, slot->place being set: its batch without samples, which for an empty place is all of it.
 void begin_batch(Slot* slot) noexcept;

@@ -26,35 +26,60 @@ class Cutter {
   std::size_t used_ = 0;
 };
 
-std::size_t cut_slot(Slot* slot, const SlotBounds& bounds, std::byte* memory) {
+std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
   Cutter cutter(memory);
-  cutter.cut(&slot->pixels, bounds.samples * bounds.pixels_per_sample);
-  cutter.cut(&slot->token_ids, bounds.text_rows + 1);  // where a caption that is longer than planned shows
-  cutter.cut(&slot->position_ids, bounds.text_rows);
-  cutter.cut(&slot->text_offsets, bounds.samples + 1);
-  cutter.cut(&slot->text_row_keys, bounds.text_rows);
-  cutter.cut(&slot->image_row_keys, bounds.samples * bounds.image_rows);
-  cutter.cut(&slot->sample_keys, bounds.samples);
-  cutter.cut(&slot->selected_rows, bounds.selected_rows);
-  cutter.cut(&slot->labels, bounds.labels);
-  cutter.cut(&slot->rows, bounds.samples);
-  cutter.cut(&slot->caption_rows, bounds.samples);
-  cutter.cut(&slot->samples, bounds.samples);
+  const Fields& fields = *shape.fields;
+  BASCULE_CHECK(fields.size() <= kMaxFields);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    const std::int64_t elements = field.elements(shape.bounds);
+    const auto cut = [&](auto** array, std::int64_t spare = 0) {
+      cutter.cut(array, elements + spare);
+      slot->fields[i] = *array;
+    };
+    switch (field.source) {
+      case FieldSource::kPixels:
+        cut(&slot->pixels);
+        slot->pixels_per_sample = field.cols;
+        break;
+      case FieldSource::kTokenIds:
+        cut(&slot->token_ids, 1);  // where a caption that is longer than planned shows
+        slot->token_stream = field.rows.stream;
+        break;
+      case FieldSource::kPositionIds: cut(&slot->position_ids); break;
+      case FieldSource::kTextOffsets: cut(&slot->text_offsets); break;
+      case FieldSource::kTextRowKeys: cut(&slot->text_row_keys); break;
+      case FieldSource::kImageRowKeys:
+        cut(&slot->image_row_keys);
+        slot->image_rows = field.rows.per_row;
+        break;
+      case FieldSource::kSampleKeys: cut(&slot->sample_keys); break;
+      case FieldSource::kMaskedRows:
+        cut(&slot->masked_rows);
+        slot->masked_stream = field.rows.stream;
+        break;
+      case FieldSource::kMaskedLabels: cut(&slot->masked_labels); break;
+      case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
+    }
+  }
+  cutter.cut(&slot->rows, shape.bounds.samples());
+  cutter.cut(&slot->caption_rows, shape.bounds.samples());
+  cutter.cut(&slot->samples, shape.bounds.samples());
   return cutter.used_bytes();
 }
 
 }  // namespace
 
-std::size_t slot_bytes(const SlotBounds& bounds) noexcept {
+std::size_t slot_bytes(const SlotShape& shape) noexcept {
   Slot unused;
-  return cut_slot(&unused, bounds, nullptr);
+  return cut_slot(&unused, shape, nullptr);
 }
 
-Slot lay_out_slot(const SlotBounds& bounds, Span<std::byte> memory) noexcept {
-  BASCULE_CHECK(memory.size() >= slot_bytes(bounds));
+Slot lay_out_slot(const SlotShape& shape, Span<std::byte> memory) noexcept {
+  BASCULE_CHECK(memory.size() >= slot_bytes(shape));
   Slot slot;
-  slot.bounds = bounds;
-  cut_slot(&slot, bounds, memory.data());
+  slot.bounds = shape.bounds;
+  cut_slot(&slot, shape, memory.data());
   return slot;
 }
 

@@ -5,21 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/loader/batch.h"
 #include "src/loader/batch_order.h"
 
 namespace bascule {
 
-// Upper bounds of the batches that a slot holds.
-struct SlotBounds {
-  std::int64_t samples = 0;
-  std::int64_t text_rows = 0;
-  std::int64_t selected_rows = 0;
-  std::int64_t labels = 0;
-  std::int64_t pixels_per_sample = 0;  // elements
-  std::int64_t image_rows = 0;         // keys a sample; 0: none
+// What a slot has room for.
+struct SlotShape {
+  const Fields* fields = nullptr;  // outlive the slot
+  BatchCounts bounds;
 };
 
 // How one sample went. Written by the worker that holds it, read by whoever completes the batch and by the step.
@@ -32,6 +28,7 @@ struct SampleRecord {
   std::int64_t reason = 0;    // picture_reason() of the sample's own
 };
 
+// The arrays of the fields, by their source; null where the model declares none.
 struct Slot {
   float* pixels = nullptr;
   std::int32_t* token_ids = nullptr;
@@ -40,13 +37,18 @@ struct Slot {
   std::uint64_t* text_row_keys = nullptr;
   std::uint64_t* image_row_keys = nullptr;
   std::uint64_t* sample_keys = nullptr;
-  std::int32_t* selected_rows = nullptr;
-  std::int32_t* labels = nullptr;
+  std::int32_t* masked_rows = nullptr;
+  std::int32_t* masked_labels = nullptr;
+  std::int32_t* match_labels = nullptr;
   std::int64_t* rows = nullptr;
   std::int64_t* caption_rows = nullptr;
   SampleRecord* samples = nullptr;
 
-  SlotBounds bounds;
+  const void* fields[kMaxFields] = {};
+  BatchCounts bounds;
+  std::int64_t pixels_per_sample = 0;       // elements
+  std::int64_t image_rows = 0;              // keys a sample
+  int token_stream = 0, masked_stream = 0;  // where the model declares such fields
   // Set when the slot is opened.
   BatchPlace place;
   EpochOrder order{0, 0, 1};
@@ -54,12 +56,12 @@ struct Slot {
   Batch batch;
   Status status;  // of the first sample, in order of position, that failed; then `batch` holds nothing
 
-  float* pixels_of(std::int64_t sample) const noexcept { return pixels + sample * bounds.pixels_per_sample; }
+  float* pixels_of(std::int64_t sample) const noexcept { return pixels + sample * pixels_per_sample; }
 };
 
 // A multiple of 64.
-std::size_t slot_bytes(const SlotBounds& bounds) noexcept;
-// Requires slot_bytes(bounds) bytes, 64-byte aligned.
-Slot lay_out_slot(const SlotBounds& bounds, Span<std::byte> memory) noexcept;
+std::size_t slot_bytes(const SlotShape& shape) noexcept;
+// Requires slot_bytes(shape) bytes, 64-byte aligned.
+Slot lay_out_slot(const SlotShape& shape, Span<std::byte> memory) noexcept;
 
 }  // namespace bascule

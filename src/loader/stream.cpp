@@ -52,7 +52,7 @@ Status Stream::next(const Batch** batch) noexcept {
   }
   list_replacements(next_);
   ++statistics_.batches;
-  statistics_.samples += slot.batch.counts.samples;
+  statistics_.samples += slot.batch.counts.samples();
   is_lent_ = true;
   *batch = &slot.batch;
   return ok_status();

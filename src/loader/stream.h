@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/batch.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/loader/batch.h"
 #include "src/loader/replacements.h"
 
 namespace bascule {

@@ -11,7 +11,7 @@ Tensor link(Recorder& r, const std::string& modality, std::int64_t j, Tensor tow
   const std::string name = r.prefix + "cross_modal_" + modality + "_link_tower." + std::to_string(j);
   const float epsilon = r.config.layer_norm_eps;
   switch (r.config.link_tower_type) {
-    case LinkTower::kAdd: return add_norm(r, name + ".LayerNorm", tower, cross, epsilon, {}).y;
+    case LinkTower::kAdd: return add_norm(r, name + ".LayerNorm", tower, cross, epsilon).y;
     case LinkTower::kScaledAdd:
       return norm(r, name + ".LayerNorm",
                   blend(r.graph, name, Blend::kScaled, tower, cross, r.scalar(name + ".scaled_factor", 1.0f, true)),
@@ -33,7 +33,7 @@ struct Body {
 Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t height, std::int64_t width) {
   const BridgeTowerConfig& config = r.config;
   const ModelHead head = options.head;
-  const SampleRows text_rows_of{true, 0}, image_rows_of{false, image_rows(config, height, width)};
+  const SampleRows text_rows = r.text_rows(), image_rows = r.image_rows(bascule::image_rows(config, height, width));
   const bool first_only = head == ModelHead::kContrastive || head == ModelHead::kImageTextMatching;
   const std::int64_t last = config.num_hidden_layers - 1;
   Transforms transforms(r);
@@ -41,7 +41,7 @@ Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t he
   // Text after vision: backward goes the other way, and the word table, the largest gradient, is final before the
   // vision tower is differentiated, not after everything else.
   VisionState v = vision_embeddings(r, height, width);
-  for (std::int64_t i = 0; i < config.split(); ++i) v = vision_block(r, i, v, image_rows_of);
+  for (std::int64_t i = 0; i < config.split(); ++i) v = vision_block(r, i, v, image_rows);
   Tensor t = text_embeddings(r);
   std::int64_t tower = 0;
   for (; tower < config.split(); ++tower) t = text_layer(r, tower, t);
@@ -51,7 +51,7 @@ Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t he
   for (std::int64_t j = 0; j <= last; ++j) {
     if (j > 0) {
       t = text_layer(r, tower, t);
-      v = vision_block(r, tower, v, image_rows_of);
+      v = vision_block(r, tower, v, image_rows);
       ++tower;
     }
     r.graph.set_scope(r.prefix + "cross_modal_link." + std::to_string(j));
@@ -66,7 +66,7 @@ Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t he
       text_in = link(r, "text", j - 1, text_bridge, body.text);
       image_in = link(r, "image", j - 1, body.image_bridged, body.image);
     }
-    const RowStream text_stream{text_in, text_rows_of}, image_stream{image_in, image_rows_of};
+    const RowStream text_stream{text_in, text_rows}, image_stream{image_in, image_rows};
     const bool first = first_only && j == last;
     body.text = cross_modal_layer(r, "text", j, text_stream, image_stream, first);
     const bool image_read = head != ModelHead::kMaskedLm || j < last || options.every_output;
@@ -79,31 +79,30 @@ Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t he
 // tanh(dense(first row)), text first. (B, 2 C)
 Tensor record_pooler(Recorder& r, const Body& body, bool first_rows_only, std::int64_t rows) {
   r.graph.set_scope(r.prefix + "cross_modal_pooler");
-  const auto pool = [&](const std::string& modality, Tensor x, SampleRows of) {
+  const auto pool = [&](const std::string& modality, Tensor x, const SampleRows& of) {
     const std::string name = r.prefix + "cross_modal_" + modality + "_pooler";
     const Tensor first = first_rows_only ? x : first_rows(r.graph, name + ".first", x, of);
     return activation(r.graph, name, dense(r, name + ".dense", first, r.config.hidden_size), Activation::kTanh);
   };
-  const Tensor text = pool("text", body.text, {true, 0});
-  return concatenate(r.graph, r.prefix + "pooler_output", text, pool("image", body.image, {false, rows}));
+  const Tensor text = pool("text", body.text, r.text_rows());
+  return concatenate(r.graph, r.prefix + "pooler_output", text, pool("image", body.image, r.image_rows(rows)));
 }
 
-void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, std::int64_t samples_of_all,
-                        BridgeTowerOutputs* out) {
+void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, BridgeTowerOutputs* out) {
   r.graph.set_scope("contrastive_head");
   const std::int64_t width = r.config.contrastive_hidden_size;
-  const Tensor text = first_rows(r.graph, "text_class_row", body.text_tower, {true, 0});
-  const Tensor image = first_rows(r.graph, "image_class_row", body.image_bridged, {false, rows});
+  const Tensor text = first_rows(r.graph, "text_class_row", body.text_tower, r.text_rows());
+  const Tensor image = first_rows(r.graph, "image_class_row", body.image_bridged, r.image_rows(rows));
   out->text_embeds = normalize(r.graph, "text_embeds", dense(r, "itc_text_head.fc", text, width));
   out->image_embeds = normalize(r.graph, "image_embeds", dense(r, "itc_image_head.fc", image, width));
   out->cross_embeds =
       normalize(r.graph, "cross_embeds", dense(r, "itc_cross_modal_head.fc", out->pooler_output, width));
   const Tensor scale = r.scalar("logit_scale", static_cast<float>(r.config.logit_scale_init_value), true);
-  out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale, samples_of_all);
+  out->loss = contrastive_loss(r.graph, out->text_embeds, out->image_embeds, out->cross_embeds, scale);
 }
 
 ClassLoss record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* out) {
-  const ClassLoss loss = cross_entropy_loss(graph, out->logits, smoothing);
+  const ClassLoss loss = cross_entropy_loss(graph, out->logits, graph.field("labels"), smoothing);
   out->loss = loss.loss;
   out->hits = loss.hits;
   return loss;
@@ -112,7 +111,7 @@ ClassLoss record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* o
 void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& options, BridgeTowerOutputs* out) {
   r.graph.set_scope("masked_lm_head");
   const BridgeTowerConfig::Text& text = r.config.text;
-  const Tensor rows = selected_rows_of(r.graph, "selected", body.text);
+  const Tensor rows = gather_rows(r.graph, "selected", body.text, r.graph.field("selected_rows"));
   const Tensor h = activation(r.graph, "mlm_score.transform.act",
                               dense(r, "mlm_score.transform.dense", rows, r.config.hidden_size), r.config.hidden_act);
   const Tensor normed = norm(r, "mlm_score.transform.LayerNorm", h, r.config.layer_norm_eps);
@@ -122,8 +121,9 @@ void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& o
   const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.linear_deviation());
   out->logits = linear(r.graph, "logits", normed, weight, r.bias("mlm_score.bias", text.vocab_size));
   const ClassLoss loss = record_class_loss(r.graph, options.label_smoothing, out);
+  out->loss_stream = kMaskedTokens;
   if (!options.predictions) return;
-  const ClassPredictions predictions = class_predictions(r.graph, out->logits, loss);
+  const ClassPredictions predictions = class_predictions(r.graph, out->logits, r.graph.field("labels"), loss);
   out->predicted = predictions.classes;
   out->probabilities = predictions.probabilities;
 }
@@ -156,7 +156,7 @@ BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& con
   if (body.image) out.pooler_output = record_pooler(r, body, out.first_rows_only, rows);
   switch (options.head) {
     case ModelHead::kBase: break;
-    case ModelHead::kContrastive: record_contrastive(r, body, rows, options.samples_of_all, &out); break;
+    case ModelHead::kContrastive: record_contrastive(r, body, rows, &out); break;
     case ModelHead::kImageTextMatching:
       graph.set_scope("matching_head");
       out.logits = dense(r, "itm_score.fc", out.pooler_output, 2);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/graph/graph.h"
+#include "src/models/bridgetower_batch.h"
 #include "src/models/bridgetower_config.h"
 #include "src/models/layers.h"
 
@@ -20,10 +21,9 @@ struct BridgeTowerOptions {
   bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
   float label_smoothing = 0.0f;      // of the losses over classes: matching and masked LM
-  bool every_output = false;        // masked LM, without a backward part: its logits, and the image features and pooler
-                                    // output that its loss does not read, can be read after a replay
-  bool predictions = false;         // masked LM, without a backward part: what it predicts can be read after a replay
-  std::int64_t samples_of_all = 0;  // contrastive: negatives from all ranks, whose batches have at most so many
+  bool every_output = false;  // masked LM, without a backward part: its logits, and the image features and pooler
+                              // output that its loss does not read, can be read after a replay
+  bool predictions = false;   // masked LM, without a backward part: what it predicts can be read after a replay
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
@@ -39,6 +39,7 @@ struct BridgeTowerOutputs {
   Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's
   Tensor predicted, probabilities;                 // (M), with BridgeTowerOptions::predictions
   Tensor loss;                                     // (1, 1); none for the bare model
+  int loss_stream = kSamples;                      // whose rows the loss is a mean over
 };
 
 // Records the forward pass and the head's loss. derive_backward(graph) then makes it a training graph.

@@ -28,12 +28,12 @@ Tensor record_text_embeds(Graph& graph, const BridgeTowerConfig& config) {
   Tensor t = text_embeddings(r);
   for (std::int64_t i = 0; i < config.text.num_hidden_layers; ++i) t = text_layer(r, i, t);
   graph.set_scope("contrastive_head");
-  return embedding_of(r, "text_embeds", "itc_text_head.fc", first_rows(graph, "text_class_row", t, {true, 0}));
+  return embedding_of(r, "text_embeds", "itc_text_head.fc", first_rows(graph, "text_class_row", t, r.text_rows()));
 }
 
 Tensor record_image_embeds(Graph& graph, const BridgeTowerConfig& config, std::int64_t height, std::int64_t width) {
   Recorder r = recorder_of(graph, config);
-  const SampleRows rows{false, image_rows(config, height, width)};
+  const SampleRows rows = r.image_rows(image_rows(config, height, width));
   VisionState v = vision_embeddings(r, height, width);
   // The vision tower has as many layers as the text tower, whatever its own configuration says.
   for (std::int64_t i = 0; i < config.text.num_hidden_layers; ++i) v = vision_block(r, i, v, rows);

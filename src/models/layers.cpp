@@ -87,10 +87,15 @@ Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon) {
   return layer_norm(r.graph, name, x, weight, r.bias(name + ".bias", cols), epsilon);
 }
 
-Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place) {
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon) {
+  return add_norm(r, name, x, h, epsilon, {}, {});
+}
+
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place,
+                    Tensor row_keys) {
   const std::int64_t cols = r.graph[x].cols;
   const Tensor weight = r.row(name + ".weight", cols, {1.0f, 0.0f}, false);
-  return add_layer_norm(r.graph, name, x, h, weight, r.bias(name + ".bias", cols), epsilon, place);
+  return add_layer_norm(r.graph, name, x, h, weight, r.bias(name + ".bias", cols), epsilon, place, row_keys);
 }
 
 Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys) {
@@ -120,17 +125,21 @@ Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, 
     value = {both, width};
   }
   const Tensor context = attention(r.graph, name, query, queries.rows, key, value, keys.rows, heads, head_size,
-                                   r.drop(text.attention_probs_dropout_prob));
+                                   r.drop(text.attention_probs_dropout_prob), r.keys("sample_keys"));
   const Tensor h = dense(r, name + ".output.dense", context, width);
-  return add_norm(r, name + ".output.LayerNorm", queries.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
+  return add_norm(r, name + ".output.LayerNorm", queries.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob),
+                  queries.rows.row_keys)
+      .y;
 }
 
-Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x) {
+Tensor feed_forward_block(Recorder& r, const std::string& name, RowStream x) {
   const BridgeTowerConfig::Text& text = r.config.text;
-  const Tensor up = dense(r, name + ".intermediate.dense", x, text.intermediate_size);
+  const Tensor up = dense(r, name + ".intermediate.dense", x.x, text.intermediate_size);
   const Tensor h = dense(r, name + ".output.dense",
                          activation(r.graph, name + ".intermediate.act", up, text.hidden_act), text.hidden_size);
-  return add_norm(r, name + ".output.LayerNorm", x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob)).y;
+  return add_norm(r, name + ".output.LayerNorm", x.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob),
+                  x.rows.row_keys)
+      .y;
 }
 
 Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other,
@@ -138,10 +147,10 @@ Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t 
   const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
   r.graph.set_scope(name);
   RowStream queries = own;
-  if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), {false, 1}};
+  if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), r.first_rows()};
   queries.x = attention_block(r, name + ".attention", queries, own);
   queries.x = attention_block(r, name + ".crossattention", queries, other);
-  return feed_forward_block(r, name, queries.x);
+  return feed_forward_block(r, name, queries);
 }
 
 }  // namespace bascule

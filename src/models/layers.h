@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/graph/operations.h"
+#include "src/models/bridgetower_batch.h"
 #include "src/models/bridgetower_config.h"
 
 namespace bascule {
@@ -27,6 +28,13 @@ struct Recorder {
 
   // A place where the model drops elements with this probability; none in evaluation.
   DropoutPlace drop(float probability);
+  // The rows of packed text, of pictures with so many rows each, and of one row a sample.
+  SampleRows text_rows() const {
+    return {rows_of_stream(kTextTokens), graph.field("text_offsets"), keys("text_row_keys")};
+  }
+  SampleRows image_rows(std::int64_t rows) const { return {rows_per_sample(rows), {}, keys("image_row_keys")}; }
+  SampleRows first_rows() const { return {rows_per_sample(1), {}, keys("sample_keys")}; }
+  Tensor keys(const char* field) const { return dropout ? graph.field(field) : Tensor{}; }
 
   Tensor weight(const std::string& name, std::int64_t out, std::int64_t in, double standard_deviation);
   Tensor bias(const std::string& name, std::int64_t out);
@@ -45,7 +53,10 @@ struct Recorder {
 // y = x W^T + b with name.weight (out, in) and name.bias (out).
 Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out);
 Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon);
-Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place);
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon);
+// With dropout of h, whose rows have these keys.
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place,
+                    Tensor row_keys);
 
 // One stream of rows.
 struct RowStream {
@@ -58,7 +69,7 @@ struct RowStream {
 Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys);
 
 // output.LayerNorm(x + dropout(output.dense(act(intermediate.dense(x)))))
-Tensor feed_forward_block(Recorder& r, const std::string& name, Tensor x);
+Tensor feed_forward_block(Recorder& r, const std::string& name, RowStream x);
 
 // The text tower's embeddings and its layers (post-norm).
 Tensor text_embeddings(Recorder& r);
@@ -70,7 +81,7 @@ struct VisionState {
 };
 // Pictures of height x width; another size than the model's resizes the position table.
 VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t width);
-VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleRows rows);
+VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, const SampleRows& rows);
 std::string vision_name(const Recorder& r, const std::string& name);
 
 // One cross-modal layer of one stream ("text" or "image"). first_only: rows of x are each sample's first row.

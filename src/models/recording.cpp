@@ -3,14 +3,12 @@
 
 #include <utility>
 
-#include "src/base/row_stream.h"
-
 namespace bascule {
 
-Recording recording_of(const BridgeTowerOutputs& outputs, ModelHead head) {
+Recording recording_of(const BridgeTowerOutputs& outputs) {
   Recording recording;
   recording.loss = outputs.loss;
-  recording.loss_stream = head == ModelHead::kMaskedLm ? kSelectedRowStream : kSampleStream;
+  recording.loss_stream = outputs.loss_stream;
   const std::pair<const char*, Tensor> all[] = {{"loss", outputs.loss},
                                                 {"text_embeds", outputs.text_embeds},
                                                 {"image_embeds", outputs.image_embeds},

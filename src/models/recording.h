@@ -22,8 +22,8 @@ struct Recording {
   int loss_stream = 0;  // the loss is a mean over the batch's rows of this stream
 };
 
-// The recording of a head; its judge's name.
-Recording recording_of(const BridgeTowerOutputs& outputs, ModelHead head);
+Recording recording_of(const BridgeTowerOutputs& outputs);
+// The name of the judge of a head.
 const char* judge_of(ModelHead head);
 
 }  // namespace bascule

@@ -16,16 +16,17 @@ Tensor text_embeddings(Recorder& r) {
       r.table(name + ".position_embeddings.weight", text.max_position_embeddings, text.hidden_size, deviation);
   const Tensor type =
       r.table(name + ".token_type_embeddings.weight", text.type_vocab_size, text.hidden_size, deviation);
-  const Tensor sum = text_embedding(r.graph, name, word, position, type, static_cast<std::int32_t>(text.pad_token_id));
+  const Tensor sum = text_embedding(r.graph, name, word, position, type, r.graph.field("token_ids"),
+                                    r.graph.field("position_ids"), static_cast<std::int32_t>(text.pad_token_id));
   const Tensor normed = norm(r, name + ".LayerNorm", sum, text.layer_norm_eps);
-  return dropout(r.graph, name + ".dropout", normed, r.drop(text.hidden_dropout_prob));
+  return dropout(r.graph, name + ".dropout", normed, r.drop(text.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
 Tensor text_layer(Recorder& r, std::int64_t i, Tensor x) {
   const std::string name = r.prefix + "text_model.encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
-  const RowStream stream{x, {true, 0}};
-  return feed_forward_block(r, name, attention_block(r, name + ".attention", stream, stream));
+  const RowStream stream{x, r.text_rows()};
+  return feed_forward_block(r, name, {attention_block(r, name + ".attention", stream, stream), stream.rows});
 }
 
 std::string vision_name(const Recorder& r, const std::string& name) { return r.prefix + "vision_model.visual." + name; }
@@ -56,7 +57,8 @@ VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t wid
   const double deviation = vision.initializer_factor / std::sqrt(static_cast<double>(vision.hidden_size));
   const std::int64_t p = vision.patch_size, side = vision.image_size / p;
   const std::int64_t patches = (height / p) * (width / p);
-  const Tensor pixels = extract_patches(r.graph, name + ".patches", vision.num_channels, height, width, p);
+  const Tensor pixels =
+      extract_patches(r.graph, name + ".patches", r.graph.field("pixels"), vision.num_channels, height, width, p);
   Parameter convolution;
   convolution.name = name + ".patch_embedding.weight";
   convolution.rows = vision.hidden_size;
@@ -82,7 +84,7 @@ VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t wid
   return state;
 }
 
-VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleRows rows) {
+VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, const SampleRows& rows) {
   const BridgeTowerConfig::Vision& vision = r.config.vision;
   const std::string name = block_name(r, i);
   r.graph.set_scope(name);
@@ -91,20 +93,19 @@ VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, SampleR
                f = vision.initializer_factor;
   const double in_deviation = f / std::sqrt(w), out_deviation = f / std::sqrt(w) / std::sqrt(2.0 * n),
                up_deviation = f / std::sqrt(2.0 * w);
-  const DropoutPlace none{};
 
   const Tensor all = scaled_dense(r, name + ".attn.in_proj", name + ".attn.in_proj_weight", name + ".attn.in_proj_bias",
                                   state.normed, 3 * width, in_deviation);
   const Tensor context = attention(r.graph, name + ".attn", {all, 0}, rows, {all, width}, {all, 2 * width}, rows, heads,
-                                   width / heads, none);
+                                   width / heads, {}, {});
   const std::string out = name + ".attn.out_proj", up = name + ".mlp.c_fc", down = name + ".mlp.c_proj";
   const Tensor a = scaled_dense(r, out, out + ".weight", out + ".bias", context, width, out_deviation);
-  const Normalized middle = add_norm(r, name + ".ln_2", state.z, a, vision.layer_norm_eps, none);
+  const Normalized middle = add_norm(r, name + ".ln_2", state.z, a, vision.layer_norm_eps);
   const Tensor wide = activation(r.graph, name + ".mlp.gelu",
                                  scaled_dense(r, up, up + ".weight", up + ".bias", middle.y, 4 * width, up_deviation),
                                  Activation::kQuickGelu);
   const Tensor m = scaled_dense(r, down, down + ".weight", down + ".bias", wide, width, out_deviation);
-  const Normalized next = add_norm(r, next_norm(r, i + 1), middle.sum, m, vision.layer_norm_eps, none);
+  const Normalized next = add_norm(r, next_norm(r, i + 1), middle.sum, m, vision.layer_norm_eps);
   return {next.sum, next.y};
 }
 

@@ -17,9 +17,10 @@ struct Writes {
 std::vector<Writes> writes_of_gradients(const Graph& graph) {
   std::vector<Writes> writes(static_cast<std::size_t>(graph.parameters().size()));
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    for (const TensorUse& use : graph.nodes()[n].operation->uses()) {
-      const TensorInfo& info = graph[use.tensor];
-      if (use.access == Access::kRead || info.storage != Storage::kGradient) continue;
+    for (const Operand& operand : graph.nodes()[n].operands) {
+      if (!operand || operand.access == Access::kRead) continue;
+      const TensorInfo& info = graph[operand.tensor];
+      if (info.storage != Storage::kGradient) continue;
       Writes& w = writes[static_cast<std::size_t>(info.parameter)];
       if (w.first < 0) w.first = static_cast<int>(n);
       w.last = static_cast<int>(n);

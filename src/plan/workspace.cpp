@@ -17,8 +17,9 @@ std::vector<Lifetime> find_lifetimes(const Graph& graph) {
   std::vector<Lifetime> lifetimes(graph.tensors().size());
   const int nodes = static_cast<int>(graph.nodes().size());
   for (int n = 0; n < nodes; ++n) {
-    for (const TensorUse& use : graph.nodes()[static_cast<std::size_t>(n)].operation->uses()) {
-      Lifetime& lifetime = lifetimes[static_cast<std::size_t>(use.tensor.index)];
+    for (const Operand& operand : graph.nodes()[static_cast<std::size_t>(n)].operands) {
+      if (!operand) continue;
+      Lifetime& lifetime = lifetimes[static_cast<std::size_t>(operand.tensor.index)];
       if (lifetime.first < 0) lifetime.first = n;
       lifetime.last = n;
     }
@@ -73,7 +74,10 @@ WorkspacePlan plan_workspace(const Graph& graph) {
   plan.bytes = align_up(placement.peak_bytes, kCacheLine);
   plan.lower_bound_bytes = lower_bound_bytes(requests);
   std::int64_t scratch = 0;
-  for (const Node& node : graph.nodes()) scratch = std::max(scratch, node.operation->thread_scratch_floats());
+  for (const Node& node : graph.nodes()) {
+    if (node.kind->thread_scratch_floats != nullptr)
+      scratch = std::max(scratch, node.kind->thread_scratch_floats(NodeView(graph, node)));
+  }
   plan.thread_scratch_bytes = align_up(static_cast<std::size_t>(scratch) * sizeof(float), kPage);
   return plan;
 }

@@ -37,7 +37,8 @@ Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout&
   launch_ = std::make_unique<Launch>(graph, addresses_of(graph, plan, layout, memory), kernels, products);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     launch_->set_node(static_cast<std::int32_t>(n));
-    graph.nodes()[n].operation->launch(*launch_);
+    const Node& node = graph.nodes()[n];
+    node.kind->launch(NodeView(graph, node), *launch_);
   }
   nanoseconds_ = std::make_unique<std::uint64_t[]>(step_count());
 }
@@ -71,9 +72,10 @@ std::vector<std::int64_t> Tape::steps_until_final() const {
   std::vector<std::int64_t> final_steps;
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const TensorUse& use : graph_.nodes()[static_cast<std::size_t>(steps[i].node)].operation->uses()) {
-      const TensorInfo& info = graph_[use.tensor];
-      if (use.access == Access::kRead || info.storage != Storage::kGradient) continue;
+    for (const Operand& operand : graph_.nodes()[static_cast<std::size_t>(steps[i].node)].operands) {
+      if (!operand || operand.access == Access::kRead) continue;
+      const TensorInfo& info = graph_[operand.tensor];
+      if (info.storage != Storage::kGradient) continue;
       const std::size_t parameter = static_cast<std::size_t>(info.parameter);
       if (final_steps.size() <= parameter) final_steps.resize(parameter + 1, 0);
       final_steps[parameter] = static_cast<std::int64_t>(i) + 1;
@@ -86,8 +88,8 @@ std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
-    const Cost cost = node.operation->cost(counts);
-    times[n] = {node.scope, node.operation->kind(), node.backward, 0.0, cost.flops, cost.bytes};
+    const Cost cost = node.kind->cost(NodeView(graph_, node), counts);
+    times[n] = {node.scope, node.kind->name, node.backward, 0.0, cost.flops, cost.bytes};
   }
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {

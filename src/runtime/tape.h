@@ -50,6 +50,7 @@ class Tape {
   double seconds(bool backward) const noexcept;
   // By parameter: so many steps into the tape its gradient is final; 0 for one that has none. Before the seal.
   std::vector<std::int64_t> steps_until_final() const;
+  const Fields& fields() const { return graph_.fields(); }
   std::size_t step_count() const { return launch_->steps().size(); }
   // How many steps the graph's nodes below this one have become; they are the first ones.
   std::size_t steps_below(int node) const noexcept;

@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
+#include "src/models/bridgetower_batch.h"
 #include "src/models/embed.h"
 #include "src/plan/memory_plan.h"
 #include "src/report/progress.h"
@@ -66,6 +67,8 @@ SearchModel::SearchModel(const std::string& folder, const BridgeTowerConfig& con
 }
 
 void SearchModel::record(Use use) {
+  const std::int64_t side = config_.vision.image_size;
+  fields_ = bridgetower_fields(config_, ModelHead::kContrastive, side, side, false);
   if (use.texts) {
     tokenizer_ = Tokenizer::load(folder_);
     const BridgeTowerConfig::Text& text = config_.text;
@@ -73,16 +76,16 @@ void SearchModel::record(Use use) {
     if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
     }
-    text_embeds_ = record_text_embeds(session_.add_graph({1, longest_text_, 0}), config_);
+    text_embeds_ = record_text_embeds(session_.add_graph(bridgetower_counts(1, longest_text_), fields_), config_);
   }
   if (use.pictures > 0) {
-    const std::int64_t side = config_.vision.image_size;
     if (config_.vision.num_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: no picture file is like that");
     decoder_.emplace(media_settings_of(folder_, inputs_.preprocessing, side));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
-    image_embeds_ = record_image_embeds(session_.add_graph({batch_, 0, 0}), config_, side, side);
+    image_embeds_ =
+        record_image_embeds(session_.add_graph(bridgetower_counts(batch_, 0), fields_), config_, side, side);
   }
 }
 
@@ -117,7 +120,7 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   const PackedBatch packed(padded, limits.vocab_size, limits.max_position_embeddings,
                            static_cast<std::int32_t>(limits.pad_token_id), false, false, "the text to search for");
   Replay replay;
-  replay.batch = packed.view();
+  replay.batch = packed.batch(fields_);
   session_.tape(0).replay(threads_, replay);
   const float* embeds = session_.tape(0).at(text_embeds_);
   const std::vector<float> embed(embeds, embeds + config_.contrastive_hidden_size);
@@ -128,8 +131,8 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
 void SearchModel::embed_batch(std::int64_t count, std::vector<float>* embeds) {
   if (count == 0) return;
   Replay replay;
-  replay.batch.counts.samples = count;
-  replay.batch.pixels = pixels_;
+  replay.batch.counts[kSamples] = count;
+  replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
   session_.tape(image_graph_).replay(threads_, replay);
   const float* rows = session_.tape(image_graph_).at(image_embeds_);
   embeds->insert(embeds->end(), rows, rows + count * config_.contrastive_hidden_size);

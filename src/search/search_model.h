@@ -59,6 +59,7 @@ class SearchModel {
   void embed_batch(std::int64_t count, std::vector<float>* embeds);
 
   BridgeTowerConfig config_;
+  Fields fields_;
   std::string folder_;
   RunInputs inputs_;
   std::int64_t longest_text_ = 0;  // tokens

@@ -9,21 +9,6 @@
 
 namespace bascule {
 
-BatchView view_of(const Batch& batch) {
-  BatchView view;
-  view.counts = {batch.counts.samples, batch.counts.text_rows, batch.counts.selected_rows};
-  view.pixels = batch.pixels;
-  view.token_ids = batch.token_ids;
-  view.position_ids = batch.position_ids;
-  view.text_offsets = batch.text_offsets;
-  view.text_row_keys = batch.text_row_keys;
-  view.image_row_keys = batch.image_row_keys;
-  view.sample_keys = batch.sample_keys;
-  view.selected_rows = batch.selected_rows;
-  view.labels = batch.labels;
-  return view;
-}
-
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape) {
   std::vector<JudgedOutput> outputs;
   for (const NamedTensor& output : recording.outputs) {
@@ -47,9 +32,9 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
     group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
     group_.set_phase(RankPhase::kEvaluating);
-    if (batch->counts.samples > 0) {  // else the whole batch was left out
+    if (batch->counts.samples() > 0) {  // else the whole batch was left out
       Replay replay;
-      replay.batch = view_of(*batch);
+      replay.batch = *batch;
       tape_.replay(threads, replay);
     }
     judge_.take(*batch, manifest);

@@ -24,9 +24,6 @@
 
 namespace bascule {
 
-// A ring slot's batch as a tape takes it.
-BatchView view_of(const Batch& batch);
-
 // What a recording leaves to be read. tape: for the addresses; null: none yet.
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape);
 

@@ -129,13 +129,12 @@ void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
 double flops_of_run(SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const RunTotals totals = sealed.loop().totals();
-  const auto mean = [&](double all) { return static_cast<std::int64_t>(all / totals.micro_batches); };
+  BatchCounts mean;
+  for (int i = 0; i < kMaxStreams; ++i) mean[i] = static_cast<std::int64_t>(totals.rows[i] / totals.micro_batches);
   double flops = 0.0;
-  for (const NodeTime& node :
-       run.session.tape(*run.train_graph)
-           .node_times({mean(totals.rank_samples), mean(totals.text_rows), mean(totals.selected_rows)}))
+  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean))
     flops += node.flops * totals.micro_batches;
-  return flops * totals.samples / std::max(1.0, totals.rank_samples);
+  return flops * totals.samples / std::max(1.0, totals.rows[kSamples]);
 }
 
 void add_operations(Report* report, SealedRun& sealed) {
@@ -146,7 +145,8 @@ void add_operations(Report* report, SealedRun& sealed) {
   if (sealed.loop().totals().micro_batches > 0.0) report->train.total_flos = flops_of_run(sealed);
   if (count == 0) return;
   const double replays = static_cast<double>(count);
-  const BatchCounts mean{times.rows.samples / count, times.rows.text_rows / count, times.rows.selected_rows / count};
+  BatchCounts mean;
+  for (int i = 0; i < kMaxStreams; ++i) mean[i] = times.rows[i] / count;
   std::map<std::string, OperationTime> by_kind;
   for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean)) {
     OperationTime& kind = by_kind[node.kind];

@@ -22,7 +22,6 @@ Peers GatheredRows::peers(const BatchCut& cut, std::int64_t index) noexcept {
   samples_ = all.count;
   Peers peers;
   peers.first = own_.begin;
-  peers.samples = samples_;
   peers.gather = [](void* self, float* const* out, const float* const* rows, std::int64_t count,
                     std::int64_t) noexcept { static_cast<GatheredRows*>(self)->gather(out, rows, count); };
   peers.context = this;

@@ -28,19 +28,19 @@ double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
 }
 
 // How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by the rows that
-// the loss is a mean over. Those are samples, or, masked LM, labelled tokens, which the ranks tell each other. So an
-// update is the mean over its samples or tokens, however they are cut into ranks and micro-batches. How many tokens are
-// to come nobody knows yet: the weight is in units of the first micro-batch, and the update divides. Where ranks meet
-// before their gradients are whole, all learn here that one of them has no batch.
+// the loss is a mean over, samples or those of another stream, which the ranks tell each other. So an update is the
+// mean over its rows, however they are cut into ranks and micro-batches. How many rows of another stream are to come
+// nobody knows yet: the weight is in units of the first micro-batch, and the update divides. Where ranks meet before
+// their gradients are whole, all learn here that one of them has no batch.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool first, double* weight,
                                  double* share) noexcept {
   const int stream = p_.run.train_recording.loss_stream;
   if (!meets_early()) BASCULE_TRY(loaded);
-  const BatchSize counts = loaded.ok() ? batch->counts : BatchSize{};
-  const double own = static_cast<double>(counts.rows_of(stream));
+  const BatchCounts counts = loaded.ok() ? batch->counts : BatchCounts{};
+  const double own = static_cast<double>(counts[stream]);
   double all = own;
   if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
-  if (stream == kSampleStream) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
+  if (stream == kSamples) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
   *share = own < all ? own / all : 1.0;
   if (first) {
     counted_ = 0.0;
@@ -66,11 +66,12 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run.length.cut, batch.index);
-  if (batch.counts.samples == 0) {
+  if (batch.counts.samples() == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
     return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
-  replay.batch = view_of(batch);
+  replay.batch = batch;
+  if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run.length.cut.batch(batch.index).count;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
   replay.loss_weight = static_cast<float>(p_.gathered != nullptr ? weight : weight * share);
   replay.add_to_gradients = !first;
@@ -111,10 +112,8 @@ Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) n
     backward = tape.seconds(true) - backward_before;
     if (run.session.ring() != nullptr) reduction = run.session.ring()->reduction_seconds();
   }
-  *samples += batch->counts.samples;
-  times_.rows.samples += batch->counts.samples;
-  times_.rows.text_rows += batch->counts.text_rows;
-  times_.rows.selected_rows += batch->counts.selected_rows;
+  *samples += batch->counts.samples();
+  for (int i = 0; i < kMaxStreams; ++i) times_.rows[i] += batch->counts[i];
   ++times_.micro_batches;
   stream.release();
   interval_.seconds[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded - backward - reduction;
@@ -264,9 +263,7 @@ RunTotals TrainingLoop::totals() const noexcept {
   all.counted_seconds += times_.counted_seconds;
   all.samples += static_cast<double>(times_.samples);
   all.micro_batches += static_cast<double>(times_.micro_batches);
-  all.rank_samples += static_cast<double>(times_.rows.samples);
-  all.text_rows += static_cast<double>(times_.rows.text_rows);
-  all.selected_rows += static_cast<double>(times_.rows.selected_rows);
+  for (int i = 0; i < kMaxStreams; ++i) all.rows[i] += static_cast<double>(times_.rows[i]);
   return all;
 }
 

@@ -106,8 +106,7 @@ class TrainingLoop {
   Status micro_batch(bool first, bool last, std::int64_t* samples) noexcept;
   Status count_batch(const Status& loaded, const Batch* batch, bool first, double* weight, double* share) noexcept;
   bool meets_early() const noexcept {
-    return p_.run.train_recording.loss_stream != kSampleStream || p_.gathered != nullptr ||
-           p_.run.session.ring() != nullptr;
+    return p_.run.train_recording.loss_stream != kSamples || p_.gathered != nullptr || p_.run.session.ring() != nullptr;
   }
   Status replay(const Batch& batch, double weight, double share, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;

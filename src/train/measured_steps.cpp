@@ -19,11 +19,11 @@ Status run_steps(TrainingLoop& loop, const Stream& stream, std::int64_t warmup, 
   double before[kStepPhases];
   std::copy_n(loop.interval().seconds, kStepPhases, before);
   for (std::size_t i = 0; i < steps->seconds.size(); ++i) {
-    const std::int64_t samples_before = loop.times().rows.samples;
+    const std::int64_t samples_before = loop.times().rows.samples();
     const double began = monotonic_seconds();
     BASCULE_TRY(loop.step());
     seconds[i] = monotonic_seconds() - began;
-    samples[i] = loop.times().rows.samples - samples_before;
+    samples[i] = loop.times().rows.samples() - samples_before;
   }
   for (int phase = 0; phase < kStepPhases; ++phase) {
     steps->phases[phase] = loop.interval().seconds[phase] - before[phase];
@@ -70,8 +70,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   }
   const TrainingTimes& times = loop.times();
   steps.micro_batches = times.micro_batches;
-  steps.rows = {times.rows.samples / times.micro_batches, times.rows.text_rows / times.micro_batches,
-                times.rows.selected_rows / times.micro_batches};
+  for (int i = 0; i < kMaxStreams; ++i) steps.rows[i] = times.rows[i] / times.micro_batches;
   steps.nodes = run.session.tape(*run.train_graph).node_times(steps.rows);
   steps.stream = loader.stream(run.find(Split::kTrain)->stream).statistics();
   return steps;

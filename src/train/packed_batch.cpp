@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/packed_batch.h"
 
-#include "kernels/dropout.h"
 #include "src/base/error.h"
+#include "src/models/bridgetower_batch.h"
 
 namespace bascule {
 
@@ -14,7 +14,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
   };
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-    sample_keys_.push_back(dropout_row_key(static_cast<std::uint64_t>(s), 0));
+    sample_keys_.push_back(row_key(static_cast<std::uint64_t>(s), 0));
     std::int32_t counted = 0;
     bool ended = false;
     for (std::int64_t t = 0; t < padded.length; ++t) {
@@ -38,7 +38,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
         selected_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
         labels_.push_back(labelled ? static_cast<std::int32_t>(padded.labels[at]) : -100);
       }
-      text_row_keys_.push_back(dropout_row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(t)));
+      text_row_keys_.push_back(row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(t)));
       padded_row_.push_back(static_cast<std::int64_t>(at));
       token_ids_.push_back(static_cast<std::int32_t>(id));
       position_ids_.push_back(position);
@@ -51,23 +51,29 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
     }
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-  counts_.samples = padded.samples;
-  counts_.text_rows = static_cast<std::int64_t>(token_ids_.size());
-  counts_.selected_rows = static_cast<std::int64_t>(selected_rows_.size());
+  counts_[kSamples] = padded.samples;
+  counts_[kTextTokens] = static_cast<std::int64_t>(token_ids_.size());
+  counts_[kMaskedTokens] = static_cast<std::int64_t>(selected_rows_.size());
 }
 
-BatchView PackedBatch::view() const {
-  BatchView view;
-  view.counts = counts_;
-  view.pixels = pixels_.data();
-  view.token_ids = token_ids_.data();
-  view.position_ids = position_ids_.data();
-  view.text_offsets = text_offsets_.data();
-  view.text_row_keys = text_row_keys_.data();
-  view.sample_keys = sample_keys_.data();
-  view.selected_rows = selected_rows_.data();
-  view.labels = labels_.data();
-  return view;
+Batch PackedBatch::batch(const Fields& fields) const {
+  Batch batch;
+  batch.counts = counts_;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    switch (fields[i].source) {
+      case FieldSource::kPixels: batch.fields[i] = pixels_.data(); break;
+      case FieldSource::kTokenIds: batch.fields[i] = token_ids_.data(); break;
+      case FieldSource::kPositionIds: batch.fields[i] = position_ids_.data(); break;
+      case FieldSource::kTextOffsets: batch.fields[i] = text_offsets_.data(); break;
+      case FieldSource::kTextRowKeys: batch.fields[i] = text_row_keys_.data(); break;
+      case FieldSource::kSampleKeys: batch.fields[i] = sample_keys_.data(); break;
+      case FieldSource::kMaskedRows: batch.fields[i] = selected_rows_.data(); break;
+      case FieldSource::kMaskedLabels:
+      case FieldSource::kMatchLabels: batch.fields[i] = labels_.data(); break;
+      case FieldSource::kImageRowKeys: break;  // nothing is dropped
+    }
+  }
+  return batch;
 }
 
 }  // namespace bascule

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/graph/replay.h"
+#include "src/base/batch.h"
 
 namespace bascule {
 
@@ -26,8 +26,9 @@ class PackedBatch {
   PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id,
               bool masked_lm, bool every_row, const std::string& where);
 
-  // Borrowed from this object.
-  BatchView view() const;
+  const BatchCounts& counts() const { return counts_; }
+  // With the fields that the model declares. Borrowed from this object.
+  Batch batch(const Fields& fields) const;
   // For each text row, its row in the padded layout: sample * length + position.
   const std::vector<std::int64_t>& padded_row() const { return padded_row_; }
 

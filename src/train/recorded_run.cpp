@@ -114,7 +114,6 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   const Settings& settings = run->settings;
   LoaderSettings& loader = run->loader_settings;
   loader.tokenizer = run->tokenizer.get();
-  loader.head = settings.model.head;
   loader.seed = static_cast<std::uint64_t>(settings.training.seed);
   loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
@@ -129,8 +128,8 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   std::copy_n(rules.mean, 3, loader.mean);
   std::copy_n(rules.std, 3, loader.std);
   loader.processor = rules.processor;
-  if (settings.model.dropout == Dropout::kConfig && settings.training.do_train)
-    loader.image_rows = image_rows(run->config, loader.image_side, loader.image_side);
+  const bool drops = settings.model.dropout == Dropout::kConfig && settings.training.do_train;
+  loader.fields = bridgetower_fields(run->config, run->head, loader.image_side, loader.image_side, drops);
   loader.on_bad_sample = settings.data.on_bad_sample;
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
@@ -177,8 +176,6 @@ void plan_length(RecordedRun* run) {
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
-BatchCounts bounds_of(const StreamPlan& plan) { return {plan.max_samples, plan.max_text_rows, plan.max_selected_rows}; }
-
 // The masked-LM decoder is the word table if config.json says so, unless the weights hold both and they differ.
 bool decoder_is_tied(const RecordedRun& run) {
   if (run.head != ModelHead::kMaskedLm || !run.config.tie_word_embeddings) return false;
@@ -195,40 +192,39 @@ void record_graphs(RecordedRun* run) {
   options.label_smoothing = static_cast<float>(run->settings.training.label_smoothing_factor);
   if (const RecordedSplit* train = run->find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
-    options.samples_of_all = run->gathered_samples();
     run->train_graph = 0;
     run->session.set_groups(parameter_groups(run->settings), kBodyPrefix);
     run->group_rules = group_rules(run->settings);
-    Graph& graph = run->session.add_graph(bounds_of(run->loader_plan.streams[train->stream]));
-    run->train_recording = recording_of(record_bridgetower(graph, run->config, options), run->head);
+    BatchCounts train_bounds = run->loader_plan.streams[train->stream].bounds;
+    train_bounds[kSamplesOfAllRanks] = run->gathered_samples();
+    Graph& graph = run->session.add_graph(train_bounds, run->loader_settings.fields);
+    run->train_recording = recording_of(record_bridgetower(graph, run->config, options));
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
   }
   options.dropout = false;
-  options.samples_of_all = 0;
   BatchCounts bounds;
   JudgeShape shape;
-  BatchSize of_test;
+  BatchCounts of_test;
   for (const RecordedSplit& split : run->splits) {
     if (split.split == Split::kTrain) continue;
-    const BatchCounts own = bounds_of(run->loader_plan.streams[split.stream]);
-    bounds.samples = std::max(bounds.samples, own.samples);
-    bounds.text_rows = std::max(bounds.text_rows, own.text_rows);
-    bounds.selected_rows = std::max(bounds.selected_rows, own.selected_rows);
+    const BatchCounts& own = run->loader_plan.streams[split.stream].bounds;
+    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], own[stream]);
     shape.max_rows = std::max(shape.max_rows, split.manifest->rows());
     if (split.split != Split::kTest || !run->judge_kind->predicts) continue;
     run->predicts = true;
     shape.predicted_rows = split.manifest->rows();
-    of_test = {own.samples, own.text_rows, own.selected_rows};
+    of_test = own;
   }
-  if (bounds.samples == 0) return;
+  if (bounds.samples() == 0) return;
   options.predictions = run->predicts;
   run->evaluation_graph = run->train_graph ? 1 : 0;
-  Graph& graph = run->session.add_graph(bounds);
-  run->evaluation_recording = recording_of(record_bridgetower(graph, run->config, options), run->head);
+  Graph& graph = run->session.add_graph(bounds, run->loader_settings.fields);
+  run->evaluation_recording = recording_of(record_bridgetower(graph, run->config, options));
   shape.batch = run->settings.training.per_device_eval_batch_size;
   shape.loss_stream = run->evaluation_recording.loss_stream;
-  if (run->predicts) shape.counted_of_a_row = of_test.rows_of(shape.loss_stream) / of_test.samples;
+  if (run->predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
+  shape.fields = run->loader_settings.fields;
   shape.outputs = judged_outputs(run->evaluation_recording, graph, nullptr);
   run->judge = run->judge_kind->make(shape);
   const TrainingSettings& training = run->settings.training;

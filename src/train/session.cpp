@@ -31,8 +31,8 @@ std::size_t ring_stride(const GradientRingPlan& plan) { return align_up(plan.byt
 
 }  // namespace
 
-Graph& Session::add_graph(const BatchCounts& bounds) {
-  graphs_.push_back(std::make_unique<Graph>(parameters_, bounds));
+Graph& Session::add_graph(const BatchCounts& bounds, Fields fields) {
+  graphs_.push_back(std::make_unique<Graph>(parameters_, bounds, std::move(fields)));
   return *graphs_.back();
 }
 

@@ -38,7 +38,7 @@ class Session {
   }
   // The graph's number is its place in the order of adding. The first graph with a backward part decides the
   // parameters' order.
-  Graph& add_graph(const BatchCounts& bounds);
+  Graph& add_graph(const BatchCounts& bounds, Fields fields);
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
 
   // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained

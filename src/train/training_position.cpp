@@ -19,11 +19,12 @@ constexpr TotalName kTotals[] = {{"run_processes", &RunTotals::processes},
                                  {"run_counted_updates", &RunTotals::counted_updates},
                                  {"run_counted_seconds", &RunTotals::counted_seconds},
                                  {"run_samples", &RunTotals::samples},
-                                 {"run_micro_batches", &RunTotals::micro_batches},
-                                 {"run_rank_samples", &RunTotals::rank_samples},
-                                 {"run_text_rows", &RunTotals::text_rows},
-                                 {"run_selected_rows", &RunTotals::selected_rows}};
-static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + 6);
+                                 {"run_micro_batches", &RunTotals::micro_batches}};
+// By stream. Names once written stay: checkpoints have them.
+constexpr const char* kRowNames[kMaxStreams] = {
+    "run_rank_samples",     "run_samples_of_all_ranks", "run_text_rows",        "run_selected_rows",
+    "run_rows_of_stream_4", "run_rows_of_stream_5",     "run_rows_of_stream_6", "run_rows_of_stream_7"};
+static_assert(kPositionNumbers == 6 + kStepPhases + sizeof kTotals / sizeof kTotals[0] + kMaxStreams + 6);
 
 }  // namespace
 
@@ -36,6 +37,7 @@ void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept 
   *out++ = {"interval_loader_wait_seconds", position.interval_loader_wait_seconds};
   for (int phase = 0; phase < kStepPhases; ++phase) *out++ = {kPhaseNames[phase], position.interval_seconds[phase]};
   for (const TotalName& total : kTotals) *out++ = {total.name, position.earlier.*total.value};
+  for (int stream = 0; stream < kMaxStreams; ++stream) *out++ = {kRowNames[stream], position.earlier.rows[stream]};
   *out++ = {"best_judged", static_cast<double>(position.best.judged)};
   *out++ = {"best_figure", position.best.figure};
   *out++ = {"best_step", static_cast<double>(position.best.step)};
@@ -56,6 +58,8 @@ TrainingPosition read_position(const ResumePoint& point) {
   for (int phase = 0; phase < kStepPhases; ++phase)
     position.interval_seconds[phase] = point.number_or(kPhaseNames[phase], 0.0);
   for (const TotalName& total : kTotals) position.earlier.*total.value = point.number_or(total.name, 0.0);
+  for (int stream = 0; stream < kMaxStreams; ++stream)
+    position.earlier.rows[stream] = point.number_or(kRowNames[stream], 0.0);
   const auto integer = [&](const char* name, double otherwise) {
     return static_cast<std::int64_t>(point.number_or(name, otherwise));
   };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/batch.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/report/step_record.h"
 #include "src/train/training_control.h"
@@ -21,7 +22,8 @@ struct RunTotals {
   double counted_samples = 0.0, counted_updates = 0.0, counted_seconds = 0.0;
   double samples = 0.0;  // of all ranks
   // Of rank 0.
-  double micro_batches = 0.0, rank_samples = 0.0, text_rows = 0.0, selected_rows = 0.0;
+  double micro_batches = 0.0;
+  double rows[kMaxStreams] = {};  // by stream
 };
 
 struct TrainingPosition {
@@ -38,7 +40,7 @@ struct TrainingPosition {
   double best_digest = 0.0;  // of the weights of its checkpoint
 };
 
-inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 11 + 6;
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 6;
 
 // out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
 void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;

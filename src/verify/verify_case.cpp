@@ -35,7 +35,7 @@ class OutputJudge {
 
 std::vector<std::int64_t> OutputJudge::picked(Rows rows, std::int64_t count) const {
   if (rows == Rows::kText) return batch_.padded_row();
-  const std::int64_t samples = batch_.view().counts.samples;
+  const std::int64_t samples = batch_.counts().samples();
   const std::int64_t stride = rows == Rows::kFirst ? count / samples : 1;
   std::vector<std::int64_t> list;
   for (std::int64_t row = 0; row < count; row += stride) list.push_back(row);
@@ -65,7 +65,7 @@ void OutputJudge::judge(const std::string& name, Tensor tensor, Rows rows) {
 void OutputJudge::judge_contrastive_logits() {
   const std::vector<float> truth = read_floats(files_.expected, "logits", files_.folder);
   const BridgeTowerOutputs& outputs = model_.outputs();
-  const std::size_t samples = static_cast<std::size_t>(batch_.view().counts.samples);
+  const std::size_t samples = static_cast<std::size_t>(batch_.counts().samples());
   const std::size_t width = static_cast<std::size_t>(model_.info(outputs.text_embeds).cols);
   std::vector<float> stacked;
   for (std::size_t sample = 0; sample < samples; ++sample) {

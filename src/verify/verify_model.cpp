@@ -9,7 +9,8 @@
 
 namespace bascule {
 
-CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(files) {
+CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads)
+    : files_(files), fields_(bridgetower_fields(files.config, files.head, files.height, files.width, false)) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
   for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
   threads_ = std::make_unique<Threads>(threads, false);
@@ -30,12 +31,10 @@ PackedBatch CaseModel::pack(std::int64_t batch, bool every_row) const {
 void CaseModel::record(Use* use, bool trains) {
   BatchCounts bounds;
   for (std::int64_t k = 0; k < static_cast<std::int64_t>(batches_.size()); ++k) {
-    const BatchCounts counts = pack(k, true).view().counts;
-    bounds.samples = std::max(bounds.samples, counts.samples);
-    bounds.text_rows = std::max(bounds.text_rows, counts.text_rows);
-    bounds.selected_rows = std::max(bounds.selected_rows, counts.selected_rows);
+    const BatchCounts counts = pack(k, true).counts();
+    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
   }
-  Graph& graph = use->session.add_graph(bounds);
+  Graph& graph = use->session.add_graph(bounds, fields_);
   BridgeTowerOptions options;
   options.head = files_.head;
   for (const std::string& name : get_strings(files_.description, "freeze", files_.folder)) {
@@ -89,7 +88,7 @@ double CaseModel::step(const std::vector<std::int64_t>& batches) {
     const PackedBatch packed = pack(batches[i], false);  // masked LM: logits of labelled rows only
     read_cotangents(batches[i], packed);
     Replay replay;
-    replay.batch = packed.view();
+    replay.batch = packed.batch(fields_);
     replay.loss_weight = static_cast<float>(weight);
     replay.add_to_gradients = i > 0;
     tape.replay(*threads_, replay);
@@ -101,7 +100,7 @@ double CaseModel::step(const std::vector<std::int64_t>& batches) {
 PackedBatch CaseModel::evaluate() {
   PackedBatch packed = pack(0, true);
   Replay replay;
-  replay.batch = packed.view();
+  replay.batch = packed.batch(fields_);
   evaluation_.session.tape(0).replay(*threads_, replay);
   return packed;
 }

@@ -47,6 +47,7 @@ class CaseModel {
   void read_cotangents(std::int64_t batch, const PackedBatch& packed);
 
   const CaseFiles& files_;
+  Fields fields_;
   std::vector<PaddedBatch> batches_;
   Use training_, evaluation_;
   std::vector<std::pair<std::string, Tensor>> cotangents_;  // of the bare model: an output's name, the input

@@ -103,16 +103,16 @@ void check_gradients(const BatchCounts& bounds, const std::vector<TestBatch>& ba
                      Reference reference) {
   GraphRun run(bounds);
   run.finish(build(run));
-  run.replay(batches.front().view());
+  run.replay(batches.front().batch());
   const std::vector<float> alone = run.all_gradients();
   const double loss = reference(Values<Dual>(run), batches.front()).value;
   if (run.loss()) {
     EXPECT_NEAR(static_cast<double>(*run.at(run.loss())), loss, kGradientTolerance * (1.0 + std::fabs(loss)));
   }
   expect_gradients(run, {batches.front()}, reference, "the first batch");
-  for (std::size_t i = 1; i < batches.size(); ++i) run.replay(batches[i].view(), 1.0f, true);
+  for (std::size_t i = 1; i < batches.size(); ++i) run.replay(batches[i].batch(), 1.0f, true);
   expect_gradients(run, batches, reference, "all batches");
-  run.replay(batches.front().view());
+  run.replay(batches.front().batch());
   EXPECT_EQ(first_different_bit(run.all_gradients(), alone), -1) << "the first batch again";
 }
 

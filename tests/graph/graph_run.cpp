@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/dropout.h"
 #include "src/base/check.h"
 
 namespace bascule::test {
@@ -13,13 +12,13 @@ TestBatch::TestBatch(Seeded& random, const std::vector<std::int64_t>& lengths, s
                      std::int64_t select_every) {
   offsets.push_back(0);
   for (std::size_t s = 0; s < lengths.size(); ++s) {
-    sample_keys.push_back(dropout_row_key(s, 0));
+    sample_keys.push_back(row_key(s, 0));
     for (std::int64_t t = 0; t < lengths[s]; ++t) {
       if (static_cast<std::int64_t>(ids.size()) % select_every == 1)
         selected.push_back(static_cast<std::int32_t>(ids.size()));
       ids.push_back(static_cast<std::int32_t>(random.integer(0, vocabulary - 1)));
       positions.push_back(static_cast<std::int32_t>(2 + t));
-      text_keys.push_back(dropout_row_key(s, static_cast<std::uint64_t>(t)));
+      text_keys.push_back(row_key(s, static_cast<std::uint64_t>(t)));
     }
     offsets.push_back(static_cast<std::int32_t>(ids.size()));
   }
@@ -30,23 +29,40 @@ void TestBatch::add_pictures(Seeded& random, std::int64_t elements, std::int64_t
   random.fill_normal(pixels.data(), pixels.size());
   for (std::int64_t s = 0; s < samples(); ++s) {
     for (std::int64_t r = 0; r < rows; ++r)
-      image_keys.push_back(dropout_row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(r)));
+      image_keys.push_back(row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(r)));
   }
 }
 
-BatchView TestBatch::view() const {
-  BatchView view;
-  view.counts = {samples(), text_rows(), static_cast<std::int64_t>(selected.size())};
-  view.pixels = pixels.data();
-  view.token_ids = ids.data();
-  view.position_ids = positions.data();
-  view.text_offsets = offsets.data();
-  view.text_row_keys = text_keys.data();
-  view.image_row_keys = image_keys.data();
-  view.sample_keys = sample_keys.data();
-  view.selected_rows = selected.data();
-  view.labels = labels.data();
-  return view;
+Fields batch_fields() {
+  return {{"pixels", DType::kFloat32, rows_per_sample(1), 1, FieldSource::kPixels},
+          {"token_ids", DType::kInt32, text_rows(), 1, FieldSource::kTokenIds},
+          {"position_ids", DType::kInt32, text_rows(), 1, FieldSource::kPositionIds},
+          {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+          {"text_row_keys", DType::kInt64, text_rows(), 1, FieldSource::kTextRowKeys},
+          {"image_row_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kImageRowKeys},
+          {"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys},
+          {"selected_rows", DType::kInt32, rows_of_stream(kSelected), 1, FieldSource::kMaskedRows},
+          {"labels", DType::kInt32, text_rows(), 1, FieldSource::kMaskedLabels}};
+}
+
+Batch TestBatch::batch(const Fields& fields) const {
+  Batch batch;
+  batch.counts = counts_of(samples(), text_rows(), static_cast<std::int64_t>(selected.size()));
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    switch (fields[i].source) {
+      case FieldSource::kPixels: batch.fields[i] = pixels.data(); break;
+      case FieldSource::kTokenIds: batch.fields[i] = ids.data(); break;
+      case FieldSource::kPositionIds: batch.fields[i] = positions.data(); break;
+      case FieldSource::kTextOffsets: batch.fields[i] = offsets.data(); break;
+      case FieldSource::kTextRowKeys: batch.fields[i] = text_keys.data(); break;
+      case FieldSource::kImageRowKeys: batch.fields[i] = image_keys.data(); break;
+      case FieldSource::kSampleKeys: batch.fields[i] = sample_keys.data(); break;
+      case FieldSource::kMaskedRows: batch.fields[i] = selected.data(); break;
+      case FieldSource::kMaskedLabels:
+      case FieldSource::kMatchLabels: batch.fields[i] = labels.data(); break;
+    }
+  }
+  return batch;
 }
 
 Tensor GraphRun::parameter(const std::string& name, std::int64_t rows, std::int64_t cols, bool trained, bool decayed) {
@@ -112,7 +128,7 @@ void GraphRun::seal(const KernelTable& kernels) {
   }
 }
 
-void GraphRun::replay(const BatchView& batch, float loss_weight, bool add_to_gradients, std::uint32_t dropout_step) {
+void GraphRun::replay(const Batch& batch, float loss_weight, bool add_to_gradients, std::uint32_t dropout_step) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (at(inputs_[i]) != nullptr) std::copy(input_values_[i].begin(), input_values_[i].end(), at(inputs_[i]));
   }

@@ -5,7 +5,7 @@
 //   GraphRun run(bounds);
 //   const Tensor x = run.source("x", text_rows(), 5);   // rows of the batch whose gradient is wanted: an input times a
 //   trained matrix const Tensor y = activation(run.graph(), "y", x, Activation::kGelu); run.finish({y}); // the loss:
-//   sum of y times a random cotangent run.replay(batch.view()); run.gradient("x.weight");
+//   sum of y times a random cotangent run.replay(batch.batch()); run.gradient("x.weight");
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,27 @@
 
 namespace bascule::test {
 
+// Streams and fields of the batches here.
+inline constexpr int kText = kFirstModelStream, kSelected = kFirstModelStream + 1;
+constexpr Extent text_rows() { return rows_of_stream(kText); }
+constexpr BatchCounts counts_of(std::int64_t samples, std::int64_t text, std::int64_t selected) {
+  BatchCounts counts;
+  counts[kSamples] = samples;
+  counts[kText] = text;
+  counts[kSelected] = selected;
+  return counts;
+}
+// Pixels and image row keys of as many elements and rows as a test's batches have.
+Fields batch_fields();
+
 // A batch of packed captions with everything that an operation may read.
 struct TestBatch {
   // Captions of these lengths; ids below `vocabulary`, positions from 2 on. selected: every `select_every`-th text row,
   // from the second on.
   TestBatch(Seeded& random, const std::vector<std::int64_t>& lengths, std::int64_t vocabulary,
             std::int64_t select_every = 2);
-  BatchView view() const;
+  // With these fields, by their sources.
+  Batch batch(const Fields& fields = batch_fields()) const;
   // Pictures of `elements` random values a sample, and keys of `rows` image rows.
   void add_pictures(Seeded& random, std::int64_t elements, std::int64_t rows);
   std::int64_t samples() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
@@ -44,13 +58,17 @@ struct TestBatch {
 
 class GraphRun {
  public:
-  explicit GraphRun(const BatchCounts& bounds, int threads = 2)
-      : random_(7), graph_(parameters_, bounds), thread_count_(threads) {}
+  explicit GraphRun(const BatchCounts& bounds, int threads = 2, Fields fields = batch_fields())
+      : random_(7), graph_(parameters_, bounds, std::move(fields)), thread_count_(threads) {}
 
   Graph& graph() { return graph_; }
   ParameterSet& parameters() { return parameters_; }
   const ParameterLayout& layout() const { return layout_; }
   Seeded& random() { return random_; }
+  Tensor field(const char* name) { return graph_.field(name); }
+  SampleRows text() { return {text_rows(), field("text_offsets"), field("text_row_keys")}; }
+  SampleRows pictures(std::int64_t rows) { return {rows_per_sample(rows), {}, field("image_row_keys")}; }
+  SampleRows first_of_samples() { return {rows_per_sample(1), {}, field("sample_keys")}; }
   Tensor parameter(const std::string& name, std::int64_t rows, std::int64_t cols, bool trained = true,
                    bool decayed = true);
   Tensor input(const std::string& name, Extent rows, std::int64_t cols);
@@ -63,7 +81,7 @@ class GraphRun {
   void finish(const std::vector<Tensor>& outputs, const KernelTable& kernels = kernels_for(best_isa()));
   // The same for a graph whose loss and backward are recorded already.
   void seal(const KernelTable& kernels);
-  void replay(const BatchView& batch, float loss_weight = 1.0f, bool add_to_gradients = false,
+  void replay(const Batch& batch, float loss_weight = 1.0f, bool add_to_gradients = false,
               std::uint32_t dropout_step = 0);
 
   Tensor loss() const { return loss_; }

@@ -11,7 +11,7 @@
 namespace bascule::test {
 
 inline constexpr std::int64_t kVocabulary = 9;
-inline constexpr BatchCounts kBounds = {5, 40, 20};
+inline constexpr BatchCounts kBounds = counts_of(5, 40, 20);
 
 // One sample of one token, then a few captions, then as many rows as the bounds allow.
 inline std::vector<TestBatch> some_batches(const std::vector<std::int64_t>& first = {3, 1, 6}) {

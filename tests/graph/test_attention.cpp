@@ -13,12 +13,20 @@
 namespace bascule::test {
 namespace {
 
+// Whose rows a stream has: packed text, or so many rows a sample.
+struct Stream {
+  bool text = false;
+  std::int64_t per_sample = 0;
+  SampleRows rows(GraphRun& run) const { return text ? run.text() : run.pictures(per_sample); }
+  Extent extent() const { return text ? text_rows() : rows_per_sample(per_sample); }
+};
+
 // Rows of a sample in a text, image or first-row stream.
 struct Rows {
   std::int64_t first, count;
 };
 
-Rows rows_of(const SampleRows& rows, const TestBatch& batch, std::int64_t s) {
+Rows rows_of(const Stream& rows, const TestBatch& batch, std::int64_t s) {
   if (!rows.text) return {s * rows.per_sample, rows.per_sample};
   const std::size_t at = static_cast<std::size_t>(s);
   return {batch.offsets[at], batch.offsets[at + 1] - batch.offsets[at]};
@@ -26,20 +34,20 @@ Rows rows_of(const SampleRows& rows, const TestBatch& batch, std::int64_t s) {
 
 // One tensor's column slices and the rows that belong to each sample.
 template <typename Number>
-struct Operand {
+struct Slice {
   const Matrix<Number>& x;
-  SampleRows rows;
+  Stream rows;
   std::int64_t col;
 };
 
 template <typename Number>
-Matrix<Number> attention_of(const Operand<Number>& q, const Operand<Number>& k, const Operand<Number>& v,
-                            std::int64_t heads, std::int64_t size, const TestBatch& batch) {
+Matrix<Number> attention_of(const Slice<Number>& q, const Slice<Number>& k, const Slice<Number>& v, std::int64_t heads,
+                            std::int64_t size, const TestBatch& batch) {
   Matrix<Number> out(q.x.rows, heads * size);
   for (std::int64_t s = 0; s < batch.samples(); ++s) {
     const Rows own = rows_of(q.rows, batch, s), other = rows_of(k.rows, batch, s);
     for (std::int64_t h = 0; h < heads; ++h) {
-      const auto part = [&](const Operand<Number>& o, const Rows& r) {
+      const auto part = [&](const Slice<Number>& o, const Rows& r) {
         return block_of(o.x, r.first, r.count, o.col + h * size, size);
       };
       const Matrix<Number> head = one_head_of(part(q, own), part(k, other), part(v, other));
@@ -52,15 +60,15 @@ Matrix<Number> attention_of(const Operand<Number>& q, const Operand<Number>& k, 
 }
 
 TEST(Attention, SelfAttentionOnPackedTextIsExact) {
-  const SampleRows text{true, 0};
+  const Stream text{true, 0};
   for (const std::int64_t size : {1, 5, 17}) {
     const std::int64_t heads = 3, width = heads * size;
     check_gradients(
         kBounds, some_batches(),
         [=](GraphRun& run) {
           const Tensor all = run.source("x", text_rows(), 3 * width);
-          return std::vector<Tensor>{
-              attention(run.graph(), "a", {all, 0}, text, {all, width}, {all, 2 * width}, text, heads, size, {})};
+          return std::vector<Tensor>{attention(run.graph(), "a", {all, 0}, text.rows(run), {all, width},
+                                               {all, 2 * width}, text.rows(run), heads, size, {}, {})};
         },
         [=](const auto& v, const TestBatch& batch) {
           const auto all = v.source("x", batch.text_rows());
@@ -72,17 +80,17 @@ TEST(Attention, SelfAttentionOnPackedTextIsExact) {
 
 TEST(Attention, TextThatLooksAtPicturesAndBackIsExact) {
   const std::int64_t heads = 2, size = 4, width = heads * size;
-  for (const SampleRows query : {SampleRows{true, 0}, SampleRows{false, 3}, SampleRows{false, 1}}) {
-    const SampleRows key = query.text ? SampleRows{false, 3} : SampleRows{true, 0};
+  for (const Stream query : {Stream{true, 0}, Stream{false, 3}, Stream{false, 1}}) {
+    const Stream key = query.text ? Stream{false, 3} : Stream{true, 0};
     check_gradients(
         kBounds, some_batches(),
         [=](GraphRun& run) {
           const Tensor q = run.source("q", query.extent(), width), kv = run.source("kv", key.extent(), 2 * width);
-          return std::vector<Tensor>{
-              attention(run.graph(), "a", {q, 0}, query, {kv, 0}, {kv, width}, key, heads, size, {})};
+          return std::vector<Tensor>{attention(run.graph(), "a", {q, 0}, query.rows(run), {kv, 0}, {kv, width},
+                                               key.rows(run), heads, size, {}, {})};
         },
         [=](const auto& v, const TestBatch& batch) {
-          const auto count = [&](const SampleRows& rows) {
+          const auto count = [&](const Stream& rows) {
             return rows.text ? batch.text_rows() : rows.per_sample * batch.samples();
           };
           const auto q = v.source("q", count(query)), kv = v.source("kv", count(key));
@@ -93,14 +101,15 @@ TEST(Attention, TextThatLooksAtPicturesAndBackIsExact) {
 }
 
 TEST(Attention, FrozenQueriesOrKeysLeaveTheOthersExact) {
-  const SampleRows text{true, 0}, image{false, 3};
+  const Stream text{true, 0}, image{false, 3};
   for (const bool query_trained : {false, true}) {
     check_gradients(
         kBounds, some_batches(),
         [=](GraphRun& run) {
           const Tensor q = query_trained ? run.source("q", text_rows(), 6) : run.input("q", text_rows(), 6);
           const Tensor kv = query_trained ? run.input("kv", image.extent(), 12) : run.source("kv", image.extent(), 12);
-          return std::vector<Tensor>{attention(run.graph(), "a", {q, 0}, text, {kv, 0}, {kv, 6}, image, 2, 3, {})};
+          return std::vector<Tensor>{
+              attention(run.graph(), "a", {q, 0}, text.rows(run), {kv, 0}, {kv, 6}, image.rows(run), 2, 3, {}, {})};
         },
         [=](const auto& v, const TestBatch& batch) {
           const auto q = query_trained ? v.source("q", batch.text_rows()) : v.input("q", batch.text_rows());
@@ -114,12 +123,13 @@ TEST(Attention, FrozenQueriesOrKeysLeaveTheOthersExact) {
 // A batch of fewer samples than the bounds may hold one caption that is as long as all rows.
 TEST(Attention, OneCaptionMayTakeAllRows) {
   Seeded random(3);
-  const SampleRows text{true, 0};
+  const Stream text{true, 0};
   check_gradients(
       kBounds, {TestBatch(random, {40}, kVocabulary)},
       [=](GraphRun& run) {
         const Tensor all = run.source("x", text_rows(), 12);
-        return std::vector<Tensor>{attention(run.graph(), "a", {all, 0}, text, {all, 4}, {all, 8}, text, 2, 2, {})};
+        return std::vector<Tensor>{
+            attention(run.graph(), "a", {all, 0}, text.rows(run), {all, 4}, {all, 8}, text.rows(run), 2, 2, {}, {})};
       },
       [=](const auto& v, const TestBatch& batch) {
         const auto all = v.source("x", batch.text_rows());

@@ -11,7 +11,7 @@
 namespace bascule::test {
 namespace {
 
-constexpr BatchCounts kBounds = {4, 30, 10};
+constexpr BatchCounts kBounds = counts_of(4, 30, 10);
 
 std::vector<TestBatch> two_batches() {
   Seeded random(9);
@@ -24,7 +24,7 @@ std::vector<TestBatch> two_batches() {
 std::vector<std::string> backward_kinds(const Graph& graph) {
   std::vector<std::string> kinds;
   for (const Node& node : graph.nodes()) {
-    if (node.backward) kinds.emplace_back(node.operation->kind());
+    if (node.backward) kinds.emplace_back(node.kind->name);
   }
   return kinds;
 }
@@ -69,13 +69,16 @@ TEST(DeriveBackward, SumsTheGradientsOfTiedEmbeddings) {
       batch.labels.push_back(static_cast<std::int32_t>(random.integer(-1, kVocabulary - 1)));
   }
   check_gradients(
-      {4, 30, 15}, batches,
+      counts_of(4, 30, 15), batches,
       [=](GraphRun& run) {
         Graph& g = run.graph();
         const Tensor word = run.parameter("word", kVocabulary, kWidth);
         const Tensor e =
-            text_embedding(g, "e", word, run.parameter("position", 12, kWidth), run.parameter("type", 1, kWidth), 1);
-        cross_entropy_loss(g, linear(g, "logits", selected_rows_of(g, "selected", e), word, Tensor{}));
+            text_embedding(g, "e", word, run.parameter("position", 12, kWidth), run.parameter("type", 1, kWidth),
+                           run.field("token_ids"), run.field("position_ids"), 1);
+        cross_entropy_loss(
+            g, linear(g, "logits", gather_rows(g, "selected", e, run.field("selected_rows")), word, Tensor{}),
+            run.field("labels"));
         return std::vector<Tensor>{};
       },
       [=](const auto& v, const TestBatch& batch) {
@@ -107,7 +110,7 @@ TEST(DeriveBackward, ResidualStreamsAreExact) {
         };
         const auto norm = [&](const std::string& name, Tensor x, Tensor h) {
           return add_layer_norm(g, name, x, h, run.parameter(name + ".w", 1, 5), run.parameter(name + ".b", 1, 5),
-                                1e-5f, {});
+                                1e-5f, {}, {});
         };
         const Tensor x = run.source("x", text_rows(), 5);
         const Normalized post = norm("n1", x, layer("d1", x));
@@ -216,7 +219,7 @@ void derive_with_a_reader_too_many() {
   Graph& g = run.graph();
   const Tensor h = run.source("h", text_rows(), 6), x = run.source("x", text_rows(), 6);
   const Tensor other = activation(g, "other", x, Activation::kGelu);
-  const Normalized n = add_layer_norm(g, "n", x, h, run.parameter("w", 1, 6), run.parameter("b", 1, 6), 1e-5f, {});
+  const Normalized n = add_layer_norm(g, "n", x, h, run.parameter("w", 1, 6), run.parameter("b", 1, 6), 1e-5f, {}, {});
   run.finish({concatenate(g, "y", n.y, other)});
 }
 
@@ -230,7 +233,7 @@ void derive_a_product_of_its_own_summand() {
   GraphRun run(kBounds, 1);
   Graph& g = run.graph();
   const Tensor x = run.source("x", text_rows(), 6), h = linear(g, "h", x, run.parameter("m", 6, 6), Tensor{});
-  run.finish({add_layer_norm(g, "n", x, h, run.parameter("w", 1, 6), run.parameter("b", 1, 6), 1e-5f, {}).y});
+  run.finish({add_layer_norm(g, "n", x, h, run.parameter("w", 1, 6), run.parameter("b", 1, 6), 1e-5f, {}, {}).y});
 }
 
 TEST(BackwardDeathTest, ReadingAndAddingToASharedGradientAtOnceEndsTheProgram) {

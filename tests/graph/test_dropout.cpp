@@ -17,13 +17,13 @@ TEST(Dropout, BackwardDropsTheSameElements) {
   const std::vector<TestBatch> batches = some_batches({9, 4, 17, 2, 8});
   GraphRun run(kBounds);
   const Tensor x = run.input("x", text_rows(), 50);
-  const Tensor y =
-      dropout(run.graph(), "y", linear(run.graph(), "h", x, run.parameter("w", 50, 50), Tensor{}), {0.25f, 3});
+  const Tensor y = dropout(run.graph(), "y", linear(run.graph(), "h", x, run.parameter("w", 50, 50), Tensor{}),
+                           {0.25f, 3}, run.field("text_row_keys"));
   run.graph().keep(y);
   run.finish({y});
   run.set_values("x", std::vector<float>(40 * 50, 1.0f));
   run.set_values("w", std::vector<float>(50 * 50, 0.02f));  // h = 1 everywhere: y is the mask, scaled
-  run.replay(batches[0].view(), 1.0f, false, 5);
+  run.replay(batches[0].batch(), 1.0f, false, 5);
   const std::vector<float> mask = run.rows_of(y, 40), cotangent = run.values("cotangent0");
   std::int64_t dropped = 0;
   std::vector<double> truth(50 * 50, 0.0);
@@ -38,7 +38,7 @@ TEST(Dropout, BackwardDropsTheSameElements) {
   }
   EXPECT_NEAR(static_cast<double>(dropped) / 2000.0, 0.25, 5.0 * std::sqrt(0.25 * 0.75 / 2000.0));
   EXPECT_LE(relative_l2(run.gradient("w"), truth), kGradientTolerance);
-  run.replay(batches[0].view(), 1.0f, false, 6);
+  run.replay(batches[0].batch(), 1.0f, false, 6);
   EXPECT_NE(first_different_bit(run.rows_of(y, 40), mask), -1) << "another step drops others";
 }
 
@@ -46,28 +46,31 @@ TEST(Dropout, EveryPlaceOfTheModelDropsByItself) {
   const TestBatch batch = some_batches({9, 4, 17, 2, 8})[0];
   GraphRun run(kBounds);
   const Tensor h = linear(run.graph(), "h", run.input("x", text_rows(), 50), run.parameter("w", 50, 50), Tensor{});
-  const Tensor places[] = {dropout(run.graph(), "a", h, {0.5f, 3}), dropout(run.graph(), "b", h, {0.5f, 4})};
+  const Tensor keys = run.field("text_row_keys");
+  const Tensor places[] = {dropout(run.graph(), "a", h, {0.5f, 3}, keys),
+                           dropout(run.graph(), "b", h, {0.5f, 4}, keys)};
   for (const Tensor place : places) run.graph().keep(place);
   run.seal(kernels_for(best_isa()));
   run.set_values("x", std::vector<float>(40 * 50, 1.0f));
   run.set_values("w", std::vector<float>(50 * 50, 0.02f));
-  run.replay(batch.view());
+  run.replay(batch.batch());
   EXPECT_NE(first_different_bit(run.rows_of(places[0], 40), run.rows_of(places[1], 40)), -1);
 }
 
 // sum - x is what dropout left of h: its zeros are the mask that the gradient must have.
 TEST(Dropout, BeforeALayerNormBackwardDropsTheSameElements) {
-  for (const SampleRows rows : {SampleRows{true, 0}, SampleRows{false, 1}, SampleRows{false, 4}}) {
+  for (int which = 0; which < 3; ++which) {
     std::vector<TestBatch> batches = batches_with_pictures(1, 4);
     GraphRun run(kBounds);
-    const Tensor x = run.input("x", rows.extent(), 24), h = run.source("h", rows.extent(), 24);
-    const Normalized n =
-        add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), run.parameter("b", 1, 24), 1e-5f, {0.5f, 1});
+    const SampleRows rows = which == 0 ? run.text() : which == 1 ? run.first_of_samples() : run.pictures(4);
+    const Tensor x = run.input("x", rows.extent, 24), h = run.source("h", rows.extent, 24);
+    const Normalized n = add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), run.parameter("b", 1, 24),
+                                        1e-5f, {0.5f, 1}, rows.row_keys);
     run.graph().keep(n.sum);
     run.finish({n.y});
     const TestBatch& batch = batches[2];
-    run.replay(batch.view());
-    const std::int64_t count = rows.extent().at(batch.view().counts);
+    run.replay(batch.batch());
+    const std::int64_t count = rows.extent.at(batch.batch().counts);
     const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
     const auto reference = [&](const auto& v, const TestBatch&) {
       auto total = v.source("h", count);

@@ -25,7 +25,8 @@ TEST(TextEmbedding, GradientsAreExactAndThePaddingRowHasNone) {
           const Tensor word = run.parameter("word", kVocabulary, kWidth, frozen != 0),
                        position = run.parameter("position", 20, kWidth, frozen != 1);
           return std::vector<Tensor>{text_embedding(run.graph(), "e", word, position,
-                                                    run.parameter("type", 2, kWidth, frozen != 2), kPadding)};
+                                                    run.parameter("type", 2, kWidth, frozen != 2),
+                                                    run.field("token_ids"), run.field("position_ids"), kPadding)};
         },
         [](const auto& v, const TestBatch& batch) {
           auto e = v.input("cotangent0", batch.text_rows());  // for its shape
@@ -50,7 +51,8 @@ TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
   check_gradients(
       kBounds, batches_with_pictures(kChannels * kHeight * kWidth, kPatches + 1),
       [](GraphRun& run) {
-        const Tensor pixels = extract_patches(run.graph(), "patches", kChannels, kHeight, kWidth, kPatch);
+        const Tensor pixels =
+            extract_patches(run.graph(), "patches", run.field("pixels"), kChannels, kHeight, kWidth, kPatch);
         const Tensor patch =
             linear(run.graph(), "patch", pixels, run.parameter("w", kCols, kChannels * kPatch * kPatch), Tensor{});
         const Tensor rows = image_embedding(run.graph(), "e", patch, run.parameter("class", 1, kCols),
@@ -97,9 +99,9 @@ TEST(GatherRows, FirstAndSelectedRowsGetTheirGradientsAndOthersNone) {
       kBounds, some_batches(),
       [](GraphRun& run) {
         const Tensor text = run.source("text", text_rows(), 5), image = run.source("image", rows_per_sample(4), 5);
-        return std::vector<Tensor>{first_rows(run.graph(), "a", text, {true, 0}),
-                                   first_rows(run.graph(), "b", image, {false, 4}),
-                                   selected_rows_of(run.graph(), "c", text)};
+        return std::vector<Tensor>{first_rows(run.graph(), "a", text, run.text()),
+                                   first_rows(run.graph(), "b", image, run.pictures(4)),
+                                   gather_rows(run.graph(), "c", text, run.field("selected_rows"))};
       },
       [](const auto& v, const TestBatch& batch) {
         const auto text = v.source("text", batch.text_rows()), image = v.source("image", 4 * batch.samples());

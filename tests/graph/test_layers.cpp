@@ -46,7 +46,7 @@ void expect_bias_gradient_of_all_blocks(Tensor (*build)(GraphRun&, Tensor bias))
   const Tensor bias = run.parameter("b", 1, kWidth);
   run.finish({build(run, bias)});
   const TestBatch batch = some_batches().back();
-  run.replay(batch.view());
+  run.replay(batch.batch());
   const std::vector<float> cotangent = run.values("cotangent0"), gradient = run.gradient("b");
   ASSERT_GT(batch.text_rows(), 3 * rows_per_task(kWidth));
   for (std::size_t c = 0; c < kWidth; ++c) {
@@ -116,7 +116,7 @@ TEST_P(AddLayerNorm, GradientsAreExact) {
         const Tensor x = c.x_trained ? run.source("x", text_rows(), 13) : run.input("x", text_rows(), 13);
         const Tensor h = c.h_trained ? run.source("h", text_rows(), 13) : run.input("h", text_rows(), 13);
         const Normalized n =
-            add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), run.parameter("b", 1, 13), 1e-3f, {});
+            add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), run.parameter("b", 1, 13), 1e-3f, {}, {});
         return c.sum_read ? std::vector<Tensor>{n.y, n.sum} : std::vector<Tensor>{n.y};
       },
       [=](const auto& v, const TestBatch& batch) {

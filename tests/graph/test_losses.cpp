@@ -20,7 +20,7 @@ TEST(ContrastiveLoss, LossAndGradientsAreExactForAnyBatch) {
                                                    std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
     Seeded random(6);
     check_gradients(
-        {12, 40, 20}, {TestBatch(random, lengths, kVocabulary)},
+        counts_of(12, 40, 20), {TestBatch(random, lengths, kVocabulary)},
         [](GraphRun& run) {
           const auto embedding = [&](const char* name) {
             return normalize(run.graph(), name, run.source(name, rows_per_sample(1), 5));
@@ -53,7 +53,7 @@ TEST(ContrastiveLoss, OneSampleAloneHasNeitherLossNorGradient) {
   const Tensor t = embedding("t"), i = embedding("i"), c = embedding("c");
   const Tensor loss = contrastive_loss(run.graph(), t, i, c, run.parameter("scale", 1, 1));
   run.finish({});
-  run.replay(some_batches()[1].view());
+  run.replay(some_batches()[1].batch());
   EXPECT_EQ(*run.at(loss), 0.0f);
   for (const float element : run.gradient("t.weight")) EXPECT_EQ(element, 0.0f);
   EXPECT_EQ(run.gradient("scale")[0], 0.0f);
@@ -63,7 +63,7 @@ TEST(CrossEntropyLoss, NegativeLabelsAreNotCounted) {
   check_gradients(
       kBounds, labelled_batches(37),
       [](GraphRun& run) {
-        cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 37));
+        cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 37), run.field("labels"));
         return std::vector<Tensor>{};
       },
       [](const auto& v, const TestBatch& batch) {
@@ -76,7 +76,7 @@ TEST(CrossEntropyLoss, SmoothingSpreadsAShareOfTheLabelOverAllClasses) {
     check_gradients(
         kBounds, labelled_batches(classes),
         [&](GraphRun& run) {
-          cross_entropy_loss(run.graph(), run.source("logits", text_rows(), classes), 0.25f);
+          cross_entropy_loss(run.graph(), run.source("logits", text_rows(), classes), run.field("labels"), 0.25f);
           return std::vector<Tensor>{};
         },
         [](const auto& v, const TestBatch& batch) {
@@ -89,9 +89,10 @@ TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
   std::vector<TestBatch> batches = labelled_batches(7);
   std::fill(batches[0].labels.begin(), batches[0].labels.end(), -100);
   GraphRun run(kBounds);
-  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 7), 0.1f);
+  const ClassLoss loss =
+      cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 7), run.field("labels"), 0.1f);
   run.finish({});
-  run.replay(batches[0].view());
+  run.replay(batches[0].batch());
   EXPECT_EQ(*run.at(loss.loss), 0.0f);
   for (const float element : run.gradient("logits.weight")) EXPECT_EQ(element, 0.0f);
 }
@@ -101,15 +102,15 @@ TEST(ClassPredictions, AreTheFirstLargestLogitAndTheProbabilityOfTheLabel) {
   for (const std::int64_t classes : {2, 37, 5000}) {
     for (const TestBatch& batch : labelled_batches(classes)) {
       GraphRun run(kBounds);
-      const Tensor logits = run.input("logits", text_rows(), classes);
+      const Tensor logits = run.input("logits", text_rows(), classes), labels = run.field("labels");
       const ClassPredictions predictions =
-          class_predictions(run.graph(), logits, cross_entropy_loss(run.graph(), logits, 0.5f));
+          class_predictions(run.graph(), logits, labels, cross_entropy_loss(run.graph(), logits, labels, 0.5f));
       run.seal(kernels_for(best_isa()));
       std::vector<float> values = run.values("logits");
       const std::size_t width = static_cast<std::size_t>(classes);
       values[width] = values[2 * width - 1] = 25.0f;
       run.set_values("logits", values);
-      run.replay(batch.view());
+      run.replay(batch.batch());
       for (std::size_t r = 0; r < static_cast<std::size_t>(batch.text_rows()); ++r) {
         const std::int32_t label = batch.labels[r];
         const float* const row = values.data() + r * width;
@@ -128,15 +129,15 @@ TEST(ClassPredictions, AreTheFirstLargestLogitAndTheProbabilityOfTheLabel) {
 TEST(Losses, LossWeightScalesGradientsAndNotTheLoss) {
   const std::vector<TestBatch> batches = labelled_batches(5);
   GraphRun run(kBounds);
-  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 5));
+  const ClassLoss loss = cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 5), run.field("labels"));
   run.finish({});
   const auto reference = [](const auto& v, const TestBatch& batch) {
     return cross_entropy_of(v.source("logits", batch.text_rows()), batch.labels);
   };
-  run.replay(batches[0].view(), 0.25f);
+  run.replay(batches[0].batch(), 0.25f);
   const double plain = reference(Values<Dual>(run), batches[0]).value;
   EXPECT_NEAR(static_cast<double>(*run.at(loss.loss)), plain, kGradientTolerance * plain);
-  run.replay(batches[2].view(), 0.75f, true);
+  run.replay(batches[2].batch(), 0.75f, true);
   std::vector<double> truth = exact_gradients(run, {batches[0]}, reference).at("logits.weight");
   const std::vector<double> other = exact_gradients(run, {batches[2]}, reference).at("logits.weight");
   for (std::size_t i = 0; i < truth.size(); ++i) truth[i] = 0.25 * truth[i] + 0.75 * other[i];
@@ -147,9 +148,9 @@ TEST(CrossEntropyLoss, HitsSayWhetherTheLargestLogitIsTheLabels) {
   TestBatch batch = labelled_batches(5)[2];
   GraphRun run(kBounds);
   const Tensor x = run.input("x", text_rows(), 5);
-  const ClassLoss loss = cross_entropy_loss(run.graph(), x);
+  const ClassLoss loss = cross_entropy_loss(run.graph(), x, run.field("labels"));
   run.seal(kernels_for(best_isa()));
-  run.replay(batch.view());
+  run.replay(batch.batch());
   const std::vector<float> logits = run.values("x");
   for (std::size_t r = 0; r < 40; ++r) {
     const auto row = logits.begin() + static_cast<std::ptrdiff_t>(5 * r);

@@ -23,6 +23,13 @@ namespace bascule::test {
 inline constexpr std::int64_t kBatch = 2;
 inline constexpr char kRetrieval[] = "contrastive_retrieval", kMatching[] = "matching", kTokens[] = "masked_tokens";
 
+// The streams and fields of the batches.
+inline constexpr int kMaskedTokens = kFirstModelStream;
+inline constexpr int kLabels = 0, kOffsets = 1, kSelected = 2;
+inline const Fields fields_of_batches = {{"labels", DType::kInt32, {}, 1, FieldSource::kMatchLabels},
+                                         {"text_offsets", DType::kInt32, {}, 1, FieldSource::kTextOffsets},
+                                         {"selected_rows", DType::kInt32, {}, 1, FieldSource::kMaskedRows}};
+
 // What a replay computes for a batch; what the judge does not read stays empty.
 struct Computed {
   float loss = 0.0f;
@@ -50,7 +57,8 @@ class Judging {
     shape.max_rows = manifest_->rows() + 3;
     shape.batch = kBatch;
     shape.predicted_rows = keeps_predictions ? manifest_->rows() : 0;
-    shape.loss_stream = judge == kTokens ? kSelectedRowStream : kSampleStream;
+    shape.loss_stream = judge == kTokens ? kMaskedTokens : kSamples;
+    shape.fields = fields_of_batches;
     shape.counted_of_a_row = tokens;
     shape.outputs = outputs();
     judge_ = kind_.make(shape);
@@ -64,12 +72,12 @@ class Judging {
   void take(std::int64_t index, const std::vector<std::int64_t>& rows, const Computed& computed,
             const std::vector<std::int32_t>& labels = {}, std::int64_t selected = 0) {
     Batch batch;
-    batch.counts.samples = static_cast<std::int64_t>(rows.size());
-    batch.counts.selected_rows = selected;
+    batch.counts[kSamples] = static_cast<std::int64_t>(rows.size());
+    batch.counts[kMaskedTokens] = selected;
     batch.first_position = index * kBatch;
     batch.positions = std::min(kBatch, manifest_->rows() - batch.first_position);
     batch.rows = batch.caption_rows = rows.data();
-    batch.labels = labels.data();
+    batch.fields[kLabels] = labels.data();
     take(batch, computed);
   }
   // As a replay leaves it: always at the same place.

@@ -117,7 +117,7 @@ class Counting final : public Judge {
  protected:
   void found(GemmCache&) override {}
   double take_rows(const Batch& batch, const Manifest&, std::int64_t) noexcept override {
-    return static_cast<double>(batch.counts.samples);
+    return static_cast<double>(batch.counts.samples());
   }
   void move_row(std::int64_t, std::int64_t) noexcept override {}
   void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {

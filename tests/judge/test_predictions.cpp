@@ -19,7 +19,7 @@ const std::vector<std::string> kTexts = {"<s>", "</s>", "a", "\u0120\"b", ""};
 
 Batch batch_of(std::int64_t index, const std::vector<std::int64_t>& rows) {
   Batch batch;
-  batch.counts.samples = static_cast<std::int64_t>(rows.size());
+  batch.counts[kSamples] = static_cast<std::int64_t>(rows.size());
   batch.first_position = index * kBatch;
   batch.positions = kBatch;
   batch.rows = rows.data();
@@ -35,7 +35,7 @@ TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
   for (int b = 1; b >= 0; --b) {
     Batch batch = batch_of(b, b == 0 ? first : second);
     batch.caption_rows = captions[b].data();
-    batch.labels = labels[b].data();
+    batch.fields[kLabels] = labels[b].data();
     Computed computed;
     computed.logits = logits[b];
     computed.hits = hits;
@@ -60,10 +60,10 @@ void judge_tokens(Judging& judging) {
   const std::vector<float> probabilities[2] = {{0.75f, 0.125f}, {0.5f}};
   for (int b = 0; b < 2; ++b) {
     Batch batch = batch_of(b, b == 0 ? first : second);
-    batch.counts.selected_rows = static_cast<std::int64_t>(selected[b].size());
-    batch.text_offsets = offsets[b].data();
-    batch.selected_rows = selected[b].data();
-    batch.labels = labels[b].data();
+    batch.counts[kMaskedTokens] = static_cast<std::int64_t>(selected[b].size());
+    batch.fields[kOffsets] = offsets[b].data();
+    batch.fields[kSelected] = selected[b].data();
+    batch.fields[kLabels] = labels[b].data();
     Computed computed;
     computed.hits = hits;
     computed.predicted = predicted[b];
@@ -109,10 +109,10 @@ TEST(Predictions, OfARowWithManyTokensAreWhole) {
   for (std::int32_t i = 0; i < kMany; ++i) selected.push_back(i);
   const std::vector<float> probabilities(kMany, 0.3f);
   Batch batch = batch_of(0, rows);
-  batch.counts.selected_rows = kMany;
-  batch.text_offsets = offsets.data();
-  batch.selected_rows = selected.data();
-  batch.labels = tokens.data();
+  batch.counts[kMaskedTokens] = kMany;
+  batch.fields[kOffsets] = offsets.data();
+  batch.fields[kSelected] = selected.data();
+  batch.fields[kLabels] = tokens.data();
   Computed computed;
   computed.hits = hits;
   computed.predicted = tokens;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "src/base/align.h"
 
 namespace bascule::test {
@@ -24,12 +26,40 @@ class Fingerprint {
   std::uint64_t value_ = 0xcbf29ce484222325u;
 };
 
-std::int64_t label_count(const Batch& batch, const LoaderSettings& settings) {
-  if (settings.head == Head::kContrastive) return 0;
-  return settings.head == Head::kMaskedLm ? batch.counts.selected_rows : batch.counts.samples;
+}  // namespace
+
+Fields loader_fields(Task task, std::int64_t image_side) {
+  const Extent samples = rows_per_sample(1), tokens = rows_of_stream(kTokens), masked = rows_of_stream(kMasked);
+  Fields fields = {{"pixels", DType::kFloat32, samples, 3 * image_side * image_side, FieldSource::kPixels},
+                   {"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
+                   {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
+                   {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+                   {"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys},
+                   {"image_row_keys", DType::kInt64, rows_per_sample(5), 1, FieldSource::kImageRowKeys},
+                   {"sample_keys", DType::kInt64, samples, 1, FieldSource::kSampleKeys}};
+  if (task == Task::kMatching) fields.push_back({"labels", DType::kInt32, samples, 1, FieldSource::kMatchLabels});
+  if (task == Task::kMasking) {
+    fields.push_back({"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows});
+    fields.push_back({"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels});
+  }
+  return fields;
 }
 
-}  // namespace
+FilledBatch::FilledBatch(const Batch& batch, const Fields& declared) : Batch(batch) {
+  const auto read = [&](auto** array, const char* name) {
+    *array = field<std::remove_const_t<std::remove_pointer_t<std::remove_pointer_t<decltype(array)>>>>(
+        field_named(declared, name));
+  };
+  read(&pixels, "pixels");
+  read(&token_ids, "token_ids");
+  read(&position_ids, "position_ids");
+  read(&text_offsets, "text_offsets");
+  read(&selected_rows, "selected_rows");
+  read(&labels, "labels");
+  read(&text_row_keys, "text_row_keys");
+  read(&image_row_keys, "image_row_keys");
+  read(&sample_keys, "sample_keys");
+}
 
 std::string emoji_folder() { return std::string(BASCULE_TEST_DATA) + "/emoji-captions"; }
 
@@ -45,7 +75,7 @@ LoaderSettings emoji_settings(const Manifest& manifest) {
   settings.vocabulary_size = 3000;
   settings.max_positions = 66;
   settings.image_side = 32;
-  settings.image_rows = 5;
+  settings.fields = loader_fields(Task::kPairs);
   settings.media_memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers
   StreamSettings stream;
   stream.manifest = &manifest;
@@ -61,24 +91,16 @@ LoaderRun::LoaderRun(const LoaderSettings& settings, const LoaderPlan& plan) : p
 }
 
 std::uint64_t fingerprint(const Batch& batch, const LoaderSettings& settings) {
-  const std::int64_t samples = batch.counts.samples;
-  const std::int64_t text_rows = batch.counts.text_rows;
   Fingerprint print;
-  for (const std::int64_t number :
-       {samples, text_rows, batch.counts.selected_rows, batch.epoch, batch.index, batch.first_position}) {
-    print.add(number);
+  for (const std::int64_t rows : batch.counts.rows) print.add(rows);
+  for (const std::int64_t number : {batch.epoch, batch.index, batch.first_position}) print.add(number);
+  for (std::size_t i = 0; i < settings.fields.size(); ++i) {
+    const Field& field = settings.fields[i];
+    print.add(static_cast<const unsigned char*>(batch.fields[i]),
+              field.elements(batch.counts) * static_cast<std::int64_t>(element_bytes(field.dtype)));
   }
-  print.add(batch.pixels, samples * 3 * settings.image_side * settings.image_side);
-  print.add(batch.token_ids, text_rows);
-  print.add(batch.position_ids, text_rows);
-  print.add(batch.text_offsets, samples + 1);
-  print.add(batch.text_row_keys, text_rows);
-  print.add(batch.image_row_keys, samples * settings.image_rows);
-  print.add(batch.sample_keys, samples);
-  print.add(batch.selected_rows, batch.counts.selected_rows);
-  print.add(batch.labels, label_count(batch, settings));
-  print.add(batch.rows, samples);
-  print.add(batch.caption_rows, samples);
+  print.add(batch.rows, batch.counts.samples());
+  print.add(batch.caption_rows, batch.counts.samples());
   return print.value();
 }
 

@@ -15,6 +15,20 @@
 
 namespace bascule::test {
 
+// What a model may ask of a batch, with keys of five image rows.
+enum class Task { kPairs, kMatching, kMasking };
+inline constexpr int kTokens = kFirstModelStream, kMasked = kFirstModelStream + 1;
+Fields loader_fields(Task task, std::int64_t image_side = 32);
+
+// A batch with its fields by name; null where none is declared.
+struct FilledBatch : Batch {
+  FilledBatch(const Batch& batch, const Fields& declared);
+
+  const float* pixels;
+  const std::int32_t *token_ids, *position_ids, *text_offsets, *selected_rows, *labels;
+  const std::uint64_t *text_row_keys, *image_row_keys, *sample_keys;
+};
+
 std::string emoji_folder();
 const Tokenizer& emoji_tokenizer();
 // Settings that fit the emoji data's small model; a side of 32 keeps tests quick.

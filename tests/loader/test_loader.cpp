@@ -48,9 +48,9 @@ TEST(Loader, GivesTheSameBitsForAnyNumberOfWorkersSlotsAndJobsInTheQueue) {
 
 TEST(Loader, GivesTheSameBitsForEveryTaskAndWhenJobsComeBackOutOfOrder) {
   const Manifest manifest = emoji("validation");
-  for (const Head head : {Head::kContrastive, Head::kImageTextMatching, Head::kMaskedLm}) {
+  for (const test::Task task : {test::Task::kPairs, test::Task::kMatching, test::Task::kMasking}) {
     LoaderSettings settings = emoji_settings(manifest);
-    settings.head = head;
+    settings.fields = test::loader_fields(task);
     settings.workers = 0;
     const std::vector<std::uint64_t> expected = fingerprints(settings, 0, kTwoEpochs);
     settings.engine = test::reordering_engine();
@@ -75,7 +75,7 @@ std::vector<std::int64_t> rows_of_epoch(LoaderSettings settings, std::int64_t ep
     const Batch* batch = nullptr;
     while (run.stream().next(&batch).ok()) {
       EXPECT_EQ(batch->epoch, epoch);
-      rows.insert(rows.end(), batch->rows, batch->rows + batch->counts.samples);
+      rows.insert(rows.end(), batch->rows, batch->rows + batch->counts.samples());
       run.stream().release();
     }
   }
@@ -104,7 +104,7 @@ TEST(Loader, GivesEverySampleExactlyOnceAnEpochForAnyBatchAndWorld) {
 TEST(Loader, ResumesAtAnyBatchAsIfItHadNeverStopped) {
   const Manifest manifest = emoji("test");
   LoaderSettings settings = emoji_settings(manifest);
-  settings.head = Head::kMaskedLm;
+  settings.fields = test::loader_fields(test::Task::kMasking);
   settings.workers = 2;
   constexpr std::int64_t kBatches = 3 * 15;  // three epochs
   const std::vector<std::uint64_t> whole = fingerprints(settings, 0, kBatches);
@@ -175,10 +175,10 @@ TEST(Loader, ClosesWhileWorkersAreBusy) {
 
 TEST(Loader, AllocatesNothingOnceItIsMade) {
   const Manifest manifest = emoji("validation");
-  for (const Head head : {Head::kContrastive, Head::kImageTextMatching, Head::kMaskedLm}) {
+  for (const test::Task task : {test::Task::kPairs, test::Task::kMatching, test::Task::kMasking}) {
     for (const std::int64_t workers : {0, 2}) {
       LoaderSettings settings = emoji_settings(manifest);
-      settings.head = head;
+      settings.fields = test::loader_fields(task);
       settings.workers = workers;
       LoaderRun run(settings);
       const std::int64_t before = test::allocations_so_far();
@@ -253,7 +253,7 @@ TEST(PictureReason, IsOneNumberThatStillSaysWhatTheFileIs) {
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
   const Manifest manifest = emoji("validation");
   LoaderSettings settings = emoji_settings(manifest);
-  settings.head = Head::kMaskedLm;
+  settings.fields = test::loader_fields(test::Task::kMasking);
   settings.max_seq_length = 64;
   const LoaderPlan plan = plan_loader(settings);
   std::int64_t longest = 0;
@@ -262,9 +262,9 @@ TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
     longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
   }
   EXPECT_EQ(plan.longest_caption, longest);
-  EXPECT_EQ(plan.streams[0].max_samples, 7);
-  EXPECT_EQ(plan.streams[0].max_text_rows, 7 * longest);
-  EXPECT_EQ(plan.streams[0].max_selected_rows, 7 * masked_count(longest - 2, 0.15));
+  EXPECT_EQ(plan.streams[0].bounds.samples(), 7);
+  EXPECT_EQ(plan.streams[0].bounds[test::kTokens], 7 * longest);
+  EXPECT_EQ(plan.streams[0].bounds[test::kMasked], 7 * masked_count(longest - 2, 0.15));
   EXPECT_EQ(plan.slots_bytes, 3 * plan.streams[0].slot_bytes);
   EXPECT_GE(plan.streams[0].slot_bytes, std::size_t{7 * 3 * 32 * 32 * 4});
   EXPECT_LE(plan.streams[0].slot_bytes, std::size_t{7 * 3 * 32 * 32 * 4 + 16384});

@@ -163,7 +163,7 @@ TEST(LoaderFaults, SkippingTakesTheNextGoodSampleAndListsItWhateverTheWorkers) {
     std::vector<std::int64_t> got;
     const Batch* batch = nullptr;
     while (run.stream().next(&batch).ok()) {
-      got.insert(got.end(), batch->rows, batch->rows + batch->counts.samples);
+      got.insert(got.end(), batch->rows, batch->rows + batch->counts.samples());
       run.stream().release();
     }
     EXPECT_EQ(got, rows);
@@ -213,16 +213,17 @@ LeftOut evaluate(Stream& stream, const LoaderSettings& settings, std::int64_t ba
   stream.start(0, batches);
   const Batch* batch = nullptr;
   while (stream.next(&batch).ok()) {
-    all.samples.push_back(batch->counts.samples);
+    const test::FilledBatch filled(*batch, settings.fields);
+    all.samples.push_back(batch->counts.samples());
     EXPECT_EQ(batch->positions, std::min<std::int64_t>(7, kRows - batch->first_position));
-    EXPECT_EQ(batch->text_offsets[batch->counts.samples], batch->counts.text_rows);
-    for (std::int64_t b = 0; b < batch->counts.samples; ++b) {
+    EXPECT_EQ(filled.text_offsets[batch->counts.samples()], batch->counts[test::kTokens]);
+    for (std::int64_t b = 0; b < batch->counts.samples(); ++b) {
       all.rows.push_back(batch->rows[b]);
-      all.first_pixels.push_back(batch->pixels[b * pixels]);
-      all.last_pixels.push_back(batch->pixels[(b + 1) * pixels - 1]);
-      all.lengths.push_back(batch->text_offsets[b + 1] - batch->text_offsets[b]);
-      all.first_tokens.push_back(batch->token_ids[batch->text_offsets[b] + 1]);
-      all.keys.push_back(batch->sample_keys[b]);
+      all.first_pixels.push_back(filled.pixels[b * pixels]);
+      all.last_pixels.push_back(filled.pixels[(b + 1) * pixels - 1]);
+      all.lengths.push_back(filled.text_offsets[b + 1] - filled.text_offsets[b]);
+      all.first_tokens.push_back(filled.token_ids[filled.text_offsets[b] + 1]);
+      all.keys.push_back(filled.sample_keys[b]);
     }
     stream.release();
   }
@@ -362,7 +363,7 @@ TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
   LoaderPlan plan = plan_loader(settings);
   StreamPlan& stream = plan.streams[0];
   plan.longest_caption = --stream.longest_caption;
-  stream.max_text_rows = stream.max_samples * stream.longest_caption;
+  stream.bounds[test::kTokens] = stream.bounds.samples() * stream.longest_caption;
   LoaderRun run(settings, plan);
   const End end = run_to_end(run.stream(), 0, 100);
   EXPECT_EQ(end.status.code, StatusCode::kLongCaption);

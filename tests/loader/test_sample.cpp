@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/dropout.h"
-#include "src/loader/batch.h"
+#include "src/base/batch.h"
 #include "src/loader/masking.h"
 #include "src/loader/sampler.h"
 #include "tests/loader/loader_run.h"
@@ -40,14 +40,15 @@ void for_each_sample(const LoaderSettings& settings, std::int64_t first, std::in
   run.stream().start(first, end);
   const Batch* batch = nullptr;
   while (run.stream().next(&batch).ok()) {
-    for (std::int64_t b = 0; b < batch->counts.samples; ++b) {
-      check(*batch, b, batch->epoch * run.stream().samples_per_epoch() + batch->first_position + b);
+    for (std::int64_t b = 0; b < batch->counts.samples(); ++b) {
+      check(test::FilledBatch(*batch, settings.fields), b,
+            batch->epoch * run.stream().samples_per_epoch() + batch->first_position + b);
     }
     run.stream().release();
   }
 }
 
-std::vector<std::int32_t> ids_of(const Batch& batch, std::int64_t b) {
+std::vector<std::int32_t> ids_of(const test::FilledBatch& batch, std::int64_t b) {
   return std::vector<std::int32_t>(batch.token_ids + batch.text_offsets[b],
                                    batch.token_ids + batch.text_offsets[b + 1]);
 }
@@ -58,7 +59,7 @@ TEST(Batch, HoldsPackedCaptionsPositionsAndKeysOfTheEpochsOrder) {
   settings.streams[0].world_size = 2;
   settings.streams[0].rank = 1;
   std::int64_t seen = 0;
-  for_each_sample(settings, 8, 16, [&](const Batch& batch, std::int64_t b, std::int64_t number) {
+  for_each_sample(settings, 8, 16, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t number) {
     ++seen;
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
     EXPECT_EQ(batch.epoch, 1);
@@ -76,7 +77,7 @@ TEST(Batch, HoldsPackedCaptionsPositionsAndKeysOfTheEpochsOrder) {
       ASSERT_EQ(batch.image_row_keys[b * 5 + i], dropout_row_key(sample, static_cast<std::uint64_t>(i)));
     }
     ASSERT_EQ(batch.labels, nullptr);
-    ASSERT_EQ(batch.text_offsets[batch.counts.samples], batch.counts.text_rows);
+    ASSERT_EQ(batch.text_offsets[batch.counts.samples()], batch.counts[test::kTokens]);
   });
   EXPECT_EQ(seen, 50);  // of 100, in batches of 14 of which rank 1 has the second half; the last has 2 samples
 }
@@ -86,8 +87,8 @@ TEST(Batch, GivesAPadTokenInTheTextThePadPosition) {
   const std::string picture = test::emoji_folder() + "/" + std::string(emoji_test().row(0).image_path);
   const Manifest manifest = Manifest::load(
       folder.write("one.jsonl", "{\"image\": \"" + picture + "\", \"caption\": \"a<pad>b\"}\n"), ManifestColumns());
-  for_each_sample(emoji_settings(manifest), 0, 1, [&](const Batch& batch, std::int64_t, std::int64_t) {
-    ASSERT_EQ(batch.counts.text_rows, 5);  // <s> a <pad> b </s>
+  for_each_sample(emoji_settings(manifest), 0, 1, [&](const test::FilledBatch& batch, std::int64_t, std::int64_t) {
+    ASSERT_EQ(batch.counts[test::kTokens], 5);  // <s> a <pad> b </s>
     EXPECT_EQ(batch.token_ids[2], 1);
     const std::vector<std::int32_t> expected = {2, 3, 1, 4, 5};
     EXPECT_EQ(std::vector<std::int32_t>(batch.position_ids, batch.position_ids + 5), expected);
@@ -97,14 +98,14 @@ TEST(Batch, GivesAPadTokenInTheTextThePadPosition) {
 TEST(Batch, MasksAsMaskTokensDoesAndListsTheSelectedRows) {
   const Manifest manifest = emoji_test();
   LoaderSettings settings = emoji_settings(manifest);
-  settings.head = Head::kMaskedLm;
+  settings.fields = test::loader_fields(test::Task::kMasking);
   MaskingSettings masking;
   masking.seed = settings.seed;
   masking.mask_id = test::emoji_tokenizer().mask_id();
   masking.vocabulary_size = test::emoji_tokenizer().vocabulary_size();
   masking.special_ids = test::emoji_tokenizer().special_ids();
   std::int64_t next_selected = 0;
-  for_each_sample(settings, 15, 30, [&](const Batch& batch, std::int64_t b, std::int64_t) {
+  for_each_sample(settings, 15, 30, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     if (b == 0) next_selected = 0;
     std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24);
     std::vector<std::int32_t> labels(ids.size());
@@ -112,12 +113,12 @@ TEST(Batch, MasksAsMaskTokensDoesAndListsTheSelectedRows) {
     ASSERT_EQ(ids_of(batch, b), ids);
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] == kUnlabelled) continue;
-      ASSERT_LT(next_selected, batch.counts.selected_rows);
+      ASSERT_LT(next_selected, batch.counts[test::kMasked]);
       ASSERT_EQ(batch.selected_rows[next_selected], batch.text_offsets[b] + static_cast<std::int32_t>(i));
       ASSERT_EQ(batch.labels[next_selected++], labels[i]);
     }
-    if (b + 1 == batch.counts.samples) {
-      ASSERT_EQ(next_selected, batch.counts.selected_rows);
+    if (b + 1 == batch.counts.samples()) {
+      ASSERT_EQ(next_selected, batch.counts[test::kMasked]);
     }
   });
 }
@@ -125,10 +126,10 @@ TEST(Batch, MasksAsMaskTokensDoesAndListsTheSelectedRows) {
 TEST(Batch, ExchangesCaptionsForMatchingAsMatchingSampleSays) {
   const Manifest manifest = emoji_test();
   LoaderSettings settings = emoji_settings(manifest);
-  settings.head = Head::kImageTextMatching;
+  settings.fields = test::loader_fields(test::Task::kMatching);
   const NegativeSettings negatives{settings.seed, settings.negative_fraction};
   std::int64_t foreign = 0;
-  for_each_sample(settings, 0, 15, [&](const Batch& batch, std::int64_t b, std::int64_t) {
+  for_each_sample(settings, 0, 15, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     const MatchingSample expected = matching_sample(manifest, negatives, 0, batch.rows[b]);
     ASSERT_EQ(batch.caption_rows[b], expected.caption_row);
     ASSERT_EQ(batch.labels[b], expected.label);
@@ -150,8 +151,8 @@ TEST(Batch, ReadsLabelsForMatchingWhereTheManifestHasThem) {
   columns.label = "match";
   const Manifest manifest = Manifest::load(folder.write("labelled.jsonl", lines), columns);
   LoaderSettings settings = emoji_settings(manifest);
-  settings.head = Head::kImageTextMatching;
-  for_each_sample(settings, 0, 2, [&](const Batch& batch, std::int64_t b, std::int64_t) {
+  settings.fields = test::loader_fields(test::Task::kMatching);
+  for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     ASSERT_EQ(batch.caption_rows[b], batch.rows[b]);
     ASSERT_EQ(batch.labels[b], batch.rows[b] % 3 == 0 ? 1 : 0);
   });
@@ -208,11 +209,12 @@ TEST(Batch, HoldsThePixelsThatTheEngineMakesOfEachRowsPicture) {
     LoaderSettings settings = emoji_settings(manifest);
     settings.preprocessing = preprocessing;
     settings.image_side = 64;
+    settings.fields = test::loader_fields(test::Task::kPairs, 64);
     const double mean[3] = {0.48145466, 0.4578275, 0.40821073};
     const double std[3] = {0.26862954, 0.26130258, 0.27577711};
     std::copy(mean, mean + 3, settings.mean);
     std::copy(std, std + 3, settings.std);
-    for_each_sample(settings, 0, 2, [&](const Batch& batch, std::int64_t b, std::int64_t) {
+    for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
       const std::string file = manifest.folder() + "/" + std::string(manifest.row(batch.rows[b]).image_path);
       const std::vector<float> expected = direct.pixels(file, settings);
       const float* const got = batch.pixels + b * 3 * 64 * 64;

@@ -62,13 +62,13 @@ BridgeTowerOutputs record(GraphRun& run, const BridgeTowerConfig& config, ModelH
 // One training step of the demo's model, with dropout, in two micro-batches of different size.
 std::vector<float> bits_of_a_step(ModelHead head, Isa isa, int threads) {
   const BridgeTowerConfig config = demo_config();
-  GraphRun run({6, 90, 30}, threads);
+  GraphRun run(counts_of(6, 90, 30), threads);
   const BridgeTowerOutputs out = record(run, config, head, true);
   run.finish({}, kernels_for(isa));
   std::vector<float> bits;
   const TestBatch first = batch_for(config, head, {17, 3, 30, 9, 1, 30}), second = batch_for(config, head, {5, 12});
   for (const TestBatch* batch : {&first, &second}) {
-    run.replay(batch->view(), 0.5f, batch == &second, 3);
+    run.replay(batch->batch(), 0.5f, batch == &second, 3);
     bits.push_back(*run.at(out.loss));
   }
   const std::vector<float> gradients = run.all_gradients();
@@ -111,12 +111,12 @@ TEST(BridgeTower, RowsThatAreNotComputedDoNotChangeWhatIsDropped) {
   const std::vector<std::int64_t> lengths = {7, 1, 12};
   std::vector<float> pooled[2];
   for (const ModelHead head : {ModelHead::kBase, ModelHead::kImageTextMatching}) {
-    GraphRun run({4, 40, 0});
+    GraphRun run(counts_of(4, 40, 0));
     const BridgeTowerOutputs out = record(run, config, head, true);
     run.seal(kernels_for(best_isa()));
     for (int p = 0; p < run.parameters().size(); ++p)
       run.set_values(run.parameters()[p].name, values_by_name(run.parameters()[p]));
-    run.replay(batch_for(config, head, lengths).view());
+    run.replay(batch_for(config, head, lengths).batch());
     pooled[head == ModelHead::kBase ? 0 : 1] = run.rows_of(out.pooler_output, 3);
   }
   EXPECT_LE(relative_l2(pooled[1], pooled[0]), 64.0 * kFloatEpsilon);
@@ -127,7 +127,7 @@ TEST(BridgeTower, RowsThatAreNotComputedDoNotChangeWhatIsDropped) {
 TEST(BridgeTower, EveryPlaceThatDropsHasANumberOfItsOwnAlsoWhereNothingIsDropped) {
   const BridgeTowerConfig config = small_config();
   ParameterSet parameters;
-  Graph graph(parameters, {1, 1, 0});
+  Graph graph(parameters, counts_of(1, 1, 0), batch_fields());
   for (const bool dropout : {false, true}) {
     Recorder recorder{graph, config, {}, "", dropout};
     for (std::uint32_t place = 0; place < 3; ++place) EXPECT_EQ(recorder.drop(0.5f).operation, place);
@@ -141,7 +141,7 @@ TEST(BridgeTower, PositionsAreLeftAloneForTheConfiguredSquareOnly) {
   for (const auto& [height, width, is_resized] :
        {std::make_tuple(16, 16, false), std::make_tuple(8, 32, true), std::make_tuple(32, 32, true)}) {
     ParameterSet parameters;
-    Graph graph(parameters, {1, 10, 0});
+    Graph graph(parameters, counts_of(1, 10, 0), batch_fields());
     BridgeTowerOptions options;
     options.head = ModelHead::kBase;
     options.height = height;
@@ -159,11 +159,11 @@ TEST(BridgeTower, EachStepDropsOthersAndEvaluationNone) {
   const TestBatch batch = batch_for(config, ModelHead::kImageTextMatching, {7, 1, 12});
   std::vector<float> losses;
   for (const bool dropout : {false, true}) {
-    GraphRun run({4, 40, 0});
+    GraphRun run(counts_of(4, 40, 0));
     const BridgeTowerOutputs out = record(run, config, ModelHead::kImageTextMatching, dropout);
     run.finish({});
     for (const std::uint32_t step : {1u, 2u, 1u}) {
-      run.replay(batch.view(), 1.0f, false, step);
+      run.replay(batch.batch(), 1.0f, false, step);
       losses.push_back(*run.at(out.loss));
     }
   }
@@ -180,10 +180,10 @@ TEST(BridgeTower, HiddenRowsAndAttentionDropWithTheirOwnProbabilities) {
     BridgeTowerConfig config = small_config();
     config.text.hidden_dropout_prob = hidden;
     config.text.attention_probs_dropout_prob = attention;
-    GraphRun run({4, 40, 0});
+    GraphRun run(counts_of(4, 40, 0));
     const BridgeTowerOutputs out = record(run, config, ModelHead::kImageTextMatching, true);
     run.finish({});
-    run.replay(batch_for(config, ModelHead::kImageTextMatching, {7, 1, 12}).view());
+    run.replay(batch_for(config, ModelHead::kImageTextMatching, {7, 1, 12}).batch());
     losses.push_back(*run.at(out.loss));
   }
   EXPECT_NE(losses[1], losses[0]);
@@ -199,10 +199,10 @@ TEST(BridgeTower, BackwardDropsWhatForwardDropped) {
   const BridgeTowerConfig config = small_config();
   for (const ModelHead head : {ModelHead::kImageTextMatching, ModelHead::kMaskedLm}) {
     const TestBatch batch = batch_for(config, head, {7, 1, 12, 9});
-    GraphRun run({4, 40, 20});
+    GraphRun run(counts_of(4, 40, 20));
     const BridgeTowerOutputs out = record(run, config, head, true);
     run.finish({});
-    run.replay(batch.view());
+    run.replay(batch.batch());
     std::map<std::string, std::vector<float>> gradients;
     double largest = 0.0;
     const auto norm_of = [](const std::vector<float>& x) {
@@ -226,7 +226,7 @@ TEST(BridgeTower, BackwardDropsWhatForwardDropped) {
         for (std::size_t i = 0; i < moved.size(); ++i)
           moved[i] += static_cast<float>(step * static_cast<double>(gradient[i]));
         run.set_values(name, moved);
-        run.replay(batch.view());
+        run.replay(batch.batch());
         losses[side] = static_cast<double>(*run.at(out.loss));
       }
       run.set_values(name, start);
@@ -239,11 +239,11 @@ TEST(BridgeTower, BackwardDropsWhatForwardDropped) {
 
 TEST(BridgeTower, AStepAllocatesNothingOfOurs) {
   const BridgeTowerConfig config = demo_config();
-  GraphRun run({6, 90, 30}, 2);
+  GraphRun run(counts_of(6, 90, 30), 2);
   record(run, config, ModelHead::kContrastive, true);
   run.finish({});
   const TestBatch batch = batch_for(config, ModelHead::kContrastive, {17, 3, 30});
-  const BatchView view = batch.view();
+  const Batch view = batch.batch();
   seal_memory();  // the first allocation of ours ends the test
   run.replay(view);
   run.replay(view);
@@ -255,10 +255,10 @@ TEST(BridgeTower, SplitOfNoneAndOneCrossModalLayerRun) {
   for (const std::int64_t cross : {1, 2, 3}) {
     BridgeTowerConfig config = small_config();
     config.num_hidden_layers = cross;
-    GraphRun run({2, 20, 0});
+    GraphRun run(counts_of(2, 20, 0));
     const BridgeTowerOutputs out = record(run, config, ModelHead::kImageTextMatching, false);
     run.finish({});
-    run.replay(batch_for(config, ModelHead::kImageTextMatching, {4, 2}).view());
+    run.replay(batch_for(config, ModelHead::kImageTextMatching, {4, 2}).batch());
     EXPECT_TRUE(std::isfinite(*run.at(out.loss)));
     for (const TensorInfo& info : run.graph().tensors())
       EXPECT_EQ(info.name.find("link_tower." + std::to_string(cross - 1) + "."), std::string::npos);

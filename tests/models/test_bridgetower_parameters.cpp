@@ -27,7 +27,10 @@ struct Recorded {
 
 std::unique_ptr<Recorded> record(const BridgeTowerConfig& config, const BridgeTowerOptions& options) {
   auto recorded = std::make_unique<Recorded>();
-  recorded->graph = std::make_unique<Graph>(recorded->parameters, BatchCounts{2, 10, 4});
+  const std::int64_t side = config.vision.image_size, height = options.height > 0 ? options.height : side,
+                     width = options.width > 0 ? options.width : side;
+  recorded->graph = std::make_unique<Graph>(recorded->parameters, bridgetower_counts(2, 10, 4),
+                                            bridgetower_fields(config, options.head, height, width, options.dropout));
   const BridgeTowerOutputs out = record_bridgetower(*recorded->graph, config, options);
   Graph& graph = *recorded->graph;
   if (!out.loss) {

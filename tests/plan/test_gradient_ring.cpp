@@ -25,7 +25,9 @@ struct Trained {
   Trained(const BridgeTowerConfig& config, ModelHead head) {
     BridgeTowerOptions options;
     options.head = head;
-    graph = std::make_unique<Graph>(parameters, BatchCounts{2, 40, 6});
+    graph = std::make_unique<Graph>(
+        parameters, bridgetower_counts(2, 40, 6),
+        bridgetower_fields(config, head, config.vision.image_size, config.vision.image_size, false));
     record_bridgetower(*graph, config, options);
     derive_backward(*graph);
     layout = lay_out_parameters(parameters, gradient_order(*graph));
@@ -72,7 +74,8 @@ class Followed {
   }
 
   void write(int node) {
-    for (const TensorUse& use : graph_.nodes()[static_cast<std::size_t>(node)].operation->uses()) {
+    for (const Operand& use : graph_.nodes()[static_cast<std::size_t>(node)].operands) {
+      if (!use) continue;
       const TensorInfo& info = graph_[use.tensor];
       if (info.storage != Storage::kGradient) continue;
       const std::size_t parameter = static_cast<std::size_t>(info.parameter);

@@ -60,19 +60,22 @@ struct Plans {
 Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
   const auto bounds = [&](std::int64_t samples) {
     const std::int64_t tokens = settings.data.max_seq_length;
-    return BatchCounts{samples, samples * tokens, settings.model.head == Head::kMaskedLm ? samples * (tokens / 6) : 0};
+    return bridgetower_counts(samples, samples * tokens,
+                              settings.model.head == Head::kMaskedLm ? samples * (tokens / 6) : 0);
   };
   BridgeTowerOptions options;
   options.head = head_of(settings.model.head);
   options.freeze = {settings.model.freeze.vision_model, settings.model.freeze.text_model};
   options.dropout = settings.model.dropout == Dropout::kConfig;
+  const std::int64_t side = config.vision.image_size;
+  const Fields fields = bridgetower_fields(config, options.head, side, side, options.dropout);
   ParameterSet parameters;
-  Graph train(parameters, bounds(settings.training.per_device_train_batch_size));
+  Graph train(parameters, bounds(settings.training.per_device_train_batch_size), fields);
   record_bridgetower(train, config, options);
   derive_backward(train);
   const WorkspacePlan plan = plan_workspace(train);
   options.dropout = false;
-  Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size));
+  Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size), fields);
   record_bridgetower(evaluate, config, options);
   lay_out_parameters(parameters, gradient_order(train));
   return {plan.bytes, plan.lower_bound_bytes, plan_workspace(evaluate).bytes};

@@ -24,7 +24,8 @@ struct Life {
 Life life_of(const Graph& graph, std::size_t index) {
   Life life;
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
-    for (const TensorUse& use : graph.nodes()[n].operation->uses()) {
+    for (const Operand& use : graph.nodes()[n].operands) {
+      if (!use) continue;
       if (static_cast<std::size_t>(use.tensor.index) != index) continue;
       if (life.first < 0) life.first = static_cast<int>(n);
       life.last = static_cast<int>(n);
@@ -47,7 +48,8 @@ bool is_placed(const TensorInfo& info) {
 }
 
 Access access_at(const Graph& graph, int node, Tensor tensor) {
-  for (const TensorUse& use : graph.nodes()[static_cast<std::size_t>(node)].operation->uses()) {
+  for (const Operand& use : graph.nodes()[static_cast<std::size_t>(node)].operands) {
+    if (!use) continue;
     if (use.tensor == tensor) return use.access;
   }
   ADD_FAILURE() << "node " << node << " does not touch " << graph[tensor].name;
@@ -103,6 +105,10 @@ BridgeTowerConfig demo_config() {
   return read_bridgetower_config(reference_dir() + "/emoji-captions/model/config.json");
 }
 
+Fields fields_of(const BridgeTowerConfig& config, ModelHead head) {
+  return bridgetower_fields(config, head, config.vision.image_size, config.vision.image_size, true);
+}
+
 struct Recorded {
   ParameterSet parameters;
   std::unique_ptr<Graph> graph;
@@ -110,7 +116,7 @@ struct Recorded {
 
 void record(Recorded* recorded, const BridgeTowerConfig& config, const BatchCounts& bounds,
             const BridgeTowerOptions& options, bool train) {
-  recorded->graph = std::make_unique<Graph>(recorded->parameters, bounds);
+  recorded->graph = std::make_unique<Graph>(recorded->parameters, bounds, fields_of(config, options.head));
   record_bridgetower(*recorded->graph, config, options);
   if (train) derive_backward(*recorded->graph);
 }
@@ -125,7 +131,7 @@ TEST(Workspace, PlansOfTheDemoModelAreRightForEveryHead) {
       options.head = head;
       options.dropout = train;
       options.every_output = !train;
-      record(&recorded, config, {8, 150, 40}, options, train);
+      record(&recorded, config, bridgetower_counts(8, 150, 40), options, train);
       expect_right_plan(*recorded.graph);
     }
   }
@@ -139,7 +145,7 @@ TEST(Workspace, PlansOfFrozenTowersAndEveryLinkTowerAreRight) {
       Recorded recorded;
       BridgeTowerOptions options;
       options.freeze = {(frozen & 1) != 0, (frozen & 2) != 0};
-      record(&recorded, config, {3, 40, 0}, options, true);
+      record(&recorded, config, bridgetower_counts(3, 40), options, true);
       expect_right_plan(*recorded.graph);
     }
   }
@@ -148,7 +154,8 @@ TEST(Workspace, PlansOfFrozenTowersAndEveryLinkTowerAreRight) {
 // The bare model with cotangents: inputs that the caller writes before the first operation and the last ones read.
 TEST(Workspace, InputsAreAliveFromTheStart) {
   Recorded recorded;
-  recorded.graph = std::make_unique<Graph>(recorded.parameters, BatchCounts{3, 40, 0});
+  recorded.graph = std::make_unique<Graph>(recorded.parameters, bridgetower_counts(3, 40),
+                                           fields_of(demo_config(), ModelHead::kBase));
   Graph& graph = *recorded.graph;
   BridgeTowerOptions options;
   options.head = ModelHead::kBase;
@@ -164,8 +171,8 @@ TEST(Workspace, AnOutputTakesItsInputsPlaceOnlyIfNobodyElseReadsThat) {
   for (const bool read_again : {false, true}) {
     for (const bool kept : {false, true}) {
       ParameterSet parameters;
-      Graph graph(parameters, {3, 40, 0});
-      const Tensor x = graph.input("x", text_rows(), 8);
+      Graph graph(parameters, bridgetower_counts(3, 40));
+      const Tensor x = graph.input("x", rows_of_stream(kTextTokens), 8);
       const Tensor weight = graph.parameter({"w", 8, 8, true, true, {}});
       const Tensor h = linear(graph, "h", x, weight, Tensor{});
       const Tensor y = activation(graph, "y", h, Activation::kGelu);
@@ -181,8 +188,8 @@ TEST(Workspace, AnOutputTakesItsInputsPlaceOnlyIfNobodyElseReadsThat) {
 
 TEST(Workspace, AnOutputThatIsLargerThanItsInputHasAPlaceOfItsOwn) {
   ParameterSet parameters;
-  Graph graph(parameters, {3, 40, 0});
-  const Tensor x = graph.input("x", text_rows(), 8);
+  Graph graph(parameters, bridgetower_counts(3, 40));
+  const Tensor x = graph.input("x", rows_of_stream(kTextTokens), 8);
   const Tensor h = linear(graph, "h", x, graph.parameter({"w", 8, 8, true, true, {}}), Tensor{});
   const Tensor wide = linear(graph, "wide", h, graph.parameter({"v", 16, 8, true, true, {}}), Tensor{});
   graph.may_share(wide, h);
@@ -195,7 +202,7 @@ TEST(Workspace, PlansOfThePublishedModelsAreRight) {
   for (const BridgeTowerConfig& config : {base_config(), large_config()}) {
     for (const std::int64_t batch : {1, 8}) {
       Recorded recorded;
-      record(&recorded, config, {batch, 128 * batch, 0}, {}, true);
+      record(&recorded, config, bridgetower_counts(batch, 128 * batch), {}, true);
       expect_right_plan(*recorded.graph);
     }
   }
@@ -205,7 +212,7 @@ TEST(Workspace, ALargerBatchNeedsMore) {
   std::size_t before = 0;
   for (const std::int64_t batch : {1, 2, 7, 8, 33}) {
     Recorded recorded;
-    record(&recorded, demo_config(), {batch, 20 * batch, 0}, {}, true);
+    record(&recorded, demo_config(), bridgetower_counts(batch, 20 * batch), {}, true);
     const std::size_t bytes = plan_workspace(*recorded.graph).bytes;
     EXPECT_GT(bytes, before);
     before = bytes;
@@ -214,7 +221,7 @@ TEST(Workspace, ALargerBatchNeedsMore) {
 
 TEST(Workspace, TheLargestBuffersComeLargestFirst) {
   Recorded recorded;
-  record(&recorded, demo_config(), {8, 150, 0}, {}, true);
+  record(&recorded, demo_config(), bridgetower_counts(8, 150), {}, true);
   const std::vector<LargestBuffer> largest = largest_buffers(*recorded.graph, plan_workspace(*recorded.graph), 8);
   ASSERT_EQ(largest.size(), 8u);
   for (std::size_t i = 1; i < largest.size(); ++i) EXPECT_GE(largest[i - 1].bytes, largest[i].bytes);

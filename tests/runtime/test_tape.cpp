@@ -12,27 +12,29 @@
 namespace bascule::test {
 namespace {
 
-constexpr BatchCounts kBounds = {6, 60, 30};
+constexpr BatchCounts kBounds = counts_of(6, 60, 30);
 
 // One of most kinds of operation, wide enough that steps have several tasks.
 void record_small_model(GraphRun& run) {
   Graph& g = run.graph();
-  const SampleRows text{true, 0};
+  const SampleRows text = run.text();
   g.set_scope("embeddings");
   const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
-                                  run.parameter("type", 1, 96), 1);
+                                  run.parameter("type", 1, 96), run.field("token_ids"), run.field("position_ids"), 1);
   g.set_scope("layer");
   const Tensor all = linear(g, "qkv", e, run.parameter("qkv.w", 288, 96), run.parameter("qkv.b", 1, 288));
-  const Tensor a = attention(g, "a", {all, 0}, text, {all, 96}, {all, 192}, text, 4, 24, {0.1f, 1});
+  const Tensor a =
+      attention(g, "a", {all, 0}, text, {all, 96}, {all, 192}, text, 4, 24, {0.1f, 1}, run.field("sample_keys"));
   const Normalized n =
       add_layer_norm(g, "n", e, linear(g, "o", a, run.parameter("o.w", 96, 96), run.parameter("o.b", 1, 96)),
-                     run.parameter("n.w", 1, 96), run.parameter("n.b", 1, 96), 1e-5f, {0.1f, 2});
+                     run.parameter("n.w", 1, 96), run.parameter("n.b", 1, 96), 1e-5f, {0.1f, 2}, text.row_keys);
   const Tensor up = activation(
       g, "up", linear(g, "u", n.y, run.parameter("u.w", 300, 96), run.parameter("u.b", 1, 300)), Activation::kGelu);
   g.set_scope("head");
   const Tensor rows =
-      selected_rows_of(g, "rows", linear(g, "d", up, run.parameter("d.w", 96, 300), run.parameter("d.b", 1, 96)));
-  cross_entropy_loss(g, linear(g, "logits", rows, run.parameter("decoder", 30, 96), Tensor{}));
+      gather_rows(g, "rows", linear(g, "d", up, run.parameter("d.w", 96, 300), run.parameter("d.b", 1, 96)),
+                  run.field("selected_rows"));
+  cross_entropy_loss(g, linear(g, "logits", rows, run.parameter("decoder", 30, 96), Tensor{}), run.field("labels"));
   run.finish({});
 }
 
@@ -48,10 +50,10 @@ TEST(Tape, AReplayAllocatesNothingOfOurs) {
   GraphRun run(kBounds, 3);
   record_small_model(run);
   const TestBatch batch = labelled_batch({20, 1, 7, 5}), full = labelled_batch({10, 10, 10, 10, 10, 10});
-  const BatchView views[] = {batch.view(), full.view()};
+  const Batch batches[] = {batch.batch(), full.batch()};
   seal_memory();  // the first allocation of ours ends the test
-  for (const BatchView& view : views) run.replay(view);
-  for (const BatchView& view : views) run.replay(view);
+  for (const Batch& one : batches) run.replay(one);
+  for (const Batch& one : batches) run.replay(one);
   open_memory();
 }
 
@@ -59,10 +61,10 @@ TEST(Tape, TheWorkspacesContentsBeforeAReplayDoNotMatter) {
   GraphRun run(kBounds, 2);
   record_small_model(run);
   const TestBatch batch = labelled_batch({20, 1, 7, 5}), full = labelled_batch({10, 10, 10, 10, 10, 10});
-  run.replay(batch.view());
+  run.replay(batch.batch());
   const std::vector<float> first = run.all_gradients();
-  run.replay(full.view());
-  run.replay(batch.view());
+  run.replay(full.batch());
+  run.replay(batch.batch());
   EXPECT_EQ(first_different_bit(run.all_gradients(), first), -1);
 }
 
@@ -71,8 +73,8 @@ TEST(Tape, AnyNumberOfThreadsGivesTheSameBits) {
   for (const int threads : {1, 2, 3, 4, 7}) {
     GraphRun run(kBounds, threads);
     record_small_model(run);
-    run.replay(labelled_batch({20, 1, 7, 5}).view());
-    run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).view(), 1.0f, true);
+    run.replay(labelled_batch({20, 1, 7, 5}).batch());
+    run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).batch(), 1.0f, true);
     if (threads == 1) one = run.all_gradients();
     EXPECT_EQ(first_different_bit(run.all_gradients(), one), -1) << threads << " threads";
   }
@@ -81,12 +83,12 @@ TEST(Tape, AnyNumberOfThreadsGivesTheSameBits) {
 TEST(Tape, NodeTimesNameEveryNodeAndCountItsWork) {
   GraphRun run(kBounds, 2);
   record_small_model(run);
-  run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).view());
-  const std::vector<NodeTime> times = run.tape().node_times({4, 33, 0});
+  run.replay(labelled_batch({10, 10, 10, 10, 10, 10}).batch());
+  const std::vector<NodeTime> times = run.tape().node_times(counts_of(4, 33, 0));
   ASSERT_EQ(times.size(), run.graph().nodes().size());
   double seconds = 0.0, forward = 0.0;
   for (std::size_t n = 0; n < times.size(); ++n) {
-    EXPECT_EQ(times[n].kind, run.graph().nodes()[n].operation->kind());
+    EXPECT_EQ(times[n].kind, run.graph().nodes()[n].kind->name);
     EXPECT_EQ(times[n].backward, run.graph().nodes()[n].backward);
     EXPECT_FALSE(times[n].scope.empty());
     seconds += times[n].seconds;
@@ -106,16 +108,17 @@ TEST(Tape, AGradientIsFinalBehindItsLastWrite) {
   Graph& g = run.graph();
   g.set_scope("layer");
   const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
-                                  run.parameter("type", 1, 96), 1);
+                                  run.parameter("type", 1, 96), run.field("token_ids"), run.field("position_ids"), 1);
   const Tensor weight = run.parameter("w", 96, 96);
   const Tensor twice = linear(g, "second", linear(g, "first", e, weight, Tensor{}), weight, Tensor{});
-  cross_entropy_loss(
-      g, linear(g, "logits", selected_rows_of(g, "rows", twice), run.parameter("decoder", 30, 96), Tensor{}));
+  const Tensor rows = gather_rows(g, "rows", twice, run.field("selected_rows"));
+  cross_entropy_loss(g, linear(g, "logits", rows, run.parameter("decoder", 30, 96), Tensor{}), run.field("labels"));
   run.finish({});
   const std::int32_t parameter = g[weight].parameter;
   int last = -1, writes = 0;
   for (std::size_t n = 0; n < g.nodes().size(); ++n) {
-    for (const TensorUse& use : g.nodes()[n].operation->uses()) {
+    for (const Operand& use : g.nodes()[n].operands) {
+      if (!use) continue;
       const TensorInfo& info = g[use.tensor];
       if (use.access == Access::kRead || info.storage != Storage::kGradient || info.parameter != parameter) continue;
       last = static_cast<int>(n);

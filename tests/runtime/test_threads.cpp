@@ -43,7 +43,7 @@ std::int64_t count_tasks(const void* arguments, const Replay&) {
 void run_task(const void* arguments, const Replay& replay, std::int64_t task, int thread) {
   const auto& a = *static_cast<const StepArguments*>(arguments);
   Record& record = *a.record;
-  const std::int64_t rounds = replay.batch.counts.samples;  // how many replays there were, with this one
+  const std::int64_t rounds = replay.batch.counts.samples();  // how many replays there were, with this one
   for (std::size_t s = a.step == 0 ? 0 : a.step - 1; s < a.step; ++s) {
     if (record.done[s].load(std::memory_order_relaxed) != rounds * record.tasks[s]) ++record.early;
   }
@@ -87,7 +87,7 @@ TEST_P(ThreadCounts, RunEveryTaskOfThousandsOfTinyStepsOnceAndInOrder) {
   EXPECT_EQ(threads.count(), GetParam());
   for (int round = 1; round <= 2; ++round) {
     Replay replay;
-    replay.batch.counts.samples = round;
+    replay.batch.counts[kSamples] = round;
     threads.replay(list.steps, replay, {});
   }
   expect_each_task_once_a_round(record, 2);
@@ -101,7 +101,7 @@ TEST_P(ThreadCounts, ReplayShortListsAgainAndAgain) {
   Threads threads(GetParam(), true);
   for (int round = 1; round <= 1000; ++round) {
     Replay replay;
-    replay.batch.counts.samples = round;
+    replay.batch.counts[kSamples] = round;
     threads.replay(list.steps, replay, {});
   }
   expect_each_task_once_a_round(record, 1000);
@@ -122,7 +122,7 @@ TEST_P(ThreadCounts, MeasureEachStep) {
   Threads threads(GetParam(), false);
   for (int round = 1; round <= 2; ++round) {
     Replay replay;
-    replay.batch.counts.samples = round;
+    replay.batch.counts[kSamples] = round;
     threads.replay(list.steps, replay, {nanoseconds.data()});
   }
   for (const std::uint64_t of_step : nanoseconds) EXPECT_GT(of_step, 0u);

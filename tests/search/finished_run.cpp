@@ -107,12 +107,14 @@ void FinishedRun::run_model() {
   SealedSession whole;
   BridgeTowerOptions options;
   options.head = ModelHead::kContrastive;
+  const std::int64_t side = config_.vision.image_size;
+  const Fields fields = bridgetower_fields(config_, options.head, side, side, false);
   const BridgeTowerOutputs outputs =
-      record_bridgetower(whole.session.add_graph(packed.view().counts), config_, options);
+      record_bridgetower(whole.session.add_graph(packed.counts(), fields), config_, options);
   whole.seal();
   initialise_parameters(whole.session.parameter_memory(), 7);
   Replay replay;
-  replay.batch = packed.view();
+  replay.batch = packed.batch(fields);
   const Tape& tape = whole.session.tape(0);
   tape.replay(whole.threads, replay);
   const std::int64_t elements = kRows * config_.contrastive_hidden_size;

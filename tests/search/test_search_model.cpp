@@ -108,15 +108,17 @@ TEST(Embed, GivesTheEmbeddingsOfTheReference) {
   ReferenceCase reference;
   const PackedBatch packed = reference.batch();
   SealedSession towers;
-  const BatchCounts counts = packed.view().counts;
-  const Tensor text = record_text_embeds(towers.session.add_graph(counts), reference.config);
-  const Tensor image =
-      record_image_embeds(towers.session.add_graph(counts), reference.config, reference.height, reference.width);
+  const BatchCounts counts = packed.counts();
+  const Fields fields =
+      bridgetower_fields(reference.config, ModelHead::kContrastive, reference.height, reference.width, false);
+  const Tensor text = record_text_embeds(towers.session.add_graph(counts, fields), reference.config);
+  const Tensor image = record_image_embeds(towers.session.add_graph(counts, fields), reference.config, reference.height,
+                                           reference.width);
   towers.seal();
   const LoadReport report = load_parameters(open_hf_weights(reference.folder), towers.session.parameter_memory(), 0);
   EXPECT_TRUE(report.missing.empty());
   Replay replay;
-  replay.batch = packed.view();
+  replay.batch = packed.batch(fields);
   // One after the other: tapes take turns in the workspace.
   towers.session.tape(0).replay(towers.threads, replay);
   EXPECT_LE(largest_difference(floats_of(reference.expected, "text_embeds"), towers.session.tape(0).at(text)), 2e-6);
@@ -129,23 +131,26 @@ TEST(Embed, ReadsTheLastTransformWhereEveryLayerHasItsOwn) {
   reference.config.share_cross_modal_transformer_layers = false;
   const PackedBatch packed = reference.batch();
   SealedSession whole, towers;
-  const BatchCounts counts = packed.view().counts;
+  const BatchCounts counts = packed.counts();
+  const Fields fields =
+      bridgetower_fields(reference.config, ModelHead::kContrastive, reference.height, reference.width, false);
   BridgeTowerOptions options;
   options.head = ModelHead::kContrastive;
   options.height = reference.height;
   options.width = reference.width;
-  const BridgeTowerOutputs outputs = record_bridgetower(whole.session.add_graph(counts), reference.config, options);
-  const Tensor image =
-      record_image_embeds(towers.session.add_graph(counts), reference.config, reference.height, reference.width);
+  const BridgeTowerOutputs outputs =
+      record_bridgetower(whole.session.add_graph(counts, fields), reference.config, options);
+  const Tensor image = record_image_embeds(towers.session.add_graph(counts, fields), reference.config, reference.height,
+                                           reference.width);
   Replay replay;
-  replay.batch = packed.view();
+  replay.batch = packed.batch(fields);
   for (SealedSession* one : {&whole, &towers}) {
     one->seal();
     initialise_parameters(one->session.parameter_memory(), 7);
     one->session.tape(0).replay(one->threads, replay);
   }
   const float* truth = whole.session.tape(0).at(outputs.image_embeds);
-  const std::vector<float> expected(truth, truth + counts.samples * reference.config.contrastive_hidden_size);
+  const std::vector<float> expected(truth, truth + counts.samples() * reference.config.contrastive_hidden_size);
   EXPECT_LE(largest_difference(expected, towers.session.tape(0).at(image)), 1e-6);
 }
 

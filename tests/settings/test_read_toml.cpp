@@ -176,10 +176,10 @@ TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {
   EXPECT_EQ(training("../other/checkpoint-5/").resume, Resume::kCheckpoint);
   EXPECT_EQ(training("../other/checkpoint-5/").resume_checkpoint.resolved, "/other/checkpoint-5");
   EXPECT_EQ(training("/abs/best").resume_checkpoint.resolved, "/abs/best");
-  EXPECT_EQ(
-      refusal_of(least_with("training", "resume = \"checkpoint-5\"")),
-      "test.toml:6:10: training.resume: \"checkpoint-5\" is not a valid value; allowed: \"auto\", \"never\" or \"older\", or a "
-      "path with a `/`");
+  EXPECT_EQ(refusal_of(least_with("training", "resume = \"checkpoint-5\"")),
+            "test.toml:6:10: training.resume: \"checkpoint-5\" is not a valid value; allowed: \"auto\", \"never\" or "
+            "\"older\", or a "
+            "path with a `/`");
   EXPECT_NE(refusal_of("[model]\nmodel_name_or_path = \"m\"\n[data]\nvalidation_file = \"v\"\n"
                        "[training]\noutput_dir = \"o\"\nresume = \"./c\"\n")
                 .find("training.resume names a checkpoint, but the run does not train"),
@@ -258,8 +258,8 @@ TEST(ReadSettings, AnIntegerIsAcceptedWhereANumberIsWanted) {
 
 TEST(ReadSettings, RequiredKeysAreNamed) {
   EXPECT_EQ(refusal_of("").find("test.toml: model.model_name_or_path is missing; write model_name_or_path = "), 0U);
-  EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"\"").find("test.toml:2:22: model.model_name_or_path is missing"),
-            0U);
+  EXPECT_EQ(
+      refusal_of("[model]\nmodel_name_or_path = \"\"").find("test.toml:2:22: model.model_name_or_path is missing"), 0U);
   EXPECT_EQ(refusal_of("[model]\nmodel_name_or_path = \"m\"").find("test.toml: training.output_dir is missing"), 0U);
 }
 

@@ -112,7 +112,8 @@ TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
   EXPECT_EQ(refusal_of("model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\n"
                        "training.output_dir = \"o\"\n[data]\ntrain_file = \"t\"\nlabel_column = \"l\"\n"),
             "");
-  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("use the same column"), std::string::npos);
+  EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("use the same column"),
+            std::string::npos);
 }
 
 TEST(Validate, TheOutputFolderIsNotTheModelsFolder) {

@@ -15,7 +15,7 @@
 namespace bascule::test {
 namespace {
 
-constexpr BatchCounts kBounds = {6, 60, 30};
+constexpr BatchCounts kBounds = counts_of(6, 60, 30);
 
 Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
   Parameter p;
@@ -30,7 +30,8 @@ Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int
 // first to be written and the last to be final.
 void record(Graph& g) {
   const Tensor word = matrix(g, "word", 333, 37);
-  Tensor x = text_embedding(g, "e", word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37), 1);
+  Tensor x = text_embedding(g, "e", word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37), g.field("token_ids"),
+                            g.field("position_ids"), 1);
   std::int64_t width = 37;
   for (const std::int64_t next : {301, 5, 99, 1023, 37}) {
     const std::string name = std::to_string(next);
@@ -38,7 +39,8 @@ void record(Graph& g) {
     x = activation(g, name + ".a", x, Activation::kGelu);
     width = next;
   }
-  cross_entropy_loss(g, linear(g, "logits", selected_rows_of(g, "rows", x), word, Tensor{}));
+  const Tensor rows = gather_rows(g, "rows", x, g.field("selected_rows"));
+  cross_entropy_loss(g, linear(g, "logits", rows, word, Tensor{}), g.field("labels"));
   derive_backward(g);
 }
 
@@ -49,7 +51,7 @@ struct Sealed {
   std::unique_ptr<Arena> arena;
 
   Sealed(Group& group, std::optional<std::size_t> bucket_bytes) {
-    record(session.add_graph(kBounds));
+    record(session.add_graph(kBounds, batch_fields()));
     const std::vector<PlannedRange> ranges = session.plan(true, 2, group.local_size(), bucket_bytes);
     const MemoryPlan plan = make_memory_plan(ranges, 0, 0, static_cast<std::size_t>(group.local_size()));
     memory = group.share(plan.shared_bytes);
@@ -75,7 +77,7 @@ TestBatch batch_of(int rank, int ranks) {
 // Twice, so that each place has held other gradients before.
 int replay(Session& session, Threads& threads, const TestBatch& batch) {
   Replay replay;
-  replay.batch = batch.view();
+  replay.batch = batch.batch();
   for (int time = 0; time < 2; ++time) {
     if (GradientRing* const ring = session.ring()) {
       if (!(batch.samples() > 0 ? ring->replay(threads, replay) : ring->replay_without_samples(threads))) return 1;

@@ -2,115 +2,60 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
 
-struct ForwardArguments {
-  const KernelTable* kernels;
-  float* y;
-  const float* x;
-  Extent rows;
-  std::int64_t cols;
-  Activation kind;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
-  }
-  static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    a.kernels->activation_forward(
-        {a.y + range.first * a.cols, a.x + range.first * a.cols, range.count * a.cols, a.kind});
-  }
-};
+namespace gradient {
+enum : std::size_t { kDY, kX, kDX };
 
-struct BackwardArguments {
-  const KernelTable* kernels;
-  float* d_x;
-  const float *d_y, *x;
-  Extent rows;
-  std::int64_t cols;
-  Activation kind;
-  Accumulate rule;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
-  }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    const std::int64_t from = range.first * a.cols;
-    a.kernels->activation_backward(
-        {a.d_x + from, nullptr, a.d_y + from, a.x + from, range.count, a.cols, a.kind, adds(a.rule, replay)});
-  }
-};
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double elements = node.elements(kX, counts);
+  return {30.0 * elements, 12.0 * elements};
+}
 
-class ActivationGradient final : public Operation {
- public:
-  Tensor d_y, x;
-  Backward::Slot d_x;
-  Extent rows;
-  std::int64_t cols = 0;
-  Activation function = Activation::kGelu;
+void launch(const NodeView& node, Launch& l) {
+  const Extent rows = node.rows(kX);
+  const std::int64_t cols = node.cols(kX);
+  ActivationBackward* const a =
+      l.kernel(l.kernels.activation_backward,
+               {l.at(node[kDX]), nullptr, l.at(node[kDY]), l.at(node[kX]), 0, cols, node.as<Activation>(), false},
+               by_rows(rows, cols));
+  l.adds(&a->accumulate, node.operand(kDX).access);
+}
 
-  const char* kind() const override { return "activation_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_y, Access::kRead}, {x, Access::kRead}};
-    add_slots(&uses, {d_x});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double elements = static_cast<double>(rows.at(counts) * cols);
-    return {30.0 * elements, 12.0 * elements};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_y), launch.at(x), rows, cols,
-                                  function, d_x.accumulate});
-  }
-};
+constexpr OperationKind kKind{"activation_backward", cost, launch};
+}  // namespace gradient
 
-class ActivationOperation final : public Operation {
- public:
-  Tensor y, x;
-  Extent rows;
-  std::int64_t cols = 0;
-  Activation function = Activation::kGelu;
+enum : std::size_t { kX, kY };
 
-  const char* kind() const override { return "activation"; }
-  std::vector<TensorUse> uses() const override { return {{x, Access::kRead}, {y, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override {
-    const double elements = static_cast<double>(rows.at(counts) * cols);
-    return {25.0 * elements, 8.0 * elements};
-  }
-  void derive(Backward& b) const override {
-    const Tensor d_y = b.gradient(y);
-    if (!d_y) return;
-    auto op = std::make_unique<ActivationGradient>();
-    op->d_y = d_y;
-    op->x = x;
-    op->d_x = b.slot(x);
-    if (!op->d_x) return;
-    if (op->d_x.accumulate == Accumulate::kNo) b.graph().may_share(op->d_x.gradient, d_y);
-    op->rows = rows;
-    op->cols = cols;
-    op->function = function;
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(y), launch.at(x), rows, cols, function});
-  }
-};
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double elements = node.elements(kX, counts);
+  return {25.0 * elements, 8.0 * elements};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_y = b.gradient(node[kY]);
+  if (!d_y) return;
+  const Operand d_x = b.slot(node[kX]);
+  if (!d_x) return;
+  if (d_x.access == Access::kWrite) b.graph().may_share(d_x.tensor, d_y);
+  b.emit(gradient::kKind, {reads(d_y), reads(node[kX]), d_x}, node.attributes());
+}
+
+void launch(const NodeView& node, Launch& l) {
+  l.kernel(l.kernels.activation_forward, {l.at(node[kY]), l.at(node[kX]), 0, node.as<Activation>()},
+           by_elements(node.rows(kX), node.cols(kX)));
+}
+
+constexpr OperationKind kKind{"activation", cost, launch, derive};
 
 }  // namespace
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind) {
-  auto op = std::make_unique<ActivationOperation>();
-  op->x = x;
-  op->rows = graph[x].rows;
-  op->cols = graph[x].cols;
-  op->function = kind;
-  op->y = graph.activation(name, op->rows, op->cols);
-  graph.may_share(op->y, x);
-  const Tensor y = op->y;
-  graph.add(std::move(op));
+  const Tensor y = graph.activation_like(name, x, graph[x].cols);
+  graph.may_share(y, x);
+  graph.add(kKind, {reads(x), writes(y)}, Attributes::of(kind));
   return y;
 }
 

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
-#include "src/graph/operations/dropout_stream.h"
 
 namespace bascule {
 namespace {
 
-struct Span64 {
-  std::int64_t first, count;
+// Attributes of the operation and of its gradient.
+struct Shape {
+  std::int64_t query_col, key_col, value_col;
+  std::int64_t heads, head_size, max_key_rows;
+  DropoutPlace dropout;
 };
 
-Span64 rows_of_sample(const SampleRows& rows, const BatchView& batch, std::int64_t sample) {
-  if (!rows.text) return {sample * rows.per_sample, rows.per_sample};
-  const std::int64_t first = batch.text_offsets[sample];
-  return {first, batch.text_offsets[sample + 1] - first};
-}
+// Whose rows those of a tensor are: see SampleRows.
+struct SampleIndex {
+  const std::int32_t* offsets;
+  std::int64_t rows_each;
+  Range operator()(std::int64_t sample) const {
+    if (offsets == nullptr) return {sample * rows_each, rows_each, sample};
+    return {offsets[sample], offsets[sample + 1] - offsets[sample], sample};
+  }
+};
 
 // One operand's first element of a head, and its row stride.
 struct Slice {
@@ -28,199 +34,188 @@ struct Slice {
   float* at(std::int64_t row, std::int64_t head_col) const { return data + row * stride + col + head_col; }
 };
 
-struct Shape {
-  SampleRows query_rows, key_rows;
+// Whole tensors; a task is one head of one sample.
+template <typename Kernel>
+struct Block {
+  void (*kernel)(const Kernel&);
+  Slice out, query, key, value;   // out: d_out backward
+  Slice d_query, d_key, d_value;  // backward
+  float* logsumexp;               // (query rows, heads), one head after another: (heads, rows) of a sample
+  SampleIndex query_rows, key_rows;
   std::int64_t heads, head_size;
   float scale;
-  DropoutPlace dropout;
+  DropoutStream dropout;
+  const std::uint64_t* sample_keys;
+  float* scratch;
 };
 
-struct ForwardArguments {
-  const KernelTable* kernels;
-  Shape shape;
-  Slice out, query, key, value;
-  float* logsumexp;  // (query rows, heads), one head after another: (heads, rows) of a sample
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
-    return replay.batch.counts.samples * a.shape.heads;
-  }
-  static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
-    const Shape& s = a.shape;
-    const std::int64_t sample = task / s.heads, head = task % s.heads;
-    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample),
-                 k = rows_of_sample(s.key_rows, replay.batch, sample);
-    const std::int64_t col = head * s.head_size;
-    const std::uint64_t number = s.dropout.probability > 0.0f ? replay.batch.sample_keys[sample] >> 16 : 0;
-    a.kernels->attention_forward({a.out.at(q.first, col), a.logsumexp + q.first * s.heads + head * q.count,
-                                  a.query.at(q.first, col), a.key.at(k.first, col), a.value.at(k.first, col),
-                                  a.out.stride, a.query.stride, a.key.stride, a.value.stride, q.count, k.count,
-                                  s.head_size, s.scale, dropout_stream(s.dropout, replay), number, 0, head,
-                                  replay.scratch(thread)});
-  }
-};
-
-struct BackwardArguments {
-  const KernelTable* kernels;
-  Shape shape;
-  Slice d_query, d_key, d_value, d_out, query, key, value;
-  const float* logsumexp;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
-    return replay.batch.counts.samples * a.shape.heads;
-  }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
-    const Shape& s = a.shape;
-    const std::int64_t sample = task / s.heads, head = task % s.heads;
-    const Span64 q = rows_of_sample(s.query_rows, replay.batch, sample),
-                 k = rows_of_sample(s.key_rows, replay.batch, sample);
-    const std::int64_t col = head * s.head_size;
-    const std::uint64_t number = s.dropout.probability > 0.0f ? replay.batch.sample_keys[sample] >> 16 : 0;
-    AttentionBackward b{};
-    b.d_query = a.d_query.at(q.first, col);
-    b.d_key = a.d_key.at(k.first, col);
-    b.d_value = a.d_value.at(k.first, col);
-    b.d_out = a.d_out.at(q.first, col);
-    b.logsumexp = a.logsumexp + q.first * s.heads + head * q.count;
-    b.query = a.query.at(q.first, col);
-    b.key = a.key.at(k.first, col);
-    b.value = a.value.at(k.first, col);
-    b.d_query_stride = a.d_query.stride;
-    b.d_key_stride = a.d_key.stride;
-    b.d_value_stride = a.d_value.stride;
-    b.d_out_stride = a.d_out.stride;
-    b.query_stride = a.query.stride;
-    b.key_stride = a.key.stride;
-    b.value_stride = a.value.stride;
-    b.query_rows = q.count;
-    b.key_rows = k.count;
-    b.head_size = s.head_size;
-    b.scale = s.scale;
-    b.dropout = dropout_stream(s.dropout, replay);
-    b.sample = number;
-    b.head = head;
-    b.scratch = replay.scratch(thread);
-    a.kernels->attention_backward(b);
-  }
-};
-
-// Operands may be slices of one tensor: each tensor is listed once.
-void add_once(std::vector<TensorUse>* uses, Tensor tensor, Access access) {
-  for (const TensorUse& use : *uses) {
-    if (use.tensor == tensor) return;
-  }
-  uses->push_back({tensor, access});
+// The members that both kernels have.
+template <typename Kernel>
+Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& q, const Range& k) {
+  const std::int64_t head = task % b.heads, col = head * b.head_size;
+  Kernel a{};
+  a.logsumexp = b.logsumexp + q.first * b.heads + head * q.count;
+  a.query = b.query.at(q.first, col);
+  a.key = b.key.at(k.first, col);
+  a.value = b.value.at(k.first, col);
+  a.query_stride = b.query.stride;
+  a.key_stride = b.key.stride;
+  a.value_stride = b.value.stride;
+  a.query_rows = q.count;
+  a.key_rows = k.count;
+  a.head_size = b.head_size;
+  a.scale = b.scale;
+  a.dropout = b.dropout;
+  a.sample = b.sample_keys != nullptr ? b.sample_keys[task / b.heads] >> 16 : 0;
+  a.head = head;
+  a.scratch = b.scratch;
+  return a;
 }
 
-class AttentionOperation : public Operation {
- public:
-  Tensor out, logsumexp;
-  AttentionOperand query, key, value;
-  Shape shape{};
-  std::int64_t max_key_rows = 0;
+void run_forward(const Block<AttentionForward>& b, Range range, int) {
+  const Range q = b.query_rows(range.task / b.heads), k = b.key_rows(range.task / b.heads);
+  AttentionForward a = kernel_arguments(b, range.task, q, k);
+  a.out = b.out.at(q.first, a.head * b.head_size);
+  a.out_stride = b.out.stride;
+  b.kernel(a);
+}
 
-  const char* kind() const override { return "attention"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses;
-    for (const AttentionOperand& operand : {query, key, value}) add_once(&uses, operand.tensor, Access::kRead);
-    uses.insert(uses.end(), {{out, Access::kWrite}, {logsumexp, Access::kWrite}});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override { return cost_of(counts, 2.0); }
-  std::int64_t thread_scratch_floats() const override {
-    return attention_scratch_floats(max_key_rows, shape.head_size);
-  }
-  void derive(Backward& b) const override;
-  void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, shape, slice(launch, {out, 0}), slice(launch, query),
-                                 slice(launch, key), slice(launch, value), launch.at(logsumexp)});
-  }
+void run_backward(const Block<AttentionBackward>& b, Range range, int) {
+  const Range q = b.query_rows(range.task / b.heads), k = b.key_rows(range.task / b.heads);
+  AttentionBackward a = kernel_arguments(b, range.task, q, k);
+  const std::int64_t col = a.head * b.head_size;
+  a.d_query = b.d_query.at(q.first, col);
+  a.d_key = b.d_key.at(k.first, col);
+  a.d_value = b.d_value.at(k.first, col);
+  a.d_out = b.out.at(q.first, col);
+  a.d_query_stride = b.d_query.stride;
+  a.d_key_stride = b.d_key.stride;
+  a.d_value_stride = b.d_value.stride;
+  a.d_out_stride = b.out.stride;
+  b.kernel(a);
+}
 
- protected:
-  static Slice slice(const Launch& launch, const AttentionOperand& operand) {
-    return {launch.at(operand.tensor), launch.cols(operand.tensor), operand.col};
-  }
-  // Products of (query rows x key rows x head size), with the mean caption for packed text.
-  Cost cost_of(const BatchCounts& counts, double products) const {
-    const double samples = static_cast<double>(counts.samples);
-    const double text = samples > 0.0 ? static_cast<double>(counts.text_rows) / samples : 0.0;
-    const double q = shape.query_rows.text ? text : static_cast<double>(shape.query_rows.per_sample);
-    const double k = shape.key_rows.text ? text : static_cast<double>(shape.key_rows.per_sample);
-    const double width = static_cast<double>(shape.heads * shape.head_size);
-    return {2.0 * products * samples * q * k * width, 4.0 * samples * width * (2.0 * q + 2.0 * k)};
-  }
+// Places that both have; the gradient's d_out stands at kOut.
+enum : std::size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kQueryOffsets,
+  kKeyOffsets,
+  kSampleKeys,
+  kOut,
+  kLogsumexp,
+  kDQuery,
+  kDKey,
+  kDValue
 };
 
-class AttentionGradient final : public AttentionOperation {
- public:
-  Tensor d_out;
-  AttentionOperand d_query, d_key, d_value;
+// Rows of a sample: without offsets each has as many, with offsets the mean of the batch.
+double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, const BatchCounts& counts) {
+  const Extent rows = node.rows(place);
+  if (!node[offsets]) return static_cast<double>(rows.per_row);
+  return static_cast<double>(rows.at(counts)) / static_cast<double>(counts.samples());
+}
 
-  const char* kind() const override { return "attention_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}, {logsumexp, Access::kRead}};
-    for (const AttentionOperand& operand : {query, key, value}) add_once(&uses, operand.tensor, Access::kRead);
-    for (const AttentionOperand& operand : {d_query, d_key, d_value}) add_once(&uses, operand.tensor, Access::kWrite);
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override { return cost_of(counts, 5.0); }
-  void derive(Backward&) const override {}
-  void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, shape, slice(launch, d_query), slice(launch, d_key),
-                                  slice(launch, d_value), slice(launch, {d_out, 0}), slice(launch, query),
-                                  slice(launch, key), slice(launch, value), launch.at(logsumexp)});
-  }
-};
+// Products of (query rows x key rows x head size).
+Cost cost_of(const NodeView& node, const BatchCounts& counts, double products) {
+  const Shape shape = node.as<Shape>();
+  const double samples = static_cast<double>(counts.samples());
+  if (samples <= 0.0) return {};
+  const double q = mean_rows(node, kQuery, kQueryOffsets, counts), k = mean_rows(node, kKey, kKeyOffsets, counts);
+  const double width = static_cast<double>(shape.heads * shape.head_size);
+  return {2.0 * products * samples * q * k * width, 4.0 * samples * width * (2.0 * q + 2.0 * k)};
+}
 
-void AttentionOperation::derive(Backward& b) const {
-  const Tensor d_out = b.gradient(out);
-  if (!d_out) return;
-  auto op = std::make_unique<AttentionGradient>();
-  op->d_out = d_out;
-  op->logsumexp = logsumexp;
-  op->query = query;
-  op->key = key;
-  op->value = value;
-  op->shape = shape;
-  op->max_key_rows = max_key_rows;
-  // Slices of one tensor have slices of one gradient, which this operation writes whole: nobody else reads the
-  // projections.
-  const auto gradient_of = [&](const AttentionOperand& operand) {
-    const bool first = b.untouched(operand.tensor);
-    const Backward::Slot slot =
-        first ? b.slot(operand.tensor) : Backward::Slot{b.gradient(operand.tensor), Accumulate::kNo};
-    return AttentionOperand{slot.gradient, operand.col};
+std::int64_t scratch_floats(const NodeView& node) {
+  const Shape shape = node.as<Shape>();
+  return attention_scratch_floats(shape.max_key_rows, shape.head_size);
+}
+
+template <typename Kernel>
+void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&),
+                   void (*run)(const Block<Kernel>&, Range, int), bool backward) {
+  const Shape shape = node.as<Shape>();
+  const auto slice = [&](std::size_t place, std::int64_t col) {
+    return Slice{l.at(node[place]), node.cols(place), col};
   };
-  BASCULE_CHECK(b.untouched(query.tensor) && b.untouched(key.tensor) && b.untouched(value.tensor));
-  op->d_query = gradient_of(query);
-  op->d_key = gradient_of(key);
-  op->d_value = gradient_of(value);
-  // The kernel writes all three. Where only some are trained the others are written to gradients that nobody reads.
-  for (AttentionOperand* operand : {&op->d_query, &op->d_key, &op->d_value}) {
-    if (operand->tensor) continue;
-    const AttentionOperand& source = operand == &op->d_query ? query : operand == &op->d_key ? key : value;
-    const TensorInfo info = b.graph()[source.tensor];
-    *operand = {b.graph().activation("d_unused", info.rows, info.cols), source.col};
+  Block<Kernel> block{};
+  block.kernel = kernel;
+  block.out = slice(kOut, 0);
+  block.query = slice(kQuery, shape.query_col);
+  block.key = slice(kKey, shape.key_col);
+  block.value = slice(kValue, shape.value_col);
+  if (backward) {
+    block.d_query = slice(kDQuery, shape.query_col);
+    block.d_key = slice(kDKey, shape.key_col);
+    block.d_value = slice(kDValue, shape.value_col);
   }
-  b.emit(std::move(op));
+  block.logsumexp = l.at(node[kLogsumexp]);
+  block.query_rows = {nullptr, node.rows(kQuery).per_row};
+  block.key_rows = {nullptr, node.rows(kKey).per_row};
+  block.heads = shape.heads;
+  block.head_size = shape.head_size;
+  block.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
+  Block<Kernel>* const stored = l.step(block, {rows_per_sample(shape.heads), 1}, run);
+  l.operand(&stored->query_rows.offsets, node[kQueryOffsets]);
+  l.operand(&stored->key_rows.offsets, node[kKeyOffsets]);
+  l.operand(&stored->sample_keys, node[kSampleKeys]);
+  l.dropout(&stored->dropout, shape.dropout);
+  l.scratch(&stored->scratch);
 }
+
+Cost backward_cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 5.0); }
+
+void launch_backward(const NodeView& node, Launch& l) {
+  launch_kernel(node, l, l.kernels.attention_backward, run_backward, true);
+}
+
+constexpr OperationKind kGradient{"attention_backward", backward_cost, launch_backward, nullptr, scratch_floats};
+
+Cost cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 2.0); }
+
+void launch(const NodeView& node, Launch& l) {
+  launch_kernel(node, l, l.kernels.attention_forward, run_forward, false);
+}
+
+// Slices of one tensor have slices of one gradient, which this operation writes whole: nobody else reads the
+// projections. The kernel writes all three. Where only some are trained the others are written to gradients that nobody
+// reads.
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out) return;
+  for (const std::size_t place : {kQuery, kKey, kValue}) BASCULE_CHECK(b.untouched(node[place]));
+  std::vector<Operand> operands;
+  for (std::size_t place = kQuery; place <= kSampleKeys; ++place) operands.push_back(reads(node[place]));
+  operands.insert(operands.end(), {reads(d_out), reads(node[kLogsumexp])});
+  Tensor gradients[3];
+  for (const std::size_t place : {kQuery, kKey, kValue})
+    gradients[place] = b.untouched(node[place]) ? b.slot(node[place]).tensor : b.gradient(node[place]);
+  for (const std::size_t place : {kQuery, kKey, kValue}) {
+    if (!gradients[place]) gradients[place] = b.graph().activation_like("d_unused", node[place], node.cols(place));
+    operands.push_back(writes(gradients[place]));
+  }
+  b.emit(kGradient, std::move(operands), node.attributes());
+}
+
+constexpr OperationKind kKind{"attention", cost, launch, derive, scratch_floats};
 
 }  // namespace
 
-Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, SampleRows query_rows,
-                 AttentionOperand key, AttentionOperand value, SampleRows key_rows, std::int64_t heads,
-                 std::int64_t head_size, DropoutPlace dropout) {
-  auto op = std::make_unique<AttentionOperation>();
-  op->query = query;
-  op->key = key;
-  op->value = value;
-  op->shape = {
-      query_rows, key_rows, heads, head_size, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size))),
-      dropout};
-  // A batch of one sample may have a caption as long as the bound of all captions.
-  op->max_key_rows = key_rows.text ? graph.bounds().text_rows : key_rows.per_sample;
-  if (op->max_key_rows < 1) op->max_key_rows = 1;
-  op->out = graph.activation(name, query_rows.extent(), heads * head_size);
-  op->logsumexp = graph.activation(name + ".logsumexp", query_rows.extent(), heads);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
+                 AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
+                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys) {
+  Shape shape{query.col, key.col, value.col, heads, head_size, 0, dropout};
+  // A batch of one sample may have as many rows as the bound of all samples.
+  const Extent& keys = key_rows.extent;
+  shape.max_key_rows = std::max<std::int64_t>(1, key_rows.offsets ? keys.at(graph.bounds()) : keys.per_row);
+  const Tensor out = graph.activation(name, query_rows.extent, heads * head_size);
+  const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
+  graph.add(
+      kKind,
+      {reads(query.tensor), reads(key.tensor), reads(value.tensor), reads(query_rows.offsets), reads(key_rows.offsets),
+       reads(dropout.probability > 0.0f ? sample_keys : Tensor{}), writes(out), writes(logsumexp)},
+      Attributes::of(shape));
   return out;
 }
 

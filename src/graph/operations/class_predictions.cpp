@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a head over classes predicts, from its logits and what their loss has computed of them already.
+// The predictions of a head over classes, from its logits and what their loss has computed of them already.
 #include <algorithm>
 #include <cmath>
 
@@ -9,71 +9,55 @@
 namespace bascule {
 namespace {
 
-struct Arguments {
+struct Block {
   std::int32_t* classes;
   float* probabilities;
   const float *logits, *tops, *others;
-  Extent rows;
+  const std::int32_t* labels;
   std::int64_t cols;
-  static std::int64_t tasks(const Arguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
-  }
-  static void run(const Arguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    for (std::int64_t r = range.first; r < range.first + range.count; ++r) {
-      const std::int32_t label = replay.batch.labels[r];
-      a.classes[r] = 0;
-      a.probabilities[r] = 0.0f;
-      if (label < 0) continue;
-      const float* const logits = a.logits + r * a.cols;
-      const std::int64_t first = std::find(logits, logits + a.cols, a.tops[r]) - logits;
-      a.classes[r] = first < a.cols ? static_cast<std::int32_t>(first) : 0;  // none is equal to a NaN
-      const double own = std::exp(static_cast<double>(logits[label]) - static_cast<double>(a.tops[r]));
-      a.probabilities[r] = static_cast<float>(own / (static_cast<double>(a.others[r]) + own));
-    }
-  }
 };
 
-class Predictions final : public Operation {
- public:
-  Tensor logits, tops, others, classes, probabilities;
-  Extent rows;
-  std::int64_t cols = 0;
+void run(const Block& b, Range range, int) {
+  for (std::int64_t r = range.first; r < range.end(); ++r) {
+    const std::int32_t label = b.labels[r];
+    b.classes[r] = 0;
+    b.probabilities[r] = 0.0f;
+    if (label < 0) continue;
+    const float* const logits = b.logits + r * b.cols;
+    const std::int64_t first = std::find(logits, logits + b.cols, b.tops[r]) - logits;
+    b.classes[r] = first < b.cols ? static_cast<std::int32_t>(first) : 0;  // none is equal to a NaN
+    const double own = std::exp(static_cast<double>(logits[label]) - static_cast<double>(b.tops[r]));
+    b.probabilities[r] = static_cast<float>(own / (static_cast<double>(b.others[r]) + own));
+  }
+}
 
-  const char* kind() const override { return "class_predictions"; }
-  std::vector<TensorUse> uses() const override {
-    return {{logits, Access::kRead},
-            {tops, Access::kRead},
-            {others, Access::kRead},
-            {classes, Access::kWrite},
-            {probabilities, Access::kWrite}};
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double values = static_cast<double>(rows.at(counts) * cols);
-    return {values, 4.0 * values};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(Arguments{launch.at<std::int32_t>(classes), launch.at(probabilities), launch.at(logits),
-                          launch.at(tops), launch.at(others), rows, cols});
-  }
-};
+enum : std::size_t { kLogits, kTops, kOthers, kLabels, kClasses, kProbabilities };
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double values = node.elements(kLogits, counts);
+  return {values, 4.0 * values};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  Block* const b = l.step(Block{l.at<std::int32_t>(node[kClasses]), l.at(node[kProbabilities]), l.at(node[kLogits]),
+                                l.at(node[kTops]), l.at(node[kOthers]), nullptr, node.cols(kLogits)},
+                          by_rows(node.rows(kLogits), node.cols(kLogits)), run);
+  l.operand(&b->labels, node[kLabels]);
+}
+
+constexpr OperationKind kKind{"class_predictions", cost, launch};
 
 }  // namespace
 
-ClassPredictions class_predictions(Graph& graph, Tensor logits, const ClassLoss& loss) {
-  auto op = std::make_unique<Predictions>();
-  op->logits = logits;
-  op->tops = loss.tops;
-  op->others = loss.others;
-  op->rows = graph[logits].rows;
-  op->cols = graph[logits].cols;
-  op->classes = graph.activation("predicted_classes", op->rows, 1, DType::kInt32);
-  op->probabilities = graph.activation("label_probabilities", op->rows, 1);
-  graph.keep(op->classes);
-  graph.keep(op->probabilities);
-  const ClassPredictions result{op->classes, op->probabilities};
-  graph.add(std::move(op));
-  return result;
+ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss) {
+  const Extent rows = graph[logits].rows;
+  const ClassPredictions made{graph.activation("predicted_classes", rows, 1, DType::kInt32),
+                              graph.activation("label_probabilities", rows, 1)};
+  graph.keep(made.classes);
+  graph.keep(made.probabilities);
+  graph.add(kKind, {reads(logits), reads(loss.tops), reads(loss.others), reads(labels), writes(made.classes),
+                    writes(made.probabilities)});
+  return made;
 }
 
 }  // namespace bascule

@@ -2,12 +2,10 @@
 // The contrastive loss: three one-sided cross entropies over the local batch, or that of all ranks, and its gradient.
 #include <cmath>
 
-#include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
@@ -17,225 +15,215 @@ constexpr int kRowOperand[kPairs] = {0, 0, 1};     // text, text, image
 constexpr int kColumnOperand[kPairs] = {1, 2, 2};  // image, cross, cross
 constexpr std::int64_t kRowsPerTask = 8;
 
+static_assert(Peers::kOperands == kPairs);
+
 float scale_of(const float* logit_scale) { return static_cast<float>(std::exp(static_cast<double>(*logit_scale))); }
 
-// Rows of the matrices of a batch: all samples, and which of them are this rank's.
-struct Samples {
-  std::int64_t all, first, own;
+// Places of both operations. kGathered: the operands of all ranks; where there is one process, the operands themselves.
+enum : std::size_t {
+  kOperand = 0,
+  kGathered = 3,
+  kScale = 6,
+  kSlopes,
+  kWeights,
+  kLosses,
+  kLoss,
+  kDOperand = 9,
+  kDScale = 12
 };
-Samples samples_of(bool over_ranks, const Replay& replay) {
-  const std::int64_t own = replay.batch.counts.samples;
-  return over_ranks ? Samples{replay.peers.samples, replay.peers.first, own} : Samples{own, 0, own};
+
+// The samples that the loss is over. Their rows lie in (3, bound) and (3 bound, bound), of which a batch of B uses the
+// first 3 B and 3 B B elements.
+int stream_of(const NodeView& node) { return node.rows(kSlopes).stream; }
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double pairs = static_cast<double>(kPairs * counts.samples() * counts.samples());
+  return {2.0 * pairs * static_cast<double>(node.cols(kOperand)), 4.0 * pairs};
 }
 
-static_assert(Peers::kOperands == 3);
-
-struct GatherArguments {
-  float* gathered[3];
-  const float* own[3];
-  std::int64_t width;
-  static std::int64_t tasks(const GatherArguments&, const Replay&) { return 1; }
-  static void run(const GatherArguments& a, const Replay& replay, std::int64_t, int) {
-    replay.peers.gather(replay.peers.context, a.gathered, a.own, replay.batch.counts.samples, a.width);
-  }
+// One block of rows of one embedding's gradient: the two pairs in which it takes part, in their order.
+struct GradientBlock {
+  void (*kernel)(const WeightedRowSum&);
+  float* d_operand;
+  int which;
+  const float* operand[kPairs];
+  const float *weights, *logit_scale;
+  std::int64_t width, all;
+  const Peers* peers;  // null: all samples are this rank's
+  float loss_weight;
+  bool adds;
 };
 
-struct ForwardArguments {
-  const KernelTable* kernels;
-  float *losses, *slopes,
-      *weights;  // (3, bound) and (3 bound, bound), of which a batch of B uses the first 3 B and 3 B B elements
-  const float* operand[3];
-  const float* logit_scale;
-  std::int64_t width;
-  bool over_ranks;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
-    return kPairs * divide_up(samples_of(a.over_ranks, replay).all, kRowsPerTask);
+double mean_weight(float loss_weight, std::int64_t samples) {
+  return static_cast<double>(loss_weight) / static_cast<double>(kPairs * samples);
+}
+
+void run_gradient(const GradientBlock& b, Range range, int) {
+  const double scale = static_cast<double>(scale_of(b.logit_scale)), mean = mean_weight(b.loss_weight, b.all);
+  const std::int64_t row = (b.peers != nullptr ? b.peers->first : 0) + range.first;
+  bool adds = b.adds;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const bool as_row = kRowOperand[pair] == b.which;
+    if (!as_row && kColumnOperand[pair] != b.which) continue;
+    const float* const weights = b.weights + pair * b.all * b.all + (as_row ? row * b.all : row);
+    b.kernel({b.d_operand + range.first * b.width, weights,
+              b.operand[as_row ? kColumnOperand[pair] : kRowOperand[pair]], range.count, b.all, b.width,
+              as_row ? b.all : 1, as_row ? 1 : b.all, static_cast<float>(scale * mean), adds});
+    adds = true;
   }
-  static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const std::int64_t samples = samples_of(a.over_ranks, replay).all, blocks = divide_up(samples, kRowsPerTask);
-    const std::int64_t pair = task / blocks, first = task % blocks * kRowsPerTask;
-    const std::int64_t count = samples - first < kRowsPerTask ? samples - first : kRowsPerTask;
-    a.kernels->contrastive_forward({a.losses + pair * samples + first, a.slopes + pair * samples + first,
-                                    a.weights + (pair * samples + first) * samples,
-                                    a.operand[kRowOperand[pair]] + first * a.width, a.operand[kColumnOperand[pair]],
-                                    count, samples, a.width, first, scale_of(a.logit_scale)});
-  }
+}
+
+struct ScaleBlock {
+  float* d_scale;
+  const float *slopes, *logit_scale;
+  std::int64_t own, all;
+  const Peers* peers;
+  float loss_weight;
+  bool adds;
 };
 
-struct MeanArguments {
+void run_scale(const ScaleBlock& b, Range, int) {
+  const double factor = static_cast<double>(scale_of(b.logit_scale)) * mean_weight(b.loss_weight, b.all);
+  double sum = 0.0;
+  for (std::int64_t pair = 0; pair < kPairs; ++pair) {
+    const float* const slopes = b.slopes + pair * b.all + (b.peers != nullptr ? b.peers->first : 0);
+    for (std::int64_t i = 0; i < b.own; ++i) sum += static_cast<double>(slopes[i]);
+  }
+  *b.d_scale = (b.adds ? *b.d_scale : 0.0f) + static_cast<float>(sum * factor);
+}
+
+Cost gradient_cost(const NodeView& node, const BatchCounts& counts) {
+  const Cost forward = cost(node, counts);
+  return {2.0 * forward.flops, 2.0 * forward.bytes};
+}
+
+void launch_gradient(const NodeView& node, Launch& l) {
+  const Extent all = rows_of_stream(stream_of(node));
+  const bool over_ranks = all.stream == kSamplesOfAllRanks;
+  l.begin_step();
+  for (int which = 0; which < kPairs; ++which) {
+    const Operand d_operand = node.operand(kDOperand + static_cast<std::size_t>(which));
+    if (!d_operand) continue;
+    GradientBlock block{};
+    block.kernel = l.kernels.weighted_row_sum;
+    block.d_operand = l.at(d_operand.tensor);
+    block.which = which;
+    for (std::size_t i = 0; i < kPairs; ++i) block.operand[i] = l.at(node[kGathered + i]);
+    block.weights = l.at(node[kWeights]);
+    block.logit_scale = l.at(node[kScale]);
+    block.width = node.cols(kOperand);
+    GradientBlock* const b = l.add(block, {rows_per_sample(1), kRowsPerTask}, run_gradient);
+    l.rows(&b->all, all);
+    l.loss_weight(&b->loss_weight);
+    l.adds(&b->adds, d_operand.access);
+    if (over_ranks) l.peers(&b->peers);
+  }
+  const Operand d_scale = node.operand(kDScale);
+  if (!d_scale) return;
+  ScaleBlock* const b =
+      l.add(ScaleBlock{l.at(d_scale.tensor), l.at(node[kSlopes]), l.at(node[kScale]), 0, 0, nullptr, 1.0f, false},
+            whole(), run_scale);
+  l.rows(&b->own, rows_per_sample(1));
+  l.rows(&b->all, all);
+  l.loss_weight(&b->loss_weight);
+  l.adds(&b->adds, d_scale.access);
+  if (over_ranks) l.peers(&b->peers);
+}
+
+constexpr OperationKind kGradient{"contrastive_loss_backward", gradient_cost, launch_gradient};
+
+void derive(const NodeView& node, Backward& b) {
+  std::vector<Operand> operands;
+  for (std::size_t i = kOperand; i <= kWeights; ++i) operands.push_back(reads(node[i]));
+  for (std::size_t i = 0; i < kPairs; ++i) operands.push_back(b.slot(node[kOperand + i]));
+  operands.push_back(b.slot(node[kScale]));
+  b.emit(kGradient, std::move(operands));
+}
+
+struct GatherBlock {
+  float* gathered[kPairs];
+  const float* own[kPairs];
+  std::int64_t count, width;
+  const Peers* peers;
+};
+
+void run_gather(const GatherBlock& b, Range, int) {
+  b.peers->gather(b.peers->context, b.gathered, b.own, b.count, b.width);
+}
+
+// One pair of embeddings.
+struct PairBlock {
+  void (*kernel)(const ContrastiveForward&);
+  float *losses, *slopes, *weights;
+  const float *a, *b, *logit_scale;
+  std::int64_t pair, width, all;
+};
+
+void run_pair(const PairBlock& b, Range range, int) {
+  const std::int64_t from = b.pair * b.all + range.first;
+  b.kernel({b.losses + from, b.slopes + from, b.weights + from * b.all, b.a + range.first * b.width, b.b, range.count,
+            b.all, b.width, range.first, scale_of(b.logit_scale)});
+}
+
+struct MeanBlock {
   float* loss;
   const float* losses;
-  bool over_ranks;
-  static std::int64_t tasks(const MeanArguments&, const Replay&) { return 1; }
-  static void run(const MeanArguments& a, const Replay& replay, std::int64_t, int) {
-    const std::int64_t count = kPairs * samples_of(a.over_ranks, replay).all;
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(a.losses[i]);
-    *a.loss = count > 0 ? static_cast<float>(sum / static_cast<double>(count)) : 0.0f;
-  }
+  std::int64_t count;
 };
 
-// One block of rows of one embedding's gradient: the two pairs in which it takes part, in their order. The last task is
-// the scale's.
-struct BackwardArguments {
-  const KernelTable* kernels;
-  float* d_operand[3];
-  float* d_scale;
-  const float *weights, *slopes;
-  const float* operand[3];
-  const float* logit_scale;
-  std::int64_t width;
-  Accumulate rule[3], scale_rule;
-  bool over_ranks;
-  static std::int64_t tasks(const BackwardArguments&, const Replay& replay) {
-    return 3 * divide_up(replay.batch.counts.samples, kRowsPerTask) + 1;
-  }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const Samples samples = samples_of(a.over_ranks, replay);
-    const std::int64_t blocks = divide_up(samples.own, kRowsPerTask);
-    const double scale = static_cast<double>(scale_of(a.logit_scale));
-    const double mean = static_cast<double>(replay.loss_weight) / static_cast<double>(kPairs * samples.all);
-    if (task == 3 * blocks) return run_scale(a, replay, samples, scale * mean);
-    const int which = static_cast<int>(task / blocks);
-    if (a.d_operand[which] == nullptr) return;
-    const std::int64_t first = task % blocks * kRowsPerTask;
-    const std::int64_t count = samples.own - first < kRowsPerTask ? samples.own - first : kRowsPerTask;
-    const std::int64_t row = samples.first + first;
-    bool add = adds(a.rule[which], replay);
-    for (int pair = 0; pair < kPairs; ++pair) {
-      const bool as_row = kRowOperand[pair] == which;
-      if (!as_row && kColumnOperand[pair] != which) continue;
-      const float* weights = a.weights + pair * samples.all * samples.all + (as_row ? row * samples.all : row);
-      a.kernels->weighted_row_sum({a.d_operand[which] + first * a.width, weights,
-                                   a.operand[as_row ? kColumnOperand[pair] : kRowOperand[pair]], count, samples.all,
-                                   a.width, as_row ? samples.all : 1, as_row ? 1 : samples.all,
-                                   static_cast<float>(scale * mean), add});
-      add = true;
-    }
-  }
-  static void run_scale(const BackwardArguments& a, const Replay& replay, const Samples& samples, double factor) {
-    if (a.d_scale == nullptr) return;
-    double sum = 0.0;
-    for (std::int64_t pair = 0; pair < kPairs; ++pair) {
-      const float* const slopes = a.slopes + pair * samples.all + samples.first;
-      for (std::int64_t i = 0; i < samples.own; ++i) sum += static_cast<double>(slopes[i]);
-    }
-    *a.d_scale = (adds(a.scale_rule, replay) ? *a.d_scale : 0.0f) + static_cast<float>(sum * factor);
-  }
-};
-
-struct Operands {
-  Tensor operand[3], logit_scale, losses, slopes, weights;
-  Tensor gathered[3];  // of all ranks; where there is one process, the operands themselves
-  bool over_ranks = false;
-  std::int64_t width = 0;
-};
-
-Cost cost_of(const Operands& o, const BatchCounts& counts) {
-  const double pairs = static_cast<double>(kPairs * counts.samples * counts.samples);
-  return {2.0 * pairs * static_cast<double>(o.width), 4.0 * pairs};
+void run_mean(const MeanBlock& b, Range, int) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < b.count; ++i) sum += static_cast<double>(b.losses[i]);
+  *b.loss = b.count > 0 ? static_cast<float>(sum / static_cast<double>(b.count)) : 0.0f;
 }
 
-class ContrastiveGradient final : public Operation {
- public:
-  Operands o;
-  Backward::Slot d_operand[3], d_scale;
-
-  const char* kind() const override { return "contrastive_loss_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {
-        {o.logit_scale, Access::kRead}, {o.slopes, Access::kRead}, {o.weights, Access::kRead}};
-    for (const Tensor tensor : o.gathered) uses.push_back({tensor, Access::kRead});
-    add_slots(&uses, {d_operand[0], d_operand[1], d_operand[2], d_scale});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const Cost forward = cost_of(o, counts);
-    return {2.0 * forward.flops, 2.0 * forward.bytes};
-  }
-  void launch(Launch& launch) const override {
-    BackwardArguments a{};
-    a.kernels = &launch.kernels;
-    for (int i = 0; i < 3; ++i) {
-      a.d_operand[i] = launch.at(d_operand[i].gradient);
-      a.operand[i] = launch.at(o.gathered[i]);
-      a.rule[i] = d_operand[i].accumulate;
+void launch(const NodeView& node, Launch& l) {
+  const Extent all = rows_of_stream(stream_of(node));
+  if (all.stream == kSamplesOfAllRanks) {
+    GatherBlock block{};
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      block.gathered[i] = l.at(node[kGathered + i]);
+      block.own[i] = l.at(node[kOperand + i]);
     }
-    a.d_scale = launch.at(d_scale.gradient);
-    a.scale_rule = d_scale.accumulate;
-    a.weights = launch.at(o.weights);
-    a.slopes = launch.at(o.slopes);
-    a.logit_scale = launch.at(o.logit_scale);
-    a.width = o.width;
-    a.over_ranks = o.over_ranks;
-    launch.step(a);
+    block.width = node.cols(kOperand);
+    GatherBlock* const b = l.step(block, whole(), run_gather);
+    l.rows(&b->count, rows_per_sample(1));
+    l.peers(&b->peers);
   }
-};
+  l.begin_step();
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const std::size_t row = kGathered + static_cast<std::size_t>(kRowOperand[pair]),
+                      column = kGathered + static_cast<std::size_t>(kColumnOperand[pair]);
+    PairBlock* const b =
+        l.add(PairBlock{l.kernels.contrastive_forward, l.at(node[kLosses]), l.at(node[kSlopes]), l.at(node[kWeights]),
+                        l.at(node[row]), l.at(node[column]), l.at(node[kScale]), pair, node.cols(kOperand), 0},
+              {all, kRowsPerTask}, run_pair);
+    l.rows(&b->all, all);
+  }
+  MeanBlock* const b = l.step(MeanBlock{l.at(node[kLoss]), l.at(node[kLosses]), 0}, whole(), run_mean);
+  l.rows(&b->count, all.times(kPairs));
+}
 
-class ContrastiveLoss final : public Operation {
- public:
-  Operands o;
-  Tensor loss;
-
-  const char* kind() const override { return "contrastive_loss"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{o.logit_scale, Access::kRead}};
-    for (int i = 0; i < 3; ++i) {
-      uses.push_back({o.operand[i], Access::kRead});
-      if (o.over_ranks) uses.push_back({o.gathered[i], Access::kWrite});
-    }
-    uses.insert(
-        uses.end(),
-        {{loss, Access::kWrite}, {o.losses, Access::kWrite}, {o.slopes, Access::kWrite}, {o.weights, Access::kWrite}});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override { return cost_of(o, counts); }
-  void derive(Backward& b) const override {
-    auto op = std::make_unique<ContrastiveGradient>();
-    op->o = o;
-    for (int i = 0; i < 3; ++i) op->d_operand[i] = b.slot(o.operand[i]);
-    op->d_scale = b.slot(o.logit_scale);
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override {
-    ForwardArguments a{
-        &launch.kernels, launch.at(o.losses), launch.at(o.slopes), launch.at(o.weights), {}, launch.at(o.logit_scale),
-        o.width,         o.over_ranks};
-    GatherArguments gather{{}, {}, o.width};
-    for (int i = 0; i < 3; ++i) {
-      a.operand[i] = gather.gathered[i] = launch.at(o.gathered[i]);
-      gather.own[i] = launch.at(o.operand[i]);
-    }
-    if (o.over_ranks) launch.step(gather);
-    launch.step(a);
-    launch.step(MeanArguments{launch.at(loss), launch.at(o.losses), o.over_ranks});
-  }
-};
+constexpr OperationKind kKind{"contrastive_loss", cost, launch, derive};
 
 }  // namespace
 
-Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale,
-                        std::int64_t samples_of_all) {
-  auto op = std::make_unique<ContrastiveLoss>();
-  Operands& o = op->o;
-  o.width = graph[text].cols;
-  o.logit_scale = logit_scale;
-  o.over_ranks = samples_of_all > 0;
-  const Tensor operands[3] = {text, image, cross};
-  for (int i = 0; i < 3; ++i) {
-    BASCULE_CHECK(graph[operands[i]].cols == o.width);
-    o.operand[i] = operands[i];
-    o.gathered[i] = o.over_ranks ? graph.activation("gathered", fixed_rows(samples_of_all), o.width) : operands[i];
+Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, Tensor logit_scale) {
+  const bool over_ranks = graph.bounds()[kSamplesOfAllRanks] > 0;
+  const int stream = over_ranks ? kSamplesOfAllRanks : kSamples;
+  const std::int64_t width = graph[text].cols, bound = graph.bounds()[stream] > 0 ? graph.bounds()[stream] : 1;
+  std::vector<Operand> operands = {reads(text), reads(image), reads(cross)};
+  for (const Tensor operand : {text, image, cross}) {
+    BASCULE_CHECK(graph[operand].cols == width);
+    operands.push_back(over_ranks ? writes(graph.activation("gathered", rows_of_stream(stream), width))
+                                  : reads(operand));
   }
-  const std::int64_t bound = o.over_ranks ? samples_of_all : graph.bounds().samples > 0 ? graph.bounds().samples : 1;
-  const Extent rows = o.over_ranks ? fixed_rows(kPairs * bound) : rows_per_sample(kPairs);
-  o.losses = graph.activation("losses", rows, 1);
-  o.slopes = graph.activation("slopes", rows, 1);
-  o.weights = graph.activation("weights", rows, bound);
-  op->loss = graph.activation("loss", fixed_rows(1), 1);
-  graph.keep(op->loss);
-  const Tensor loss = op->loss;
-  graph.add(std::move(op));
+  const Extent rows = rows_of_stream(stream, kPairs);
+  const Tensor losses = graph.activation("losses", rows, 1), slopes = graph.activation("slopes", rows, 1),
+               weights = graph.activation("weights", rows, bound), loss = graph.activation("loss", fixed_rows(1), 1);
+  operands.insert(operands.end(), {reads(logit_scale), writes(slopes), writes(weights), writes(losses), writes(loss)});
+  graph.keep(loss);
+  graph.add(kKind, std::move(operands));
   return loss;
 }
 

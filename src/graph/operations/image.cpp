@@ -1,151 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures to image rows.
-#include "src/base/align.h"
+#include <algorithm>
+
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
 
-struct PatchArguments {
-  const KernelTable* kernels;
-  float* out;
-  std::int64_t channels, height, width, patch;
-  static std::int64_t tasks(const PatchArguments&, const Replay& replay) { return replay.batch.counts.samples; }
-  static void run(const PatchArguments& a, const Replay& replay, std::int64_t sample, int) {
-    const std::int64_t rows = (a.height / a.patch) * (a.width / a.patch), cols = a.channels * a.patch * a.patch;
-    const float* pixels = replay.batch.pixels + sample * a.channels * a.height * a.width;
-    a.kernels->extract_patches({a.out + sample * rows * cols, pixels, a.channels, a.height, a.width, a.patch});
-  }
+namespace patches {
+enum : std::size_t { kPixels, kOut };
+
+struct Block {
+  void (*kernel)(const ExtractPatches&);
+  ExtractPatches whole;
 };
 
-class Patches final : public Operation {
- public:
-  Tensor out;
-  std::int64_t channels = 0, height = 0, width = 0, patch = 0;
+void run(const Block& b, Range range, int) {
+  ExtractPatches a = b.whole;
+  const std::int64_t rows = (a.height / a.patch) * (a.width / a.patch), cols = a.channels * a.patch * a.patch;
+  a.out += range.first * rows * cols;
+  a.pixels += range.first * a.channels * a.height * a.width;
+  b.kernel(a);
+}
 
-  const char* kind() const override { return "extract_patches"; }
-  std::vector<TensorUse> uses() const override { return {{out, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override {
-    return {0.0, 8.0 * static_cast<double>(counts.samples * channels * height * width)};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(PatchArguments{&launch.kernels, launch.at(out), channels, height, width, patch});
-  }
+Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kPixels, counts)}; }
+
+void launch(const NodeView& node, Launch& l) {
+  Block block{l.kernels.extract_patches, node.as<ExtractPatches>()};
+  block.whole.out = l.at(node[kOut]);
+  Block* const b = l.step(block, {rows_per_sample(1), 1}, run);
+  l.operand(&b->whole.pixels, node[kPixels]);
+}
+
+constexpr OperationKind kKind{"extract_patches", cost, launch};
+}  // namespace patches
+
+namespace gradient {
+enum : std::size_t { kDOut, kDPatch, kDClass, kDPosition };
+constexpr std::int64_t kRowsPerTask = 16;  // of the position table
+
+struct Block {
+  void (*kernel)(const ImageEmbeddingBackward&);
+  ImageEmbeddingBackward whole;
 };
 
-struct ForwardArguments {
-  const KernelTable* kernels;
-  float* out;
-  const float *patch, *class_row, *position;
-  std::int64_t patches, cols;
-  static std::int64_t tasks(const ForwardArguments&, const Replay& replay) { return replay.batch.counts.samples; }
-  static void run(const ForwardArguments& a, const Replay&, std::int64_t sample, int) {
-    a.kernels->image_embedding_forward({a.out + sample * (a.patches + 1) * a.cols,
-                                        a.patch + sample * a.patches * a.cols, a.class_row, a.position, a.patches,
-                                        a.cols});
-  }
+void run(const Block& b, Range range, int) {
+  ImageEmbeddingBackward a = b.whole;
+  a.first_row = range.first;
+  a.last_row = range.end();
+  b.kernel(a);
+}
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double values = node.elements(kDOut, counts);
+  return {values, 8.0 * values};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const std::int64_t rows = node.rows(kDOut).per_row;
+  Block block{l.kernels.image_embedding_backward, {}};
+  block.whole.d_patch = l.at(node[kDPatch]);
+  block.whole.d_class = l.at(node[kDClass]);
+  block.whole.d_position = l.at(node[kDPosition]);
+  block.whole.d_out = l.at(node[kDOut]);
+  block.whole.patches = rows - 1;
+  block.whole.cols = node.cols(kDOut);
+  Block* const b = l.step(block, {fixed_rows(rows), kRowsPerTask}, run);
+  l.rows(&b->whole.samples, rows_per_sample(1));
+  l.adds(&b->whole.accumulate_class, node.operand(kDClass).access);
+  l.adds(&b->whole.accumulate_position, node.operand(kDPosition).access);
+}
+
+constexpr OperationKind kKind{"image_embedding_backward", cost, launch};
+}  // namespace gradient
+
+enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
+
+struct Block {
+  void (*kernel)(const ImageEmbeddingForward&);
+  ImageEmbeddingForward whole;
 };
 
-struct BackwardArguments {
-  static constexpr std::int64_t kRows = 16;  // of the position table, a task
-  const KernelTable* kernels;
-  float *d_patch, *d_class, *d_position;
-  const float* d_out;
-  std::int64_t patches, cols;
-  Accumulate class_rule, position_rule;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay&) { return divide_up(a.patches + 1, kRows); }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const std::int64_t first = task * kRows;
-    const std::int64_t last = first + kRows < a.patches + 1 ? first + kRows : a.patches + 1;
-    a.kernels->image_embedding_backward({a.d_patch, a.d_class, a.d_position, a.d_out, replay.batch.counts.samples,
-                                         a.patches, a.cols, first, last, adds(a.class_rule, replay),
-                                         adds(a.position_rule, replay)});
-  }
-};
+void run(const Block& b, Range range, int) {
+  ImageEmbeddingForward a = b.whole;
+  a.out += range.first * (a.patches + 1) * a.cols;
+  a.patch += range.first * a.patches * a.cols;
+  b.kernel(a);
+}
 
-class ImageEmbeddingGradient final : public Operation {
- public:
-  Tensor d_out;
-  Backward::Slot d_patch, d_class, d_position;
-  std::int64_t patches = 0, cols = 0;
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double values = node.elements(kOut, counts);
+  return {values, 12.0 * values};
+}
 
-  const char* kind() const override { return "image_embedding_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}};
-    add_slots(&uses, {d_patch, d_class, d_position});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double values = static_cast<double>(counts.samples * (patches + 1) * cols);
-    return {values, 8.0 * values};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_patch.gradient), launch.at(d_class.gradient),
-                                  launch.at(d_position.gradient), launch.at(d_out), patches, cols, d_class.accumulate,
-                                  d_position.accumulate});
-  }
-};
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kOut])) return;
+  const Operand d_patch = b.slot(node[kPatch]), d_class = b.slot(node[kClassRow]), d_position = b.slot(node[kPosition]);
+  b.emit(gradient::kKind, {reads(d_out), d_patch, d_class, d_position});
+}
 
-class ImageEmbedding final : public Operation {
- public:
-  Tensor out, patch, class_row, position;
-  std::int64_t patches = 0, cols = 0;
+void launch(const NodeView& node, Launch& l) {
+  l.step(Block{l.kernels.image_embedding_forward,
+               {l.at(node[kOut]), l.at(node[kPatch]), l.at(node[kClassRow]), l.at(node[kPosition]),
+                node.rows(kPatch).per_row, node.cols(kPatch)}},
+         {rows_per_sample(1), 1}, run);
+}
 
-  const char* kind() const override { return "image_embedding"; }
-  std::vector<TensorUse> uses() const override {
-    return {{patch, Access::kRead}, {class_row, Access::kRead}, {position, Access::kRead}, {out, Access::kWrite}};
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double values = static_cast<double>(counts.samples * (patches + 1) * cols);
-    return {values, 12.0 * values};
-  }
-  void derive(Backward& b) const override {
-    const Tensor d_out = b.gradient(out);
-    if (!d_out || !b.wants(out)) return;
-    auto op = std::make_unique<ImageEmbeddingGradient>();
-    op->d_out = d_out;
-    op->d_patch = b.slot(patch);
-    op->d_class = b.slot(class_row);
-    op->d_position = b.slot(position);
-    op->patches = patches;
-    op->cols = cols;
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(out), launch.at(patch), launch.at(class_row),
-                                 launch.at(position), patches, cols});
-  }
-};
+constexpr OperationKind kKind{"image_embedding", cost, launch, derive};
 
 }  // namespace
 
-Tensor extract_patches(Graph& graph, const std::string& name, std::int64_t channels, std::int64_t height,
+Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch) {
-  auto op = std::make_unique<Patches>();
-  op->channels = channels;
-  op->height = height;
-  op->width = width;
-  op->patch = patch;
-  op->out = graph.activation(name, rows_per_sample((height / patch) * (width / patch)), channels * patch * patch);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+  const Tensor out =
+      graph.activation(name, rows_per_sample((height / patch) * (width / patch)), channels * patch * patch);
+  graph.add(patches::kKind, {reads(pixels), writes(out)},
+            Attributes::of(ExtractPatches{nullptr, nullptr, channels, height, width, patch}));
   return out;
 }
 
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches) {
-  auto op = std::make_unique<ImageEmbedding>();
-  op->patch = patch;
-  op->class_row = class_row;
-  op->position = position;
-  op->patches = patches;
-  op->cols = graph[patch].cols;
-  op->out = graph.activation(name, rows_per_sample(patches + 1), op->cols);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+  const Tensor out = graph.activation(name, rows_per_sample(patches + 1), graph[patch].cols);
+  graph.add(kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
   return out;
 }
 

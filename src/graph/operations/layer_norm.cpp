@@ -1,222 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/align.h"
+#include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
-#include "src/graph/operations/dropout_stream.h"
 
 namespace bascule {
 namespace {
 
-struct ForwardArguments {
-  const KernelTable* kernels;
-  float *y, *sum, *mean, *rstd;
-  const float *x, *h, *weight, *bias;
-  Extent rows;
-  std::int64_t cols;
+// Attributes of the operation and of its gradient.
+struct Norm {
   float epsilon;
   DropoutPlace dropout;
-  RowKeys keys;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
-  }
-  static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    const std::int64_t from = range.first * a.cols;
-    a.kernels->layer_norm_forward({a.y + from, a.h == nullptr ? nullptr : a.sum + from, a.mean + range.first,
-                                   a.rstd + range.first, a.x + from, a.h == nullptr ? nullptr : a.h + from, a.weight,
-                                   a.bias, row_keys(a.keys, replay, range.first), range.count, a.cols, a.epsilon,
-                                   dropout_stream(a.dropout, replay)});
-  }
 };
 
-struct BackwardArguments {
-  const KernelTable* kernels;
-  float *d_x, *d_h, *parts;
-  const float *d_sum, *d_y, *sum, *mean, *rstd, *weight;
-  Extent rows;
-  std::int64_t cols;
-  DropoutPlace dropout;
-  RowKeys keys;
-  Accumulate rule;
-  static std::int64_t tasks(const BackwardArguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
-  }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    const std::int64_t from = range.first * a.cols;
-    float* part = a.parts == nullptr ? nullptr : a.parts + task * 2 * a.cols;
-    a.kernels->layer_norm_backward(
-        {a.d_x == nullptr ? nullptr : a.d_x + from, a.d_h == nullptr ? nullptr : a.d_h + from, part,
-         part == nullptr ? nullptr : part + a.cols, a.d_sum == nullptr ? nullptr : a.d_sum + from, a.d_y + from,
-         a.sum + from, a.mean + range.first, a.rstd + range.first, a.weight, row_keys(a.keys, replay, range.first),
-         range.count, a.cols, dropout_stream(a.dropout, replay), adds(a.rule, replay)});
-  }
+namespace gradient {
+// kSum: the rows that were normalised. kDSum, kDH, kParts may be empty.
+enum : std::size_t { kDY, kSum, kMean, kRstd, kWeight, kDSum, kKeys, kDX, kDWeight, kDBias, kDH, kParts };
+
+struct Block {
+  void (*kernel)(const LayerNormBackward&);
+  LayerNormBackward whole;
+  float* parts;  // (tasks, 2 cols): of d_weight and d_bias
 };
 
-struct PartsArguments {
-  const KernelTable* kernels;
-  float *d_weight, *d_bias;
-  const float* parts;
-  Extent rows;
-  std::int64_t cols;
-  Accumulate weight_rule, bias_rule;
-  static std::int64_t tasks(const PartsArguments& a, const Replay&) {
-    return divide_up<std::int64_t>(a.cols, kColumnsPerTask);
-  }
-  static void run(const PartsArguments& a, const Replay& replay, std::int64_t task, int) {
-    const std::int64_t first = task * kColumnsPerTask;
-    const std::int64_t count = a.cols - first < kColumnsPerTask ? a.cols - first : kColumnsPerTask;
-    const std::int64_t parts = row_tasks(a.rows.at(replay.batch.counts), a.cols);
-    if (a.d_weight != nullptr)
-      a.kernels->add_parts(
-          {a.d_weight + first, a.parts + first, parts, count, 2 * a.cols, adds(a.weight_rule, replay)});
-    if (a.d_bias != nullptr)
-      a.kernels->add_parts(
-          {a.d_bias + first, a.parts + a.cols + first, parts, count, 2 * a.cols, adds(a.bias_rule, replay)});
-  }
-};
-
-class LayerNormGradient final : public Operation {
- public:
-  Tensor d_y, d_sum, sum, mean, rstd, weight, parts;
-  Backward::Slot d_x, d_weight, d_bias;
-  Tensor d_h;  // none: not wanted, or shared with d_x
-  Extent rows;
-  std::int64_t cols = 0;
-  DropoutPlace dropout;
-  RowKeys keys = RowKeys::kText;
-
-  const char* kind() const override { return "layer_norm_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_y, Access::kRead},
-                                   {sum, Access::kRead},
-                                   {mean, Access::kRead},
-                                   {rstd, Access::kRead},
-                                   {weight, Access::kRead}};
-    if (d_sum) uses.push_back({d_sum, Access::kRead});
-    add_slots(&uses, {d_x, d_weight, d_bias});
-    if (d_h) uses.push_back({d_h, Access::kWrite});
-    if (parts) uses.push_back({parts, Access::kWrite});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double elements = static_cast<double>(rows.at(counts) * cols);
-    return {14.0 * elements, 4.0 * elements * (d_sum ? 4.0 : 3.0) + (d_h ? 4.0 * elements : 0.0)};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(BackwardArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_h), launch.at(parts),
-                                  launch.at(d_sum), launch.at(d_y), launch.at(sum), launch.at(mean), launch.at(rstd),
-                                  launch.at(weight), rows, cols, dropout, keys, d_x.accumulate});
-    if (!parts) return;
-    launch.step(PartsArguments{&launch.kernels, launch.at(d_weight.gradient), launch.at(d_bias.gradient),
-                               launch.at(parts), rows, cols, d_weight.accumulate, d_bias.accumulate});
-  }
-};
-
-class LayerNorm final : public Operation {
- public:
-  Tensor y, sum, mean, rstd, x, h, weight, bias;
-  Extent rows;
-  std::int64_t cols = 0;
-  float epsilon = 0.0f;
-  DropoutPlace dropout;
-  RowKeys keys = RowKeys::kText;
-
-  const char* kind() const override { return "layer_norm"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{x, Access::kRead}, {weight, Access::kRead}, {bias, Access::kRead}};
-    if (h) uses.insert(uses.end(), {{h, Access::kRead}, {sum, Access::kWrite}});
-    uses.insert(uses.end(), {{y, Access::kWrite}, {mean, Access::kWrite}, {rstd, Access::kWrite}});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double elements = static_cast<double>(rows.at(counts) * cols);
-    return {8.0 * elements, 4.0 * elements * (h ? 4.0 : 2.0)};
-  }
-  void derive(Backward& b) const override;
-  void launch(Launch& launch) const override {
-    launch.step(ForwardArguments{&launch.kernels, launch.at(y), launch.at(sum), launch.at(mean), launch.at(rstd),
-                                 launch.at(x), launch.at(h), launch.at(weight), launch.at(bias), rows, cols, epsilon,
-                                 dropout, keys});
-  }
-};
-
-void LayerNorm::derive(Backward& b) const {
-  auto op = std::make_unique<LayerNormGradient>();
-  op->d_y = b.gradient(y);
-  if (!op->d_y) return;
-  op->d_sum = h ? b.gradient(sum) : Tensor{};
-  op->sum = sum;
-  op->mean = mean;
-  op->rstd = rstd;
-  op->weight = weight;
-  op->rows = rows;
-  op->cols = cols;
-  op->dropout = dropout;
-  op->keys = keys;
-  op->d_weight = b.slot(weight);
-  op->d_bias = b.slot(bias);
-  const bool both = h && b.wants(x) && b.wants(h);
-  const bool shareable = both && dropout.probability == 0.0f && b.untouched(x) && b.untouched(h);
-  op->d_x = b.slot(x);
-  if (shareable) {
-    b.share(h, op->d_x.gradient);
-  } else if (h && b.wants(h)) {
-    const Backward::Slot slot = b.slot(h);
-    BASCULE_CHECK(slot.accumulate == Accumulate::kNo);  // what is added to a stream is read by nobody else
-    op->d_h = slot.gradient;
-  }
-  if (op->d_x && op->d_x.accumulate == Accumulate::kNo)
-    b.graph().may_share(op->d_x.gradient, op->d_sum ? op->d_sum : op->d_y);
-  if (op->d_weight || op->d_bias) {
-    op->parts = b.graph().activation("norm_parts", fixed_rows(row_tasks(b.graph().max_rows(y), cols)), 2 * cols);
-  }
-  if (!op->d_x && !op->d_h && !op->parts) return;
-  // The kernel writes d_x always: where x is not trained, to a gradient that nobody reads.
-  if (!op->d_x) op->d_x.gradient = b.graph().activation("d_unused", rows, cols);
-  b.emit(std::move(op));
+void run(const Block& b, Range range, int) {
+  LayerNormBackward a = part_of(b.whole, range.first, range.count);
+  a.d_gamma_part = advance(b.parts, range.task * 2 * a.cols);
+  a.d_beta_part = advance(a.d_gamma_part, a.cols);
+  b.kernel(a);
 }
 
-std::unique_ptr<LayerNorm> make(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
-                                float epsilon) {
-  auto op = std::make_unique<LayerNorm>();
-  op->x = x;
-  op->weight = weight;
-  op->bias = bias;
-  op->rows = graph[x].rows;
-  op->cols = graph[x].cols;
-  op->epsilon = epsilon;
-  op->mean = graph.activation(name + ".mean", op->rows, 1);
-  op->rstd = graph.activation(name + ".rstd", op->rows, 1);
-  op->y = graph.activation(name, op->rows, op->cols);
-  return op;
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double elements = node.elements(kSum, counts);
+  return {14.0 * elements, 4.0 * elements * (node[kDSum] ? 4.0 : 3.0) + (node[kDH] ? 4.0 * elements : 0.0)};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Extent rows = node.rows(kSum);
+  const std::int64_t cols = node.cols(kSum);
+  const float* const parts = l.at(node[kParts]);
+  Block block{};
+  block.kernel = l.kernels.layer_norm_backward;
+  LayerNormBackward& a = block.whole;
+  a.d_x = l.at(node[kDX]);
+  a.d_h = l.at(node[kDH]);
+  a.d_sum = l.at(node[kDSum]);
+  a.d_y = l.at(node[kDY]);
+  a.sum = l.at(node[kSum]);
+  a.mean = l.at(node[kMean]);
+  a.rstd = l.at(node[kRstd]);
+  a.gamma = l.at(node[kWeight]);
+  a.cols = cols;
+  block.parts = l.at(node[kParts]);
+  Block* const b = l.step(block, by_rows(rows, cols), run);
+  l.operand(&b->whole.row_keys, node[kKeys]);
+  l.dropout(&b->whole.dropout, node.as<Norm>().dropout);
+  l.adds(&b->whole.accumulate, node.operand(kDX).access);
+  if (parts == nullptr) return;
+  l.begin_step();
+  for (const auto& [place, first] : {std::pair{kDWeight, parts}, std::pair{kDBias, parts + cols}}) {
+    const Operand sum = node.operand(place);
+    if (!sum) continue;
+    AddParts* const end =
+        l.add_kernel(l.kernels.add_parts, {l.at(sum.tensor), first, 0, cols, 2 * cols, false}, by_columns(cols));
+    l.row_tasks(&end->count, rows, cols);
+    l.adds(&end->accumulate, sum.access);
+  }
+}
+
+constexpr OperationKind kKind{"layer_norm_backward", cost, launch};
+}  // namespace gradient
+
+// Without kH the rows are x's own, and kSum is x.
+enum : std::size_t { kX, kH, kWeight, kBias, kKeys, kSum, kY, kMean, kRstd };
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double elements = node.elements(kX, counts);
+  return {8.0 * elements, 4.0 * elements * (node[kH] ? 4.0 : 2.0)};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor x = node[kX], h = node[kH], d_y = b.gradient(node[kY]);
+  if (!d_y) return;
+  Graph& graph = b.graph();
+  const std::int64_t cols = node.cols(kX);
+  const Tensor d_sum = h ? b.gradient(node[kSum]) : Tensor{};
+  const Operand d_weight = b.slot(node[kWeight]), d_bias = b.slot(node[kBias]);
+  const bool both = h && b.wants(x) && b.wants(h);
+  const bool shareable = both && node.as<Norm>().dropout.probability == 0.0f && b.untouched(x) && b.untouched(h);
+  Operand d_x = b.slot(x), d_h;
+  if (shareable) {
+    b.share(h, d_x.tensor);
+  } else if (h && b.wants(h)) {
+    d_h = b.slot(h);
+    BASCULE_CHECK(d_h.access == Access::kWrite);  // what is added to a stream is read by nobody else
+  }
+  if (d_x && d_x.access == Access::kWrite) graph.may_share(d_x.tensor, d_sum ? d_sum : d_y);
+  Operand parts;
+  if (d_weight || d_bias) {
+    const std::int64_t tasks = row_tasks(graph.max_rows(node[kY]), cols);
+    parts = writes(graph.activation("norm_parts", fixed_rows(tasks), 2 * cols));
+  }
+  if (!d_x && !d_h && !parts) return;
+  // The kernel writes d_x always: where x is not trained, to a gradient that nobody reads.
+  if (!d_x) d_x = writes(graph.activation_like("d_unused", x, cols));
+  b.emit(gradient::kKind,
+         {reads(d_y), reads(node[kSum]), reads(node[kMean]), reads(node[kRstd]), reads(node[kWeight]), reads(d_sum),
+          reads(node[kKeys]), d_x, d_weight, d_bias, d_h, parts},
+         node.attributes());
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Norm norm = node.as<Norm>();
+  LayerNormForward a{};
+  a.y = l.at(node[kY]);
+  a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
+  a.mean = l.at(node[kMean]);
+  a.rstd = l.at(node[kRstd]);
+  a.x = l.at(node[kX]);
+  a.h = l.at(node[kH]);
+  a.gamma = l.at(node[kWeight]);
+  a.beta = l.at(node[kBias]);
+  a.cols = node.cols(kX);
+  a.epsilon = norm.epsilon;
+  LayerNormForward* const stored = l.kernel(l.kernels.layer_norm_forward, a, by_rows(node.rows(kX), a.cols));
+  l.operand(&stored->row_keys, node[kKeys]);
+  l.dropout(&stored->dropout, norm.dropout);
+}
+
+constexpr OperationKind kKind{"layer_norm", cost, launch, derive};
+
+Normalized add(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias, const Norm& norm,
+               Tensor row_keys) {
+  const std::int64_t cols = graph[x].cols;
+  const Tensor mean = graph.activation(name + ".mean", graph[x].rows, 1);
+  const Tensor rstd = graph.activation(name + ".rstd", graph[x].rows, 1);
+  const Tensor y = graph.activation_like(name, x, cols);
+  Tensor sum = x;
+  if (h) {
+    sum = graph.activation_like(name + ".sum", x, cols);
+    graph.may_share(sum, h);
+  }
+  graph.add(kKind,
+            {reads(x), reads(h), reads(weight), reads(bias), reads(row_keys), h ? writes(sum) : reads(sum), writes(y),
+             writes(mean), writes(rstd)},
+            Attributes::of(norm));
+  return {sum, y};
 }
 
 }  // namespace
 
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon) {
-  auto op = make(graph, name, x, weight, bias, epsilon);
-  op->sum = x;
-  const Tensor y = op->y;
-  graph.add(std::move(op));
-  return y;
+  return add(graph, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
 }
 
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
-                          float epsilon, DropoutPlace dropout) {
-  auto op = make(graph, name, x, weight, bias, epsilon);
-  op->h = h;
-  op->sum = graph.activation(name + ".sum", op->rows, op->cols);
-  graph.may_share(op->sum, h);
-  op->dropout = dropout;
-  op->keys = op->rows == text_rows()          ? RowKeys::kText
-             : op->rows == rows_per_sample(1) ? RowKeys::kFirstRow
-                                              : RowKeys::kImage;
-  const Normalized result{op->sum, op->y};
-  graph.add(std::move(op));
-  return result;
+                          float epsilon, DropoutPlace dropout, Tensor row_keys) {
+  return add(graph, name, x, h, weight, bias, {epsilon, dropout}, dropout.probability > 0.0f ? row_keys : Tensor{});
 }
 
 }  // namespace bascule

@@ -4,197 +4,145 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
 
-struct ForwardArguments {
-  const Gemm* gemm;
-  float* y;
-  const float *x, *weight, *bias;
-  Extent rows;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay& replay) {
-    return a.gemm->tasks(a.rows.at(replay.batch.counts));
-  }
-  static void run(const ForwardArguments& a, const Replay& replay, std::int64_t task, int thread) {
-    a.gemm->run(task, thread, {a.y, a.x, a.weight, a.bias, a.rows.at(replay.batch.counts), false});
-  }
+// One matrix product: its tiles are the tasks.
+struct ProductBlock {
+  const Gemm* product;
+  GemmRun run;
 };
 
-// Before the products: rows past the last are cleared (they are contracted over), and the bias gradient is summed by
-// row block.
-struct PrepareArguments {
-  const KernelTable* kernels;
-  float *d_y, *x, *parts;
-  Extent rows;
+void run_product(const ProductBlock& b, Range range, int thread) { b.product->run(range.task, thread, b.run); }
+
+void add_product(Launch& l, const GemmSpec& spec, const GemmRun& run, Extent rows, Access access) {
+  const Gemm* const product = l.product(spec);
+  ProductBlock* const b = l.add(ProductBlock{product, run}, by_tiles(product, rows), run_product);
+  l.rows(&b->run.rows, rows);
+  l.adds(&b->run.accumulate, access);
+}
+
+namespace gradient {
+// kX is empty where the weight is not trained, kWeight where x is not.
+enum : std::size_t { kDY, kX, kWeight, kDX, kDWeight, kDBias, kParts };
+
+// Out and in, of which one may be in no operand.
+struct Widths {
   std::int64_t out, in;
-  static std::int64_t tasks(const PrepareArguments& a, const Replay& replay) {
-    return 1 + (a.parts == nullptr ? 0 : row_tasks(a.rows.at(replay.batch.counts), a.out));
-  }
-  static void run(const PrepareArguments& a, const Replay& replay, std::int64_t task, int) {
-    const std::int64_t rows = a.rows.at(replay.batch.counts);
-    if (task == 0) {
-      const std::int64_t tail = align_up<std::int64_t>(rows, 16) - rows;
-      a.kernels->fill({a.d_y + rows * a.out, tail * a.out, 0.0f});
-      if (a.x != nullptr) a.kernels->fill({a.x + rows * a.in, tail * a.in, 0.0f});
-      return;
-    }
-    const RowRange range = rows_of_task(task - 1, rows, a.out);
-    a.kernels->column_sums({a.parts + (task - 1) * a.out, a.d_y + range.first * a.out, range.count, a.out, a.out});
-  }
 };
 
-// The input gradient, the weight gradient and the end of the bias gradient are one step: their tasks fill the threads
-// together.
-struct GradientArguments {
-  const KernelTable* kernels;
-  const Gemm *input_gemm, *weight_gemm;
-  float *d_x, *d_weight, *d_bias;
-  const float *d_y, *x, *weight, *parts;
-  Extent rows;
-  std::int64_t out;
-  Accumulate input_rule, weight_rule, bias_rule;
-
-  static std::int64_t tasks(const GradientArguments& a, const Replay& replay) {
-    const std::int64_t rows = a.rows.at(replay.batch.counts);
-    return weight_tasks(a, rows) + input_tasks(a, rows) +
-           (a.d_bias == nullptr ? 0 : divide_up<std::int64_t>(a.out, kColumnsPerTask));
-  }
-  static void run(const GradientArguments& a, const Replay& replay, std::int64_t task, int thread) {
-    const std::int64_t rows = a.rows.at(replay.batch.counts);
-    if (task < weight_tasks(a, rows)) {
-      a.weight_gemm->run(task, thread, {a.d_weight, a.d_y, a.x, nullptr, rows, adds(a.weight_rule, replay)});
-      return;
-    }
-    task -= weight_tasks(a, rows);
-    if (task < input_tasks(a, rows)) {
-      a.input_gemm->run(task, thread, {a.d_x, a.d_y, a.weight, nullptr, rows, adds(a.input_rule, replay)});
-      return;
-    }
-    task -= input_tasks(a, rows);
-    const std::int64_t first = task * kColumnsPerTask;
-    const std::int64_t count = a.out - first < kColumnsPerTask ? a.out - first : kColumnsPerTask;
-    a.kernels->add_parts(
-        {a.d_bias + first, a.parts + first, row_tasks(rows, a.out), count, a.out, adds(a.bias_rule, replay)});
-  }
-  static std::int64_t weight_tasks(const GradientArguments& a, std::int64_t rows) {
-    return a.weight_gemm == nullptr ? 0 : a.weight_gemm->tasks(rows);
-  }
-  static std::int64_t input_tasks(const GradientArguments& a, std::int64_t rows) {
-    return a.input_gemm == nullptr ? 0 : a.input_gemm->tasks(rows);
-  }
+// Rows past the last are cleared: the products contract over them.
+struct TailBlock {
+  void (*kernel)(const Fill&);
+  float* x;
+  std::int64_t rows, cols;
 };
 
-class LinearBackward final : public Operation {
- public:
-  Tensor d_y, x, weight, parts;
-  Backward::Slot d_x, d_weight, d_bias;
-  Extent rows;
-  std::int64_t out = 0, in = 0;
+void clear_tail(const TailBlock& b, Range, int) {
+  const std::int64_t tail = align_up<std::int64_t>(b.rows, 16) - b.rows;
+  b.kernel({b.x + b.rows * b.cols, tail * b.cols, 0.0f});
+}
 
-  const char* kind() const override { return "linear_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_y, Access::kUpdate}};  // its rows past the last are cleared
-    if (d_x) uses.push_back({weight, Access::kRead});
-    if (d_weight) uses.push_back({x, Access::kUpdate});
-    add_slots(&uses, {d_x, d_weight, d_bias});
-    if (parts) uses.push_back({parts, Access::kWrite});
-    return uses;
-  }
-  Cost cost(const BatchCounts& counts) const override {
-    const double r = static_cast<double>(rows.at(counts)), o = static_cast<double>(out), i = static_cast<double>(in);
-    const double products = (d_x ? 1.0 : 0.0) + (d_weight ? 1.0 : 0.0);
-    return {2.0 * r * o * i * products, 4.0 * products * (r * o + r * i + o * i)};
-  }
-  void launch(Launch& launch) const override {
-    const std::int64_t max_rows = rows.at(launch.bounds());
-    PrepareArguments prepare{
-        &launch.kernels, launch.at(d_y), d_weight ? launch.at(x) : nullptr, launch.at(parts), rows, out, in};
-    launch.step(prepare);
-    GradientArguments a{};
-    a.kernels = &launch.kernels;
-    if (d_x) {
-      const bool first = d_x.accumulate == Accumulate::kNo;
-      a.input_gemm = launch.product({GemmKind::kInputGradient, max_rows, in, out, out, in, in, false, first, !first});
-    }
-    if (d_weight) {
-      const bool always = d_weight.accumulate == Accumulate::kYes;
-      a.weight_gemm = launch.product({GemmKind::kWeightGradient, max_rows, out, in, out, in, in, false, !always, true});
-    }
-    a.d_x = launch.at(d_x.gradient);
-    a.d_weight = launch.at(d_weight.gradient);
-    a.d_bias = launch.at(d_bias.gradient);
-    a.d_y = launch.at(d_y);
-    a.x = launch.at(x);
-    a.weight = launch.at(weight);
-    a.parts = launch.at(parts);
-    a.rows = rows;
-    a.out = out;
-    a.input_rule = d_x.accumulate;
-    a.weight_rule = d_weight.accumulate;
-    a.bias_rule = d_bias.accumulate;
-    launch.step(a);
-  }
+// The bias gradient is summed by row block.
+struct SumBlock {
+  void (*kernel)(const ColumnSums&);
+  float* parts;
+  const float* d_y;
+  std::int64_t cols;
 };
 
-class Linear final : public Operation {
- public:
-  Tensor y, x, weight, bias;
-  Extent rows;
-  std::int64_t out = 0, in = 0;
+void run_sums(const SumBlock& b, Range range, int) {
+  b.kernel({b.parts + range.task * b.cols, b.d_y + range.first * b.cols, range.count, b.cols, b.cols});
+}
 
-  const char* kind() const override { return "linear"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{x, Access::kRead}, {weight, Access::kRead}};
-    if (bias) uses.push_back({bias, Access::kRead});
-    uses.push_back({y, Access::kWrite});
-    return uses;
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const Widths widths = node.as<Widths>();
+  const double r = static_cast<double>(node.rows(kDY).at(counts)), o = static_cast<double>(widths.out),
+               i = static_cast<double>(widths.in);
+  const double products = (node[kDX] ? 1.0 : 0.0) + (node[kDWeight] ? 1.0 : 0.0);
+  return {2.0 * r * o * i * products, 4.0 * products * (r * o + r * i + o * i)};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const auto [out, in] = node.as<Widths>();
+  const Extent rows = node.rows(kDY);
+  const std::int64_t max_rows = rows.at(l.bounds());
+  float *const d_y = l.at(node[kDY]), *const x = l.at(node[kX]), *const parts = l.at(node[kParts]);
+  l.begin_step();
+  for (const auto& [data, cols] : {std::pair{d_y, out}, std::pair{x, in}}) {
+    if (data == nullptr) continue;
+    TailBlock* const tail = l.add(TailBlock{l.kernels.fill, data, 0, cols}, whole(), clear_tail);
+    l.rows(&tail->rows, rows);
   }
-  Cost cost(const BatchCounts& counts) const override {
-    const double r = static_cast<double>(rows.at(counts)), o = static_cast<double>(out), i = static_cast<double>(in);
-    return {2.0 * r * o * i, 4.0 * (r * o + r * i + o * i)};
+  if (parts != nullptr) l.add(SumBlock{l.kernels.column_sums, parts, d_y, out}, by_rows(rows, out), run_sums);
+
+  // The input gradient, the weight gradient and the end of the bias gradient are one step.
+  l.begin_step();
+  if (const Operand d_weight = node.operand(kDWeight)) {
+    const bool always = d_weight.access == Access::kAdd;
+    add_product(l, {GemmKind::kWeightGradient, max_rows, out, in, out, in, in, false, !always, true},
+                {l.at(d_weight.tensor), d_y, x, nullptr, 0, false}, rows, d_weight.access);
   }
-  void derive(Backward& b) const override {
-    const Tensor d_y = b.gradient(y);
-    if (!d_y) return;
-    auto op = std::make_unique<LinearBackward>();
-    op->d_y = d_y;
-    op->x = x;
-    op->weight = weight;
-    op->d_weight = b.slot(weight);
-    op->d_bias = b.slot(bias);
-    op->d_x = b.slot(x);
-    op->rows = rows;
-    op->out = out;
-    op->in = in;
-    if (!op->d_x && !op->d_weight && !op->d_bias) return;
-    if (op->d_bias) {
-      op->parts = b.graph().activation("bias_parts", fixed_rows(row_tasks(b.graph().max_rows(y), out)), out);
-    }
-    b.emit(std::move(op));
+  if (const Operand d_x = node.operand(kDX)) {
+    const bool first = d_x.access == Access::kWrite;
+    add_product(l, {GemmKind::kInputGradient, max_rows, in, out, out, in, in, false, first, !first},
+                {l.at(d_x.tensor), d_y, l.at(node[kWeight]), nullptr, 0, false}, rows, d_x.access);
   }
-  void launch(Launch& launch) const override {
-    const Gemm* gemm = launch.product(
-        {GemmKind::kForward, rows.at(launch.bounds()), out, in, in, in, out, static_cast<bool>(bias), true, false});
-    launch.step(ForwardArguments{gemm, launch.at(y), launch.at(x), launch.at(weight), launch.at(bias), rows});
+  if (const Operand d_bias = node.operand(kDBias)) {
+    AddParts* const end =
+        l.add_kernel(l.kernels.add_parts, {l.at(d_bias.tensor), parts, 0, out, out, false}, by_columns(out));
+    l.row_tasks(&end->count, rows, out);
+    l.adds(&end->accumulate, d_bias.access);
   }
-};
+}
+
+constexpr OperationKind kKind{"linear_backward", cost, launch};
+}  // namespace gradient
+
+enum : std::size_t { kX, kWeight, kBias, kY };
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double r = static_cast<double>(node.rows(kX).at(counts)), o = static_cast<double>(node.cols(kY)),
+               i = static_cast<double>(node.cols(kX));
+  return {2.0 * r * o * i, 4.0 * (r * o + r * i + o * i)};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_y = b.gradient(node[kY]);
+  if (!d_y) return;
+  const Operand d_weight = b.slot(node[kWeight]), d_bias = b.slot(node[kBias]), d_x = b.slot(node[kX]);
+  if (!d_x && !d_weight && !d_bias) return;
+  const std::int64_t out = node.cols(kY);
+  Operand parts;
+  if (d_bias) {
+    const std::int64_t tasks = row_tasks(b.graph().max_rows(node[kY]), out);
+    parts = writes(b.graph().activation("bias_parts", fixed_rows(tasks), out));
+  }
+  b.emit(gradient::kKind,
+         {updates(d_y), d_weight ? updates(node[kX]) : Operand{}, d_x ? reads(node[kWeight]) : Operand{}, d_x, d_weight,
+          d_bias, parts},
+         Attributes::of(gradient::Widths{out, node.cols(kX)}));
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Extent rows = node.rows(kX);
+  const std::int64_t out = node.cols(kY), in = node.cols(kX);
+  l.begin_step();
+  add_product(
+      l, {GemmKind::kForward, rows.at(l.bounds()), out, in, in, in, out, static_cast<bool>(node[kBias]), true, false},
+      {l.at(node[kY]), l.at(node[kX]), l.at(node[kWeight]), l.at(node[kBias]), 0, false}, rows, Access::kWrite);
+}
+
+constexpr OperationKind kKind{"linear", cost, launch, derive};
 
 }  // namespace
 
 Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias) {
-  auto op = std::make_unique<Linear>();
-  op->rows = graph[x].rows;
-  op->in = graph[x].cols;
-  op->out = graph[weight].rows.fixed;
-  BASCULE_CHECK(graph[weight].cols == op->in && (!bias || graph[bias].cols == op->out));
-  op->x = x;
-  op->weight = weight;
-  op->bias = bias;
-  op->y = graph.activation(name, op->rows, op->out);
-  const Tensor y = op->y;
-  graph.add(std::move(op));
+  const std::int64_t out = graph[weight].rows.fixed;
+  BASCULE_CHECK(graph[weight].cols == graph[x].cols && (!bias || graph[bias].cols == out));
+  const Tensor y = graph.activation_like(name, x, out);
+  graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y)});
   return y;
 }
 

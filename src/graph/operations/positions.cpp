@@ -3,11 +3,9 @@
 // plain loops.
 #include <cmath>
 
-#include "src/base/align.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
@@ -39,116 +37,110 @@ struct Grid {
   std::int64_t from, height, width, cols;
 };
 
-struct ForwardArguments {
+// The first task is the class row, each other one a row of the grid.
+struct ForwardBlock {
   float* out;
   const float* table;
   Grid grid;
-  static std::int64_t tasks(const ForwardArguments& a, const Replay&) { return 1 + a.grid.height; }
-  static void run(const ForwardArguments& a, const Replay&, std::int64_t task, int) {
-    const Grid& g = a.grid;
-    if (task == 0) {
-      for (std::int64_t c = 0; c < g.cols; ++c) a.out[c] = a.table[c];
-      return;
-    }
-    const std::int64_t y = task - 1;
-    const Taps rows = taps_of(y, g.from, g.height);
-    for (std::int64_t x = 0; x < g.width; ++x) {
-      const Taps columns = taps_of(x, g.from, g.width);
-      float* out = a.out + (1 + y * g.width + x) * g.cols;
-      for (std::int64_t c = 0; c < g.cols; ++c) {
-        float sum = 0.0f;
-        for (int i = 0; i < 4; ++i) {
-          float row = 0.0f;
-          for (int j = 0; j < 4; ++j)
-            row += columns.weight[j] * a.table[(1 + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
-          sum += rows.weight[i] * row;
-        }
-        out[c] = sum;
-      }
-    }
-  }
 };
 
-struct BackwardArguments {
-  const KernelTable* kernels;
+void run_forward(const ForwardBlock& b, Range range, int) {
+  const Grid& g = b.grid;
+  if (range.task == 0) {
+    for (std::int64_t c = 0; c < g.cols; ++c) b.out[c] = b.table[c];
+    return;
+  }
+  const std::int64_t y = range.task - 1;
+  const Taps rows = taps_of(y, g.from, g.height);
+  for (std::int64_t x = 0; x < g.width; ++x) {
+    const Taps columns = taps_of(x, g.from, g.width);
+    float* out = b.out + (1 + y * g.width + x) * g.cols;
+    for (std::int64_t c = 0; c < g.cols; ++c) {
+      float sum = 0.0f;
+      for (int i = 0; i < 4; ++i) {
+        float row = 0.0f;
+        for (int j = 0; j < 4; ++j)
+          row += columns.weight[j] * b.table[(1 + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
+        sum += rows.weight[i] * row;
+      }
+      out[c] = sum;
+    }
+  }
+}
+
+namespace gradient {
+enum : std::size_t { kDOut, kDTable };
+
+struct Block {
+  void (*fill)(const Fill&);
+  void (*add)(const Add&);
   float* d_table;
   const float* d_out;
   Grid grid;
-  Accumulate rule;
-  static std::int64_t tasks(const BackwardArguments&, const Replay&) { return 1; }
-  static void run(const BackwardArguments& a, const Replay& replay, std::int64_t, int) {
-    const Grid& g = a.grid;
-    if (!adds(a.rule, replay)) a.kernels->fill({a.d_table, (g.from * g.from + 1) * g.cols, 0.0f});
-    a.kernels->add({a.d_table, a.d_table, a.d_out, g.cols});
-    for (std::int64_t y = 0; y < g.height; ++y) {
-      const Taps rows = taps_of(y, g.from, g.height);
-      for (std::int64_t x = 0; x < g.width; ++x) {
-        const Taps columns = taps_of(x, g.from, g.width);
-        const float* d_out = a.d_out + (1 + y * g.width + x) * g.cols;
-        for (int tap = 0; tap < 16; ++tap) {
-          const int i = tap / 4, j = tap % 4;
-          float* d_row = a.d_table + (1 + rows.index[i] * g.from + columns.index[j]) * g.cols;
-          const float weight = rows.weight[i] * columns.weight[j];
-          for (std::int64_t c = 0; c < g.cols; ++c) d_row[c] += weight * d_out[c];
-        }
+  bool adds;
+};
+
+void run(const Block& b, Range, int) {
+  const Grid& g = b.grid;
+  if (!b.adds) b.fill({b.d_table, (g.from * g.from + 1) * g.cols, 0.0f});
+  b.add({b.d_table, b.d_table, b.d_out, g.cols});
+  for (std::int64_t y = 0; y < g.height; ++y) {
+    const Taps rows = taps_of(y, g.from, g.height);
+    for (std::int64_t x = 0; x < g.width; ++x) {
+      const Taps columns = taps_of(x, g.from, g.width);
+      const float* d_out = b.d_out + (1 + y * g.width + x) * g.cols;
+      for (int tap = 0; tap < 16; ++tap) {
+        const int i = tap / 4, j = tap % 4;
+        float* d_row = b.d_table + (1 + rows.index[i] * g.from + columns.index[j]) * g.cols;
+        const float weight = rows.weight[i] * columns.weight[j];
+        for (std::int64_t c = 0; c < g.cols; ++c) d_row[c] += weight * d_out[c];
       }
     }
   }
-};
+}
 
-class ResizeGradient final : public Operation {
- public:
-  Tensor d_out;
-  Backward::Slot d_table;
-  Grid grid{};
+Cost cost(const NodeView& node, const BatchCounts&) {
+  const Grid grid = node.as<Grid>();
+  return {32.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
+}
 
-  const char* kind() const override { return "resize_positions_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}};
-    add_slots(&uses, {d_table});
-    return uses;
-  }
-  Cost cost(const BatchCounts&) const override {
-    return {32.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
-  }
-  void launch(Launch& launch) const override {
-    launch.step(
-        BackwardArguments{&launch.kernels, launch.at(d_table.gradient), launch.at(d_out), grid, d_table.accumulate});
-  }
-};
+void launch(const NodeView& node, Launch& l) {
+  Block* const b =
+      l.step(Block{l.kernels.fill, l.kernels.add, l.at(node[kDTable]), l.at(node[kDOut]), node.as<Grid>(), false},
+             whole(), run);
+  l.adds(&b->adds, node.operand(kDTable).access);
+}
 
-class Resize final : public Operation {
- public:
-  Tensor out, table;
-  Grid grid{};
+constexpr OperationKind kKind{"resize_positions_backward", cost, launch};
+}  // namespace gradient
 
-  const char* kind() const override { return "resize_positions"; }
-  std::vector<TensorUse> uses() const override { return {{table, Access::kRead}, {out, Access::kWrite}}; }
-  Cost cost(const BatchCounts&) const override {
-    return {40.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
-  }
-  void derive(Backward& b) const override {
-    const Tensor d_out = b.gradient(out);
-    if (!d_out || !b.wants(table)) return;
-    auto op = std::make_unique<ResizeGradient>();
-    op->d_out = d_out;
-    op->d_table = b.slot(table);
-    op->grid = grid;
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override { launch.step(ForwardArguments{launch.at(out), launch.at(table), grid}); }
-};
+enum : std::size_t { kTable, kOut };
+
+Cost cost(const NodeView& node, const BatchCounts&) {
+  const Grid grid = node.as<Grid>();
+  return {40.0 * static_cast<double>(grid.height * grid.width * grid.cols), 0.0};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kTable])) return;
+  b.emit(gradient::kKind, {reads(d_out), b.slot(node[kTable])}, node.attributes());
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Grid grid = node.as<Grid>();
+  l.step(ForwardBlock{l.at(node[kOut]), l.at(node[kTable]), grid}, {fixed_rows(1 + grid.height), 1}, run_forward);
+}
+
+constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
 
 }  // namespace
 
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width) {
-  auto op = std::make_unique<Resize>();
-  op->table = table;
-  op->grid = {from_side, height, width, graph[table].cols};
-  op->out = graph.activation(name, fixed_rows(height * width + 1), op->grid.cols);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+  const std::int64_t cols = graph[table].cols;
+  const Tensor out = graph.activation(name, fixed_rows(height * width + 1), cols, graph[table].dtype);
+  graph.add(kKind, {reads(table), writes(out)}, Attributes::of(Grid{from_side, height, width, cols}));
   return out;
 }
 

@@ -3,239 +3,154 @@
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
-#include "src/graph/operations/accumulate.h"
 
 namespace bascule {
 namespace {
 
-enum class Selection { kFirstText, kFirstImage, kSelected };
+// Copies a (rows, cols) block between tensors of other widths.
+struct CopyBlock {
+  void (*kernel)(const CopyRows&);
+  CopyRows copy;
+};
 
-// The rows' numbers in the batch; null where they are evenly spaced.
-const std::int32_t* index_of(Selection selection, const BatchView& batch) {
-  return selection == Selection::kFirstText  ? batch.text_offsets
-         : selection == Selection::kSelected ? batch.selected_rows
-                                             : nullptr;
+void copy_rows(Launch& l, const CopyRows& copy, Extent rows, Access access) {
+  CopyBlock* const b = l.step(
+      CopyBlock{l.kernels.copy_rows, copy}, whole(),
+      +[](const CopyBlock& block, Range, int) { block.kernel(block.copy); });
+  l.rows(&b->copy.rows, rows);
+  l.adds(&b->copy.accumulate, access);
 }
 
-struct GatherArguments {
-  const KernelTable* kernels;
-  float* out;
-  const float* x;
-  Selection selection;
-  Extent rows;
-  std::int64_t cols, spacing;
-  static std::int64_t tasks(const GatherArguments&, const Replay&) { return 1; }
-  static void run(const GatherArguments& a, const Replay& replay, std::int64_t, int) {
-    const std::int64_t rows = a.rows.at(replay.batch.counts);
-    const std::int32_t* index = index_of(a.selection, replay.batch);
-    if (index != nullptr) {
-      a.kernels->gather_rows({a.out, a.x, index, rows, a.cols});
-    } else {
-      a.kernels->copy_rows({a.out, a.x, rows, a.cols, a.cols, a.spacing * a.cols, false});
-    }
-  }
+// Rows that an index names, or, without one, every `spacing`-th (the attribute, std::int64_t).
+namespace scatter {
+enum : std::size_t { kDOut, kIndex, kDX };
+
+struct Block {
+  void (*kernel)(const ScatterRows&);
+  ScatterRows scatter;
 };
 
-struct ClearArguments {
-  const KernelTable* kernels;
-  float* x;
-  Extent rows;
-  std::int64_t cols;
-  static std::int64_t tasks(const ClearArguments& a, const Replay& replay) {
-    return row_tasks(a.rows.at(replay.batch.counts), a.cols);
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double values = node.elements(kDOut, counts);
+  const bool clears = node.operand(kDX).access == Access::kWrite;
+  return {values, 12.0 * values + (clears ? 4.0 * node.elements(kDX, counts) : 0.0)};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  float *const d_x = l.at(node[kDX]), *const d_out = l.at(node[kDOut]);
+  const Extent rows = node.rows(kDOut);
+  const std::int64_t cols = node.cols(kDOut);
+  if (node.operand(kDX).access == Access::kWrite)
+    l.kernel(l.kernels.fill, {d_x, 0, 0.0f}, by_elements(node.rows(kDX), cols));
+  if (!node[kIndex]) {
+    copy_rows(l, {d_x, d_out, 0, cols, node.as<std::int64_t>() * cols, cols, true}, rows, Access::kAdd);
+    return;
   }
-  static void run(const ClearArguments& a, const Replay& replay, std::int64_t task, int) {
-    const RowRange range = rows_of_task(task, a.rows.at(replay.batch.counts), a.cols);
-    a.kernels->fill({a.x + range.first * a.cols, range.count * a.cols, 0.0f});
-  }
+  Block* const b = l.step(
+      Block{l.kernels.scatter_rows, {d_x, d_out, nullptr, 0, cols, true}}, whole(),
+      +[](const Block& block, Range, int) { block.kernel(block.scatter); });
+  l.operand(&b->scatter.index, node[kIndex]);
+  l.rows(&b->scatter.rows, rows);
+}
+
+constexpr OperationKind kKind{"scatter_rows", cost, launch};
+}  // namespace scatter
+
+namespace gather {
+enum : std::size_t { kX, kIndex, kOut };
+
+struct Block {
+  void (*kernel)(const GatherRows&);
+  GatherRows gather;
 };
 
-struct ScatterArguments {
-  const KernelTable* kernels;
-  float* d_x;
-  const float* d_out;
-  Selection selection;
-  Extent rows;
-  std::int64_t cols, spacing;
-  static std::int64_t tasks(const ScatterArguments&, const Replay&) { return 1; }
-  static void run(const ScatterArguments& a, const Replay& replay, std::int64_t, int) {
-    const std::int64_t rows = a.rows.at(replay.batch.counts);
-    const std::int32_t* index = index_of(a.selection, replay.batch);
-    if (index != nullptr) {
-      a.kernels->scatter_rows({a.d_x, a.d_out, index, rows, a.cols, true});
-    } else {
-      a.kernels->copy_rows({a.d_x, a.d_out, rows, a.cols, a.spacing * a.cols, a.cols, true});
-    }
-  }
-};
+Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kOut, counts)}; }
 
-class ScatterGradient final : public Operation {
- public:
-  Tensor d_out;
-  Backward::Slot d_x;
-  Selection selection = Selection::kSelected;
-  Extent rows, x_rows;
-  std::int64_t cols = 0, spacing = 0;
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kX])) return;
+  b.emit(scatter::kKind, {reads(d_out), reads(node[kIndex]), b.slot(node[kX])}, node.attributes());
+}
 
-  const char* kind() const override { return "scatter_rows"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}};
-    add_slots(&uses, {d_x});
-    return uses;
+void launch(const NodeView& node, Launch& l) {
+  float *const out = l.at(node[kOut]), *const x = l.at(node[kX]);
+  const Extent rows = node.rows(kOut);
+  const std::int64_t cols = node.cols(kOut);
+  if (!node[kIndex]) {
+    copy_rows(l, {out, x, 0, cols, cols, node.as<std::int64_t>() * cols, false}, rows, Access::kWrite);
+    return;
   }
-  Cost cost(const BatchCounts& counts) const override {
-    const double values = static_cast<double>(rows.at(counts) * cols);
-    return {values,
-            12.0 * values +
-                (d_x.accumulate == Accumulate::kNo ? 4.0 * static_cast<double>(x_rows.at(counts) * cols) : 0.0)};
-  }
-  void launch(Launch& launch) const override {
-    if (d_x.accumulate == Accumulate::kNo)
-      launch.step(ClearArguments{&launch.kernels, launch.at(d_x.gradient), x_rows, cols});
-    launch.step(
-        ScatterArguments{&launch.kernels, launch.at(d_x.gradient), launch.at(d_out), selection, rows, cols, spacing});
-  }
-};
+  Block* const b = l.step(
+      Block{l.kernels.gather_rows, {out, x, nullptr, 0, cols}}, whole(),
+      +[](const Block& block, Range, int) { block.kernel(block.gather); });
+  l.operand(&b->gather.index, node[kIndex]);
+  l.rows(&b->gather.rows, rows);
+}
 
-class GatherOperation final : public Operation {
- public:
-  Tensor out, x;
-  Selection selection = Selection::kSelected;
-  Extent rows, x_rows;
-  std::int64_t cols = 0, spacing = 0;
+constexpr OperationKind kKind{"gather_rows", cost, launch, derive};
 
-  const char* kind() const override { return "gather_rows"; }
-  std::vector<TensorUse> uses() const override { return {{x, Access::kRead}, {out, Access::kWrite}}; }
-  Cost cost(const BatchCounts& counts) const override {
-    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * cols)};
-  }
-  void derive(Backward& b) const override {
-    const Tensor d_out = b.gradient(out);
-    if (!d_out || !b.wants(x)) return;
-    auto op = std::make_unique<ScatterGradient>();
-    op->d_out = d_out;
-    op->d_x = b.slot(x);
-    op->selection = selection;
-    op->rows = rows;
-    op->x_rows = x_rows;
-    op->cols = cols;
-    op->spacing = spacing;
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override {
-    launch.step(GatherArguments{&launch.kernels, launch.at(out), launch.at(x), selection, rows, cols, spacing});
-  }
-};
-
-Tensor gather(Graph& graph, const std::string& name, Tensor x, Selection selection, Extent rows, std::int64_t spacing) {
-  auto op = std::make_unique<GatherOperation>();
-  op->x = x;
-  op->selection = selection;
-  op->rows = rows;
-  op->x_rows = graph[x].rows;
-  op->cols = graph[x].cols;
-  op->spacing = spacing;
-  op->out = graph.activation(name, rows, op->cols);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent rows, std::int64_t spacing) {
+  const Tensor out = graph.activation(name, rows, graph[x].cols, graph[x].dtype);
+  graph.add(kKind, {reads(x), reads(index), writes(out)}, Attributes::of(spacing));
   return out;
 }
+}  // namespace gather
 
-// Copies a (rows, cols) block between tensors of other widths; forward both halves, backward each half back.
-struct CopyArguments {
-  const KernelTable* kernels;
-  float* out;
-  const float* x;
-  Extent rows;
-  std::int64_t cols, out_stride, x_stride;
-  Accumulate rule;
-  static std::int64_t tasks(const CopyArguments&, const Replay&) { return 1; }
-  static void run(const CopyArguments& a, const Replay& replay, std::int64_t, int) {
-    a.kernels->copy_rows(
-        {a.out, a.x, a.rows.at(replay.batch.counts), a.cols, a.out_stride, a.x_stride, adds(a.rule, replay)});
-  }
-};
+namespace concatenate_gradient {
+enum : std::size_t { kDOut, kDHalf };
 
-class ConcatenateGradient final : public Operation {
- public:
-  Tensor d_out;
-  Backward::Slot d_half[2];
-  Extent rows;
-  std::int64_t cols[2] = {0, 0};
+Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kDOut, counts)}; }
 
-  const char* kind() const override { return "concatenate_backward"; }
-  std::vector<TensorUse> uses() const override {
-    std::vector<TensorUse> uses = {{d_out, Access::kRead}};
-    add_slots(&uses, {d_half[0], d_half[1]});
-    return uses;
+// The attribute is where the second half begins.
+void launch(const NodeView& node, Launch& l) {
+  const std::int64_t all = node.cols(kDOut), middle = node.as<std::int64_t>();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Operand d_half = node.operand(kDHalf + i);
+    if (!d_half) continue;
+    const std::int64_t cols = node.cols(kDHalf + i);
+    copy_rows(l, {l.at(d_half.tensor), l.at(node[kDOut]) + (i == 0 ? 0 : middle), 0, cols, cols, all, false},
+              node.rows(kDOut), d_half.access);
   }
-  Cost cost(const BatchCounts& counts) const override {
-    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))};
-  }
-  void launch(Launch& launch) const override {
-    for (int i = 0; i < 2; ++i) {
-      if (!d_half[i]) continue;
-      launch.step(CopyArguments{&launch.kernels, launch.at(d_half[i].gradient),
-                                launch.at(d_out) + (i == 0 ? 0 : cols[0]), rows, cols[i], cols[i], cols[0] + cols[1],
-                                d_half[i].accumulate});
-    }
-  }
-};
+}
 
-class Concatenate final : public Operation {
- public:
-  Tensor out, half[2];
-  Extent rows;
-  std::int64_t cols[2] = {0, 0};
+constexpr OperationKind kKind{"concatenate_backward", cost, launch};
+}  // namespace concatenate_gradient
 
-  const char* kind() const override { return "concatenate"; }
-  std::vector<TensorUse> uses() const override {
-    return {{half[0], Access::kRead}, {half[1], Access::kRead}, {out, Access::kWrite}};
+enum : std::size_t { kHalf = 0, kOut = 2 };
+
+Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kOut, counts)}; }
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kOut])) return;
+  const Operand first = b.slot(node[kHalf]), second = b.slot(node[kHalf + 1]);
+  b.emit(concatenate_gradient::kKind, {reads(d_out), first, second}, Attributes::of(node.cols(kHalf)));
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const std::int64_t all = node.cols(kOut);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t cols = node.cols(kHalf + i);
+    copy_rows(l, {l.at(node[kOut]) + (i == 0 ? 0 : node.cols(kHalf)), l.at(node[kHalf + i]), 0, cols, all, cols, false},
+              node.rows(kOut), Access::kWrite);
   }
-  Cost cost(const BatchCounts& counts) const override {
-    return {0.0, 8.0 * static_cast<double>(rows.at(counts) * (cols[0] + cols[1]))};
-  }
-  void derive(Backward& b) const override {
-    const Tensor d_out = b.gradient(out);
-    if (!d_out || !b.wants(out)) return;
-    auto op = std::make_unique<ConcatenateGradient>();
-    op->d_out = d_out;
-    op->rows = rows;
-    for (int i = 0; i < 2; ++i) {
-      op->d_half[i] = b.slot(half[i]);
-      op->cols[i] = cols[i];
-    }
-    b.emit(std::move(op));
-  }
-  void launch(Launch& launch) const override {
-    for (int i = 0; i < 2; ++i) {
-      launch.step(CopyArguments{&launch.kernels, launch.at(out) + (i == 0 ? 0 : cols[0]), launch.at(half[i]), rows,
-                                cols[i], cols[0] + cols[1], cols[i], Accumulate::kNo});
-    }
-  }
-};
+}
+
+constexpr OperationKind kKind{"concatenate", cost, launch, derive};
 
 }  // namespace
 
-Tensor first_rows(Graph& graph, const std::string& name, Tensor x, SampleRows rows) {
-  return gather(graph, name, x, rows.text ? Selection::kFirstText : Selection::kFirstImage, rows_per_sample(1),
-                rows.per_sample);
+Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
+  return gather::add(graph, name, x, rows.offsets, rows_per_sample(1), rows.extent.per_row);
 }
 
-Tensor selected_rows_of(Graph& graph, const std::string& name, Tensor x) {
-  return gather(graph, name, x, Selection::kSelected, selected_rows(), 0);
+Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
+  return gather::add(graph, name, x, index, graph[index].rows, 0);
 }
 
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b) {
-  auto op = std::make_unique<Concatenate>();
-  op->half[0] = a;
-  op->half[1] = b;
-  op->rows = graph[a].rows;
-  op->cols[0] = graph[a].cols;
-  op->cols[1] = graph[b].cols;
-  op->out = graph.activation(name, op->rows, op->cols[0] + op->cols[1]);
-  const Tensor out = op->out;
-  graph.add(std::move(op));
+  const Tensor out = graph.activation_like(name, a, graph[a].cols + graph[b].cols);
+  graph.add(kKind, {reads(a), reads(b), writes(out)});
   return out;
 }
 

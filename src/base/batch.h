@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches. A batch has streams of rows (its samples, their text tokens, ...) and fields: arrays that the loader fills
+// and operations read. A model declares both; nothing else knows what they mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/dtype.h"
+
+namespace bascule {
+
+// A stream is a number. Every batch has the first two; a model names its own from kFirstModelStream on.
+inline constexpr int kSamples = 0;
+inline constexpr int kSamplesOfAllRanks = 1;  // counted only where a loss is made over the samples of all ranks
+inline constexpr int kFirstModelStream = 2;
+inline constexpr int kMaxStreams = 8;
+inline constexpr int kMaxFields = 16;
+
+// Rows by stream: of one batch, or the most that any batch may have.
+struct BatchCounts {
+  std::int64_t rows[kMaxStreams] = {};
+
+  constexpr BatchCounts() {}  // no list of numbers, whose streams nobody could tell
+  constexpr std::int64_t& operator[](int stream) { return rows[stream]; }
+  constexpr std::int64_t operator[](int stream) const { return rows[stream]; }
+  constexpr std::int64_t samples() const { return rows[kSamples]; }
+};
+
+// per_row * rows of the stream + fixed: every row count of a model is such an expression.
+struct Extent {
+  int stream = kSamples;
+  std::int64_t per_row = 0;
+  std::int64_t fixed = 0;
+
+  constexpr std::int64_t at(const BatchCounts& counts) const { return per_row * counts[stream] + fixed; }
+  // The same number of rows, each cut into `count`.
+  constexpr Extent times(std::int64_t count) const { return {stream, per_row * count, fixed * count}; }
+  constexpr bool operator==(const Extent& other) const {
+    return per_row == other.per_row && fixed == other.fixed && (stream == other.stream || per_row == 0);
+  }
+};
+
+constexpr Extent rows_of_stream(int stream, std::int64_t per_row = 1) { return Extent{stream, per_row, 0}; }
+constexpr Extent rows_per_sample(std::int64_t count) { return Extent{kSamples, count, 0}; }
+constexpr Extent fixed_rows(std::int64_t count) { return Extent{kSamples, 0, count}; }
+
+// What a loader fills a field with.
+enum class FieldSource : std::uint8_t {
+  kPixels,        // float32 (samples, 3 side side): the picture, normalised
+  kTokenIds,      // int32 (tokens): the captions, packed end to end
+  kPositionIds,   // int32 (tokens): pad_id + 1, + 2, ...; pad_id for a token that is pad_id
+  kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
+  kTextRowKeys,   // int64 (tokens): row_key(sample, token)
+  kImageRowKeys,  // int64 (samples x rows): row_key(sample, row)
+  kSampleKeys,    // int64 (samples): row_key(sample, 0)
+  kMaskedRows,    // int32 (masked tokens): their numbers among the tokens, ascending; the tokens are masked
+  kMaskedLabels,  // int32 (masked tokens): the token that was there
+  kMatchLabels,   // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
+                  // captions of some samples are exchanged
+};
+
+struct Field {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Extent rows;
+  std::int64_t cols = 1;
+  FieldSource source = FieldSource::kPixels;
+
+  std::int64_t elements(const BatchCounts& counts) const { return rows.at(counts) * cols; }
+};
+
+using Fields = std::vector<Field>;  // at most kMaxFields
+
+// The number of the field with this name, or from this source; -1: none is declared.
+inline int field_named(const Fields& fields, std::string_view name) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+inline int field_from(const Fields& fields, FieldSource source) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].source == source) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// One batch: borrowed from its ring slot, constant, valid until it is released. Text is packed: the tokens of all
+// captions one after another, no padding. Everything in it was checked where it was read: ids lie in the vocabulary,
+// offsets grow, labels are classes.
+struct Batch {
+  BatchCounts counts;  // no samples where this rank has no share of the epoch's last batch, or all were left out
+  const void* fields[kMaxFields] = {};  // in the order of the model's declaration; null: not filled
+
+  const std::int64_t* rows = nullptr;          // (samples), manifest row of each sample's picture
+  const std::int64_t* caption_rows = nullptr;  // (samples), that of its caption; another one for an exchanged caption
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  // number of the batch in its epoch, among those that this rank has a share in
+  // The positions of the epoch that this rank has of the batch. Sample b has first_position + b, unless bad ones were
+  // left out (evaluation only): then the samples are the others, in order, and there are fewer samples than positions.
+  std::int64_t first_position = 0;
+  std::int64_t positions = 0;
+
+  // A field of the model's declaration; null for number -1.
+  template <typename Element>
+  const Element* field(int number) const {
+    return number < 0 ? nullptr : static_cast<const Element*>(fields[number]);
+  }
+};
+
+// The key of one row of one sample, from which its random numbers come: what dropout_row_key of kernels/dropout.h is.
+// `sample` is the sample's number in the run's global order: epoch * samples of an epoch + position.
+constexpr std::uint64_t row_key(std::uint64_t sample, std::uint64_t position) noexcept {
+  return (sample << 16) | (position & 0xffffu);
+}
+
+}  // namespace bascule

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/launch.h"
+
+namespace bascule {
+namespace {
+
+template <typename Value>
+void put(std::byte* at, const Value& value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+}  // namespace
+
+void LateArgument::fill(std::byte* block, const Replay& replay, int thread) const noexcept {
+  std::byte* const member = block + offset;
+  switch (kind) {
+    case Kind::kField: put(member, replay.batch.fields[field]); break;
+    case Kind::kRows: put(member, divide_up(extent.at(replay.batch.counts), per_task)); break;
+    case Kind::kAdd: put(member, replay.add_to_gradients); break;
+    case Kind::kLossWeight: put(member, replay.loss_weight); break;
+    case Kind::kDropout: put(member, replay.dropout_key); break;
+    case Kind::kScratch: put(member, replay.scratch(thread)); break;
+    case Kind::kPeers: put(member, &replay.peers); break;
+  }
+}
+
+Launch::Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmCache& products)
+    : kernels(table), graph_(graph), addresses_(std::move(addresses)), products_(products) {}
+
+void Launch::add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block) {
+  if (is_new_step_) {
+    pieces_.push_back(std::make_unique<Pieces>());
+    steps_.push_back({&run_task, &tasks_of, pieces_.back().get(), node_});
+    is_new_step_ = false;
+  }
+  pieces_.back()->pieces.push_back(std::move(piece));
+  block_ = block;
+}
+
+LateArgument& Launch::late(const void* member, LateArgument::Kind kind) {
+  const std::ptrdiff_t offset = static_cast<const std::byte*>(member) - block_.data();
+  BASCULE_CHECK(offset >= 0 && static_cast<std::size_t>(offset) < block_.size());
+  LateArgument argument;
+  argument.kind = kind;
+  argument.offset = static_cast<std::uint16_t>(offset);
+  std::vector<LateArgument>& all = pieces_.back()->pieces.back()->late;
+  all.push_back(argument);
+  return all.back();
+}
+
+void Launch::adds(bool* member, Access access) {
+  *member = access == Access::kAdd;
+  if (access == Access::kAddLater) late(member, LateArgument::Kind::kAdd);
+}
+
+void Launch::dropout(DropoutStream* member, const DropoutPlace& place) {
+  *member = {};
+  if (place.probability <= 0.0f) return;
+  const double p = static_cast<double>(place.probability);
+  member->threshold = static_cast<std::uint32_t>(p * 4294967296.0 + 0.5);
+  member->scale = static_cast<float>(1.0 / (1.0 - p));
+  member->operation = place.operation;
+  late(member->key, LateArgument::Kind::kDropout);
+}
+
+std::int64_t Launch::tasks_of(const void* pieces, const Replay& replay) {
+  std::int64_t tasks = 0;
+  for (const std::unique_ptr<Piece>& piece : static_cast<const Pieces*>(pieces)->pieces)
+    tasks += piece->split.tasks(replay.batch.counts);
+  return tasks;
+}
+
+void Launch::run_task(const void* pieces, const Replay& replay, std::int64_t task, int thread) {
+  for (const std::unique_ptr<Piece>& piece : static_cast<const Pieces*>(pieces)->pieces) {
+    const std::int64_t tasks = piece->split.tasks(replay.batch.counts);
+    if (task < tasks) return piece->run(piece->split.range(task, replay.batch.counts), replay, thread);
+    task -= tasks;
+  }
+}
+
+}  // namespace bascule
