@@ -22,38 +22,9 @@ namespace bascule {
 
 struct KernelTable {
   Isa isa;
-  void (*layer_norm_forward)(const LayerNormForward&);
-  void (*layer_norm_backward)(const LayerNormBackward&);
-  void (*activation_forward)(const ActivationForward&);
-  void (*activation_backward)(const ActivationBackward&);
-  void (*attention_forward)(const AttentionForward&);
-  void (*attention_backward)(const AttentionBackward&);
-  void (*dropout_forward)(const DropoutForward&);
-  void (*text_embedding_forward)(const TextEmbeddingForward&);
-  void (*embedding_backward)(const EmbeddingBackward&);
-  void (*gather_rows)(const GatherRows&);
-  void (*scatter_rows)(const ScatterRows&);
-  void (*extract_patches)(const ExtractPatches&);
-  void (*image_embedding_forward)(const ImageEmbeddingForward&);
-  void (*image_embedding_backward)(const ImageEmbeddingBackward&);
-  void (*fill)(const Fill&);
-  void (*add)(const Add&);
-  void (*copy_rows)(const CopyRows&);
-  void (*column_sums)(const ColumnSums&);
-  void (*add_parts)(const AddParts&);
-  void (*sum_terms)(const SumTerms&);
-  void (*blend_forward)(const BlendForward&);
-  void (*blend_backward)(const BlendBackward&);
-  void (*normalize_forward)(const NormalizeForward&);
-  void (*normalize_backward)(const NormalizeBackward&);
-  void (*sum_of_squares)(const SumOfSquares&);
-  void (*cross_entropy_forward)(const CrossEntropyForward&);
-  void (*cross_entropy_backward)(const CrossEntropyBackward&);
-  void (*contrastive_forward)(const ContrastiveForward&);
-  void (*weighted_row_sum)(const WeightedRowSum&);
-  void (*adamw)(const AdamW&);
-  void (*to_bf16)(const ToBf16&);
-  void (*from_bf16)(const FromBf16&);
+#define BASCULE_KERNEL(name, Arguments) void (*name)(const Arguments&);
+#include "kernels/kernels.inc"
+#undef BASCULE_KERNEL
 };
 
 // The table of an ISA that isa_supported().

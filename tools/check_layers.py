@@ -66,7 +66,7 @@ OURS = [
     ("src/report/", [*JSON, *FILES]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/loader/batch.h", "src/checkpoint/", "src/report/"]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/report/"]),
     ("src/train/", BELOW_TRAIN),
     ("src/search/", [*BELOW_TRAIN, "src/train/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the generated tables: the settings in config/README.md (from `bascule settings --markdown`) and the kernels in
-kernels/README.md (from kernels/table.h).
+kernels/README.md (from kernels/kernels.inc).
 
   tools/update_readme.py build/bascule            rewrites the tables
   tools/update_readme.py --check build/bascule    exit 1 if a table is stale
@@ -30,7 +30,7 @@ def file_that(pattern, folder):
 
 def kernel_table():
     lines = ["| kernel | contract | reference | AVX2 and AVX-512 |", "|---|---|---|---|"]
-    for name, arguments in re.findall(r"\(\*(\w+)\)\(const (\w+)&", (ROOT / "kernels/table.h").read_text()):
+    for name, arguments in re.findall(r"^BASCULE_KERNEL\((\w+), (\w+)\)", (ROOT / "kernels/kernels.inc").read_text(), re.M):
         contract = file_that(rf"^struct {arguments} {{", "kernels")
         reference = file_that(rf"\b{name}\(", "kernels/reference")
         vectors = file_that(rf"^void {name}\(const {arguments}& \w*\) {{", "kernels/simd")
