@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/bench.h"
+#include "src/train/model_words.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -71,7 +72,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 }  // namespace
 
 int bench_command(const BenchArguments& arguments) {
-  const Settings settings = read_settings(arguments.settings_file);
+  const Settings settings = read_settings(arguments.settings_file, model_words);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
   if (!settings.training.do_train) {

@@ -14,7 +14,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/models/bridgetower_config.h"
+#include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 
 namespace bascule {
@@ -64,7 +64,11 @@ void print_line(const std::string& file, const PictureDecoder::Size& size, const
 MediaSettings media_settings(const DecodeArguments& arguments) {
   const bool is_training = arguments.preprocessing == "training";
   const Preprocessing preprocessing = is_training ? Preprocessing::kTraining : Preprocessing::kProcessor;
-  if (!arguments.model.empty()) return media_settings_of(arguments.model, preprocessing, arguments.size);
+  if (!arguments.model.empty()) {
+    const std::string config = arguments.model + "/config.json";
+    const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
+    return media_settings_of(arguments.model, preprocessing, arguments.size, family.image_processor);
+  }
   MediaSettings settings = default_media_settings();
   settings.image_side = arguments.size;
   settings.preprocessing = preprocessing;
@@ -76,7 +80,7 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
 }  // namespace
 
 std::int64_t image_size_of(const std::string& model) {
-  return read_bridgetower_config(model + "/config.json").vision.image_size;
+  return open_model({model + "/config.json", {}}, kBareModel)->inputs().image_side;
 }
 
 int decode_command(const DecodeArguments& arguments) {

@@ -187,7 +187,7 @@ void add_search(CLI::App& app, Chosen* chosen) {
 }
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app{"Bascule trains the vision-language model BridgeTower from one TOML file."};
+  CLI::App app{"Bascule trains vision-language models from one TOML file."};
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", version_text);

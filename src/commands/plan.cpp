@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/plan.h"
+#include "src/train/model_words.h"
 
 #include <cstdio>
 
@@ -12,7 +13,7 @@
 namespace bascule {
 
 int plan_command(const std::string& settings_file, bool json) {
-  const Settings settings = read_settings(settings_file);
+  const Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));

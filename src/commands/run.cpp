@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/run.h"
+#include "src/train/model_words.h"
 
 #include <algorithm>
 #include <csignal>
@@ -273,7 +274,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
-  const Settings settings = read_settings(settings_file);
+  const Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const RankPlace place = place_from_environment();

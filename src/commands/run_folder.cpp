@@ -41,7 +41,7 @@ ResumeChoice resume_choice(const TrainingSettings& training) {
 std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings& settings) {
   if (marker.settings.empty()) return {};  // an older program did not keep them
   try {
-    const Settings before = marker_settings(marker);
+    const Settings before = marker_settings(marker, settings.words);
     return setting_changes(number_keys(before), other_keys(before), settings);
   } catch (const Error&) {
     return {};  // an older program knew a value that is refused now

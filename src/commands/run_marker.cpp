@@ -24,7 +24,9 @@ RunMarker read_run_marker(const std::string& output_dir) {
   return marker;
 }
 
-Settings marker_settings(const RunMarker& marker) { return read_settings_text(marker.settings, kRunMarkerFile, ""); }
+Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
+  return read_settings_text(marker.settings, kRunMarkerFile, "", [&](const std::string&) { return words; });
+}
 
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance) {

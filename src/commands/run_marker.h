@@ -29,8 +29,9 @@ struct RunState {
 };
 
 RunMarker read_run_marker(const std::string& output_dir);
-// The settings that the run in the folder was made with. Throws Error where another program wrote other keys.
-Settings marker_settings(const RunMarker& marker);
+// The settings that the run in the folder was made with; words: of the model of now. Throws Error where another program
+// wrote other keys.
+Settings marker_settings(const RunMarker& marker, const ModelWords& words);
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
                       const std::vector<NamedText>& provenance);
 

@@ -9,6 +9,7 @@
 #include "src/json/json.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
+#include "src/train/model_words.h"
 
 namespace bascule {
 namespace {
@@ -25,7 +26,7 @@ Json rules_json(const std::vector<KeyRule>& rules, bool has_values) {
 
 Json reference_json() {
   Json keys = Json::array();
-  for (const KeyReference& one : key_reference()) {
+  for (const KeyReference& one : key_reference(words_of_usual_family())) {
     keys.push_back({{"key", one.key},
                     {"meaning", one.meaning},
                     {"allowed", one.allowed},
@@ -62,10 +63,14 @@ void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
 int settings_command(const std::string& settings_file, bool resume, bool json, bool markdown) {
   const bool has_file = !settings_file.empty();
   if (markdown || (!has_file && !resume && !json)) {
-    std::fputs((markdown ? settings_reference() : wrapped(settings_help())).c_str(), stdout);
+    std::fputs(
+        (markdown ? settings_reference(words_of_usual_family()) : wrapped(settings_help(words_of_usual_family())))
+            .c_str(),
+        stdout);
     return 0;
   }
-  const Settings settings = has_file ? read_settings(settings_file) : Settings();
+  const Settings settings =
+      has_file ? read_settings(settings_file, model_words) : default_settings(words_of_usual_family());
   if (resume && json) {
     print_json(rules_json(resume_rules(settings), has_file));
   } else if (resume) {

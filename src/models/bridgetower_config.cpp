@@ -131,8 +131,6 @@ void check_contrastive(const BridgeTowerConfig& config, const std::string& path)
 
 BridgeTowerConfig read_bridgetower_config(const std::string& path) {
   const Json json = read_json_file(path);
-  const std::string type = get_string(json, "model_type", path, "bridgetower");
-  if (type != "bridgetower") refuse(path, "model_type = \"" + type + "\"", "only \"bridgetower\" can be trained");
   const Json empty = Json::object();
   const Json* text = find_member(json, "text_config", path);
   const Json* vision = find_member(json, "vision_config", path);

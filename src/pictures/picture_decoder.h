@@ -23,7 +23,8 @@ std::vector<std::uint8_t> read_picture_file(const std::string& path);
 MediaSettings default_media_settings();
 
 // The same with what a model folder's processor says.
-MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side);
+MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side,
+                                const std::string& image_processor);
 
 class PictureDecoder {
  public:

@@ -84,17 +84,16 @@ bool read_shortest_edge(const Json& value, std::int64_t* out) {
   return edge != nullptr && is_whole(*edge, out);
 }
 
-void check_type(const Source& source) {
+void check_type(const Source& source, const std::string& image_processor) {
   const Json* const type = source.object.find("image_processor_type");
   if (type != nullptr) {
-    for (const char* name :
-         {"BridgeTowerImageProcessor", "BridgeTowerImageProcessorFast", "BridgeTowerImageProcessorPil"}) {
-      if (*type == name) return;
+    for (const char* back_end : {"", "Fast", "Pil"}) {
+      if (*type == image_processor + back_end) return;
     }
-    source.refuse("image_processor_type", "only BridgeTowerImageProcessor is implemented");
+    source.refuse("image_processor_type", "only " + image_processor + " is implemented");
   }
   for (const char* key : {"feature_extractor_type", "auto_map"}) {
-    if (source.object.contains(key)) source.refuse(key, "only BridgeTowerImageProcessor is implemented");
+    if (source.object.contains(key)) source.refuse(key, "only " + image_processor + " is implemented");
   }
 }
 
@@ -120,7 +119,7 @@ void read_resize(const Source& source, ProcessorRules* rules) {
 
 void check_crop(const Source& source, std::int64_t image_side) {
   if (!read_flag(source, "do_center_crop"))
-    source.refuse("do_center_crop", "the model needs square pictures, and BridgeTowerProcessor crops in any case");
+    source.refuse("do_center_crop", "the model needs square pictures, and its processor crops in any case");
   std::int64_t edge = kDefaultEdge;
   const Json* const crop = source.object.find("crop_size");
   const bool is_edge = crop == nullptr || read_shortest_edge(*crop, &edge);
@@ -132,7 +131,7 @@ void check_crop(const Source& source, std::int64_t image_side) {
 
 void read_levels(const Source& source, ProcessorRules* rules) {
   if (!read_flag(source, "do_normalize"))
-    source.refuse("do_normalize", "only true is implemented; BridgeTowerProcessor normalises in any case");
+    source.refuse("do_normalize", "only true is implemented; the model's processor normalises in any case");
   for (const char* key : {"image_mean", "image_std"}) {
     const Json* const found = source.object.find(key);
     if (found != nullptr && found->is_null()) source.refuse(key, "numbers are needed");
@@ -164,7 +163,8 @@ std::int64_t default_divisor(std::int64_t image_side) { return std::min(Processo
 
 }  // namespace
 
-PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side) {
+PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
+                                const std::string& image_processor) {
   PictureRules rules;
   rules.processor.shortest_edge = image_side;
   Source source;
@@ -177,7 +177,7 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
   read_channels(source, "image_std", rules.std);
   check_statistics(source, rules);
   if (preprocessing != Preprocessing::kProcessor) return rules;
-  check_type(source);
+  check_type(source, image_processor);
   read_resize(source, &rules.processor);
   check_crop(source, image_side);
   read_levels(source, &rules.processor);
@@ -189,10 +189,10 @@ std::string processor_file_of(const std::string& folder) {
   return find_source(folder, &source) ? source.path : "";
 }
 
-std::string default_processor_text(std::int64_t image_side) {
+std::string default_processor_text(std::int64_t image_side, const std::string& image_processor) {
   const PictureRules rules;
   Json config = Json::object();
-  config["image_processor_type"] = "BridgeTowerImageProcessor";
+  config["image_processor_type"] = image_processor;
   config["do_resize"] = true;
   config["size"] = {{"shortest_edge", image_side}};
   config["size_divisor"] = default_divisor(image_side);

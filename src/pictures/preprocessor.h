@@ -2,8 +2,8 @@
 // What a model folder says about pictures, in processor_config.json or preprocessor_config.json, and the latter for a
 // folder that has neither. Before the seal.
 //
-// With Preprocessing::kProcessor a run gives the pixels of Transformers' BridgeTowerImageProcessor (torchvision back
-// end), or refuses the file, naming the key. Accepted are: `size`, a shortest edge; `crop_size`, the model's
+// With Preprocessing::kProcessor a run gives the pixels of the model's image processor in Transformers (torchvision
+// back end), or refuses the file, naming the key. Accepted are: `size`, a shortest edge; `crop_size`, the model's
 // image_size; `size_divisor`; `do_resize`; `do_rescale` and `rescale_factor`; `image_mean` and `image_std`. What the
 // processor itself does not look at is not looked at here.
 #pragma once
@@ -22,14 +22,16 @@ struct PictureRules {
   ProcessorRules processor;  // kProcessor alone
 };
 
-// Defaults, at image_side, where the folder has neither file. Throws Error kData for a malformed file, and with
-// kProcessor for one that asks for other pixels than are given here. With kTraining mean and std alone are read.
-PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side);
+// image_processor: the class that the model has. Defaults, at image_side, where the folder has neither file. Throws
+// Error kData for a malformed file, and with kProcessor for one that asks for other pixels than are given here. With
+// kTraining mean and std alone are read.
+PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
+                                const std::string& image_processor);
 
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);
 
 // The text of a preprocessor_config.json by which Transformers does what a run does for a folder that says nothing.
-std::string default_processor_text(std::int64_t image_side);
+std::string default_processor_text(std::int64_t image_side, const std::string& image_processor);
 
 }  // namespace bascule

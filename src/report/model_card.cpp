@@ -32,10 +32,6 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string pipeline_tag(const Report& report) {
-  return report.head == "masked_lm" ? "fill-mask" : "zero-shot-image-classification";
-}
-
 // YAML has no thousands separators, and no number for a value that is not finite.
 void add_metric(std::string& out, const std::string& name, const char* type, double value) {
   if (!std::isfinite(value)) return;
@@ -48,15 +44,16 @@ void add_metric(std::string& out, const std::string& name, const char* type, dou
 void add_split_results(std::string& out, const Report& report, const EvaluationRecord* record,
                        const std::string& dataset) {
   if (record == nullptr) return;
-  out += "  - task:\n      type: " + pipeline_tag(report) + "\n    dataset:\n      name: " + quoted(dataset) +
+  out += "  - task:\n      type: " + report.pipeline_tag + "\n    dataset:\n      name: " + quoted(dataset) +
          "\n      type: " + quoted(dataset) + "\n      split: " + split_name(record->split) + "\n    metrics:\n";
   add_metric(out, "Loss", "loss", record->loss);
   for (const Metric& metric : report.metrics) add_metric(out, metric.title, metric.key, (*record)[metric]);
 }
 
 void add_header(std::string& out, const Report& report) {
-  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(report.model_name) +
-         "\ntags:\n- bridgetower\n- image-text\n- bascule\npipeline_tag: " + pipeline_tag(report) + "\n";
+  out += "---\nlibrary_name: transformers\nbase_model: " + quoted(report.model_name) + "\ntags:\n";
+  for (const std::string& tag : report.tags) out += "- " + tag + "\n";
+  out += "- bascule\npipeline_tag: " + report.pipeline_tag + "\n";
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);
   if (validation != nullptr || test != nullptr)
@@ -79,26 +76,23 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
 }
 
 void add_loading(std::string& out, const Report& report) {
-  const std::string name = report.architecture.empty() ? "BridgeTowerModel" : report.architecture;
-  out +=
-      "\n## How to load it\n\n```python\nfrom transformers import BridgeTowerProcessor, " + name +
-      "\n\nfolder = \".\"  # this folder\nprocessor = BridgeTowerProcessor.from_pretrained(folder)\nmodel = " + name +
-      ".from_pretrained(folder)\n```\n";
+  const std::string& name = report.architecture;
+  out += "\n## How to load it\n\n```python\nfrom transformers import " + report.processor + ", " + name +
+         "\n\nfolder = \".\"  # this folder\nprocessor = " + report.processor +
+         ".from_pretrained(folder)\nmodel = " + name + ".from_pretrained(folder)\n```\n";
 }
 
-// The processor prepares a picture differently from the run. Measured on crops of two photographs:
-// src/pictures/README.md.
+// The processor prepares a picture differently from the run.
 void add_preparation(std::string& out, const Report& report) {
   const auto is_training = [](const NamedText& setting) {
     return setting.name == "data.preprocessing" && setting.value.find("training") != std::string::npos;
   };
-  if (std::none_of(report.settings.begin(), report.settings.end(), is_training)) return;
+  if (report.preparation_note.empty() || std::none_of(report.settings.begin(), report.settings.end(), is_training))
+    return;
   out +=
       "\nThis model was trained with `data.preprocessing = \"training\"`, the picture preparation of the published "
-      "recipe. "
-      "The processor resizes to multiples of 32 pixels and pads elongated pictures: at 288 pixels it shows the model "
-      "nearly the same 400 x 300 picture (normalised pixels differ by 0.004 on average), but a different 312 x 142 one "
-      "(by 0.3 to 1.1).\n";
+      "recipe. " +
+      report.preparation_note + "\n";
 }
 
 void add_reproducing(std::string& out, const Report& report) {
@@ -115,8 +109,8 @@ void add_reproducing(std::string& out, const Report& report) {
 std::string model_card(const Report& report) {
   std::string out;
   add_header(out, report);
-  out += "# " + cell(report.title) + "\n\nA BridgeTower model (" + cell(report.architecture) + ", head `" +
-         cell(report.head) + "`) trained by Bascule from `" + cell(report.model_name) + "` on `" +
+  out += "# " + cell(report.title) + "\n\nA " + report.model_kind + " model (" + cell(report.architecture) +
+         ", head `" + cell(report.head) + "`) trained by Bascule from `" + cell(report.model_name) + "` on `" +
          cell(report.dataset) + "`.\n";
   const EvaluationRecord* const validation = last_evaluation(report, Split::kValidation);
   const EvaluationRecord* const test = last_evaluation(report, Split::kTest);

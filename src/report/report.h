@@ -180,9 +180,13 @@ struct Report {
   std::string title;  // e.g. base name of the output folder
   std::string output_dir;
   std::string settings_file;
-  std::string model_name;                        // model_name_or_path
-  std::string architecture;                      // Hugging Face class: "BridgeTowerForContrastiveLearning"
-  std::string head;                              // contrastive | image_text_matching | masked_lm
+  std::string model_name;               // model_name_or_path
+  std::string model_kind;               // the family, for people
+  std::string architecture, processor;  // Hugging Face classes
+  std::string head;                     // model.head
+  std::vector<std::string> tags;        // of the model card, as is the next
+  std::string pipeline_tag;
+  std::string preparation_note;                  // see ModelCardWords
   std::string dataset;                           // train_file as written
   std::string validation_dataset, test_dataset;  // as written; empty: none
   std::string finished_at;                       // "2026-11-21 14:03 UTC"; may be empty

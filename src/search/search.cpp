@@ -139,15 +139,15 @@ void write_page(const SearchAnswer& answer, const std::string& path) {
 SearchAnswer search(const SearchArguments& arguments, Isa isa, int threads) {
   const std::string picture = query_picture(arguments);
   const std::string& folder = arguments.folder;
-  const BridgeTowerConfig config = read_contrastive_config(folder);
+  const std::unique_ptr<Model> opened = open_embedding_model(folder);
   SearchAnswer answer;
   if (!arguments.images.empty()) {
     const std::vector<std::string> paths = find_pictures(arguments.images);
-    SearchModel model(folder, config, {true, paths.size()}, isa, threads);
+    SearchModel model(folder, *opened, {true, paths.size()}, isa, threads);
     answer = text_in_folder(arguments.query, arguments.images, paths, model, arguments.top);
   } else {
-    const SearchIndex index = read_search_index(folder, config.contrastive_hidden_size);
-    SearchModel model(folder, config, {picture.empty(), picture.empty() ? 0u : 1u}, isa, threads);
+    const SearchIndex index = read_search_index(folder, opened->embedding_width());
+    SearchModel model(folder, *opened, {picture.empty(), picture.empty() ? 0u : 1u}, isa, threads);
     answer = picture.empty() ? text_in_run(arguments.query, index, model, arguments.top)
                              : picture_in_run(picture, index, model, arguments.top);
   }

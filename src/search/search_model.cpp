@@ -11,8 +11,6 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
-#include "src/models/bridgetower_batch.h"
-#include "src/models/embed.h"
 #include "src/plan/memory_plan.h"
 #include "src/report/progress.h"
 #include "src/runtime/arena.h"
@@ -27,22 +25,28 @@ constexpr char kPixels[] = "pixels";
 
 }  // namespace
 
-BridgeTowerConfig read_contrastive_config(const std::string& folder) {
+std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
   const std::string path = folder + "/config.json";
+  const Family& family = family_of(path);
+  const auto head =
+      std::find_if(family.heads.begin(), family.heads.end(), [](const FamilyHead& one) { return one.embeds; });
+  if (head == family.heads.end()) {
+    throw Error(ErrorKind::kData, path,
+                std::string("a ") + family.model_type + " model has no embeddings to search with");
+  }
+  std::unique_ptr<Model> model;
   const Json json = read_json_file(path);
   if (find_member(json, "architectures", path) != nullptr) {
     const std::vector<std::string> classes = get_strings(json, "architectures", path);
-    const std::string wanted = architecture_name(ModelHead::kContrastive);
+    const std::string wanted = family.architecture(head->words.name);
     if (std::find(classes.begin(), classes.end(), wanted) == classes.end()) {
       throw Error(
           ErrorKind::kData, path,
           (classes.empty() ? "a model of no class" : "a " + classes.front()) + " has no embeddings to search with",
-          "search needs a " + wanted + " (model.head = \"contrastive\")");
+          "search needs a " + wanted + " (model.head = \"" + head->words.name + "\")");
     }
   }
-  const BridgeTowerConfig config = read_bridgetower_config(path);
-  check_bridgetower_config(config, ModelHead::kContrastive, path);
-  return config;
+  return family.open({path, {}}, head->words.name);
 }
 
 RunInputs read_run_inputs(const std::string& folder) {
@@ -60,53 +64,60 @@ RunInputs read_run_inputs(const std::string& folder) {
   return inputs;
 }
 
-SearchModel::SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads)
-    : config_(config), folder_(folder), inputs_(read_run_inputs(folder)), threads_(threads, false) {
+SearchModel::SearchModel(const std::string& folder, const Model& model, Use use, Isa isa, int threads)
+    : model_(model),
+      needs_(model.inputs()),
+      folder_(folder),
+      inputs_(read_run_inputs(folder)),
+      threads_(threads, false) {
   record(use);
   seal(folder, isa);
 }
 
 void SearchModel::record(Use use) {
-  const std::int64_t side = config_.vision.image_size;
-  fields_ = bridgetower_fields(config_, ModelHead::kContrastive, side, side, false);
+  fields_ = model_.fields({});
   if (use.texts) {
     tokenizer_ = Tokenizer::load(folder_);
-    const BridgeTowerConfig::Text& text = config_.text;
-    longest_text_ = std::min(inputs_.max_seq_length, text.max_position_embeddings - text.pad_token_id - 1);
+    longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.pad_id - 1);
     if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
     }
-    text_embeds_ = record_text_embeds(session_.add_graph(bridgetower_counts(1, longest_text_), fields_), config_);
+    BatchCounts bounds;
+    bounds[kSamples] = 1;
+    bounds[fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream] = longest_text_;
+    text_embeds_ = model_.record_text_embedding(session_.add_graph(bounds, fields_));
   }
   if (use.pictures > 0) {
-    if (config_.vision.num_channels != 3)
+    const std::int64_t side = needs_.image_side;
+    if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: no picture file is like that");
-    decoder_.emplace(media_settings_of(folder_, inputs_.preprocessing, side));
+    decoder_.emplace(
+        media_settings_of(folder_, inputs_.preprocessing, side, family_of(folder_ + "/config.json").image_processor));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
-    image_embeds_ =
-        record_image_embeds(session_.add_graph(bridgetower_counts(batch_, 0), fields_), config_, side, side);
+    BatchCounts bounds;
+    bounds[kSamples] = batch_;
+    image_embeds_ = model_.record_picture_embedding(session_.add_graph(bounds, fields_));
   }
 }
 
 void SearchModel::seal(const std::string& folder, Isa isa) {
   std::vector<PlannedRange> categories = session_.plan(false, threads_.count());
-  const std::size_t side = static_cast<std::size_t>(config_.vision.image_size);
+  const std::size_t side = static_cast<std::size_t>(needs_.image_side);
   categories.push_back({kPixels, static_cast<std::size_t>(batch_) * 3 * side * side * sizeof(float)});
   const MemoryPlan plan = make_memory_plan(std::move(categories), 0);
   arena_ = std::make_unique<Arena>(plan, ArenaOptions{});
   pixels_ = arena_->as<float>(plan[kPixels]);
   session_.seal(*arena_, plan, kernels_for(isa), threads_.count());
-  const LoadReport report = load_parameters(open_hf_weights(folder), session_.parameter_memory(), 0);
+  const LoadReport report = load_parameters(open_hf_weights(folder), session_.parameter_memory(), model_, 0);
   if (!report.missing.empty()) {
     throw Error(ErrorKind::kData, folder,
-                "no tensor " + report.missing.front() + " among the weights: the contrastive head was never trained",
-                "train it first, with model.head = \"contrastive\"");
+                "no tensor " + report.missing.front() + " among the weights: the head was never trained",
+                "train it first");
   }
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {
-  const BridgeTowerConfig::Text& limits = config_.text;
   PaddedBatch padded;
   try {
     const std::vector<std::int32_t> ids = tokenizer_->encode(text, longest_text_);
@@ -117,14 +128,14 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   padded.samples = 1;
   padded.length = static_cast<std::int64_t>(padded.input_ids.size());
   padded.attention_mask.assign(padded.input_ids.size(), 1);
-  const PackedBatch packed(padded, limits.vocab_size, limits.max_position_embeddings,
-                           static_cast<std::int32_t>(limits.pad_token_id), false, false, "the text to search for");
+  const PackedBatch packed(padded, needs_.vocabulary_size, needs_.max_positions,
+                           static_cast<std::int32_t>(needs_.pad_id), false, false, "the text to search for");
   Replay replay;
   replay.batch = packed.batch(fields_);
   session_.tape(0).replay(threads_, replay);
   const float* embeds = session_.tape(0).at(text_embeds_);
-  const std::vector<float> embed(embeds, embeds + config_.contrastive_hidden_size);
-  refuse_not_finite(embed, config_.contrastive_hidden_size, folder_ + ": the text's embedding");
+  const std::vector<float> embed(embeds, embeds + model_.embedding_width());
+  refuse_not_finite(embed, model_.embedding_width(), folder_ + ": the text's embedding");
   return embed;
 }
 
@@ -135,11 +146,11 @@ void SearchModel::embed_batch(std::int64_t count, std::vector<float>* embeds) {
   replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
   session_.tape(image_graph_).replay(threads_, replay);
   const float* rows = session_.tape(image_graph_).at(image_embeds_);
-  embeds->insert(embeds->end(), rows, rows + count * config_.contrastive_hidden_size);
+  embeds->insert(embeds->end(), rows, rows + count * model_.embedding_width());
 }
 
 PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& paths) {
-  const std::int64_t side = config_.vision.image_size;
+  const std::int64_t side = needs_.image_side;
   PictureEmbeddings result;
   std::int64_t waiting = 0;
   Progress progress = paths.size() > kMaxBatch ? Progress::on_stderr() : Progress::silent();
@@ -159,7 +170,7 @@ PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& pa
   }
   embed_batch(waiting, &result.embeds);
   progress.end(monotonic_seconds());
-  refuse_not_finite(result.embeds, config_.contrastive_hidden_size, folder_ + ": the pictures' embeddings");
+  refuse_not_finite(result.embeds, model_.embedding_width(), folder_ + ": the pictures' embeddings");
   return result;
 }
 

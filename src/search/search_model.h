@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/models/bridgetower_config.h"
+#include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/report/search_page.h"
 #include "src/runtime/threads.h"
@@ -21,8 +21,8 @@
 
 namespace bascule {
 
-// config.json of a folder. Throws Error kData if it is not that of a contrastive model.
-BridgeTowerConfig read_contrastive_config(const std::string& folder);
+// The model of a folder. Throws Error kData if it has no embeddings of texts and pictures.
+std::unique_ptr<Model> open_embedding_model(const std::string& folder);
 
 // How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
 struct RunInputs {
@@ -34,7 +34,7 @@ RunInputs read_run_inputs(const std::string& folder);
 
 struct PictureEmbeddings {
   std::vector<std::string> paths;  // those that were taken, in the order given
-  std::vector<float> embeds;       // (paths, contrastive_hidden_size)
+  std::vector<float> embeds;       // (paths, width of an embedding)
   std::vector<RefusedPicture> refused;
 };
 
@@ -44,7 +44,8 @@ class SearchModel {
     bool texts = false;
     std::size_t pictures = 0;  // how many there are to embed
   };
-  SearchModel(const std::string& folder, const BridgeTowerConfig& config, Use use, Isa isa, int threads);
+  // model: of the folder; outlives this.
+  SearchModel(const std::string& folder, const Model& model, Use use, Isa isa, int threads);
 
   // Both throw Error kData for embeddings that are not finite.
   // Cut as the run cut its captions. Throws Error kSettings for text that is not UTF-8.
@@ -58,7 +59,8 @@ class SearchModel {
   // Appends the embeddings of the first `count` pictures in pixels_.
   void embed_batch(std::int64_t count, std::vector<float>* embeds);
 
-  BridgeTowerConfig config_;
+  const Model& model_;
+  ModelInputs needs_;
   Fields fields_;
   std::string folder_;
   RunInputs inputs_;

@@ -84,7 +84,6 @@ constexpr KeyKind choice_or_path(const char* const (&names)[N]) {
 }
 
 // In the order of the enumerators.
-constexpr const char* kHeads[] = {"contrastive", "image_text_matching", "masked_lm"};
 constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and WireType
 constexpr const char* kDropouts[] = {"config", "off"};
 constexpr const char* kPreprocessings[] = {"training", "processor"};
@@ -98,10 +97,6 @@ constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512"};
-
-constexpr FreezeFlag kFreezeFlags[] = {{"vision_model", &FreezeSettings::vision_model},
-                                       {"text_model", &FreezeSettings::text_model},
-                                       {"text_pooler", &FreezeSettings::text_pooler}};
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
@@ -143,10 +138,10 @@ constexpr Key kKeys[] = {
      "Hugging Face folder: `config.json`, weights, tokenizer, preprocessor", "required"},
     {"model", "tokenizer_name", path<kModel, &M::tokenizer_name>(), kSameFiles,
      "folder of the tokenizer, if it is not in the model folder"},
-    {"model", "head", choice<kModel, &M::head>(kHeads), kNumbers, "training task"},
+    {"model", "head", HeadKey{access<std::string, kModel, &M::head>()}, kNumbers, "training task"},
     {"model", "from_scratch", boolean<kModel, &M::from_scratch>(), kNumbers,
      "initialise the weights from `config.json` and the seed; the folder needs no weights"},
-    {"model", "freeze", FreezeKey{access<FreezeSettings, kModel, &M::freeze>()}, kNumbers,
+    {"model", "freeze", FreezeKey{access<std::vector<std::string>, kModel, &M::freeze>()}, kNumbers,
      "parts of the model that are not trained"},
     {"model", "precision", choice<kModel, &M::precision>(kNumberTypes), kNumbers,
      "number type of matrix products; parameters and moments are always float32"},
@@ -283,10 +278,10 @@ constexpr Key kKeys[] = {
      "finish with the weights of the best checkpoint instead of the last; requires `eval_strategy` and `save_strategy` "
      "to be equal"},
     {"training", "metric_for_best_model", text<kTrain, &T::metric_for_best_model>(true), kFromThereOn,
-     "validation metric that selects the best checkpoint, such as `loss` or `text_to_image_recall_at_1`",
+     "validation metric that selects the best checkpoint: `loss`, or one that the result files name",
      "\"loss\" if `load_best_model_at_end` or `early_stopping_patience` is set"},
     {"training", "greater_is_better", boolean<kTrain, &T::greater_is_better>(), kFromThereOn,
-     "whether a greater metric is better", "false for losses and `perplexity`, else true"},
+     "whether a greater metric is better", "false for `loss` and metrics where smaller is better, else true"},
     {"training", "early_stopping_patience", integer<kTrain, &T::early_stopping_patience>(0, kMany), kFromThereOn,
      "stop training after this many evaluations in a row without a new best; 0: never"},
     {"training", "early_stopping_threshold", real<kTrain, &T::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
@@ -332,7 +327,7 @@ constexpr Key kKeys[] = {
      "write `trace.json`: the mean step, operation by operation, for chrome://tracing or Perfetto"},
     // [[training.groups]]
     {kGroupsTable, "match", TextKey{of_group<std::string, &G::match>(), false}, kNumbers,
-     "tensor names in the group, a pattern with `*`, `?` and `[...]`; the prefix `bridgetower.` may be omitted; a "
+     "tensor names in the group, a pattern with `*`, `?` and `[...]`; the prefix of the model's body may be omitted; a "
      "tensor belongs to the first group that matches it",
      "required"},
     {kGroupsTable, "learning_rate_multiplier",
@@ -354,7 +349,6 @@ static_assert(kKeys[std::size(kKeys) - kGroupKeys].table == kGroupsTable);
 Span<const Key> all_keys() { return keys_of_file().first(std::size(kKeys) - kGroupKeys); }
 Span<const Key> group_keys() { return keys_of_file().subspan(std::size(kKeys) - kGroupKeys, kGroupKeys); }
 Span<const Key> keys_of_file() { return {kKeys, std::size(kKeys)}; }
-Span<const FreezeFlag> freeze_flags() { return {kFreezeFlags, std::size(kFreezeFlags)}; }
 
 bool is_required(const Key& key) {
   return key.default_note != nullptr && std::string_view(key.default_note) == "required";

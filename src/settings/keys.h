@@ -50,8 +50,12 @@ struct PathsKey {
 struct WordsKey {
   Access<std::vector<std::string>> member;
 };
+// Closed lists too, but those of the model.
+struct HeadKey {
+  Access<std::string> member;
+};
 struct FreezeKey {
-  Access<FreezeSettings> member;
+  Access<std::vector<std::string>> member;
 };
 // A closed list: the enumerator's value is the place of its name.
 struct ChoiceKey {
@@ -67,8 +71,8 @@ struct ChoiceOrPathKey {
   Access<PathSetting> path;
 };
 
-using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, PathsKey, WordsKey, FreezeKey, ChoiceKey,
-                             ChoiceOrPathKey>;
+using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, PathsKey, WordsKey, HeadKey, FreezeKey,
+                             ChoiceKey, ChoiceOrPathKey>;
 
 struct Key {
   const char* table;
@@ -79,17 +83,11 @@ struct Key {
   const char* default_note = nullptr;  // in place of the value of a fresh Settings; "required" makes the key required
 };
 
-struct FreezeFlag {
-  const char* name;
-  bool FreezeSettings::*member;
-};
-
 // Printed and read in this order; keys of one table stand together. all_keys(): of the tables that are there once;
 // group_keys(): of [[training.groups]]; keys_of_file(): both.
 Span<const Key> all_keys();
 Span<const Key> group_keys();
 Span<const Key> keys_of_file();
-Span<const FreezeFlag> freeze_flags();
 
 // A table that exists only if the file has it.
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
@@ -100,7 +98,7 @@ bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"
 
 // The values that a key may have: "an integer from 2 to 1024", "\"off\", \"full\" or \"fit\"".
-std::string allowed_values(const Key& key);
+std::string allowed_values(const Key& key, const ModelWords& words);
 
 // The value as canonical TOML.
 std::string value_text(const Key& key, const Settings& settings);

@@ -79,8 +79,8 @@ std::string settings_digest(const Settings& settings) {
   return digits;
 }
 
-std::string settings_reference() {
-  Settings defaults;
+std::string settings_reference(const ModelWords& words) {
+  Settings defaults = default_settings(words);
   defaults.training.groups.resize(1);
   std::string text;
   std::string_view table;
@@ -93,7 +93,7 @@ std::string settings_reference() {
       text += "| key | default | allowed | meaning | may change |\n|---|---|---|---|---|\n";
     }
     const std::string value = key.default_note != nullptr ? key.default_note : "`" + value_text(key, defaults) + "`";
-    text += std::string("| `") + key.name + "` | " + value + " | " + cell(allowed_values(key)) + " | " +
+    text += std::string("| `") + key.name + "` | " + value + " | " + cell(allowed_values(key, words)) + " | " +
             cell(key.meaning) + " | " + resume_word(key.effect) + " |\n";
   }
   return text +

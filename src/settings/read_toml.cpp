@@ -89,19 +89,20 @@ struct Written {
   const std::string found = (&node == &w.node ? " = " : ": ") + shown(node);
   refuse(position(w.reading, node.source()),
          qualified_name(w.key) + (has_text ? found : std::string()) + " is " + type_name(node),
-         "write " + allowed_values(w.key));
+         "write " + allowed_values(w.key, w.reading.settings.words));
 }
 
 [[noreturn]] void refuse_range(const Written& w) {
   refuse(position(w.reading, w.node.source()), qualified_name(w.key) + " = " + shown(w.node) + " is out of range",
-         "write " + allowed_values(w.key));
+         "write " + allowed_values(w.key, w.reading.settings.words));
 }
 
 // A word outside its closed list.
 [[noreturn]] void refuse_word(const Written& w, const toml::node& word, const std::vector<std::string>& names) {
   const std::optional<std::string> near = nearest_name(cut(word.value_or(std::string())), names);
   refuse(position(w.reading, word.source()), qualified_name(w.key) + ": " + shown(word) + " is not a valid value",
-         (near ? "did you mean " + quoted(*near) + "? " : std::string()) + "allowed: " + allowed_values(w.key));
+         (near ? "did you mean " + quoted(*near) + "? " : std::string()) +
+             "allowed: " + allowed_values(w.key, w.reading.settings.words));
 }
 
 std::string text_of(const Written& w, const toml::node& node) {
@@ -192,23 +193,28 @@ void read_value(Settings& out, const WordsKey& key, const Written& w) {
   key.member.at(out) = words;
 }
 
+void read_value(Settings& out, const HeadKey& key, const Written& w) {
+  const std::string text = text_of(w, w.node);
+  std::vector<std::string> names;
+  for (const HeadWords& head : out.words.heads) names.push_back(head.name);
+  if (std::find(names.begin(), names.end(), text) == names.end()) refuse_word(w, w.node, names);
+  key.member.at(out) = text;
+}
+
 void read_value(Settings& out, const FreezeKey& key, const Written& w) {
   const toml::array* list = w.node.as_array();
   if (list == nullptr) refuse_type(w, w.node);
-  std::vector<std::string> names;
-  for (const FreezeFlag& flag : freeze_flags()) names.emplace_back(flag.name);
-  FreezeSettings& freeze = key.member.at(out);
-  for (const FreezeFlag& flag : freeze_flags()) freeze.*flag.member = false;
+  const std::vector<std::string>& names = out.words.parts;
+  std::vector<std::string> written;
   for (const toml::node& word : *list) {
-    const std::string text = text_of(w, word);
-    bool known = false;
-    for (const FreezeFlag& flag : freeze_flags()) {
-      if (text != flag.name) continue;
-      freeze.*flag.member = true;
-      known = true;
-    }
-    if (!known) refuse_word(w, word, names);
+    written.push_back(text_of(w, word));
+    if (std::find(names.begin(), names.end(), written.back()) == names.end()) refuse_word(w, word, names);
   }
+  std::vector<std::string>& freeze = key.member.at(out);
+  freeze.clear();
+  std::copy_if(names.begin(), names.end(), std::back_inserter(freeze), [&](const std::string& name) {
+    return std::find(written.begin(), written.end(), name) != written.end();
+  });
 }
 
 void read_value(Settings& out, const ChoiceKey& key, const Written& w) {
@@ -364,11 +370,29 @@ std::string where_written(const Settings& settings, const std::string& key) {
   return found == settings.origin.where.end() ? settings.origin.file : found->second;
 }
 
-Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory) {
+const HeadWords* Settings::head() const {
+  const auto found = std::find_if(words.heads.begin(), words.heads.end(),
+                                  [&](const HeadWords& head) { return head.name == model.head; });
+  return found == words.heads.end() ? nullptr : &*found;
+}
+
+Settings default_settings(const ModelWords& words) {
+  Settings settings;
+  settings.words = words;
+  if (!words.heads.empty()) settings.model.head = words.heads.front().name;
+  settings.model.freeze = words.frozen;
+  return settings;
+}
+
+Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory,
+                            const FindModelWords& find) {
   Reading reading{name, resolved_folder(directory), {}};
-  reading.settings.origin.file = name;
   try {
-    read_table(reading, "", toml::parse(text, name));
+    const toml::table parsed = toml::parse(text, name);
+    const std::string model = parsed["model"]["model_name_or_path"].value_or(std::string());
+    reading.settings = default_settings(find((reading.directory / model).lexically_normal().string()));
+    reading.settings.origin.file = name;
+    read_table(reading, "", parsed);
   } catch (const toml::parse_error& error) {
     refuse(position(reading, error.source()), std::string(error.description()), "see toml.io for the syntax");
   }
@@ -378,8 +402,8 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
   return reading.settings;
 }
 
-Settings read_settings(const std::string& path) {
-  return read_settings_text(read_text(path), path, std::filesystem::path(path).parent_path().string());
+Settings read_settings(const std::string& path, const FindModelWords& find) {
+  return read_settings_text(read_text(path), path, std::filesystem::path(path).parent_path().string(), find);
 }
 
 }  // namespace bascule

@@ -110,7 +110,7 @@ KeyValues number_keys(const Settings& settings) {
 KeyValues other_keys(const Settings& settings) { return keys_where(false, settings); }
 
 std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now) {
-  const Settings defaults;
+  const Settings defaults = default_settings(now.words);
   std::vector<SettingChange> changes;
   const auto compare = [&](const std::string& key, const std::string& from, const std::string& to, KeyEffect effect) {
     if (from != to) changes.push_back({key, from, to, effect});

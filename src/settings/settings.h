@@ -3,13 +3,15 @@
 // then on. A room receives the struct of its own table, never the whole. Where a key's name, range and meaning stand:
 // keys.cpp.
 //
-//   const Settings settings = read_settings("config/demo.toml");   // throws Error{kSettings, "file:line:column", ...}
-//   refuse_unsupported(settings);                                  // what this build cannot do yet
+//   const Settings settings = read_settings("config/demo.toml", model_words);   // throws Error{kSettings,
+//   "file:line:column", ...} refuse_unsupported(settings);                                  // what this build cannot
+//   do yet
 //
 // Everything here belongs to the time before the seal: it allocates and throws Error.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -45,7 +47,6 @@ struct PathsSetting {
   std::string text() const { return shown_list(written); }
 };
 
-enum class Head { kContrastive, kImageTextMatching, kMaskedLm };
 enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
 enum class Preprocessing { kTraining, kProcessor };
@@ -67,19 +68,26 @@ enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
 enum class IsaSetting { kAuto, kAvx2, kAvx512 };
 
-// Parts of the model that keep their weights.
-struct FreezeSettings {
-  bool vision_model = false;
-  bool text_model = false;
-  bool text_pooler = true;
+// What the model of a folder lets settings say.
+struct HeadWords {
+  std::string name;
+  bool reads_labels = false, uses_negatives = false, has_classes = false;
+  std::vector<std::string> smaller_is_better;  // figures of its evaluations, beside the loss
 };
+struct ModelWords {
+  std::vector<HeadWords> heads;     // the first is the default
+  std::vector<std::string> parts;   // that model.freeze may name
+  std::vector<std::string> frozen;  // the default of model.freeze
+};
+// Of the model in a folder, which need not be there: then of a usual one.
+using FindModelWords = std::function<ModelWords(const std::string& folder)>;
 
 struct ModelSettings {
   PathSetting model_name_or_path;
   PathSetting tokenizer_name;  // written "": `resolved` is then the model folder
-  Head head = Head::kContrastive;
+  std::string head;
   bool from_scratch = false;
-  FreezeSettings freeze;
+  std::vector<std::string> freeze;  // parts that keep their weights, in the order of ModelWords::parts
   Precision precision = Precision::kFloat32;
   Dropout dropout = Dropout::kConfig;
 };
@@ -216,14 +224,22 @@ struct Settings {
   MachineSettings machine;
   ReportSettings report;
   SettingsOrigin origin;
+  ModelWords words;
+
+  // Null: the model has no such head.
+  const HeadWords* head() const;
 };
+
+// Every key's default.
+Settings default_settings(const ModelWords& words);
 
 // Reads, checks every key against its type and range, resolves paths and the keys whose default depends on others, and
 // checks what must hold between keys. Throws Error{kSettings}.
-Settings read_settings(const std::string& path);
+Settings read_settings(const std::string& path, const FindModelWords& find);
 
 // The same from text: `name` stands in messages for the file, relative paths are taken from `directory`.
-Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory);
+Settings read_settings_text(std::string_view text, const std::string& name, const std::string& directory,
+                            const FindModelWords& find);
 
 // "file:line:column" of a key such as "data.ring_slots" or a table such as "data", or the file where it was not
 // written.
@@ -248,10 +264,10 @@ struct KeyReference {
   std::string meaning, allowed, default_value;
   const char* may_change;  // see resume_rules.h
 };
-std::vector<KeyReference> key_reference();
+std::vector<KeyReference> key_reference(const ModelWords& words);
 
 // Every key with type, range, default and meaning: as Markdown, and for a terminal, whose width is the caller's matter.
-std::string settings_reference();
-std::string settings_help();
+std::string settings_reference(const ModelWords& words);
+std::string settings_help(const ModelWords& words);
 
 }  // namespace bascule

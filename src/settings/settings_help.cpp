@@ -29,21 +29,21 @@ std::string row(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-std::vector<KeyReference> key_reference() {
-  Settings defaults;
+std::vector<KeyReference> key_reference(const ModelWords& words) {
+  Settings defaults = default_settings(words);
   defaults.training.groups.resize(1);
   std::vector<KeyReference> reference;
   for (const Key& key : keys_of_file()) {
     const std::string name = key.table == std::string_view(kGroupsTable) ? std::string(kGroupsTable) + "[]." + key.name
                                                                          : qualified_name(key);
     const std::string value = key.default_note != nullptr ? plain(key.default_note) : value_text(key, defaults);
-    reference.push_back({name, plain(key.meaning), plain(allowed_values(key)), value, resume_word(key.effect)});
+    reference.push_back({name, plain(key.meaning), plain(allowed_values(key, words)), value, resume_word(key.effect)});
   }
   return reference;
 }
 
-std::string settings_help() {
-  Settings defaults;
+std::string settings_help(const ModelWords& words) {
+  Settings defaults = default_settings(words);
   defaults.training.groups.resize(1);
   std::string text = "Settings, by table of the TOML file:\n";
   std::string_view table;
@@ -55,7 +55,7 @@ std::string settings_help() {
     }
     text += row(key.name, plain(key.meaning));
     const std::string value = key.default_note != nullptr ? plain(key.default_note) : value_text(key, defaults);
-    text += row("", plain(allowed_values(key)) + (is_required(key) ? "; required" : "; default: " + value));
+    text += row("", plain(allowed_values(key, words)) + (is_required(key) ? "; required" : "; default: " + value));
   }
   return text;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/settings/validate.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,15 @@ bool is_written(const Settings& settings, const std::string& key) { return setti
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& what,
                          const std::string& what_to_do) {
   throw Error{ErrorKind::kSettings, where_written(settings, key), what, what_to_do};
+}
+
+// Those of the model with a trait: "a", "a or b".
+std::string heads_that(const Settings& settings, bool HeadWords::*trait, const char* quote) {
+  std::string text;
+  for (const HeadWords& head : settings.words.heads) {
+    if (head.*trait) text += (text.empty() ? "" : " or ") + (quote + head.name + quote);
+  }
+  return text;
 }
 
 void need_file(const Settings& settings, bool is_on, const PathsSetting& file, const std::string& phase_key,
@@ -37,9 +47,12 @@ void check_phases(const Settings& s) {
 
 void check_columns(const Settings& s) {
   const DataSettings& data = s.data;
-  if (!data.label_column.empty() && s.model.head != Head::kImageTextMatching) {
-    refuse(s, "data.label_column", "data.label_column is set, but only the head \"image_text_matching\" reads labels",
-           "remove it, or set model.head = \"image_text_matching\"");
+  if (!data.label_column.empty() && !s.head()->reads_labels) {
+    const std::string heads = heads_that(s, &HeadWords::reads_labels, "\"");
+    refuse(s, "data.label_column",
+           "data.label_column is set, but " +
+               (heads.empty() ? "no head of this model reads labels" : "only the head " + heads + " reads labels"),
+           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
   const bool same = data.image_column == data.caption_column || data.image_column == data.label_column ||
                     data.caption_column == data.label_column;
@@ -158,14 +171,17 @@ void check_best(const Settings& s) {
 }
 
 void check_heads(const Settings& s) {
-  if (s.training.gather_negatives && s.model.head != Head::kContrastive) {
+  if (s.training.gather_negatives && !s.head()->uses_negatives) {
+    const std::string heads = heads_that(s, &HeadWords::uses_negatives, "");
     refuse(s, "training.gather_negatives",
-           "training.gather_negatives = true, but only the contrastive head uses negatives",
-           "set it to false, or model.head = \"contrastive\"");
+           "training.gather_negatives = true, but " +
+               (heads.empty() ? "no head of this model" : "only the " + heads + " head") + " uses negatives",
+           heads.empty() ? "set it to false"
+                         : "set it to false, or model.head = " + heads_that(s, &HeadWords::uses_negatives, "\""));
   }
-  if (s.training.label_smoothing_factor > 0.0 && s.model.head == Head::kContrastive) {
+  if (s.training.label_smoothing_factor > 0.0 && !s.head()->has_classes) {
     refuse(s, "training.label_smoothing_factor",
-           "training.label_smoothing_factor is set, but the contrastive head has no classes",
+           "training.label_smoothing_factor is set, but the " + s.model.head + " head has no classes",
            "remove it, or use another model.head");
   }
 }
@@ -192,7 +208,8 @@ void resolve_best(Settings& settings) {
   const auto ends_with = [&](std::string_view end) {
     return metric.size() >= end.size() && metric.compare(metric.size() - end.size(), end.size(), end) == 0;
   };
-  t.greater_is_better = !ends_with("loss") && !ends_with("perplexity");
+  const std::vector<std::string>& smaller = settings.head()->smaller_is_better;
+  t.greater_is_better = !ends_with("loss") && std::none_of(smaller.begin(), smaller.end(), ends_with);
 }
 
 }  // namespace

@@ -58,14 +58,6 @@ std::string paths_text(const std::vector<std::string>& paths) {
   return paths.size() > 1 ? list_text(paths) : quoted(paths.empty() ? "" : paths.front());
 }
 
-std::string freeze_text(const FreezeSettings& freeze) {
-  std::vector<std::string> words;
-  for (const FreezeFlag& flag : freeze_flags()) {
-    if (freeze.*flag.member) words.emplace_back(flag.name);
-  }
-  return list_text(words);
-}
-
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -86,7 +78,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string allowed_values(const Key& key) {
+std::string allowed_values(const Key& key, const ModelWords& words) {
   return std::visit(
       Overloaded{
           [](const BoolKey&) -> std::string { return "true or false"; },
@@ -98,9 +90,12 @@ std::string allowed_values(const Key& key) {
           [](const PathKey&) -> std::string { return "a path as a string"; },
           [](const PathsKey&) -> std::string { return "a path as a string, or a list of paths"; },
           [](const WordsKey&) -> std::string { return "a list of strings"; },
-          [](const FreezeKey&) {
-            const Span<const FreezeFlag> flags = freeze_flags();
-            return "a list of any of " + alternatives(flags.size(), [&](std::size_t i) { return flags[i].name; });
+          [&](const HeadKey&) {
+            return alternatives(words.heads.size(), [&](std::size_t i) { return words.heads[i].name; });
+          },
+          [&](const FreezeKey&) {
+            return "a list of any of " +
+                   alternatives(words.parts.size(), [&](std::size_t i) { return words.parts[i]; });
           },
           [](const ChoiceKey& k) { return alternatives(k); },
           [](const ChoiceOrPathKey& k) { return alternatives(k.choice) + ", or a path with a `/`"; },
@@ -117,7 +112,8 @@ std::string value_text(const Key& key, const Settings& settings) {
                         [&](const PathKey& k) { return quoted(k.member.get(settings).written); },
                         [&](const PathsKey& k) { return paths_text(k.member.get(settings).written); },
                         [&](const WordsKey& k) { return list_text(k.member.get(settings)); },
-                        [&](const FreezeKey& k) { return freeze_text(k.member.get(settings)); },
+                        [&](const HeadKey& k) { return quoted(k.member.get(settings)); },
+                        [&](const FreezeKey& k) { return list_text(k.member.get(settings)); },
                         [&](const ChoiceKey& k) { return quoted(k.names[k.get(settings)]); },
                         [&](const ChoiceOrPathKey& k) {
                           const int word = k.choice.get(settings);

@@ -16,7 +16,7 @@
 #include "src/judge/judge.h"
 #include "src/loader/loader.h"
 #include "src/models/bridgetower.h"
-#include "src/models/recording.h"
+#include "src/models/model.h"
 #include "src/report/progress.h"
 #include "src/report/step_record.h"
 #include "src/runtime/tape.h"

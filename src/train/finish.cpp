@@ -260,6 +260,14 @@ void add_loader(Report* report, SealedRun& sealed) {
   add_device(report, statistics.media);
 }
 
+void add_card(Report* report, const ModelCardWords& card) {
+  report->model_kind = card.kind;
+  report->tags.assign(card.tags.begin(), card.tags.end());
+  report->pipeline_tag = card.pipeline_tag;
+  report->processor = card.processor;
+  report->preparation_note = card.preparation_note;
+}
+
 void add_history(Report* report, const std::vector<HistoryEntry>& history) {
   if (history.empty()) return;
   FactTable table{"Changes on the way", "What was changed when the run went on from a checkpoint.", {}};
@@ -308,10 +316,9 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   Report report;
   report.output_dir = run.settings.training.output_dir.resolved;
   report.title = std::filesystem::path(report.output_dir).filename().string();
-  report.architecture = architecture_name(run.head);
-  report.head = run.head == ModelHead::kContrastive ? "contrastive"
-                : run.head == ModelHead::kMaskedLm  ? "masked_lm"
-                                                    : "image_text_matching";
+  report.architecture = run.model->architecture();
+  report.head = run.settings.model.head;
+  add_card(&report, run.model->card());
   char finished[32];
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

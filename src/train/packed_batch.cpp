@@ -2,7 +2,6 @@
 #include "src/train/packed_batch.h"
 
 #include "src/base/error.h"
-#include "src/models/bridgetower_batch.h"
 
 namespace bascule {
 
@@ -51,14 +50,22 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
     }
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-  counts_[kSamples] = padded.samples;
-  counts_[kTextTokens] = static_cast<std::int64_t>(token_ids_.size());
-  counts_[kMaskedTokens] = static_cast<std::int64_t>(selected_rows_.size());
+}
+
+BatchCounts PackedBatch::counts(const Fields& fields) const {
+  BatchCounts counts;
+  counts[kSamples] = samples();
+  for (const Field& field : fields) {
+    const int stream = field.rows.stream;
+    if (field.source == FieldSource::kTokenIds) counts[stream] = static_cast<std::int64_t>(token_ids_.size());
+    if (field.source == FieldSource::kMaskedRows) counts[stream] = static_cast<std::int64_t>(selected_rows_.size());
+  }
+  return counts;
 }
 
 Batch PackedBatch::batch(const Fields& fields) const {
   Batch batch;
-  batch.counts = counts_;
+  batch.counts = counts(fields);
   for (std::size_t i = 0; i < fields.size(); ++i) {
     switch (fields[i].source) {
       case FieldSource::kPixels: batch.fields[i] = pixels_.data(); break;

@@ -26,7 +26,9 @@ class PackedBatch {
   PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id,
               bool masked_lm, bool every_row, const std::string& where);
 
-  const BatchCounts& counts() const { return counts_; }
+  std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }
+  // In the streams that the model declares.
+  BatchCounts counts(const Fields& fields) const;
   // With the fields that the model declares. Borrowed from this object.
   Batch batch(const Fields& fields) const;
   // For each text row, its row in the padded layout: sample * length + position.
@@ -34,7 +36,6 @@ class PackedBatch {
 
  private:
   const std::vector<float> pixels_;
-  BatchCounts counts_;
   std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_;
   std::vector<std::uint64_t> text_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;

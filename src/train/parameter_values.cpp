@@ -8,15 +8,6 @@
 namespace bascule {
 namespace {
 
-constexpr char kBodyPrefix[] = "bridgetower.";
-
-bool is_of_head(const std::string& name) {
-  for (const char* head : {"itc_", "itm_score.", "mlm_score.", "logit_scale"}) {
-    if (name.rfind(head, 0) == 0) return true;
-  }
-  return false;
-}
-
 // FNV-1a: names become streams of random numbers; two names of one model never collide (tested).
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 14695981039346656037u;
@@ -64,17 +55,18 @@ void initialise_parameters(const ParameterMemory& memory, std::uint64_t seed) {
   }
 }
 
-LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, std::uint64_t seed) {
+LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, const Model& model,
+                           std::uint64_t seed) {
   std::vector<WantedTensor> wanted;
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
       float* destination = memory.at(p) + piece.first_element;
-      const bool of_head = is_of_head(piece.name);
-      if (of_head) fill_initial(destination, piece.elements, piece.initial, seed, piece.name);
-      wanted.push_back({piece.name, piece.shape, destination, 0, -1, !of_head});
+      const bool may_be_fresh = model.may_be_fresh(piece.name);
+      if (may_be_fresh) fill_initial(destination, piece.elements, piece.initial, seed, piece.name);
+      wanted.push_back({piece.name, piece.shape, destination, 0, -1, !may_be_fresh});
     }
   }
-  return load_tensors(source, wanted, kBodyPrefix);
+  return load_tensors(source, wanted, model.body_prefix());
 }
 
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,

@@ -10,6 +10,7 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/graph/parameters.h"
+#include "src/models/model.h"
 
 namespace bascule {
 
@@ -31,9 +32,10 @@ void fill_initial(float* destination, std::int64_t count, const InitialValue& la
                   const std::string& name);
 void initialise_parameters(const ParameterMemory& memory, std::uint64_t seed);
 
-// Reads all parameters. A tensor of the body that is not there is an Error kData; one of a head is made fresh and named
-// in `missing`.
-LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, std::uint64_t seed);
+// Reads all parameters. A missing tensor is an Error kData, or, where the model says that it may be fresh, initialised
+// and named in `missing`.
+LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, const Model& model,
+                           std::uint64_t seed);
 
 // The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a
 // moment), `fixed` the parameters that are not trained (null: leave them out).

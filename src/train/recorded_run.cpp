@@ -31,15 +31,6 @@ namespace {
 // threads' stacks.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
-ModelHead head_of(Head head) {
-  switch (head) {
-    case Head::kContrastive: return ModelHead::kContrastive;
-    case Head::kImageTextMatching: return ModelHead::kImageTextMatching;
-    case Head::kMaskedLm: return ModelHead::kMaskedLm;
-  }
-  return ModelHead::kContrastive;
-}
-
 // "organisation/name", as folders of models are called on the Hugging Face hub.
 bool is_hub_name(const std::string& text) {
   const auto is_allowed = [](char c) {
@@ -61,20 +52,27 @@ void read_model_files(RecordedRun* run) {
   const ModelSettings& model = run->settings.model;
   check_is_downloaded(run->settings, "model.model_name_or_path", model.model_name_or_path);
   check_is_downloaded(run->settings, "model.tokenizer_name", model.tokenizer_name);
-  run->head = head_of(model.head);
-  run->judge_kind = &judge_named(judge_of(run->head));
   run->config_path = model.model_name_or_path.resolved + "/config.json";
-  run->config = read_bridgetower_config(run->config_path);
-  check_bridgetower_config(run->config, run->head, run->config_path);
-  if (run->config.vision.num_channels != 3) {
+  run->family = &family_of(run->config_path);
+  run->judge_kind = &judge_named(run->family->head(model.head)->judge);
+  const auto has_weights = [&model](const std::string& tensor) {
+    return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
+  };
+  run->model = run->family->open({run->config_path, has_weights}, model.head);
+  run->inputs = run->model->inputs();
+  if (run->inputs.image_side > 0 && run->inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, run->config_path,
-                "vision_config.num_channels = " + std::to_string(run->config.vision.num_channels),
+                "the model reads pictures of " + std::to_string(run->inputs.image_channels) + " channels",
                 "pictures are read as RGB: 3 channels");
   }
   run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
-  if (run->head == ModelHead::kMaskedLm && run->tokenizer->mask_id() < 0) {
+  RecordOptions options;
+  options.dropout = model.dropout == Dropout::kConfig && run->settings.training.do_train;
+  run->loader_settings.fields = run->model->fields(options);
+  const bool masks = field_from(run->loader_settings.fields, FieldSource::kMaskedRows) >= 0;
+  if (masks && run->tokenizer->mask_id() < 0) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
-                "the tokenizer has no <mask> token, which masked_lm needs");
+                "the tokenizer has no <mask> token, which " + model.head + " needs");
   }
 }
 
@@ -118,18 +116,16 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
   loader.negative_fraction = settings.data.negative_fraction;
-  loader.pad_id = static_cast<std::int32_t>(run->config.text.pad_token_id);
-  loader.vocabulary_size = run->config.text.vocab_size;
-  loader.max_positions = run->config.text.max_position_embeddings;
+  loader.pad_id = static_cast<std::int32_t>(run->inputs.pad_id);
+  loader.vocabulary_size = run->inputs.vocabulary_size;
+  loader.max_positions = run->inputs.max_positions;
   loader.preprocessing = settings.data.preprocessing;
-  loader.image_side = run->config.vision.image_size;
-  const PictureRules rules =
-      read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing, loader.image_side);
+  loader.image_side = run->inputs.image_side;
+  const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
+                                                loader.image_side, run->family->image_processor);
   std::copy_n(rules.mean, 3, loader.mean);
   std::copy_n(rules.std, 3, loader.std);
   loader.processor = rules.processor;
-  const bool drops = settings.model.dropout == Dropout::kConfig && settings.training.do_train;
-  loader.fields = bridgetower_fields(run->config, run->head, loader.image_side, loader.image_side, drops);
   loader.on_bad_sample = settings.data.on_bad_sample;
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
@@ -176,29 +172,19 @@ void plan_length(RecordedRun* run) {
   run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
-// The masked-LM decoder is the word table if config.json says so, unless the weights hold both and they differ.
-bool decoder_is_tied(const RecordedRun& run) {
-  if (run.head != ModelHead::kMaskedLm || !run.config.tie_word_embeddings) return false;
-  if (run.settings.model.from_scratch) return true;
-  return find_tensor(open_hf_weights(run.settings.model.model_name_or_path.resolved), "mlm_score.decoder.weight", "") ==
-         nullptr;
-}
-
 void record_graphs(RecordedRun* run) {
-  BridgeTowerOptions options;
-  options.head = run->head;
-  options.freeze = {run->settings.model.freeze.vision_model, run->settings.model.freeze.text_model};
-  options.tie_word_embeddings = decoder_is_tied(*run);
+  RecordOptions options;
+  options.frozen = run->settings.model.freeze;
   options.label_smoothing = static_cast<float>(run->settings.training.label_smoothing_factor);
   if (const RecordedSplit* train = run->find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
     run->train_graph = 0;
-    run->session.set_groups(parameter_groups(run->settings), kBodyPrefix);
+    run->session.set_groups(parameter_groups(run->settings), run->model->body_prefix());
     run->group_rules = group_rules(run->settings);
     BatchCounts train_bounds = run->loader_plan.streams[train->stream].bounds;
     train_bounds[kSamplesOfAllRanks] = run->gathered_samples();
     Graph& graph = run->session.add_graph(train_bounds, run->loader_settings.fields);
-    run->train_recording = recording_of(record_bridgetower(graph, run->config, options));
+    run->train_recording = run->model->record(graph, options);
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
   }
@@ -220,7 +206,7 @@ void record_graphs(RecordedRun* run) {
   options.predictions = run->predicts;
   run->evaluation_graph = run->train_graph ? 1 : 0;
   Graph& graph = run->session.add_graph(bounds, run->loader_settings.fields);
-  run->evaluation_recording = recording_of(record_bridgetower(graph, run->config, options));
+  run->evaluation_recording = run->model->record(graph, options);
   shape.batch = run->settings.training.per_device_eval_batch_size;
   shape.loss_stream = run->evaluation_recording.loss_stream;
   if (run->predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
@@ -253,7 +239,7 @@ void plan_memory(RecordedRun* run) {
   }
   if (run->gathered_samples() > 0)
     ranges.push_back(
-        {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->config.contrastive_hidden_size), true});
+        {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->train_recording.gathered_cols), true});
   if (run->train_graph && run->place.nodes > 1) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
     ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});

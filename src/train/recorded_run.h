@@ -17,8 +17,7 @@
 #include "src/judge/judges.h"
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
-#include "src/models/bridgetower.h"
-#include "src/models/recording.h"
+#include "src/models/families.h"
 #include "src/report/step_record.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
@@ -69,8 +68,9 @@ struct RecordedRun {
   std::vector<SettingChange> changes;     // what differs from it, settings and content of files
   std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
   std::vector<SettingValue> model_files;  // digests of what is read from the model folder
-  ModelHead head = ModelHead::kContrastive;
-  BridgeTowerConfig config;
+  const Family* family = nullptr;
+  std::unique_ptr<Model> model;
+  ModelInputs inputs;  // of the model
   std::string config_path;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test

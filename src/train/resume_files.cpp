@@ -125,9 +125,9 @@ void check_unused_weights(const RecordedRun& run) {
   const TensorSource now = open_hf_weights(run.settings.model.model_name_or_path.resolved);
   const TensorSource then = open_hf_weights(run.resume->folder);
   std::vector<float> block, other;
-  for (const ParameterPiece& piece : unused_tensors(run.config, run.head)) {
-    const StoredTensor* const stored = find_tensor(now, piece.name, "bridgetower.");
-    const StoredTensor* const saved = find_tensor(then, piece.name, "bridgetower.");
+  for (const ParameterPiece& piece : run.model->unused_tensors()) {
+    const StoredTensor* const stored = find_tensor(now, piece.name, run.model->body_prefix());
+    const StoredTensor* const saved = find_tensor(then, piece.name, run.model->body_prefix());
     if (stored == nullptr || saved == nullptr) continue;
     bool differs = stored->shape != saved->shape;
     const std::int64_t count = element_count(stored->shape);

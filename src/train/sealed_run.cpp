@@ -132,8 +132,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                                   arena_->at(run.plan[kReplacedMemory]));
   }
   if (run.gathered_samples() > 0)
-    gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
-                                               run.config.contrastive_hidden_size);
+    gathered_ =
+        std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]), run.train_recording.gathered_cols);
   loop_ = std::make_unique<TrainingLoop>(
       TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
                           writer_.get(), moment_exchange_.get(), best_weights_.get(), events_, log_, progress_, steps_,
@@ -181,12 +181,12 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
   const ModelSettings& model = run_.settings.model;
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
   const ParameterMemory memory = run_.session.parameter_memory();
-  unused_ = unused_tensors(run_.config, run_.head);
+  unused_ = run_.model->unused_tensors();
   if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
   if (run_.finished) {
     load_finished(*run_.finished);
   } else if (point) {
-    load_parameters(open_hf_weights(point->folder), memory, seed);
+    load_parameters(open_hf_weights(point->folder), memory, *run_.model, seed);
     const TensorSource state = open_training_state(*point);
     std::vector<WantedTensor> wanted;
     for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name),
@@ -204,13 +204,13 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     initialise_parameters(memory, seed);
     say("weights: fresh, seed " + std::to_string(seed));
   } else {
-    const LoadReport report = load_parameters(source_, memory, seed);
+    const LoadReport report = load_parameters(source_, memory, *run_.model, seed);
     say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
     for (const std::string& name : report.missing) say("weights: " + name + " is not there: made fresh");
     std::string left_out;
     for (const std::string& name : report.unused) {
       const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
-        return piece.name == name || "bridgetower." + name == piece.name;
+        return piece.name == name || run_.model->body_prefix() + name == piece.name;
       });
       if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
     }
@@ -224,7 +224,8 @@ void SealedRun::load_finished(const FinishedWeights& finished) {
   const std::string what_to_do =
       "put the weights of update " + std::to_string(finished.step) + " back, " + "or name another output_dir";
   try {
-    const LoadReport report = load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), 0);
+    const LoadReport report =
+        load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), *run_.model, 0);
     if (!report.missing.empty())
       throw Error(ErrorKind::kData, finished.folder, "has lost the tensor " + report.missing.front());
   } catch (const Error& error) {
@@ -234,7 +235,7 @@ void SealedRun::load_finished(const FinishedWeights& finished) {
 
 void SealedRun::make_unused_tensors() {
   for (const ParameterPiece& piece : unused_) {
-    const bool there = find_tensor(source_, piece.name, "bridgetower.") != nullptr;
+    const bool there = find_tensor(source_, piece.name, run_.model->body_prefix()) != nullptr;
     unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
     if (!there)
       fill_initial(unused_values_.back().data(), piece.elements, piece.initial,
@@ -269,11 +270,11 @@ HfFolderContents SealedRun::folder_contents() const {
   const ParameterMemory memory = run_.session.parameter_memory();
   HfFolderContents contents;
   contents.config_json =
-      json_text(config_to_write(read_json_file(run_.config_path), architecture_name(run_.head)), 2) + "\n";
+      json_text(config_to_write(read_json_file(run_.config_path), run_.model->architecture()), 2) + "\n";
   contents.tokenizer_folder = model.tokenizer_name.resolved;
   contents.preprocessor_folder = model.model_name_or_path.resolved;
   if (processor_file_of(contents.preprocessor_folder).empty())
-    contents.preprocessor_json = default_processor_text(run_.loader_settings.image_side);
+    contents.preprocessor_json = default_processor_text(run_.loader_settings.image_side, run_.family->image_processor);
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
   for (std::size_t i = 0; i < unused_.size(); ++i) {
     TensorToWrite tensor;
@@ -281,7 +282,7 @@ HfFolderContents SealedRun::folder_contents() const {
     tensor.shape = unused_[i].shape;
     if (unused_values_[i].empty()) {
       tensor.source = &source_;
-      tensor.stored = find_tensor(source_, unused_[i].name, "bridgetower.");
+      tensor.stored = find_tensor(source_, unused_[i].name, run_.model->body_prefix());
     } else {
       tensor.data = unused_values_[i].data();
     }

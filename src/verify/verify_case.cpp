@@ -20,11 +20,8 @@ class OutputJudge {
   void judge_all();
 
  private:
-  enum class Rows { kAll, kFirst, kText };  // kFirst: one a sample; kText: those that are not padding
-  std::vector<std::int64_t> picked(Rows rows, std::int64_t count) const;
-  std::vector<float> ours(Tensor tensor, std::size_t count) const;
-  void judge(const std::string& name, Tensor tensor, Rows rows);
-  void judge_contrastive_logits();
+  std::vector<std::int64_t> picked(ReferenceRows rows, std::int64_t count) const;
+  void judge(const ReferenceOutput& output);
   void add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth);
 
   const CaseFiles& files_;
@@ -33,18 +30,13 @@ class OutputJudge {
   Judgement* judgement_;
 };
 
-std::vector<std::int64_t> OutputJudge::picked(Rows rows, std::int64_t count) const {
-  if (rows == Rows::kText) return batch_.padded_row();
-  const std::int64_t samples = batch_.counts().samples();
-  const std::int64_t stride = rows == Rows::kFirst ? count / samples : 1;
+std::vector<std::int64_t> OutputJudge::picked(ReferenceRows rows, std::int64_t count) const {
+  if (rows == ReferenceRows::kTokens) return batch_.padded_row();
+  const std::int64_t samples = batch_.samples();
+  const std::int64_t stride = rows == ReferenceRows::kFirstOfSample ? count / samples : 1;
   std::vector<std::int64_t> list;
   for (std::int64_t row = 0; row < count; row += stride) list.push_back(row);
   return list;
-}
-
-std::vector<float> OutputJudge::ours(Tensor tensor, std::size_t count) const {
-  const float* const values = model_.at(tensor);
-  return {values, values + count};
 }
 
 void OutputJudge::add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth) {
@@ -52,46 +44,27 @@ void OutputJudge::add(const std::string& name, const std::vector<float>& ours, c
   judgement_->add(name, relative_l2(ours, truth), get_number(error, "rel_l2_worst", files_.folder), kFloor);
 }
 
-void OutputJudge::judge(const std::string& name, Tensor tensor, Rows rows) {
-  if (!tensor || files_.expected.find(name) == nullptr) return;
-  const std::int64_t cols = model_.info(tensor).cols;
-  const std::vector<float> stored = read_floats(files_.expected, name, files_.folder);
+// Several tensors stand side by side in each row of the reference's.
+void OutputJudge::judge(const ReferenceOutput& output) {
+  if (files_.expected.find(output.name) == nullptr) return;
+  std::int64_t cols = 0;
+  for (const Tensor tensor : output.tensors) cols += model_.info(tensor).cols;
+  const std::vector<float> stored = read_floats(files_.expected, output.name, files_.folder);
   const std::vector<float> truth =
-      pick_rows(stored, picked(rows, static_cast<std::int64_t>(stored.size()) / cols), cols);
-  add(name, ours(tensor, truth.size()), truth);
-}
-
-// The reference calls the three embeddings of each sample, stacked, its logits.
-void OutputJudge::judge_contrastive_logits() {
-  const std::vector<float> truth = read_floats(files_.expected, "logits", files_.folder);
-  const BridgeTowerOutputs& outputs = model_.outputs();
-  const std::size_t samples = static_cast<std::size_t>(batch_.counts().samples());
-  const std::size_t width = static_cast<std::size_t>(model_.info(outputs.text_embeds).cols);
-  std::vector<float> stacked;
-  for (std::size_t sample = 0; sample < samples; ++sample) {
-    for (const Tensor tensor : {outputs.text_embeds, outputs.image_embeds, outputs.cross_embeds}) {
-      const float* const row = model_.at(tensor) + sample * width;
-      stacked.insert(stacked.end(), row, row + width);
+      pick_rows(stored, picked(output.rows, static_cast<std::int64_t>(stored.size()) / cols), cols);
+  std::vector<float> ours;
+  for (std::size_t row = 0; ours.size() < truth.size(); ++row) {
+    for (const Tensor tensor : output.tensors) {
+      const std::size_t width = static_cast<std::size_t>(model_.info(tensor).cols);
+      const float* const values = model_.at(tensor) + row * width;
+      ours.insert(ours.end(), values, values + width);
     }
   }
-  add("logits", stacked, truth);
+  add(output.name, ours, truth);
 }
 
 void OutputJudge::judge_all() {
-  const BridgeTowerOutputs& outputs = model_.outputs();
-  const bool first = outputs.first_rows_only;
-  judge("text_features", outputs.text_features, first ? Rows::kFirst : Rows::kText);
-  judge("image_features", outputs.image_features, first ? Rows::kFirst : Rows::kAll);
-  judge("pooler_output", outputs.pooler_output, Rows::kAll);
-  judge("text_embeds", outputs.text_embeds, Rows::kAll);
-  judge("image_embeds", outputs.image_embeds, Rows::kAll);
-  judge("cross_embeds", outputs.cross_embeds, Rows::kAll);
-  if (files_.head == ModelHead::kContrastive) {
-    judge_contrastive_logits();
-  } else {
-    judge("logits", outputs.logits, files_.head == ModelHead::kMaskedLm ? Rows::kText : Rows::kAll);
-  }
-  judge("loss", outputs.loss, Rows::kAll);
+  for (const ReferenceOutput& output : model_.recording().reference) judge(output);
 }
 
 // The part of a gradient that is zero in exact arithmetic. Afterwards it is zero in ours and the truth.
@@ -163,7 +136,7 @@ void judge_unused(const CaseFiles& files, const Session& session, Judgement* jud
     if (session.layout().places[static_cast<std::size_t>(p)].trained) continue;
     for (const ParameterPiece& piece : set[p].pieces) ours.insert(piece.name);
   }
-  for (const ParameterPiece& piece : unused_tensors(files.config, files.head)) ours.insert(piece.name);
+  for (const ParameterPiece& piece : files.model->unused_tensors()) ours.insert(piece.name);
   for (const char* list : {"unused_parameters", "frozen_parameters"}) {
     const std::vector<std::string> names = get_strings(files.description, list, files.folder);
     theirs.insert(names.begin(), names.end());

@@ -2,17 +2,10 @@
 #include "src/verify/verify_files.h"
 
 #include "src/base/error.h"
+#include "src/checkpoint/hf_folder.h"
 
 namespace bascule {
 namespace {
-
-ModelHead head_named(const std::string& name, const std::string& where) {
-  if (name == "base") return ModelHead::kBase;
-  if (name == "contrastive") return ModelHead::kContrastive;
-  if (name == "matching" || name == "image_text_matching") return ModelHead::kImageTextMatching;
-  if (name == "masked_lm") return ModelHead::kMaskedLm;
-  throw Error(ErrorKind::kData, where, "unknown head \"" + name + "\"");
-}
 
 std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
   const StoredTensor* tensor = source.find(name);
@@ -49,9 +42,12 @@ CaseFiles open_case(const std::string& folder) {
   files.expected = open_safetensors(folder + "/expected.safetensors");
   files.has_steps = find_member(files.description, "train", folder) != nullptr;
   if (files.has_steps) files.steps = open_safetensors(folder + "/steps.safetensors");
-  files.head = head_named(get_string(files.description, "head", folder + "/case.json"), folder + "/case.json");
-  files.config = read_bridgetower_config(folder + "/config.json");
-  check_bridgetower_config(files.config, files.head, folder + "/config.json");
+  const auto has_weights = [folder](const std::string& tensor) {
+    return open_hf_weights(folder).find(tensor) != nullptr;
+  };
+  files.model =
+      open_model({folder + "/config.json", has_weights}, get_string(files.description, "head", folder + "/case.json"));
+  files.inputs = files.model->inputs();
   files.gradient_norm = get_number(files.description, "gradient_norm", folder);
   for (const Json& slice : get_array(files.description, "zero_gradient", folder)) {
     files.zero_gradient.push_back(

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
-#include "src/models/bridgetower.h"
+#include "src/models/families.h"
 #include "src/train/packed_batch.h"
 
 namespace bascule {
@@ -24,8 +25,8 @@ struct CaseFiles {
   Json description, errors;
   TensorSource batches, expected, steps;
   bool has_steps = false;
-  ModelHead head = ModelHead::kBase;
-  BridgeTowerConfig config;
+  std::unique_ptr<Model> model;
+  ModelInputs inputs;
   std::vector<Slice> zero_gradient;
   double gradient_norm = 0.0;
   std::int64_t height = 0, width = 0;

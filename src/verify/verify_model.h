@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/models/bridgetower.h"
+#include "src/models/model.h"
 #include "src/runtime/threads.h"
 #include "src/train/packed_batch.h"
 #include "src/train/session.h"
@@ -30,14 +30,14 @@ class CaseModel {
   Threads& threads() { return *threads_; }
 
   // After evaluate().
-  const BridgeTowerOutputs& outputs() const { return evaluation_.outputs; }
+  const Recording& recording() const { return evaluation_.recording; }
   const TensorInfo& info(Tensor tensor) const { return evaluation_.session.graph(0)[tensor]; }
   const float* at(Tensor tensor) const { return evaluation_.session.tape(0).at(tensor); }
 
  private:
   struct Use {
     Session session;
-    BridgeTowerOutputs outputs;
+    Recording recording;
     std::unique_ptr<Arena> arena;
   };
 
@@ -50,7 +50,13 @@ class CaseModel {
   Fields fields_;
   std::vector<PaddedBatch> batches_;
   Use training_, evaluation_;
-  std::vector<std::pair<std::string, Tensor>> cotangents_;  // of the bare model: an output's name, the input
+  // Of the bare model: an output, and the input by which it is multiplied.
+  struct Cotangent {
+    std::string name;
+    ReferenceRows rows;
+    Tensor input;
+  };
+  std::vector<Cotangent> cotangents_;
   std::unique_ptr<Threads> threads_;
 };
 

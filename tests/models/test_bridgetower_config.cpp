@@ -189,10 +189,6 @@ TEST(BridgeTowerConfig, EveryNameOfAnActivationIsKnown) {
   }
 }
 
-TEST(BridgeTowerConfig, AnotherModelsFileIsRefused) {
-  expect_refused(with("", "model_type", "clip"), ModelHead::kBase, {"clip", "bridgetower"});
-}
-
 TEST(BridgeTowerConfig, AFileThatIsNoJsonIsRefused) {
   for (const char* text : {"", "{", "[]", "{\"hidden_size\": 64,}", "\xff"}) {
     try {

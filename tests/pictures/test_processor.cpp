@@ -21,11 +21,12 @@ namespace {
 using test::TemporaryFolder;
 
 constexpr char kData[] = BASCULE_TEST_DATA "/";
+constexpr char kImageProcessor[] = "BridgeTowerImageProcessor";
 
 // The digest of the pixels; empty where the file is refused, and why.
 std::string digest_of(const std::string& folder, const std::string& picture, std::int64_t side, std::string* refusal) {
   try {
-    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side));
+    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side, kImageProcessor));
     std::vector<float> pixels(static_cast<std::size_t>(3 * side * side));
     *refusal = decoder.decode(picture, pixels.data(), nullptr);
     if (!refusal->empty()) return "";
@@ -70,7 +71,7 @@ TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
 TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
   const TemporaryFolder silent, told;
   EXPECT_EQ(processor_file_of(silent.path()), "");
-  told.write("preprocessor_config.json", default_processor_text(64));
+  told.write("preprocessor_config.json", default_processor_text(64, kImageProcessor));
   EXPECT_NE(processor_file_of(told.path()), "");
   std::string refusal;
   const std::string picture = std::string(kData) + "images/png/size_150x100.png";
@@ -83,11 +84,13 @@ TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
 TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
   for (const std::int64_t side : {1, 18, 31, 32, 288}) {
     const TemporaryFolder silent, told;
-    told.write("preprocessor_config.json", default_processor_text(side));
+    told.write("preprocessor_config.json", default_processor_text(side, kImageProcessor));
     const std::int64_t divisor =
-        read_picture_rules(told.path(), Preprocessing::kProcessor, side).processor.size_divisor;
+        read_picture_rules(told.path(), Preprocessing::kProcessor, side, kImageProcessor).processor.size_divisor;
     EXPECT_LE(divisor, side);
-    EXPECT_EQ(read_picture_rules(silent.path(), Preprocessing::kProcessor, side).processor.size_divisor, divisor);
+    EXPECT_EQ(
+        read_picture_rules(silent.path(), Preprocessing::kProcessor, side, kImageProcessor).processor.size_divisor,
+        divisor);
   }
 }
 
@@ -95,7 +98,7 @@ TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
 TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
   const TemporaryFolder folder;
   const auto divisor = [&] {
-    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64).processor.size_divisor;
+    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kImageProcessor).processor.size_divisor;
   };
   folder.write("processor_config.json", R"({"processor_class": "BridgeTowerProcessor", "size_divisor": 8})");
   EXPECT_EQ(processor_file_of(folder.path()), "");
@@ -111,11 +114,11 @@ TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
 TEST(Processor, TrainingReadsMeanAndStdAlone) {
   const TemporaryFolder folder;
   folder.write("preprocessor_config.json", R"({"resample": 0, "do_resize": false, "image_mean": 0.25})");
-  const PictureRules rules = read_picture_rules(folder.path(), Preprocessing::kTraining, 64);
+  const PictureRules rules = read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor);
   EXPECT_EQ(rules.mean[2], 0.25);
   EXPECT_TRUE(rules.processor.does_resize);
   folder.write("preprocessor_config.json", R"({"image_std": [0.5, 0.0, 0.5]})");
-  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kTraining, 64), Error);
+  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor), Error);
 }
 
 }  // namespace

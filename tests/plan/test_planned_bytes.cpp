@@ -17,6 +17,7 @@
 #include "src/settings/settings.h"
 #include "tests/models/published_configs.h"
 #include "tests/plan/peak_memory.h"
+#include "tests/settings/read_text.h"
 
 namespace bascule::test {
 namespace {
@@ -38,10 +39,10 @@ const std::map<std::string, Planned> kPlanned = {
 
 const std::string kConfigFolder = std::string(BASCULE_TEST_DATA) + "/../../config";
 
-ModelHead head_of(Head head) {
-  return head == Head::kContrastive ? ModelHead::kContrastive
-         : head == Head::kMaskedLm  ? ModelHead::kMaskedLm
-                                    : ModelHead::kImageTextMatching;
+ModelHead head_of(const std::string& head) {
+  return head == "contrastive" ? ModelHead::kContrastive
+         : head == "masked_lm" ? ModelHead::kMaskedLm
+                               : ModelHead::kImageTextMatching;
 }
 
 BridgeTowerConfig config_of(const std::string& name, const Settings& settings) {
@@ -61,11 +62,10 @@ Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
   const auto bounds = [&](std::int64_t samples) {
     const std::int64_t tokens = settings.data.max_seq_length;
     return bridgetower_counts(samples, samples * tokens,
-                              settings.model.head == Head::kMaskedLm ? samples * (tokens / 6) : 0);
+                              settings.model.head == "masked_lm" ? samples * (tokens / 6) : 0);
   };
   BridgeTowerOptions options;
   options.head = head_of(settings.model.head);
-  options.freeze = {settings.model.freeze.vision_model, settings.model.freeze.text_model};
   options.dropout = settings.model.dropout == Dropout::kConfig;
   const std::int64_t side = config.vision.image_size;
   const Fields fields = bridgetower_fields(config, options.head, side, side, options.dropout);
@@ -103,7 +103,7 @@ TEST(PlannedBytes, OfEveryFileInConfigAreAsKnown) {
   for (const auto& entry : kPlanned) known.push_back(entry.first);
   ASSERT_EQ(published_files(), known) << "each file has its numbers here";
   for (const auto& [name, planned] : kPlanned) {
-    const Settings settings = read_settings(kConfigFolder + "/" + name);
+    const Settings settings = read_settings(kConfigFolder + "/" + name, test_words);
     const Plans plans = plan_run(config_of(name, settings), settings);
     expect_close(plans.train_bytes, planned.train_bytes, name + ": training workspace");
     expect_close(plans.evaluate_bytes, planned.evaluate_bytes, name + ": evaluation workspace");
@@ -120,7 +120,7 @@ double thread_seconds() {
 }
 
 TEST(PlannedBytes, PlanningTheLargeModelTakesUnderASecondAnd50MiB) {
-  const Settings settings = read_settings(kConfigFolder + "/bridgetower_large.toml");
+  const Settings settings = read_settings(kConfigFolder + "/bridgetower_large.toml", test_words);
   watch_memory();
   const double begin = thread_seconds();
   plan_run(large_config(), settings);

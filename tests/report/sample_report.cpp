@@ -171,6 +171,11 @@ Report sample_report() {
   report.model_name = "tests/data/emoji-captions/model";
   report.architecture = "BridgeTowerForContrastiveLearning";
   report.head = "contrastive";
+  report.model_kind = "BridgeTower";
+  report.processor = "BridgeTowerProcessor";
+  report.tags = {"bridgetower", "image-text"};
+  report.pipeline_tag = "zero-shot-image-classification";
+  report.preparation_note = "The processor resizes to multiples of 32 pixels and pads elongated pictures.";
   report.dataset = "train.jsonl";
   report.validation_dataset = "validation.jsonl";
   report.test_dataset = "test.jsonl";

@@ -265,6 +265,7 @@ TEST(ModelCard, OpensWithAYamlHeaderAndSaysHowToLoadAndRepeat) {
 
 TEST(ModelCard, SaysWhatTheProcessorShowsOfPicturesWhereTheRunSawOthers) {
   Report report;
+  report.preparation_note = "The processor pads elongated pictures.";
   report.settings = {{"data.preprocessing", "processor"}};
   EXPECT_EQ(model_card(report).find("pads elongated pictures"), std::string::npos);
   report.settings[0].value = "training";

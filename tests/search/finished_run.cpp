@@ -25,7 +25,9 @@ void SealedSession::seal() {
   session.seal(*arena, plan, kernels_for(best_isa()), kThreads);
 }
 
-FinishedRun::FinishedRun() : config_(read_bridgetower_config(demo() + "/model/config.json")) {
+FinishedRun::FinishedRun()
+    : config_(read_bridgetower_config(demo() + "/model/config.json")),
+      model_(open_model({demo() + "/model/config.json", {}}, "contrastive")) {
   for (const char* file : {"config.json", "preprocessor_config.json"}) {
     fs::copy(demo() + "/model/" + file, path() + "/" + file);
   }
@@ -90,7 +92,7 @@ PaddedBatch FinishedRun::batch() const {
       batch.attention_mask.push_back(valid ? 1 : 0);
     }
   }
-  PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side));
+  PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side, "BridgeTowerImageProcessor"));
   batch.pixels.resize(static_cast<std::size_t>(kRows * 3 * side * side));
   for (std::int64_t row = 0; row < kRows; ++row) {
     EXPECT_EQ(
@@ -110,7 +112,7 @@ void FinishedRun::run_model() {
   const std::int64_t side = config_.vision.image_size;
   const Fields fields = bridgetower_fields(config_, options.head, side, side, false);
   const BridgeTowerOutputs outputs =
-      record_bridgetower(whole.session.add_graph(packed.counts(), fields), config_, options);
+      record_bridgetower(whole.session.add_graph(packed.counts(fields), fields), config_, options);
   whole.seal();
   initialise_parameters(whole.session.parameter_memory(), 7);
   Replay replay;

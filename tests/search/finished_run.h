@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/models/bridgetower_config.h"
+#include "src/models/families.h"
 #include "src/runtime/arena.h"
 #include "src/runtime/threads.h"
 #include "src/train/packed_batch.h"
@@ -37,6 +38,7 @@ class FinishedRun {
   static std::string demo();  // folder of the data set
   const std::string& path() const { return folder_.path(); }
   const BridgeTowerConfig& config() const { return config_; }
+  const Model& model() const { return *model_; }
   const std::vector<std::string>& paths() const { return paths_; }
   const std::vector<std::string>& captions() const { return captions_; }
   std::vector<float> text_embed(std::size_t row) const { return row_of(text_embeds_, row); }
@@ -57,6 +59,7 @@ class FinishedRun {
 
   TemporaryFolder folder_;
   BridgeTowerConfig config_;
+  std::unique_ptr<Model> model_;
   std::vector<std::string> paths_, captions_;
   std::vector<float> text_embeds_, image_embeds_;
 };

@@ -34,7 +34,7 @@ double largest_difference(const std::vector<float>& a, const float* b) {
 
 TEST(SearchModel, GivesTheEmbeddingsThatTheWholeModelGave) {
   const FinishedRun run;
-  SearchModel model(run.path(), run.config(), {true, run.paths().size()}, best_isa(), kThreads);
+  SearchModel model(run.path(), run.model(), {true, run.paths().size()}, best_isa(), kThreads);
   const PictureEmbeddings pictures = model.embed_pictures(run.paths());
   ASSERT_EQ(pictures.paths, run.paths());
   const std::size_t width = static_cast<std::size_t>(run.config().contrastive_hidden_size);
@@ -50,8 +50,8 @@ TEST(SearchModel, PreparesPicturesAndTextsAsTheRunDid) {
   test::TemporaryFolder folder;
   run.copy_to(folder.path(), {});
   folder.write("bascule.json", R"({"preprocessing": "processor", "max_seq_length": 6})");
-  SearchModel plain(run.path(), run.config(), {true, 1}, best_isa(), kThreads);
-  SearchModel other(folder.path(), run.config(), {true, 1}, best_isa(), kThreads);
+  SearchModel plain(run.path(), run.model(), {true, 1}, best_isa(), kThreads);
+  SearchModel other(folder.path(), run.model(), {true, 1}, best_isa(), kThreads);
   EXPECT_NE(plain.embed_pictures({run.paths()[0]}).embeds, other.embed_pictures({run.paths()[0]}).embeds);
   EXPECT_NE(plain.embed_text("one two three four five six"), plain.embed_text("one two three four nine ten"));
   EXPECT_EQ(other.embed_text("one two three four five six"), other.embed_text("one two three four nine ten"));
@@ -108,14 +108,15 @@ TEST(Embed, GivesTheEmbeddingsOfTheReference) {
   ReferenceCase reference;
   const PackedBatch packed = reference.batch();
   SealedSession towers;
-  const BatchCounts counts = packed.counts();
   const Fields fields =
       bridgetower_fields(reference.config, ModelHead::kContrastive, reference.height, reference.width, false);
+  const BatchCounts counts = packed.counts(fields);
   const Tensor text = record_text_embeds(towers.session.add_graph(counts, fields), reference.config);
   const Tensor image = record_image_embeds(towers.session.add_graph(counts, fields), reference.config, reference.height,
                                            reference.width);
   towers.seal();
-  const LoadReport report = load_parameters(open_hf_weights(reference.folder), towers.session.parameter_memory(), 0);
+  const LoadReport report = load_parameters(open_hf_weights(reference.folder), towers.session.parameter_memory(),
+                                            *open_model({reference.folder + "/config.json", {}}, "contrastive"), 0);
   EXPECT_TRUE(report.missing.empty());
   Replay replay;
   replay.batch = packed.batch(fields);
@@ -131,9 +132,9 @@ TEST(Embed, ReadsTheLastTransformWhereEveryLayerHasItsOwn) {
   reference.config.share_cross_modal_transformer_layers = false;
   const PackedBatch packed = reference.batch();
   SealedSession whole, towers;
-  const BatchCounts counts = packed.counts();
   const Fields fields =
       bridgetower_fields(reference.config, ModelHead::kContrastive, reference.height, reference.width, false);
+  const BatchCounts counts = packed.counts(fields);
   BridgeTowerOptions options;
   options.head = ModelHead::kContrastive;
   options.height = reference.height;

@@ -14,7 +14,18 @@ namespace bascule {
 inline constexpr const char kLeast[] =
     "[model]\nmodel_name_or_path = \"m\"\n[data]\ntrain_file = \"t.jsonl\"\n[training]\noutput_dir = \"o\"\n";
 
-inline Settings settings_of(const std::string& text) { return read_settings_text(text, "test.toml", "/place"); }
+// A model with three heads, wherever it is.
+inline ModelWords test_words(const std::string& = "") {
+  return {{{"contrastive", false, true, false, {}},
+           {"image_text_matching", true, false, true, {}},
+           {"masked_lm", false, false, true, {"perplexity"}}},
+          {"vision_model", "text_model", "text_pooler"},
+          {"text_pooler"}};
+}
+
+inline Settings settings_of(const std::string& text) {
+  return read_settings_text(text, "test.toml", "/place", test_words);
+}
 
 // kLeast with a line put below one of its table headers, or at its end if it has no such header.
 inline std::string least_with(const std::string& table, const std::string& line) {

@@ -27,7 +27,7 @@ TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
   for (const std::string& file : files) {
     SCOPED_TRACE(file);
     try {
-      const Settings settings = read_settings(file);
+      const Settings settings = read_settings(file, test_words);
       refuse_unsupported(settings);
       EXPECT_TRUE(settings.training.do_train);
       const bool paced = settings.machine.step_seconds > 0.0;  // measures, learns nothing
@@ -40,7 +40,7 @@ TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
 
 TEST(Config, TheDemosNameFilesThatABareCloneHas) {
   for (const char* name : {"demo", "smoke", "demo_matching", "demo_masked_lm"}) {
-    const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml");
+    const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml", test_words);
     if (std::string(name) != "demo_matching") {  // it starts from what the demo leaves
       EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
       EXPECT_TRUE(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json")) << name;

@@ -21,6 +21,7 @@ std::string other_value(const Key& key, const Settings& defaults) {
   if (std::holds_alternative<WordsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"\\u0001\\\\\"]";
   if (std::holds_alternative<PathsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"part-*.jsonl\"]";
   if (std::holds_alternative<FreezeKey>(key.kind)) return "[\"vision_model\"]";
+  if (std::holds_alternative<HeadKey>(key.kind)) return "\"masked_lm\"";
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) return quoted(k->names[k->count - 1]);
   if (std::holds_alternative<ChoiceOrPathKey>(key.kind)) return "\"./\\\"other\"";
   return "\"\\tother \\\" \xc3\xa9 " + std::string(key.name) + "\"";
@@ -70,7 +71,8 @@ void change(Settings& settings, const Key& key) {
   if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(settings).written += "x";
   if (const auto* k = std::get_if<PathsKey>(&key.kind)) k->member.at(settings).written.emplace_back("x");
   if (const auto* k = std::get_if<WordsKey>(&key.kind)) k->member.at(settings).emplace_back("x");
-  if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(settings).text_model = true;
+  if (const auto* k = std::get_if<FreezeKey>(&key.kind)) k->member.at(settings).emplace_back("text_model");
+  if (const auto* k = std::get_if<HeadKey>(&key.kind)) k->member.at(settings) += "x";
   if (const auto* k = std::get_if<ChoiceKey>(&key.kind)) k->set(settings, k->count - 1);
   if (const auto* k = std::get_if<ChoiceOrPathKey>(&key.kind)) k->choice.set(settings, 1);
 }
@@ -185,13 +187,13 @@ TEST(Digest, RanksMayNotBeExchangedWhereAMicroBatchIsMoreThanItsSamples) {
 }
 
 TEST(Digest, DoesNotDependOnWhereTheFileLies) {
-  const Settings here = read_settings_text(kLeast, "a.toml", "/here");
-  const Settings there = read_settings_text(kLeast, "b.toml", "/there");
+  const Settings here = read_settings_text(kLeast, "a.toml", "/here", test_words);
+  const Settings there = read_settings_text(kLeast, "b.toml", "/there", test_words);
   EXPECT_EQ(settings_digest(here), settings_digest(there));
 }
 
 TEST(Reference, HasARowForEveryKeyWithItsDefault) {
-  const std::string text = settings_reference();
+  const std::string text = settings_reference(test_words());
   for (const Key& key : all_keys()) EXPECT_NE(text.find("| `" + std::string(key.name) + "` | "), std::string::npos);
   EXPECT_NE(text.find("| `model_name_or_path` | required |"), std::string::npos);
   EXPECT_NE(text.find("| `learning_rate` | `1e-05` | a number from 0.0 to 1000.0 |"), std::string::npos);
@@ -199,7 +201,7 @@ TEST(Reference, HasARowForEveryKeyWithItsDefault) {
 }
 
 TEST(Help, NamesEveryKeyOnALineOfItsOwn) {
-  const std::string text = settings_help();
+  const std::string text = settings_help(test_words());
   for (const Key& key : keys_of_file())
     EXPECT_NE(text.find("\n  " + std::string(key.name) + " "), std::string::npos) << key.name;
   EXPECT_NE(text.find("a number from 0.0 to 1000.0; default: 1e-05\n"), std::string::npos);

@@ -32,9 +32,8 @@ class TemporaryFile {
 
 TEST(ReadSettings, TheLeastFileGetsEveryDefault) {
   const Settings s = settings_of(kLeast);
-  EXPECT_EQ(s.model.head, Head::kContrastive);
-  EXPECT_TRUE(s.model.freeze.text_pooler);
-  EXPECT_FALSE(s.model.freeze.text_model);
+  EXPECT_EQ(s.model.head, "contrastive");
+  EXPECT_EQ(s.model.freeze, std::vector<std::string>{"text_pooler"});
   EXPECT_EQ(s.data.max_seq_length, 128);
   EXPECT_EQ(s.training.seed, 42);
   EXPECT_EQ(s.training.num_train_epochs, 5.0);
@@ -188,7 +187,7 @@ TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {
 
 TEST(ReadSettings, AFileNamesItselfAndItsFolderInEveryPath) {
   const TemporaryFile file(kLeast);
-  const Settings s = read_settings(file.path());
+  const Settings s = read_settings(file.path(), test_words);
   const auto folder = std::filesystem::canonical(std::filesystem::path(file.path()).parent_path());
   EXPECT_EQ(s.training.output_dir.resolved, (folder / "o").string());
   EXPECT_EQ(where_written(s, "training.output_dir"), file.path() + ":6:14");
@@ -279,7 +278,7 @@ TEST(ReadSettings, EveryPrefixOfAFileIsReadOrRefusedAsSettings) {
 TEST(ReadSettings, AFileThatCannotBeReadIsASettingsError) {
   for (const char* path : {"/nowhere/x.toml", "/tmp", "/dev/zero", ""}) {
     try {
-      read_settings(path);
+      read_settings(path, test_words);
       ADD_FAILURE() << path;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kSettings) << path;

@@ -101,7 +101,7 @@ TEST(ResumeRules, AChangeNamesBothValues) {
   Settings now = then;
   now.training.max_steps = 7;
   now.data.ring_slots = 5;
-  now.model.head = Head::kMaskedLm;
+  now.model.head = "masked_lm";
   EXPECT_EQ(changed(then, now),
             "model.head: \"contrastive\" -> \"masked_lm\" [no]\n"
             "data.ring_slots: 3 -> 5 [yes]\n"

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// BridgeTower as a family: contrastive retrieval, image-text matching and masked language modelling on one body.
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/models/bridgetower.h"
+#include "src/models/embed.h"
+#include "src/models/families.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kVision[] = "vision_model", kText[] = "text_model", kTextPooler[] = "text_pooler";
+constexpr char kDecoder[] = "mlm_score.decoder.weight";
+
+// Reference cases call matching so too.
+ModelHead head_named(const std::string& name, const std::string& path) {
+  if (name == kBareModel) return ModelHead::kBase;
+  if (name == "contrastive") return ModelHead::kContrastive;
+  if (name == "image_text_matching" || name == "matching") return ModelHead::kImageTextMatching;
+  if (name == "masked_lm") return ModelHead::kMaskedLm;
+  throw Error(ErrorKind::kData, path, "unknown head \"" + name + "\"");
+}
+
+class BridgeTower final : public Model {
+ public:
+  BridgeTower(const ModelSource& source, const std::string& head)
+      : source_(source),
+        head_(head_named(head, source.config_path)),
+        config_(read_bridgetower_config(source.config_path)) {
+    check_bridgetower_config(config_, head_, source.config_path);
+  }
+
+  const char* architecture() const override { return architecture_name(head_); }
+  const char* body_prefix() const override { return kBodyPrefix; }
+  bool may_be_fresh(const std::string& tensor) const override {
+    const char* const heads[] = {"itc_", "itm_score.", "mlm_score.", "logit_scale"};
+    return std::any_of(std::begin(heads), std::end(heads),
+                       [&](const char* head) { return tensor.rfind(head, 0) == 0; });
+  }
+  std::vector<ParameterPiece> unused_tensors() const override { return bascule::unused_tensors(config_, head_); }
+  ModelCardWords card() const override {
+    return {"BridgeTower",
+            {"bridgetower", "image-text"},
+            head_ == ModelHead::kMaskedLm ? "fill-mask" : "zero-shot-image-classification",
+            "BridgeTowerProcessor",
+            // Measured on crops of two photographs: src/loader/README.md.
+            "The processor resizes to multiples of 32 pixels and pads elongated pictures: at 288 pixels it shows the "
+            "model nearly the same 400 x 300 picture (normalised pixels differ by 0.004 on average), but a different "
+            "312 x 142 one (by 0.3 to 1.1)."};
+  }
+
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.image_side = config_.vision.image_size;
+    inputs.image_channels = config_.vision.num_channels;
+    inputs.vocabulary_size = config_.text.vocab_size;
+    inputs.max_positions = config_.text.max_position_embeddings;
+    inputs.pad_id = config_.text.pad_token_id;
+    return inputs;
+  }
+
+  Recording record(Graph& graph, const RecordOptions& options) const override;
+  Fields fields(const RecordOptions& options) const override {
+    return bridgetower_fields(config_, head_, height_of(options), width_of(options), options.dropout);
+  }
+  std::int64_t embedding_width() const override {
+    return head_ == ModelHead::kContrastive ? config_.contrastive_hidden_size : 0;
+  }
+  Tensor record_text_embedding(Graph& graph) const override { return record_text_embeds(graph, config_); }
+  Tensor record_picture_embedding(Graph& graph) const override {
+    return record_image_embeds(graph, config_, config_.vision.image_size, config_.vision.image_size);
+  }
+
+ private:
+  std::int64_t height_of(const RecordOptions& options) const {
+    return options.height > 0 ? options.height : config_.vision.image_size;
+  }
+  std::int64_t width_of(const RecordOptions& options) const {
+    return options.width > 0 ? options.width : config_.vision.image_size;
+  }
+  // The masked-LM decoder is the word table if config.json says so, unless the weights hold both and they differ.
+  bool decoder_is_tied() const {
+    if (head_ != ModelHead::kMaskedLm || !config_.tie_word_embeddings) return false;
+    return !source_.has_weights || !source_.has_weights(kDecoder);
+  }
+
+  ModelSource source_;
+  ModelHead head_;
+  BridgeTowerConfig config_;
+};
+
+void add_reference(Recording* recording, const BridgeTowerOutputs& outputs, ModelHead head) {
+  const bool first = outputs.first_rows_only;
+  const auto add = [&](const char* name, std::initializer_list<Tensor> tensors, ReferenceRows rows) {
+    if (*tensors.begin()) recording->reference.push_back({name, tensors, rows});
+  };
+  add("text_features", {outputs.text_features}, first ? ReferenceRows::kFirstOfSample : ReferenceRows::kTokens);
+  add("image_features", {outputs.image_features}, first ? ReferenceRows::kFirstOfSample : ReferenceRows::kAll);
+  add("pooler_output", {outputs.pooler_output}, ReferenceRows::kAll);
+  add("text_embeds", {outputs.text_embeds}, ReferenceRows::kAll);
+  add("image_embeds", {outputs.image_embeds}, ReferenceRows::kAll);
+  add("cross_embeds", {outputs.cross_embeds}, ReferenceRows::kAll);
+  // The reference calls the three embeddings of each sample, stacked, its logits.
+  add("logits", {outputs.text_embeds, outputs.image_embeds, outputs.cross_embeds}, ReferenceRows::kAll);
+  add("logits", {outputs.logits}, head == ModelHead::kMaskedLm ? ReferenceRows::kTokens : ReferenceRows::kAll);
+  add("loss", {outputs.loss}, ReferenceRows::kAll);
+}
+
+Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const {
+  const auto is_frozen = [&](const char* part) {
+    return std::find(options.frozen.begin(), options.frozen.end(), part) != options.frozen.end();
+  };
+  BridgeTowerOptions own;
+  own.head = head_;
+  own.freeze = {is_frozen(kVision), is_frozen(kText)};
+  own.dropout = options.dropout;
+  own.tie_word_embeddings = decoder_is_tied();
+  own.label_smoothing = options.label_smoothing;
+  own.every_output = options.every_output;
+  own.predictions = options.predictions;
+  own.height = height_of(options);
+  own.width = width_of(options);
+  const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
+  Recording recording;
+  recording.loss = outputs.loss;
+  if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = config_.contrastive_hidden_size;
+  recording.loss_stream = outputs.loss_stream;
+  const NamedTensor all[] = {{"loss", outputs.loss},
+                             {"text_embeds", outputs.text_embeds},
+                             {"image_embeds", outputs.image_embeds},
+                             {"cross_embeds", outputs.cross_embeds},
+                             {"logits", outputs.logits},
+                             {"hits", outputs.hits},
+                             {"predicted", outputs.predicted},
+                             {"probabilities", outputs.probabilities}};
+  std::copy_if(std::begin(all), std::end(all), std::back_inserter(recording.outputs),
+               [](const NamedTensor& output) { return static_cast<bool>(output.tensor); });
+  add_reference(&recording, outputs, head_);
+  return recording;
+}
+
+FamilyHead head(const char* name, const char* judge, bool embeds) {
+  FamilyHead head;
+  head.words.name = name;
+  head.judge = judge;
+  head.embeds = embeds;
+  return head;
+}
+
+std::vector<FamilyHead> heads() {
+  FamilyHead contrastive = head("contrastive", "contrastive_retrieval", true);
+  contrastive.words.uses_negatives = true;
+  FamilyHead matching = head("image_text_matching", "matching", false);
+  matching.words.reads_labels = matching.words.has_classes = true;
+  FamilyHead masked = head("masked_lm", "masked_tokens", false);
+  masked.words.has_classes = true;
+  return {contrastive, matching, masked};
+}
+
+}  // namespace
+
+extern const Family kBridgeTower;
+const Family kBridgeTower = {"bridgetower",
+                             "BridgeTowerImageProcessor",
+                             heads(),
+                             {kVision, kText, kTextPooler},
+                             {kTextPooler},
+                             [](const ModelSource& source, const std::string& head) {
+                               return std::unique_ptr<Model>(new BridgeTower(source, head));
+                             },
+                             [](const std::string& head) { return architecture_name(head_named(head, "")); }};
+
+}  // namespace bascule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/families.h"
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+
+namespace bascule {
+
+extern const Family kBridgeTower;  // bridgetower_family.cpp
+
+namespace {
+
+std::vector<const Family*>& families() {
+  static std::vector<const Family*> all = {&kBridgeTower};
+  return all;
+}
+
+}  // namespace
+
+const FamilyHead* Family::head(const std::string& name) const {
+  const auto found =
+      std::find_if(heads.begin(), heads.end(), [&](const FamilyHead& head) { return head.words.name == name; });
+  return found == heads.end() ? nullptr : &*found;
+}
+
+const Family& usual_family() { return *families().front(); }
+
+const Family& family_of(const std::string& config_path) {
+  const Json json = read_json_file(config_path);
+  const std::string type = get_string(json, "model_type", config_path, usual_family().model_type);
+  const auto found = std::find_if(families().begin(), families().end(),
+                                  [&](const Family* family) { return type == family->model_type; });
+  if (found != families().end()) return **found;
+  std::string known;
+  for (const Family* family : families())
+    known += (known.empty() ? "\"" : " or \"") + (family->model_type + std::string("\""));
+  throw Error(ErrorKind::kData, config_path, "model_type = \"" + type + "\"", "only " + known + " can be trained");
+}
+
+std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& head) {
+  return family_of(source.config_path).open(source, head);
+}
+
+void add_family(const Family& family) { families().push_back(&family); }
+
+}  // namespace bascule

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model families: what config.json calls them, what settings may say of them, and how to open one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/models/model.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct FamilyHead {
+  HeadWords words;
+  const char* judge = "";  // of src/judge/judges.h
+  bool embeds = false;     // Model::record_text_embedding and record_picture_embedding
+};
+
+struct Family {
+  const char* model_type;           // of config.json
+  const char* image_processor;      // Hugging Face class that prepares pictures; empty: none are read
+  std::vector<FamilyHead> heads;    // model.head; the first is the default
+  std::vector<std::string> parts;   // model.freeze
+  std::vector<std::string> frozen;  // its default
+  // head: one of the heads, or kBareModel. Throws Error kData naming the file and the key.
+  std::unique_ptr<Model> (*open)(const ModelSource& source, const std::string& head);
+
+  const char* (*architecture)(const std::string& head);  // the Hugging Face class of a model with it
+
+  // Null: there is none.
+  const FamilyHead* head(const std::string& name) const;
+};
+
+// The head that is none: the body alone, without a loss.
+inline constexpr char kBareModel[] = "base";
+
+// By model_type of a config.json; the first family where it says none. Throws Error kData.
+const Family& family_of(const std::string& config_path);
+// The family of that file, opened.
+std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& head);
+
+// The first in the table.
+const Family& usual_family();
+
+// A family from outside src/: before main's command runs. Kept by reference.
+void add_family(const Family& family);
+
+}  // namespace bascule

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What settings may say of the model in a folder: its family's words, and those of the judges of its heads.
+#pragma once
+
+#include <string>
+
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// A folder without a config.json that can be read counts as one of the usual family; recording refuses it.
+ModelWords model_words(const std::string& folder);
+
+// Of the family that a config.json without model_type means.
+ModelWords words_of_usual_family();
+
+}  // namespace bascule
