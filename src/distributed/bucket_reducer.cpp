@@ -54,14 +54,14 @@ void BucketReducer::serve() noexcept {
     while (sem_wait(&begun_) != 0) continue;  // a signal
     const std::int64_t update = update_.load();
     if (update < 0) return;
-    sum_buckets(tape_origin(update));
+    sum_buckets(update);
     rested_.store(update);
   }
 }
 
-void BucketReducer::sum_buckets(std::int64_t origin) noexcept {
+void BucketReducer::sum_buckets(std::int64_t update) noexcept {
   for (done_ = 0; done_ < marks_.size(); ++done_) {
-    while (!is_final(origin + marks_[done_])) {
+    while (!is_final(update, done_)) {
       if (shall_rest_.load()) return;
       move_or_sleep();
     }
@@ -78,10 +78,10 @@ void BucketReducer::move_or_sleep() noexcept {
   if (!moved) sleep_for(work_.move != nullptr && still_looks_ < kLooksBeforeSeldom ? kLookNs : kSeldomNs);
 }
 
-bool BucketReducer::is_final(std::int64_t operation) const noexcept {
+bool BucketReducer::is_final(std::int64_t update, std::size_t bucket) const noexcept {
   const ControlPage& page = group_.control();
   for (int rank = 0; rank < page.local_size; ++rank) {
-    if (page.slots[rank].heart.operation.load(std::memory_order_acquire) < operation) return false;
+    if (!page.slots[rank].position.has_reached(update, marks_[bucket])) return false;
   }
   return true;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reduction of `ddp`: gradients are summed bucket by bucket while backward still runs. A thread of each rank waits
-// until a bucket's gradients are final on all ranks of the node, which their heartbeats tell, and sums this rank's part
-// of it; then the next one, in the order in which backward finishes them. Buckets that it has not begun when backward
-// is over are left to the compute threads. Between nodes the thread also moves what is summed on the node, whenever it
-// has nothing to sum.
+// until a bucket's gradients are final on all ranks of the node, which their tape positions tell, and sums this rank's
+// part of it; then the next one, in the order in which backward finishes them. Buckets that it has not begun when
+// backward is over are left to the compute threads. Between nodes the thread also moves what is summed on the node,
+// whenever it has nothing to sum.
 //
 //   BucketReducer reducer(group, marks, {&sum_bucket, nullptr, this});   // before the seal
-//   heart.origin = tape_origin(update);                       // before the last micro-batch
+//   position.begin_gradients(update);                         // before the last micro-batch
 //   reducer.begin(update);  ...  const std::size_t done = reducer.finish();
 #pragma once
 
@@ -21,9 +21,6 @@
 #include "src/distributed/group.h"
 
 namespace bascule {
-
-// Heartbeats count operations from here in the last micro-batch of an update: further than in any before.
-constexpr std::int64_t tape_origin(std::int64_t update) noexcept { return update * kTapeStride; }
 
 class BucketReducer {
  public:
@@ -48,9 +45,9 @@ class BucketReducer {
 
  private:
   void serve() noexcept;
-  void sum_buckets(std::int64_t origin) noexcept;
+  void sum_buckets(std::int64_t update) noexcept;
   void move_or_sleep() noexcept;
-  bool is_final(std::int64_t operation) const noexcept;
+  bool is_final(std::int64_t update, std::size_t bucket) const noexcept;
 
   Group& group_;
   const std::vector<std::int64_t> marks_;

@@ -86,7 +86,7 @@ FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept {
   facts.exit_code = 5;
   facts.phase = static_cast<RankPhase>(slot.phase.load());
   facts.step = slot.step.load();
-  facts.operation = slot.heart.operation.load() % (kTapeStride / 2);
+  facts.operation = slot.position.operation();
   std::memcpy(facts.host, page.host, sizeof facts.host);
   return facts;
 }

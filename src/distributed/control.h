@@ -10,6 +10,7 @@
 
 #include "src/base/align.h"
 #include "src/base/heartbeat.h"
+#include "src/base/tape_position.h"
 
 namespace bascule {
 
@@ -28,13 +29,11 @@ enum class RankPhase : std::uint32_t {
 };
 const char* phase_words(RankPhase phase) noexcept;
 
-// Operations are counted from the update's number times this: further than any tape is long. Both only grow.
-constexpr std::int64_t kTapeStride = std::int64_t{1} << 24;
-
 constexpr std::size_t kExchanged = 6;  // numbers of a rank in one exchange
 
 struct alignas(kCacheLine) RankSlot {
   Heartbeat heart;
+  TapePosition position;
   alignas(kCacheLine) std::atomic<std::int32_t> pid;
   std::atomic<std::uint32_t> phase;
   std::atomic<std::int64_t> step;    // the update under way, from 1; 0: none yet

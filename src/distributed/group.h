@@ -94,6 +94,7 @@ class Group {
   void set_phase(RankPhase phase, std::int64_t step) noexcept;
   void set_phase(RankPhase phase) noexcept;
   Heartbeat& heart() noexcept { return slot().heart; }
+  TapePosition& position() noexcept { return slot().position; }
   // A signal that the launcher was sent, else 0.
   int stop_signal() const noexcept { return control().stop_signal.load(std::memory_order_relaxed); }
   bool has_failed() const noexcept { return control().has_failed(); }

@@ -34,8 +34,11 @@ int usable_cores() {
   return CPU_COUNT(&allowed);
 }
 
-Threads::Threads(int count, bool pin, Heartbeat* heart)
-    : count_(count), spins_(count <= usable_cores() ? kSpins : 0), heart_(heart != nullptr ? heart : &unheard_) {
+Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
+    : count_(count),
+      spins_(count <= usable_cores() ? kSpins : 0),
+      heart_(heart != nullptr ? heart : &unheard_),
+      position_(position != nullptr ? position : &unread_) {
   gemm_use_this_thread_alone();
   workers_.reserve(static_cast<std::size_t>(count - 1));
   for (int t = 1; t < count; ++t) {
@@ -107,7 +110,10 @@ void Threads::walk(int thread) noexcept {
       step.run(step.arguments, replay, task, thread);
     }
     arrive();
-    if (thread == 0) heart_->beat(done_ + static_cast<std::int64_t>(i) + 1);
+    if (thread == 0) {
+      position_->reach(done_ + static_cast<std::int64_t>(i) + 1);
+      heart_->beat();
+    }
     if (measure) {
       const std::int64_t ended = monotonic_ns();
       times_.nanoseconds[i] += static_cast<std::uint64_t>(ended - began);

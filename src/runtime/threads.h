@@ -16,6 +16,7 @@
 
 #include "src/base/heartbeat.h"
 #include "src/base/span.h"
+#include "src/base/tape_position.h"
 #include "src/graph/replay.h"
 
 namespace bascule {
@@ -28,14 +29,15 @@ struct StepTimes {
 class Threads {
  public:
   // count >= 1. pin: thread t stays on the t-th core that this process may use; the calling thread until the
-  // destructor, which it must call as well. heart: beats after every step, outlives this; null: nobody listens.
-  Threads(int count, bool pin, Heartbeat* heart = nullptr);
+  // destructor, which it must call as well. heart, position: written after every step, outlive this; null: nobody
+  // reads them.
+  Threads(int count, bool pin, Heartbeat* heart = nullptr, TapePosition* position = nullptr);
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
-  // done: operations of the same tape that went before, from which heartbeats count on.
+  // done: operations of the same tape that went before, from which the position counts on.
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
  private:
@@ -55,6 +57,8 @@ class Threads {
   std::int64_t done_ = 0;
   Heartbeat unheard_;
   Heartbeat* heart_;
+  TapePosition unread_;
+  TapePosition* position_;
   bool stop_ = false;
   alignas(64) std::atomic<std::uint32_t> call_{0};   // raised once a replay: workers begin
   alignas(64) std::atomic<std::uint32_t> phase_{0};  // raised once a step: everybody has arrived

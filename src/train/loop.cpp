@@ -56,7 +56,8 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
   Session& session = p_.run.session;
   if (session.ring() != nullptr) return session.ring()->replay_without_samples(p_.threads);
   if (first) std::fill_n(session.gradients(), session.layout().trained_elements, 0.0f);
-  p_.group.heart().beat(static_cast<std::int64_t>(session.tape(*p_.run.train_graph).step_count()));
+  p_.group.position().reach(static_cast<std::int64_t>(session.tape(*p_.run.train_graph).step_count()));
+  p_.group.heart().beat();
   return true;
 }
 
@@ -105,7 +106,7 @@ Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) n
     const Tape& tape = run.session.tape(*run.train_graph);
     const double backward_before = tape.seconds(true);
     if (last) {
-      p_.group.heart().origin = tape_origin(at_.global_step + 1);
+      p_.group.position().begin_gradients(at_.global_step + 1);
       run.session.update().begin(at_.global_step + 1);
     }
     BASCULE_TRY(replay(*batch, weight, share, first));
@@ -132,7 +133,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   for (std::int64_t i = 0; i < micro; ++i) {
     BASCULE_TRY(micro_batch(i == 0, i + 1 == micro, samples));
   }
-  p_.group.heart().origin += kTapeStride / 2;  // what follows is not taken for the tape of gradients
+  p_.group.position().end_gradients();
   return ok_status();
 }
 

@@ -81,7 +81,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
   loader_progress_ = std::make_unique<CountedProgress>(
       group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
-  threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart());
+  threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart(), &group.position());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
   const DistributedSettings& distributed = settings.distributed;
   if (run.train_graph && group.nodes() > 1) {

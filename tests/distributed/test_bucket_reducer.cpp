@@ -30,21 +30,21 @@ TEST(BucketReducer, SumsABucketAsSoonAsItIsFinalOnEveryRankAndNoSooner) {
     BucketReducer reducer(group, {10, 20, 20, 30}, {&Summed::note, nullptr, &summed});
     for (std::int64_t update = 1; update <= 3; ++update) {
       summed.buckets.store(0);
-      group.heart().origin = tape_origin(update);
+      group.position().begin_gradients(update);
       reducer.begin(update);
-      group.heart().beat(place.rank == 0 ? 30 : 19);  // rank 1 lacks the last operation of the second bucket
+      group.position().reach(place.rank == 0 ? 30 : 19);  // rank 1 lacks the last operation of the second bucket
       summed.wait_for(1);
       if (!group.barrier()) return 1;
       usleep(2000);
       if (summed.buckets.load() != 1) return 2;
       if (!group.barrier()) return 3;
-      if (place.rank == 1) group.heart().beat(20);
+      if (place.rank == 1) group.position().reach(20);
       summed.wait_for(3);
       if (!group.barrier()) return 4;
       if (reducer.finish() != 3) return 5;  // the last is left to others
       if (!group.barrier()) return 6;
-      group.heart().beat(30);
-      group.heart().origin += kTapeStride / 2;
+      group.position().reach(30);
+      group.position().end_gradients();
     }
     return group.leave() ? 0 : 7;
   });

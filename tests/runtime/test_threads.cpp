@@ -132,5 +132,23 @@ INSTANTIATE_TEST_SUITE_P(OneToFour, ThreadCounts, ::testing::Values(1, 2, 3, 4))
 
 TEST(UsableCores, AreAtLeastOne) { EXPECT_GE(usable_cores(), 1); }
 
+TEST(Threads, TellAfterEachStepThatTheyLiveAndHowFarTheyAre) {
+  Record record({3, 0, 5});
+  StepList list = steps_of(record);
+  Heartbeat heart;
+  TapePosition position;
+  position.begin_gradients(2);
+  Threads threads(2, false, &heart, &position);
+  record.threads = 2;
+  Replay replay;
+  threads.replay(Span<const Step>(list.steps.data(), 2), replay, {});
+  EXPECT_EQ(heart.beats.load(), 2U);
+  EXPECT_TRUE(position.has_reached(2, 2));
+  EXPECT_FALSE(position.has_reached(2, 3));
+  threads.replay(Span<const Step>(list.steps.data() + 2, 1), replay, {}, 2);
+  EXPECT_EQ(heart.beats.load(), 3U);
+  EXPECT_TRUE(position.has_reached(2, 3));
+}
+
 }  // namespace
 }  // namespace bascule::test

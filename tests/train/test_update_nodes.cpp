@@ -60,10 +60,10 @@ void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, 
   }
   ASSERT_TRUE(all->barrier());
   Threads threads(2, false);
-  all->heart().origin = tape_origin(number);
+  all->position().begin_gradients(number);
   update.begin(number);
   for (std::int64_t operation = 0; bucket_blocks > 0 && operation <= marks.back(); ++operation)
-    all->heart().beat(operation);
+    all->position().reach(operation);
   ASSERT_TRUE(all->barrier());
   EXPECT_EQ(model.differs(truth, update.run(threads, summed_settings()), shards, all->node()), 0)
       << "rank " << all->rank() << ", buckets of " << bucket_blocks << (is_bf16 ? ", bf16" : "");
