@@ -274,11 +274,12 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
-  const Settings settings = read_settings(settings_file, model_words);
+  Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const RankPlace place = place_from_environment();
-  if (place.is_alone()) (void)planned_place(settings);  // says whether the ranks can be spread over the machines
+  // Says also whether the ranks can be spread over the machines.
+  settings.distributed.machines = place.is_alone() ? planned_place(settings).nodes : place.nodes;
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),

@@ -48,6 +48,20 @@ std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings
   }
 }
 
+// Whether nothing was changed that changes results. Programs that let more settings count wrote other digests: what
+// those are of decides.
+bool has_same_numbers(const RunMarker& marker, const Settings& settings) {
+  const std::string digest = settings_digest(settings);
+  if (marker.settings_digest == digest || marker.settings.empty()) return marker.settings_digest == digest;
+  try {
+    Settings before = marker_settings(marker, settings.words);
+    before.distributed.machines = settings.distributed.machines;
+    return settings_digest(before) == digest;
+  } catch (const Error&) {
+    return false;  // an older program knew a value that is refused now
+  }
+}
+
 // The key that asks for an evaluation or a prediction that the finished run was not asked for.
 std::optional<SettingChange> added_evaluation(const RunMarker& marker, const Settings& settings) {
   for (const SettingChange& change : changes_since(marker, settings)) {
@@ -59,7 +73,7 @@ std::optional<SettingChange> added_evaluation(const RunMarker& marker, const Set
 // The first setting that changes results and is not what the finished run in the folder was made with.
 std::optional<SettingChange> change_of_results(const RunMarker& marker, const std::optional<ResumePoint>& point,
                                                const Settings& settings) {
-  if (!point && marker.settings_digest == settings_digest(settings)) return std::nullopt;
+  if (!point && has_same_numbers(marker, settings)) return std::nullopt;
   std::vector<SettingChange> changes = changes_since(marker, settings);
   if (point) {
     const std::vector<SettingChange> others = changes_since(*point, settings);
@@ -123,7 +137,7 @@ bool is_finished(const Settings& settings) {
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
-  if (training.do_train && !(marker.finished && !added && marker.settings_digest == settings_digest(settings))) {
+  if (training.do_train && !(marker.finished && !added && has_same_numbers(marker, settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
     if (!point) point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);

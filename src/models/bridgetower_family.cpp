@@ -169,6 +169,7 @@ const Family kBridgeTower = {"bridgetower",
                              [](const ModelSource& source, const std::string& head) {
                                return std::unique_ptr<Model>(new BridgeTower(source, head));
                              },
-                             [](const std::string& head) { return architecture_name(head_named(head, "")); }};
+                             [](const std::string& head) { return architecture_name(head_named(head, "")); },
+                             {kTextPooler}};
 
 }  // namespace bascule

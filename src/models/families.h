@@ -27,6 +27,7 @@ struct Family {
   std::unique_ptr<Model> (*open)(const ModelSource& source, const std::string& head);
 
   const char* (*architecture)(const std::string& head);  // the Hugging Face class of a model with it
+  std::vector<std::string> idle = {};                    // those of `parts` that have no gradient
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;

@@ -296,7 +296,7 @@ constexpr Key kKeys[] = {
     {"distributed", "world_size", integer<kDist, &P::world_size>(1, 65536), kSameProduct, "ranks (processes)"},
     {"distributed", "distribution_strategy", choice<kDist, &P::distribution_strategy>(kStrategies), kFree,
      "how gradients are summed; every strategy gives the same bits"},
-    {"distributed", "wire_type", choice<kDist, &P::wire_type>(kNumberTypes), kNumbers,
+    {"distributed", "wire_type", choice<kDist, &P::wire_type>(kNumberTypes), KeyEffect::kBetweenMachines,
      "number type of gradients sent between machines"},
     {"distributed", "bucket_mib", integer<kDist, &P::bucket_mib>(1, 65536), kFree,
      "bucket size of `ddp` and `sharded`, MiB"},

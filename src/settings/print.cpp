@@ -71,8 +71,10 @@ std::string groups_text(const Settings& settings) {
 }
 
 std::string settings_digest(const Settings& settings) {
+  Settings numbers = settings;
+  if (settings.distributed.machines == 1) numbers.distributed.wire_type = DistributedSettings().wire_type;
   std::string text;
-  for (const auto& [key, value] : number_keys(settings)) text.append(key).append(" = ").append(value).append("\n");
+  for (const auto& [key, value] : number_keys(numbers)) text.append(key).append(" = ").append(value).append("\n");
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));

@@ -34,6 +34,9 @@ constexpr EffectText kEffects[] = {
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
      "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too"},
+    {KeyEffect::kBetweenMachines, "on one machine",
+     "it may change on one machine, where it has no effect; on several a change would give different results, so it is "
+     "refused"},
     {KeyEffect::kNumbers, "no", "a change would give different results, so it is refused"},
 };
 
@@ -46,15 +49,35 @@ bool is_present(const Key& key, const Settings& settings) {
   return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
 }
 
+KeyEffect effect_of(const Key& key, const Settings& settings) {
+  if (key.effect != KeyEffect::kBetweenMachines) return key.effect;
+  return settings.distributed.machines > 1 ? KeyEffect::kNumbers : KeyEffect::kFree;
+}
+
 bool is_number(KeyEffect effect) {
   return effect != KeyEffect::kFree && effect != KeyEffect::kWhileTraining && effect != KeyEffect::kSameProduct;
+}
+
+// The frozen parts as a checkpoint keeps them, idle ones being frozen as they are by default; other values as they are.
+std::string idle_parts_at_default(const Key& key, const std::string& value, const ModelWords& words) {
+  if (!std::holds_alternative<FreezeKey>(key.kind)) return value;
+  const auto holds = [](const std::vector<std::string>& all, const std::string& one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  Settings settings;
+  for (const std::string& part : words.parts) {
+    const bool is_frozen =
+        holds(words.idle, part) ? holds(words.frozen, part) : value.find(quoted(part)) != std::string::npos;
+    if (is_frozen) std::get<FreezeKey>(key.kind).member.at(settings).push_back(part);
+  }
+  return value_text(key, settings);
 }
 
 KeyValues keys_where(bool numbers, const Settings& settings) {
   KeyValues keys;
   for (const Key& key : all_keys()) {
     if (is_number(key.effect) == numbers && is_present(key, settings))
-      keys.emplace_back(qualified_name(key), value_text(key, settings));
+      keys.emplace_back(qualified_name(key), idle_parts_at_default(key, value_text(key, settings), settings.words));
   }
   return keys;
 }
@@ -120,7 +143,9 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
     const std::string* then = find(numbers, name);
     if (then == nullptr) then = find(others, name);
     if (then == nullptr && !is_number(key.effect)) continue;
-    compare(name, then != nullptr ? *then : value_text(key, defaults), value_text(key, now), key.effect);
+    const std::string from = then != nullptr ? *then : value_text(key, defaults);
+    compare(name, idle_parts_at_default(key, from, now.words),
+            idle_parts_at_default(key, value_text(key, now), now.words), effect_of(key, now));
   }
   const KeyValues today = number_keys(now);
   for (const auto& [name, value] : today) {

@@ -13,15 +13,16 @@
 namespace bascule {
 
 enum class KeyEffect {
-  kNumbers,        // another value gives other results: a run goes on with the same value only
-  kFromThereOn,    // gives other results, but its meaning is clear: may change, and holds from the checkpoint on
-  kSameFiles,      // a path: may change where it leads to files of the same content
-  kSameRows,       // the training file: may change where its rows are the same, but for bad pictures and their rows
-  kLonger,         // the length of the run or of its schedule: may grow
-  kLower,          // may be lowered after values that are not finite stopped the run
-  kSameProduct,    // ranks and accumulation: may change where their product stays
-  kWhileTraining,  // may lead to other weights as long as the run trains, none afterwards: may change
-  kFree,           // the same results with any value
+  kNumbers,          // another value gives other results: a run goes on with the same value only
+  kFromThereOn,      // gives other results, but its meaning is clear: may change, and holds from the checkpoint on
+  kSameFiles,        // a path: may change where it leads to files of the same content
+  kSameRows,         // the training file: may change where its rows are the same, but for bad pictures and their rows
+  kLonger,           // the length of the run or of its schedule: may grow
+  kLower,            // may be lowered after values that are not finite stopped the run
+  kSameProduct,      // ranks and accumulation: may change where their product stays
+  kBetweenMachines,  // on several machines kNumbers, on one kFree
+  kWhileTraining,    // may lead to other weights as long as the run trains, none afterwards: may change
+  kFree,             // the same results with any value
 };
 
 // For a table, one or two words: "no", "yes", "longer". For people, what that means.
@@ -43,8 +44,8 @@ std::vector<KeyRule> resume_rules(const Settings& settings);
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 // Keys with any effect but kFree, kWhileTraining and kSameProduct with their canonical values, in the order of the
-// reference; and what follows from several keys together, under a name of its own: world size and accumulation enter as
-// their product.
+// reference, frozen parts that have no gradient being at their default; and
+// what follows from several keys together, under a name of its own: world size and accumulation enter as their product.
 KeyValues number_keys(const Settings& settings);
 // The remaining keys.
 KeyValues other_keys(const Settings& settings);
@@ -59,7 +60,8 @@ struct SettingChange {
 
 // Differences between number_keys() and other_keys() of the start and the settings of now, in the order of the
 // reference. A number key that was not kept (an older program did not have it) had its default; another key that was
-// not kept is no change. An entry that is no key, such as the product, has the effect kNumbers.
+// not kept is no change. An entry that is no key, such as the product, has the effect kNumbers. kBetweenMachines is
+// resolved by the machines of now.
 std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now);
 
 }  // namespace bascule

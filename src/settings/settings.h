@@ -75,9 +75,10 @@ struct HeadWords {
   std::vector<std::string> smaller_is_better;  // figures of its evaluations, beside the loss
 };
 struct ModelWords {
-  std::vector<HeadWords> heads;     // the first is the default
-  std::vector<std::string> parts;   // that model.freeze may name
-  std::vector<std::string> frozen;  // the default of model.freeze
+  std::vector<HeadWords> heads;        // the first is the default
+  std::vector<std::string> parts;      // that model.freeze may name
+  std::vector<std::string> frozen;     // the default of model.freeze
+  std::vector<std::string> idle = {};  // parts without a gradient: freezing them changes nothing
 };
 // Of the model in a folder, which need not be there: then of a usual one.
 using FindModelWords = std::function<ModelWords(const std::string& folder)>;
@@ -192,6 +193,7 @@ struct DistributedSettings {
   std::int64_t sharded_stage = 1;
   std::int64_t timeout_seconds = 60;
   PathSetting hostfile;
+  int machines = 1;  // not a key: how many the ranks are spread over, set when their places are known
 };
 
 struct MachineSettings {
@@ -255,7 +257,7 @@ void refuse_unsupported(const Settings& settings);
 // it gives the same settings.
 std::string print_settings(const Settings& settings);
 
-// XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits.
+// XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits. On one machine `wire_type` does not count.
 std::string settings_digest(const Settings& settings);
 
 // A key as the reference describes it, in plain text.

@@ -18,6 +18,7 @@ ModelWords words_of(const Family& family) {
   }
   words.parts = family.parts;
   words.frozen = family.frozen;
+  words.idle = family.idle;
   return words;
 }
 

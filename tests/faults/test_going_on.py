@@ -173,6 +173,34 @@ class GoingOn(unittest.TestCase):
         weights.write_bytes(data)
         self.run_to_the_end(using(4))
 
+    def test_what_changes_nothing_does_not_bind(self):
+        for ranks in ("1", "2"):
+            with self.subTest(ranks=ranks):
+                name, both = f"ranks {ranks}", {"distributed__world_size": ranks}
+                self.run_to_the_end(self.settings(name, **both))
+                folder, idle = self.folder / name / "run", {"model__freeze": "[]", "distributed__wire_type": '"bf16"', **both}
+                weights = self.model(name)
+                self.assertIn("finished already", self.run_to_the_end(self.settings(name, **idle)))
+                # As a program wrote them for which these values counted.
+                for path in [folder / "bascule.json", *folder.glob("*/bascule_state.json")]:
+                    state = json.loads(path.read_text())
+                    state["settings_digest"] = "0123456789abcdef"
+                    if path.name == "bascule.json":
+                        state["settings"] = state["settings"].replace('freeze = ["text_pooler"]', "freeze = []").replace('wire_type = "float32"', 'wire_type = "bf16"')
+                    else:
+                        state["settings"].update({"model.freeze": "[]", "distributed.wire_type": '"bf16"'})
+                        state["format"] = 2  # which had no checksums
+                        state["files"] = {name: file["bytes"] for name, file in state["files"].items()}
+                        state = {key: value for key, value in state.items() if key not in ("resumed_from", "xxh3")}
+                    path.write_text(json.dumps(state))
+                for changes in (both, idle):
+                    self.assertIn("finished already", self.run_to_the_end(self.settings(name, **changes)))
+                self.assertEqual(self.model(name), weights)
+                said = self.run_to_the_end(self.settings(name, training__max_steps="6", **both))
+                self.assertIn("resume: from checkpoint-4", said)
+                self.assertNotIn("model.freeze", said)
+                self.run_to_the_end(self.settings(name, training__max_steps="8", **idle))
+
     def test_a_copy_of_a_checkpoint_is_not_touched(self):
         self.run_to_the_end(self.settings())
         copies = [self.folder / "a/run" / f"checkpoint-4{ending}" for ending in (".tmp", ".deleting", ".bak")]

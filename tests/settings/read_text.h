@@ -20,6 +20,7 @@ inline ModelWords test_words(const std::string& = "") {
            {"image_text_matching", true, false, true, {}},
            {"masked_lm", false, false, true, {"perplexity"}}},
           {"vision_model", "text_model", "text_pooler"},
+          {"text_pooler"},
           {"text_pooler"}};
 }
 

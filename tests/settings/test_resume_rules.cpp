@@ -69,6 +69,7 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"training.resume", "yes"},
                                                        {"training.throughput_warmup_steps", "yes"},
                                                        {"distributed.distribution_strategy", "yes"},
+                                                       {"distributed.wire_type", "on one machine"},
                                                        {"distributed.bucket_mib", "yes"},
                                                        {"distributed.sharded_stage", "yes"},
                                                        {"distributed.timeout_seconds", "yes"},
@@ -122,6 +123,32 @@ TEST(ResumeRules, OnlyTheProductOfRanksAndAccumulationBinds) {
   now.distributed.world_size = 3;
   EXPECT_NE(changed(then, now).find("distributed.world_size * training.gradient_accumulation_steps: 4 -> 6 [no]\n"),
             std::string::npos);
+}
+
+TEST(ResumeRules, TheTypeOfTheWireBindsBetweenMachinesAlone) {
+  const Settings then = settings_of(kLeast);
+  Settings now = settings_of(least_with("distributed", "wire_type = \"bf16\""));
+  EXPECT_EQ(changed(then, now), "distributed.wire_type: \"float32\" -> \"bf16\" [yes]\n");
+  now.distributed.machines = 2;
+  EXPECT_EQ(changed(then, now), "distributed.wire_type: \"float32\" -> \"bf16\" [no]\n");
+}
+
+TEST(ResumeRules, FreezingTheTextPoolerIsNoChange) {
+  for (const char* parts : {"", "\"vision_model\"", "\"vision_model\", \"text_model\""}) {
+    const std::string with = std::string(parts) + (*parts == '\0' ? "" : ", ") + "\"text_pooler\"";
+    const Settings frozen = settings_of(least_with("model", "freeze = [" + with + "]"));
+    const Settings other = settings_of(least_with("model", "freeze = [" + std::string(parts) + "]"));
+    EXPECT_EQ(changed(frozen, other), "");
+    EXPECT_EQ(changed(other, frozen), "");
+    KeyValues numbers = number_keys(other);  // as an older program kept it
+    for (auto& [key, value] : numbers) {
+      if (key == "model.freeze") value = "[" + std::string(parts) + "]";
+    }
+    EXPECT_EQ(changes_text(setting_changes(numbers, {}, frozen)), "");
+    EXPECT_EQ(changes_text(setting_changes(numbers, {}, other)), "");
+  }
+  EXPECT_EQ(changed(settings_of(kLeast), settings_of(least_with("model", "freeze = [\"text_model\"]"))),
+            "model.freeze: [\"text_pooler\"] -> [\"text_model\", \"text_pooler\"] [no]\n");
 }
 
 // What an older program has kept: fewer keys that change numbers, and none of the others.
