@@ -121,7 +121,7 @@ typedef enum media_engine_preparation {
   /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std
    */
   MEDIA_ENGINE_TRAINING = 1,
-  /* the bytes of Transformers' BridgeTower processor (torchvision): shorter side to `shortest_edge`, longer at most
+  /* the bytes of Transformers' image processor (torchvision): shorter side to `shortest_edge`, longer at most
    * 1333/800 of it, both down to multiples of `size_divisor`, integer bicubic, crop or zero border; (v - levels mean) /
    * (levels std), all in float32 */
   MEDIA_ENGINE_PROCESSOR = 2

@@ -6,6 +6,9 @@
 
 OURS says which files of ours a room may include, THIRD_PARTY where a library may be included; a room may always include
 itself. Both are the law: whoever needs a new arrow argues for it here. Tests and tools may include anything.
+
+And fails on a word of one model outside MODEL_PLACES, be it in a comment: the name of a family (a Hugging Face class has it
+in its own), the key of a head or of a metric in quotes. The words are read from where they are registered.
 """
 import pathlib
 import re
@@ -97,6 +100,24 @@ SYSTEM = re.compile(r"[a-z_0-9]+|c?std[a-z]+\.h|(assert|ctype|errno|fcntl|fnmatc
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
+# Where a word of one model may stand.
+MODEL_PLACES = ("kernels/", "src/models/", "src/judge/", "src/graph/operations/")
+REGISTERED = [
+    # what, where it is registered, how it stands there; what it looks like elsewhere
+    ("the name of a family", "src/models", r'const Family k\w+ = \{"(\w+)"', r"(?i){}"),
+    ("the key of a head", "src/models", r'\bhead\("(\w+)", "\w+"', r"""["'`]{}\\?["'`]"""),
+    ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]"""),
+]
+
+
+def words_of_models(root):
+    """Pairs: what it is, the regular expression of the words."""
+    for what, folder, registered, elsewhere in REGISTERED:
+        words = sorted({word for file in (root / folder).glob("*.cpp") for word in re.findall(registered, file.read_text())})
+        if words:
+            yield what, re.compile(elsewhere.format("(?:" + "|".join(words) + ")"))
+
+
 def problem_of(path, ours, other):
     """The fault of one include of the file `path`, or None. `ours` was written in quotes, `other` in angle brackets."""
     if ours:
@@ -121,12 +142,16 @@ def problem_of_ours(path, ours):
 
 
 def problems(root):
+    model_words = list(words_of_models(root))
     for folder in ("kernels", "firmware_shims", "src"):
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in (".h", ".cpp", ".c", ".inc"):
                 continue
             path = file.relative_to(root).as_posix()
             for number, line in enumerate(file.read_text().splitlines(), 1):
+                for what, pattern in model_words:
+                    if not path.startswith(MODEL_PLACES) and (found := pattern.search(line)):
+                        yield f"{path}:{number}: {found.group()}: {what}, which src/models and src/judge alone may know"
                 include = INCLUDE.match(line)
                 problem = problem_of(path, *include.groups()) if include else None
                 if problem:

@@ -34,7 +34,7 @@ struct ProcessorSize {
 };
 
 // Shorter side to `shortest_edge`, longer to 1333/800 of it at most, both down to a multiple of the divisor; crop to
-// `side`, or border, at half rounded down. Source: BridgeTowerImageProcessor of Transformers (torchvision back end).
+// `side`, or border, at half rounded down. Source: Transformers' image processors (torchvision back end).
 Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side,
                             const ProcessorSize& size) noexcept;
 

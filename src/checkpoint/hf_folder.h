@@ -4,7 +4,7 @@
 //
 //   const TensorSource source = open_hf_weights(folder);
 //   // Error{kData}: a required tensor is absent, or one has another shape.
-//   LoadReport report = load_tensors(source, wanted, "bridgetower.");
+//   LoadReport report = load_tensors(source, wanted, body_prefix);
 //   for (const std::string& name : report.missing) initialise(name);
 #pragma once
 
@@ -22,7 +22,7 @@ namespace bascule {
 TensorSource open_hf_weights(const std::string& folder);
 
 struct WantedTensor {
-  std::string name;                 // full name, as the head's class saves it: "bridgetower.text_model. ..."
+  std::string name;                 // full name, as the model's class saves it: with the prefix of its body
   std::vector<std::int64_t> shape;  // in the file; compared exactly
   float* destination = nullptr;     // `count` floats; nullptr: checked only
   std::int64_t first = 0;           // first element of the flattened tensor, and how many; -1: all of it

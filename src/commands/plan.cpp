@@ -42,7 +42,7 @@ int plan_command(const std::string& settings_file, bool json) {
       const StreamPlan& stream = run->loader_plan.streams[split.stream];
       std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n",
                   split_name(split.split), static_cast<long long>(stream.bounds.samples()),
-                  static_cast<long long>(stream.bounds[kTextTokens]),
+                  static_cast<long long>(stream.bounds.samples() * stream.longest_caption),
                   static_cast<long long>(run->loader_plan.longest_caption));
     }
   }

@@ -67,7 +67,8 @@ Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tens
                        std::int64_t patches);
 
 // The position table of a from_side x from_side grid (class row first), resized to height x width:
-// bicubic, a = -0.75, align_corners false, no antialias. Source: BridgeTowerVisionEmbeddings.interpolate_pos_encoding.
+// bicubic, a = -0.75, align_corners false, no antialias. Source: interpolate_pos_encoding() of the reference's vision
+// embeddings.
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width);
 

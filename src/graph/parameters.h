@@ -47,7 +47,7 @@ struct Parameter {
 class ParameterSet {
  public:
   // Before the first add(). A tensor belongs to the first group that matches it. body_prefix: of the names of the
-  // body's tensors ("bridgetower."), which a pattern may leave out.
+  // body's tensors; a pattern may leave it out.
   void set_groups(std::vector<ParameterGroup> groups, std::string body_prefix);
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   // Returns the index of the parameter of that name, adding it if it is new. A second description must equal the first.

@@ -29,11 +29,12 @@ TextSettings text_settings(const LoaderSettings& settings) {
   text.vocabulary_size = settings.vocabulary_size;
   text.masking.seed = settings.seed;
   text.masking.probability = settings.mlm_probability;
+  text.negatives.seed = settings.seed;
+  text.negatives.fraction = settings.negative_fraction;
+  if (settings.tokenizer == nullptr) return text;
   text.masking.mask_id = settings.tokenizer->mask_id();
   text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
   text.masking.special_ids = settings.tokenizer->special_ids();
-  text.negatives.seed = settings.seed;
-  text.negatives.fraction = settings.negative_fraction;
   return text;
 }
 

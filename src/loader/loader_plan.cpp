@@ -17,6 +17,7 @@ namespace {
 }
 
 void check_text(const LoaderSettings& settings) {
+  if (settings.tokenizer == nullptr) return;
   // <s> and </s> at least; positions begin at pad_id + 1.
   const std::int64_t most = settings.max_positions - settings.pad_id - 1;
   if (settings.max_seq_length < 2 || settings.max_seq_length > most) {
@@ -67,7 +68,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
-  plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
+  if (settings.tokenizer != nullptr) plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
   const std::int64_t samples = order.max_samples();
   plan.bounds[kSamples] = samples;
   for (const Field& field : settings.fields) {

@@ -62,6 +62,7 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifes
   slot->rows[b] = row;
   slot->caption_rows[b] = text.caption_row;
   if (slot->match_labels != nullptr) slot->match_labels[b] = text.label;
+  if (slot->token_ids == nullptr) return ok_status();
 
   std::int64_t& tokens = slot->batch.counts[slot->token_stream];
   const std::int64_t first_row = tokens;
@@ -79,12 +80,12 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifes
   if (settings.masks_tokens) {
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
   }
-  write_positions(slot->position_ids + first_row, ids, settings.pad_id);
-  for (std::int64_t t = 0; t < count; ++t) {
+  if (slot->position_ids != nullptr) write_positions(slot->position_ids + first_row, ids, settings.pad_id);
+  for (std::int64_t t = 0; t < count && slot->text_row_keys != nullptr; ++t) {
     slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
   }
   tokens += count;
-  slot->text_offsets[b + 1] = static_cast<std::int32_t>(tokens);
+  if (slot->text_offsets != nullptr) slot->text_offsets[b + 1] = static_cast<std::int32_t>(tokens);
   return ok_status();
 }
 
@@ -125,7 +126,7 @@ void begin_batch(Slot* slot) noexcept {
   batch.index = slot->place.index;
   batch.first_position = slot->place.first_position;
   batch.positions = slot->place.count;
-  slot->text_offsets[0] = 0;
+  if (slot->text_offsets != nullptr) slot->text_offsets[0] = 0;
   slot->status = ok_status();
 }
 
@@ -140,7 +141,7 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
     if (b != place) std::copy_n(slot->pixels_of(place), slot->pixels_per_sample, slot->pixels_of(b));
     const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + place;
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
-    slot->sample_keys[b] = row_key(sample, 0);
+    if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
     write_image_keys(slot, b, sample);
     slot->status = write_caption(slot, b, row, manifest, settings, sample, scratch);
     if (!slot->status.ok()) return;

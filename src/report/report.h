@@ -144,7 +144,7 @@ struct WireSummary {
 // The best evaluation while training, and what came of it.
 struct BestSummary {
   bool is_known = false;  // false: nobody asked for one, or none was made
-  std::string figure;     // "loss", "text_to_image_recall_at_1"
+  std::string figure;     // "loss", or the key of a metric
   double value = 0.0;
   std::int64_t step = 0;
   std::string checkpoint;       // its folder; empty: it was not saved

@@ -159,14 +159,14 @@ constexpr Key kKeys[] = {
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
      "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,
-     "column with label 0 or 1 for `image_text_matching`; in shards an extension or a key of `.json` (default: "
+     "column with label 0 or 1 for image-text matching; in shards an extension or a key of `.json` (default: "
      "`.cls`); empty: negatives are made by swapping captions"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
      "maximum caption length in tokens, including <s> and </s>; longer captions are truncated"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,
-     "fraction of tokens to predict, for `masked_lm`"},
+     "fraction of tokens to predict, for masked language modelling"},
     {"data", "negative_fraction", real<kData, &D::negative_fraction>(0.0, 1.0), kNumbers,
-     "fraction of samples paired with another picture's caption, for `image_text_matching` without labels"},
+     "fraction of samples paired with another picture's caption, for image-text matching without labels"},
     {"data", "preprocessing", choice<kData, &D::preprocessing>(kPreprocessings), kNumbers,
      "`training`: as in the published training script; `processor`: byte for byte as Transformers' image processor"},
     {"data", "dataloader_num_workers", integer<kData, &D::dataloader_num_workers>(0, 1024), kFree,
@@ -234,7 +234,7 @@ constexpr Key kKeys[] = {
     {"training", "max_grad_norm", real<kTrain, &T::max_grad_norm>(0.0, 1e30), kNumbers,
      "clip gradients to this global norm; 0: no clipping"},
     {"training", "label_smoothing_factor", real_below<kTrain, &T::label_smoothing_factor>(0.0, 1.0), kNumbers,
-     "fraction of each label spread evenly over all classes, for `image_text_matching` and `masked_lm`; applies to the "
+     "fraction of each label spread evenly over all classes, for heads with classes; applies to the "
      "training loss and, as in Trainer, to the evaluation loss"},
     {"training", "lr_scheduler_type", choice<kTrain, &T::lr_scheduler_type>(kSchedulers), kNumbers,
      "learning rate schedule"},

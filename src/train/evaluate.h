@@ -15,7 +15,6 @@
 #include "src/distributed/group.h"
 #include "src/judge/judge.h"
 #include "src/loader/loader.h"
-#include "src/models/bridgetower.h"
 #include "src/models/model.h"
 #include "src/report/progress.h"
 #include "src/report/step_record.h"

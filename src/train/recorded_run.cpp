@@ -65,7 +65,8 @@ void read_model_files(RecordedRun* run) {
                 "the model reads pictures of " + std::to_string(run->inputs.image_channels) + " channels",
                 "pictures are read as RGB: 3 channels");
   }
-  run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
+  if (run->inputs.vocabulary_size > 0)
+    run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
   RecordOptions options;
   options.dropout = model.dropout == Dropout::kConfig && run->settings.training.do_train;
   run->loader_settings.fields = run->model->fields(options);
@@ -88,7 +89,8 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   };
   OpenedManifest opened = open();
   // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
-  if (!has_longest_caption(opened.manifest, text_settings(loader), loader.cache) && !opened.manifest.own()) {
+  if (loader.tokenizer != nullptr && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
+      !opened.manifest.own()) {
     run->notes.push_back("index: that of " + file.text() + " was damaged: it is made anew");
     opened = open();
   }

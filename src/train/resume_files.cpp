@@ -150,7 +150,7 @@ std::vector<SettingValue> model_digests(const RecordedRun& run) {
   return {{kModelFolder, model.model_name_or_path.resolved},
           {"model.config", json_digest(run.config_path)},
           {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)},
-          {"model.tokenizer", hex(run.tokenizer->digest())}};
+          {"model.tokenizer", hex(run.tokenizer ? run.tokenizer->digest() : 0)}};
 }
 
 std::string weights_digest(const TensorSource& source) {

@@ -3,7 +3,7 @@
 // the tapes take turns in.
 //
 //   Session session;                                   // record
-//   Graph& train = session.add_graph(bounds); ...      // record_bridgetower(train, ...); derive_backward(train);
+//   Graph& train = session.add_graph(bounds); ...      // model.record(train, ...); derive_backward(train);
 //   session.plan(&categories);                         // plan: pure arithmetic, nothing is allocated
 //   session.seal(arena, ...);                          // addresses, kernels, tapes
 #pragma once

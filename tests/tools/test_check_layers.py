@@ -7,6 +7,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import check_layers  # noqa: E402
 
 
 def check(files):
@@ -65,6 +67,24 @@ class CheckLayers(unittest.TestCase):
 
     def test_ours_is_included_from_the_root(self):
         self.assert_refused("src/plan/place.cpp", '"place.h"')
+
+    def test_a_word_of_one_model_stays_in_its_rooms(self):
+        registered = {"src/models/tower_family.cpp": 'const Family kTower = {"two_tower", "X", heads()};\nFamilyHead a = head("pairs", "judge", true);\n',
+                      "src/judge/pairs.cpp": 'constexpr Metric kHits = {"hit_rate", "hits", 0, true};\n'}
+        for line, refused in [("// a Two_Tower model", True), ("std::string head = \"pairs\";", True), ('say("head = \\"pairs\\"");', True), ("// the key `hit_rate`", True),
+                              ("// pairs of rows", False), ("int hit_rate = 0;", False)]:
+            for path in ("src/train/loop.cpp", "src/report/html.cpp", "firmware_shims/host/engine.cpp"):
+                code, lines = check({**registered, path: f"// first\n{line}\n"})
+                self.assertEqual(code, int(refused), lines)
+                self.assertTrue(not refused or lines[0].startswith(f"{path}:2: "), lines)
+            code, lines = check({**registered, "src/models/layers.cpp": line + "\n", "src/graph/operations/pairs.cpp": line + "\n"})
+            self.assertEqual(code, 0, lines)
+
+    def test_the_words_of_all_models_are_found(self):
+        words = {what: pattern.pattern for what, pattern in check_layers.words_of_models(ROOT)}
+        self.assertEqual(len(words), 3)
+        for word in ("bridgetower", "image_text_matching", "masked_lm", "auc", "perplexity", "text_to_image_recall_at_10"):
+            self.assertTrue(any(word in pattern for pattern in words.values()), word)
 
     def test_a_room_that_the_table_lacks_is_refused(self):
         self.assert_refused("src/utils/span.h", '"src/base/span.h"')
