@@ -57,12 +57,12 @@ void catch_stop_signals(bool launches) {
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESTART | SA_ONSTACK);
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  // Under nohup it stays ignored.
-  struct sigaction hang_up = {};
-  sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  // What the caller set to ignored stays so: SIGHUP under nohup, SIGINT of a script's background job.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
   // A reader of our output that goes away is no reason to stop training: the write returns an error.
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;

@@ -64,8 +64,8 @@ std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::
   return line;
 }
 
-// mpirun as a child whose standard error is the pipe's other end.
-pid_t start(std::vector<std::string> line, int error_end) {
+// mpirun as a child whose standard output and standard error are the other ends of two pipes.
+pid_t start(std::vector<std::string> line, int output_end, int error_end) {
   std::vector<char*> words;
   words.reserve(line.size() + 1);
   for (std::string& word : line) words.push_back(word.data());
@@ -78,6 +78,7 @@ pid_t start(std::vector<std::string> line, int error_end) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
+  dup2(output_end, STDOUT_FILENO);
   dup2(error_end, STDERR_FILENO);
   execvp(words[0], words.data());
   std::fprintf(stderr, "bascule: mpirun cannot be started: %s; install openmpi-bin\n", std::strerror(errno));
@@ -139,17 +140,14 @@ class Launched {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::string run = fresh_name();
     listening_ = listen_at("bascule-launch-" + run);
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorKind::kRank, "mpirun", std::strerror(errno));
-    errors_ = Descriptor(ends[0]);
-    Descriptor other_end(ends[1]);
-    process_ = start(mpirun_line(settings, run, "bascule-launch-" + run), other_end.number());
+    const Descriptor output_end = pipe_to(&output_), error_end = pipe_to(&errors_);
+    process_ = start(mpirun_line(settings, run, "bascule-launch-" + run), output_end.number(), error_end.number());
     if (process_ < 0)
       throw Error(ErrorKind::kRank, "mpirun", std::string("cannot be started: ") + std::strerror(errno));
   }
 
   int see_through() {
-    while (errors_.is_open() && *settings_.end_at_once == 0) look();
+    while ((output_.is_open() || errors_.is_open()) && *settings_.end_at_once == 0) look();
     if (*settings_.end_at_once != 0) return end_at_once();
     int status = 0;
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) continue;
@@ -159,6 +157,14 @@ class Launched {
   }
 
  private:
+  // Returns the end to write to.
+  static Descriptor pipe_to(Descriptor* reader) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorKind::kRank, "mpirun", std::strerror(errno));
+    *reader = Descriptor(ends[0]);
+    return Descriptor(ends[1]);
+  }
+
   // Ranks of this machine die with mpirun (group.cpp); those of others when they miss this one.
   int end_at_once() {
     kill(-process_, SIGKILL);
@@ -185,10 +191,11 @@ class Launched {
   }
 
   void look() {
-    pollfd polled[] = {{errors_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}};
-    if (poll(polled, 2, kLookMs) > 0) {
+    pollfd polled[] = {{errors_.number(), POLLIN, 0}, {output_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}};
+    if (poll(polled, 3, kLookMs) > 0) {
       if (polled[0].revents != 0) read_errors();
-      if (polled[1].revents != 0) take_page();
+      if (polled[1].revents != 0) pass_output_on();
+      if (polled[2].revents != 0) take_page();
     }
     pass_stop_on();
     if (memory_.data() != nullptr && page()->has_failed()) end_mpirun_soon();
@@ -199,7 +206,9 @@ class Launched {
     const std::int64_t now_ms = monotonic_ms();
     if (failed_ms_ == 0) failed_ms_ = now_ms;
     if (now_ms - failed_ms_ > kEndMs) kill(-process_, SIGKILL);
-    if (now_ms - failed_ms_ > kEndMs + kLastWordsMs) errors_.reset();  // what started a deaf machine may hold it open
+    if (now_ms - failed_ms_ <= kEndMs + kLastWordsMs) return;
+    errors_.reset();  // what started a deaf machine may hold both open
+    output_.reset();
   }
 
   void read_errors() {
@@ -207,6 +216,15 @@ class Launched {
     const ssize_t count = read(errors_.number(), text, sizeof text);
     if (count > 0) stream_.take(text, static_cast<std::size_t>(count));
     if (count == 0) errors_.reset();
+  }
+
+  // mpirun would lose what cannot be written (a full disk, a reader that went away) and say nothing: it is written
+  // here, where main() notices, as with a run of one process.
+  void pass_output_on() {
+    char text[4096];
+    const ssize_t count = read(output_.number(), text, sizeof text);
+    if (count > 0) std::fwrite(text, 1, static_cast<std::size_t>(count), stdout);
+    if (count == 0) output_.reset();
   }
 
   void take_page() {
@@ -294,7 +312,7 @@ class Launched {
 
   const LaunchSettings& settings_;
   void (*say_)(const std::string&);
-  Descriptor listening_, errors_;
+  Descriptor listening_, output_, errors_;
   SharedMemory memory_;
   ErrorStream stream_;
   pid_t process_ = -1;

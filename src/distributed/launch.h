@@ -21,7 +21,7 @@ struct LaunchSettings {
   const volatile int* end_at_once = nullptr;
 };
 
-// Returns the run's exit code. Passes on the stderr of the ranks, and of mpirun's own messages only
+// Returns the run's exit code. Passes on the stdout and stderr of the ranks, and of mpirun's own messages only
 // those that explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where
 // mpirun cannot be started.
 int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line));

@@ -18,13 +18,24 @@ TEST(StopSignal, HandlersHaveAStackOfTheirOwnWhateverTheCpusRegistersTake) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action = {};
     ASSERT_EQ(sigaction(number, nullptr, &action), 0);
-    if (number == SIGHUP && action.sa_handler == SIG_IGN) continue;  // under nohup
+    if (action.sa_handler == SIG_IGN) continue;  // by whoever started the tests
     EXPECT_NE(action.sa_flags & static_cast<int>(SA_ONSTACK), 0) << number;
   }
   stack_t stack = {};
   ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
   EXPECT_EQ(stack.ss_flags, 0);
   EXPECT_GE(stack.ss_size, getauxval(AT_MINSIGSTKSZ) + 16 * 1024);
+}
+
+TEST(StopSignal, OneThatTheCallerIgnoresStaysIgnored) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {}, action = {}, ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    ASSERT_EQ(sigaction(number, &ignore, &before), 0);
+    catch_stop_signals(false);
+    ASSERT_EQ(sigaction(number, &before, &action), 0);
+    EXPECT_EQ(action.sa_handler, SIG_IGN) << number;
+  }
 }
 
 TEST(StopSignal, OneThatTheCallerBlockedIsNoticed) {

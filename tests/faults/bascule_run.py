@@ -3,11 +3,13 @@
 import hashlib
 import os
 import pathlib
+import signal
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
 EMOJI = ROOT / "tests" / "data" / "emoji-captions"
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a script's background job, and then by the program too
 
 
 def settings(folder, **changes):

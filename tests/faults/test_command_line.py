@@ -27,6 +27,19 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(done.returncode, DISK, done.stderr)
                 self.assertIn("standard output", done.stderr)
 
+    def test_results_that_a_run_cannot_print_are_an_error_with_any_number_of_ranks(self):
+        for ranks in ("1", "2"):
+            for place in ("full disk", "closed pipe"):
+                with self.subTest(ranks=ranks, place=place), tempfile.TemporaryDirectory() as folder:
+                    toml = settings(folder, distributed__world_size=ranks, training__max_steps="1")
+                    reader, target = os.pipe() if place == "closed pipe" else (os.open("/dev/null", os.O_RDONLY), os.open("/dev/full", os.O_WRONLY))
+                    os.close(reader)
+                    done = subprocess.run([str(PROGRAM), "run", str(toml)], stdout=target, stderr=subprocess.PIPE, text=True, timeout=120)
+                    os.close(target)
+                    self.assertEqual(done.returncode, DISK, done.stderr)
+                    self.assertIn("bascule: standard output: writing failed", done.stderr.splitlines()[-1])
+                    self.assertTrue(pathlib.Path(folder, "run/model.safetensors").exists())
+
     def test_decode_takes_three_numbers_and_leaves_the_files_alone(self):
         output = self.folder / "p.safetensors"
         done = run("decode", "--output", output, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.25,1", PICTURE)
