@@ -69,7 +69,7 @@ Manifest::Manifest(Manifest&& other) noexcept = default;
 Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 
 Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
-  ManifestBuilder builder(files);
+  ManifestBuilder builder(files, !columns.image.empty());
   if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
   std::vector<std::uint64_t> digests;
   for (const DataFile& file : files.manifests) {
@@ -167,6 +167,10 @@ void Manifest::measure_pictures() {
   for (; row < rows() && problem.empty(); ++row) {
     if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
     struct stat facts = {};
+    if (image_path(image_id(row)).empty()) {  // rows have none
+      sizes.push_back(0);
+      continue;
+    }
     if (::fstatat(folder.number(), image_path(image_id(row)).data(), &facts, 0) != 0) {
       problem = std::generic_category().message(errno);
     } else if (!S_ISREG(facts.st_mode)) {

@@ -31,8 +31,8 @@
 namespace bascule {
 
 struct ManifestColumns {
-  std::string image =
-      "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has it
+  std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
+                                // it; empty: rows have no picture, and image_path is empty (not in shards)
   std::string caption = "caption";
   std::string label;  // empty: rows have no label
 };

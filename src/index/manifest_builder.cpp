@@ -26,7 +26,8 @@ constexpr char kHowToWrite[] = "write captions in UTF-8";
 
 }  // namespace
 
-ManifestBuilder::ManifestBuilder(DataFiles files) : slots_(1024, kFree) {
+ManifestBuilder::ManifestBuilder(DataFiles files, bool has_pictures)
+    : has_pictures_(has_pictures), slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
@@ -36,12 +37,13 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
     return Error{ErrorKind::kData, current_->path + ":" + std::to_string(line), what, what_to_do};
   };
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
-  if (image_path.empty()) throw refuse("the picture's path is empty", "");
+  if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path holds a zero byte", "");
   const std::string problem = problem_of_caption(caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
   add_row(caption, label);
-  manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
+  manifest_.store_->image_of_row.push_back(
+      image_id(has_pictures_ ? behind_prefix(current_->prefix, image_path, &joined_) : image_path));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 

@@ -15,7 +15,8 @@ namespace bascule {
 
 class ManifestBuilder {
  public:
-  explicit ManifestBuilder(DataFiles files);
+  // has_pictures: rows name a picture; else add() is given none.
+  ManifestBuilder(DataFiles files, bool has_pictures);
 
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
@@ -38,6 +39,7 @@ class ManifestBuilder {
   void grow_slots();
 
   Manifest manifest_;
+  const bool has_pictures_;
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty

@@ -117,7 +117,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
   if (!records.next()) return records.digest();
   const bool labelled = !columns.label.empty();
   const std::size_t width = records.fields();
-  const std::size_t image = find_column(records, columns.image, "image_column");
+  const bool has_pictures = !columns.image.empty();
+  const std::size_t image = has_pictures ? find_column(records, columns.image, "image_column") : 0;
   const std::size_t caption = find_column(records, columns.caption, "caption_column");
   const std::size_t label = labelled ? find_column(records, columns.label, "label_column") : 0;
   while (records.next()) {
@@ -126,7 +127,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                   std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
                   "put quotes round a field that holds the separator"};
     }
-    builder->add(records.field(image), records.field(caption),
+    builder->add(has_pictures ? std::string_view(records.field(image)) : std::string_view(), records.field(caption),
                  labelled ? label_of(records.field(label), columns.label, records.where()) : -1, records.line());
   }
   return records.digest();

@@ -49,7 +49,8 @@ class RowReader {
     const Json row = parse_json(text, file_, line);
     const std::string where = file_ + ":" + std::to_string(line);
     if (!row.is_object()) throw Error{ErrorKind::kData, where, "not a JSON object", "write one object a row"};
-    const std::string& image = string_column(row, columns_.image, "image_column", where);
+    const std::string image =
+        columns_.image.empty() ? std::string() : string_column(row, columns_.image, "image_column", where);
     const std::string& caption = string_column(row, columns_.caption, "caption_column", where);
     builder_->add(image, caption, label_column(row, columns_.label, where), line);
   }
@@ -61,9 +62,9 @@ class RowReader {
     const auto is_text = [](const PlainMember* member) {
       return member != nullptr && member->kind == PlainKind::kString;
     };
-    const PlainMember* const image = plain_.find(columns_.image);
+    const PlainMember* const image = columns_.image.empty() ? nullptr : plain_.find(columns_.image);
     const PlainMember* const caption = plain_.find(columns_.caption);
-    if (!is_text(image) || !is_text(caption)) return false;
+    if ((!columns_.image.empty() && !is_text(image)) || !is_text(caption)) return false;
     int label = -1;
     if (!columns_.label.empty()) {
       const PlainMember* const value = plain_.find(columns_.label);
@@ -72,7 +73,7 @@ class RowReader {
       if (!is_number && value->kind != PlainKind::kTrue && value->kind != PlainKind::kFalse) return false;
       label = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
     }
-    builder_->add(image->text, caption->text, label, line);
+    builder_->add(image == nullptr ? std::string_view() : image->text, caption->text, label, line);
     return true;
   }
 

@@ -33,6 +33,8 @@ void check_text(const LoaderSettings& settings) {
   }
 }
 
+bool reads_pictures(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kPixels) >= 0; }
+
 void check_ring(const LoaderSettings& settings, const StreamSettings& stream) {
   if (settings.workers < 0) refuse("data.dataloader_num_workers", std::to_string(settings.workers) + " is negative");
   if (stream.ring_slots < 2) {
@@ -90,15 +92,18 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.streams.push_back(plan_stream(settings, stream));
     const StreamPlan& planned = plan.streams.back();
     plan.longest_caption = std::max(plan.longest_caption, planned.longest_caption);
-    plan.largest_file_bytes = std::max(plan.largest_file_bytes, largest_picture_bytes(*stream.manifest));
+    if (reads_pictures(settings))
+      plan.largest_file_bytes = std::max(plan.largest_file_bytes, largest_picture_bytes(*stream.manifest));
     plan.slots_bytes += static_cast<std::size_t>(planned.slots) * planned.slot_bytes;
     plan.replacement_bytes +=
         align_up(static_cast<std::size_t>(settings.max_replacements) * sizeof(ReplacedSample), kCacheLine);
   }
-  const MediaSettings media_form = media_settings(settings);
-  const media_engine_config media = media_config(media_form);
-  plan.picture_bytes = media.picture_bytes;
-  plan.media_engine_bytes = align_up(media_engine_memory_needed(&media), kCacheLine);
+  if (reads_pictures(settings)) {
+    const MediaSettings media_form = media_settings(settings);
+    const media_engine_config media = media_config(media_form);
+    plan.picture_bytes = media.picture_bytes;
+    plan.media_engine_bytes = align_up(media_engine_memory_needed(&media), kCacheLine);
+  }
   const std::size_t workers = static_cast<std::size_t>(worker_count(settings));
   plan.encoded_bytes = workers * static_cast<std::size_t>(plan.jobs_per_worker) * buffer_bytes(plan);
   plan.scratch_bytes = workers * scratch_bytes(settings, plan);

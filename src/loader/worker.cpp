@@ -129,6 +129,7 @@ bool Worker::begin_sample_of(StreamState& stream, Job& job) noexcept {
 }
 
 bool Worker::take_completion() noexcept {
+  if (crew_.media == nullptr) return false;
   media_engine_completion completion = {};
   const BlockedTime waited;
   const media_engine_status status = media_engine_wait(crew_.media->engine(), &completion, kEngineWaitNs);
@@ -185,6 +186,7 @@ void Worker::read_picture(Job& job) noexcept {
     if (job.bad_rows >= std::min(kMostBadRows, rows))
       return finish(job, Status{StatusCode::kBadSample, {job.row, kTakenOut | kGaveUp}});
   }
+  if (slot.pixels == nullptr) return finish(job, ok_status());  // the model reads no pictures
   const BlockedTime reading;
   const int failure = stream.folder.read(job.row, job.buffer, &job.encoded_bytes);
   blocked_ns_ += reading.ns();

@@ -58,7 +58,7 @@ Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> stre
     jobs_[i].buffer = Span<std::uint8_t>(buffer + i * settings.buffer_bytes, settings.buffer_bytes);
     jobs_[i].sequence.store(i);
   }
-  media_ = std::make_unique<Media>(settings.media, media);
+  if (!media.empty()) media_ = std::make_unique<Media>(settings.media, media);
   crew_.media = media_.get();
   crew_.decodes_elsewhere = media_engine_query(settings.media.driver).works_in_poll == 0;
   crew_.streams = Span<StreamState* const>(streams_.data(), streams_.size());
@@ -122,12 +122,12 @@ LoaderStatistics Workers::statistics() const noexcept {
 
 // The reset makes workers come back that are in the midst of a picture.
 void Workers::close() noexcept {
-  if (media_ == nullptr) return;
-  crew_.is_closing.store(true);
+  if (crew_.is_closing.exchange(true)) return;
   crew_.work.raise();
-  (void)media_engine_reset(media_->engine());
+  if (media_ != nullptr) (void)media_engine_reset(media_->engine());
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  if (media_ == nullptr) return;
   final_media_ = media_engine_get_statistics(media_->engine());
   media_.reset();
 }

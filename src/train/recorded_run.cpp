@@ -85,7 +85,9 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   recorded.split = split;
   const LoaderSettings& loader = run->loader_settings;
   const auto open = [&] {
-    return open_manifest(file, {data.image_column, data.caption_column, data.label_column}, loader.cache);
+    const bool has_pictures = run->inputs.image_side > 0;
+    return open_manifest(file, {has_pictures ? data.image_column : "", data.caption_column, data.label_column},
+                         loader.cache);
   };
   OpenedManifest opened = open();
   // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
@@ -123,11 +125,13 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.max_positions = run->inputs.max_positions;
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->inputs.image_side;
-  const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
-                                                loader.image_side, run->family->image_processor);
-  std::copy_n(rules.mean, 3, loader.mean);
-  std::copy_n(rules.std, 3, loader.std);
-  loader.processor = rules.processor;
+  if (loader.image_side > 0) {
+    const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
+                                                  loader.image_side, run->family->image_processor);
+    std::copy_n(rules.mean, 3, loader.mean);
+    std::copy_n(rules.std, 3, loader.std);
+    loader.processor = rules.processor;
+  }
   loader.on_bad_sample = settings.data.on_bad_sample;
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A family and a judge that live in tests/families alone: the program trains, evaluates, resumes and reports them as its own.
 
-A linear classifier learns whether a picture is bright. Its rows have a caption, which nobody reads, and no tokenizer.
+A linear classifier learns whether a picture is bright, another one whether a text says so. The first has captions that nobody
+reads and no tokenizer; the second has no pictures.
 """
 import json
 import pathlib
@@ -13,9 +14,11 @@ import zlib
 
 from bascule_run import PROGRAM, digest, settings
 from run_files import tensors
+from small_run import TOKENIZER
 
 OTHER_PROGRAM = PROGRAM.parent / "tests" / "bascule_linear"
 SIDE = 16
+VOCABULARY = 1000
 
 
 def png(path, level):
@@ -34,7 +37,7 @@ class OtherFamily(unittest.TestCase):
         self.folder = pathlib.Path(self.temporary.name)
         model = self.folder / "model"
         model.mkdir()
-        (model / "config.json").write_text(json.dumps({"model_type": "linear", "image_size": SIDE}))
+        (model / "config.json").write_text(json.dumps({"model_type": "linear", "image_size": SIDE, "vocab_size": VOCABULARY}))
         lines = []
         for level in range(8, 256, 8):
             png(self.folder / f"{level}.png", level)
@@ -64,6 +67,22 @@ class OtherFamily(unittest.TestCase):
         self.assertEqual(sorted(tensors(run / "model.safetensors")), ["linear.bias", "linear.weight"])
         self.assertIn('"eval_top_1"', (run / "log.jsonl").read_text())
 
+    def test_texts_need_no_pictures(self):
+        words = (("dark", "night", "shade"), ("bright", "noon", "sun"))
+        for suffix, line in (("jsonl", lambda text, bright: json.dumps({"caption": text, "bright": bright})), ("csv", lambda text, bright: f"{text},{bright}")):
+            with self.subTest(suffix=suffix):
+                file = self.folder / f"texts.{suffix}"
+                lines = [line(f"a {words[bright][i % 3]} picture {i}", bright) for i in range(12) for bright in (0, 1)]
+                file.write_text("\n".join((["caption,bright"] if suffix == "csv" else []) + lines) + "\n")
+                files = {f"data__{split}_file": f'"{file}"' for split in ("train", "validation", "test")}
+                done, run = self.start(suffix, model__head='"text_classes"', model__tokenizer_name=f'"{TOKENIZER}"', data__max_seq_length="16", training__max_steps="120", training__learning_rate="3e-2", **files)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                results = json.loads((run / "all_results.json").read_text())
+                self.assertGreater(results["test_top_1"], 0.9)
+                self.assertEqual(sorted(tensors(run / "model.safetensors")), ["linear.bias", "linear.positions", "linear.type", "linear.weight", "linear.words"])
+                self.assertTrue((run / "vocab.json").exists())
+                self.assertFalse((run / "preprocessor_config.json").exists())
+
     def test_it_resumes_to_the_same_bits(self):
         _, whole = self.start("whole")
         first, run = self.start("parts", training__max_steps="20", training__lr_schedule_steps="40")
@@ -75,7 +94,7 @@ class OtherFamily(unittest.TestCase):
     def test_settings_name_its_words(self):
         done, _ = self.start("wrong", model__head='"contrastive"')
         self.assertEqual(done.returncode, 2)
-        self.assertIn('model.head: "contrastive" is not a valid value; allowed: "picture_classes"', done.stderr)
+        self.assertIn('model.head: "contrastive" is not a valid value; allowed: "picture_classes" or "text_classes"', done.stderr)
 
 
 if __name__ == "__main__":
