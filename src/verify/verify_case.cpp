@@ -99,7 +99,7 @@ void judge_sampled_gradient(const CaseFiles& files, const std::string& name, con
 }
 
 void judge_gradient(const CaseFiles& files, const std::string& name, std::vector<float> ours, Judgement* judgement) {
-  const Slice* const slice = files.zero_slice(name);
+  const Slice* const slice = files.zero_slice(name, ours.size());
   if (slice != nullptr) {
     judge_zero_part(files, *slice, &ours, judgement);
     if (slice->start == 0 && slice->stop == static_cast<std::int64_t>(ours.size())) return;
@@ -111,7 +111,8 @@ void judge_gradient(const CaseFiles& files, const std::string& name, std::vector
     return;
   }
   std::vector<float> truth = read_floats(files.expected, "grad." + name, files.folder);
-  if (slice != nullptr) std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
+  if (slice != nullptr && truth.size() == ours.size())
+    std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
   judgement->add("grad." + name, relative_l2(ours, truth), reference, kFloor);
 }
 

@@ -26,9 +26,13 @@ std::vector<float> read_floats(const TensorSource& source, const std::string& na
   return values;
 }
 
-const Slice* CaseFiles::zero_slice(const std::string& parameter) const {
+const Slice* CaseFiles::zero_slice(const std::string& parameter, std::size_t elements) const {
   for (const Slice& slice : zero_gradient) {
-    if (slice.parameter == parameter) return &slice;
+    if (slice.parameter != parameter) continue;
+    if (slice.start >= 0 && slice.start <= slice.stop && slice.stop <= static_cast<std::int64_t>(elements))
+      return &slice;
+    throw Error(ErrorKind::kData, folder + "/case.json",
+                "\"zero_gradient\" of " + parameter + " is not within its " + std::to_string(elements) + " elements");
   }
   return nullptr;
 }

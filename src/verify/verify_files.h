@@ -31,7 +31,8 @@ struct CaseFiles {
   double gradient_norm = 0.0;
   std::int64_t height = 0, width = 0;
 
-  const Slice* zero_slice(const std::string& parameter) const;  // null: none of its elements
+  // Null: none of its elements. Throws where the slice is not of so many.
+  const Slice* zero_slice(const std::string& parameter, std::size_t elements) const;
 };
 
 CaseFiles open_case(const std::string& folder);

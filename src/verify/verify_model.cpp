@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/graph/backward.h"
 #include "src/graph/operations.h"
@@ -22,6 +23,7 @@ Fields fields_of(const CaseFiles& files) {
 
 CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(files), fields_(fields_of(files)) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
+  if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
   for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
   threads_ = std::make_unique<Threads>(threads, false);
   for (Use* use : {&training_, &evaluation_}) {

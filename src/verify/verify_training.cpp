@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/train/schedule.h"
 
@@ -21,21 +22,37 @@ double relative_error(double ours, double truth) {
   return truth != 0.0 ? std::fabs(ours / truth - 1.0) : std::fabs(ours);
 }
 
+// Throws Error kData for a list of another length, of a file of the case.
+std::vector<double> of_length(std::vector<double> values, std::size_t length, const std::string& name,
+                              const std::string& where) {
+  if (values.size() == length) return values;
+  throw Error(ErrorKind::kData, where,
+              "\"" + name + "\" has " + std::to_string(values.size()) + " numbers, not " + std::to_string(length));
+}
+
 Log train(const CaseFiles& files, CaseModel* model) {
   const std::string where = files.folder + "/case.json";
   const Json& train = get_object(files.description, "train", where);
-  const std::vector<double> betas = get_numbers(train, "betas", where);
+  const std::vector<double> betas = of_length(get_numbers(train, "betas", where), 2, "betas", where);
   const Schedule schedule = {Scheduler::kLinear, get_number(train, "learning_rate", where),
                              get_int(train, "warmup_steps", where), get_int(train, "steps", where)};
   Log log;
   std::int64_t s = 0;
   for (const Json& batches : get_array(train, "batches_of_step", where)) {
-    log.losses.push_back(model->step(get_ints(Json{{"batches", batches}}, "batches", where)));
+    const std::vector<std::int64_t> numbers = get_ints(Json{{"batches", batches}}, "batches", where);
+    const std::int64_t count = get_int(files.description, "batches", where);
+    if (numbers.empty() ||
+        std::any_of(numbers.begin(), numbers.end(), [&](std::int64_t k) { return k < 0 || k >= count; })) {
+      throw Error(ErrorKind::kData, where,
+                  "\"batches_of_step\" has " + json_text(batches) + ", but the case has batches 0 to " +
+                      std::to_string(count - 1));
+    }
+    log.losses.push_back(model->step(numbers));
     log.rates.push_back(schedule.at(s));
     UpdateSettings settings;
     settings.learning_rate = log.rates.back();
-    settings.beta1 = betas.at(0);
-    settings.beta2 = betas.at(1);
+    settings.beta1 = betas[0];
+    settings.beta2 = betas[1];
     settings.epsilon = get_number(train, "eps", where);
     settings.weight_decay = get_number(train, "weight_decay", where);
     settings.max_grad_norm = get_number(train, "max_grad_norm", where);
@@ -51,22 +68,26 @@ void judge_log(const CaseFiles& files, const Log& log, Judgement* judgement) {
   const auto judge = [&](const std::string& name, const std::vector<double>& ours, const std::vector<double>& truth,
                          const std::vector<double>& reference, double floor) {
     for (std::size_t i = 0; i < ours.size(); ++i) {
-      judgement->add("step" + std::to_string(i) + "." + name, relative_error(ours[i], truth.at(i)), reference.at(i),
-                     floor);
+      judgement->add("step" + std::to_string(i) + "." + name, relative_error(ours[i], truth[i]), reference[i], floor);
     }
   };
   const auto stored = [&](const std::string& name) {
     const std::vector<float> values = read_floats(files.steps, name, files.folder);
-    return std::vector<double>(values.begin(), values.end());
+    return of_length({values.begin(), values.end()}, log.rates.size(), name, files.folder + "/steps.safetensors");
   };
-  judge("loss", log.losses, stored("loss"), get_numbers(errors, "loss_rel_worst", where), kFloor);
-  judge("grad_norm", log.norms, stored("grad_norm"), get_numbers(errors, "grad_norm_rel_worst", where), kFloor);
+  const auto worst = [&](const std::string& name) {
+    return of_length(get_numbers(errors, name, where), log.rates.size(), name, where);
+  };
+  judge("loss", log.losses, stored("loss"), worst("loss_rel_worst"), kFloor);
+  judge("grad_norm", log.norms, stored("grad_norm"), worst("grad_norm_rel_worst"), kFloor);
   const std::string case_file = files.folder + "/case.json";
   const Json& full = get_object(get_object(files.description, "train", case_file), "log", case_file);
   const std::vector<double> exact(log.rates.size(), 0.0);
   const std::vector<float> rounded(log.rates.begin(), log.rates.end());  // as they are stored
   judge("learning_rate", {rounded.begin(), rounded.end()}, stored("learning_rate"), exact, kRateFloor);
-  judge("learning_rate (log)", log.rates, get_numbers(full, "learning_rate", case_file), exact, kRateFloor);
+  const std::string rates = "learning_rate";
+  judge("learning_rate (log)", log.rates,
+        of_length(get_numbers(full, rates, case_file), log.rates.size(), rates, case_file), exact, kRateFloor);
 }
 
 // The slice that is zero in exact arithmetic, for Adam turns its noise into steps: only how far it moved is judged.
@@ -86,7 +107,12 @@ void judge_parameter(const CaseFiles& files, const std::string& name, const std:
                      std::vector<float> ours, double sum_of_rates, Judgement* judgement) {
   const std::string where = files.folder + "/float32_error.json";
   std::vector<float> truth = read_floats(files.steps, "param." + name, files.folder);
-  if (const Slice* slice = files.zero_slice(name)) {
+  if (truth.size() != ours.size()) {
+    throw Error(
+        ErrorKind::kData, files.folder + "/steps.safetensors",
+        "param." + name + " has " + std::to_string(truth.size()) + " elements, not " + std::to_string(ours.size()));
+  }
+  if (const Slice* slice = files.zero_slice(name, ours.size())) {
     judge_zero_slice(*slice, before, 4.0 * sum_of_rates, &ours, &truth, judgement);
     if (slice->start == 0 && slice->stop == static_cast<std::int64_t>(ours.size())) return;
   }

@@ -8,12 +8,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "src/json/json.h"
 #include "src/verify/verify_case.h"
+#include "tests/support/files.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 
@@ -30,11 +31,6 @@ std::vector<std::string> failures(const VerifiedCase& result) {
     if (!tensor.passed()) names.push_back(tensor.name);
   }
   return names;
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // A copy of a case, to be changed in one place.
@@ -156,6 +152,33 @@ TEST(Verify, OneChangedLearningRateOfTheLogFails) {
     rate = rate.number() * (1.0 + 1e-12);
   });
   EXPECT_EQ(changed.failed(), std::vector<std::string>{"step2.learning_rate (log)"});
+}
+
+TEST(Verify, AListOfAnotherLengthIsRefusedByItsFileAndKey) {
+  for (const char* key : {"betas", "learning_rate"}) {
+    ChangedCase changed("itm_frozen");
+    changed.describe([&](Json* description) {
+      Json& train = (*description)["train"];
+      (key == std::string("betas") ? train[key] : train["log"][key]) = Json::array({0.5});
+    });
+    const std::string line = error_of([&] { changed.failed(); });
+    EXPECT_NE(line.find(std::string("case.json: \"") + key + "\" has 1 numbers, not "), std::string::npos) << line;
+  }
+}
+
+TEST(Verify, NumbersThatNameWhatIsNotThereAreRefused) {
+  const auto refusal = [](const std::function<void(Json*)>& change) {
+    ChangedCase changed("itm_frozen");
+    changed.describe(change);
+    return error_of([&] { changed.failed(); });
+  };
+  const std::string batch = refusal([](Json* d) { (*d)["train"]["batches_of_step"][0] = Json::array({99}); });
+  EXPECT_NE(batch.find("case.json: \"batches_of_step\" has [99], but the case has batches 0 to "), std::string::npos)
+      << batch;
+  const std::string none = refusal([](Json* d) { (*d)["batches"] = 0; });
+  EXPECT_NE(none.find("\"batches\" is less than 1"), std::string::npos) << none;
+  const std::string slice = refusal([](Json* d) { (*d)["zero_gradient"][0]["stop"] = 1 << 30; });
+  EXPECT_NE(slice.find("\"zero_gradient\" of "), std::string::npos) << slice;
 }
 
 TEST(Verify, OneChangedParameterAfterTheRunFails) {
