@@ -60,6 +60,7 @@ enum class FieldSource : std::uint8_t {
   kMaskedLabels,  // int32 (masked tokens): the token that was there
   kMatchLabels,   // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                   // captions of some samples are exchanged
+  kClassLabels,   // int32 (samples): the number of the row's class
 };
 
 struct Field {

@@ -28,7 +28,7 @@ namespace {
 
 constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kFormat = 3;
 constexpr std::size_t kSections = 10;
 
 struct Section {
@@ -92,17 +92,20 @@ std::size_t count_of(const DataFiles& files) { return files.shards.size() + file
 bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFiles& files) {
   const bool in_shards = !files.shards.empty();
   const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
-  if (f.rows == 0 || f.pictures == 0 || f.pictures > f.rows) return false;
+  if (f.rows == 0 || f.pictures > f.rows || (in_shards && f.pictures == 0)) return false;
   if (!is(t.caption_end.size(), f.rows) || !is(t.name_end.size(), f.pictures)) return false;
-  if (!is(t.image_of_row.size(), in_shards ? 0 : f.rows) || !is(t.line.size(), in_shards ? 0 : f.rows)) return false;
+  if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
+  if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
   if (!t.labels.empty() && !is(t.labels.size(), f.rows)) return false;
   if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
   if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
   if (in_shards && f.pictures != f.rows) return false;
   if (!is(t.file_end.size(), files.manifests.size()) || (!in_shards && t.file_end[t.file_end.size() - 1] != f.rows))
     return false;
-  return !t.names.empty() && t.names[t.names.size() - 1] == 0 && t.name_end[f.pictures - 1] == t.names.size() &&
-         t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
+  const bool names_fit = f.pictures == 0 ? t.names.empty()
+                                         : !t.names.empty() && t.names[t.names.size() - 1] == 0 &&
+                                               t.name_end[f.pictures - 1] == t.names.size();
+  return names_fit && t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
 }
 
 // What is laid out, in the order of the file: every section, then zeros up to the next bound.

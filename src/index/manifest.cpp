@@ -90,15 +90,18 @@ Manifest Manifest::load(const PathsSetting& paths, const ManifestColumns& column
 ManifestRow Manifest::row(std::int64_t row) const noexcept {
   const std::size_t i = place_of(row);
   ManifestRow result;
-  result.image_id = image_id(row);
-  result.image_path = image_path(result.image_id);
+  if (has_pictures()) {
+    result.image_id = image_id(row);
+    result.image_path = image_path(result.image_id);
+  }
   result.caption = part(tables_.captions, tables_.caption_end, i);
-  if (has_labels()) result.label = tables_.labels[i] & 1;
+  if (has_labels()) result.label = tables_.labels[i];
   return result;
 }
 
 std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
   BASCULE_DCHECK(row >= 0 && row < rows());
+  if (!has_pictures()) return 0;
   const std::size_t place = place_of(row);
   if (tables_.image_of_row.empty()) return static_cast<std::int64_t>(place);
   return std::min<std::int64_t>(tables_.image_of_row[place], pictures() - 1);
@@ -118,6 +121,7 @@ std::size_t Manifest::place_of(std::int64_t row) const noexcept {
 }
 
 std::int64_t Manifest::picture_bytes(std::int64_t image_id) const noexcept {
+  if (!has_pictures()) return 0;
   const std::size_t i = static_cast<std::size_t>(image_id);
   return tables_.places.empty() ? tables_.picture_bytes[i] : tables_.places[i].bytes;
 }
@@ -167,10 +171,6 @@ void Manifest::measure_pictures() {
   for (; row < rows() && problem.empty(); ++row) {
     if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
     struct stat facts = {};
-    if (image_path(image_id(row)).empty()) {  // rows have none
-      sizes.push_back(0);
-      continue;
-    }
     if (::fstatat(folder.number(), image_path(image_id(row)).data(), &facts, 0) != 0) {
       problem = std::generic_category().message(errno);
     } else if (!S_ISREG(facts.st_mode)) {

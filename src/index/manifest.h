@@ -13,8 +13,8 @@
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
 // Other members, members without an ending and hidden ones are passed over.
 //
-// In memory a row costs 16 bytes and its caption, one more with labels, and a picture 12 bytes and its path with a zero
-// byte; in shards a row costs 32 bytes, its caption and the name of its picture.
+// In memory a row costs 16 bytes and its caption, four more with labels, and a picture 12 bytes and its path with a
+// zero byte; in shards a row costs 32 bytes, its caption and the name of its picture.
 #pragma once
 
 #include <cstddef>
@@ -30,19 +30,22 @@
 
 namespace bascule {
 
+// Empty: rows have no picture, caption or label.
 struct ManifestColumns {
   std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
                                 // it; empty: rows have no picture, and image_path is empty (not in shards)
   std::string caption = "caption";
-  std::string label;  // empty: rows have no label
+  std::string label;
+  std::int64_t classes = 2;  // labels are numbers from 0 on, below this
 };
 
 struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
   std::string_view caption;     // UTF-8
-  int label = -1;               // 0 or 1; -1 without a label column
-  std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use
+  int label = -1;               // the number of its class; -1 without a label column
+  std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
+                                // 0 in rows without pictures
 };
 
 class IndexMapping;
@@ -64,6 +67,7 @@ class Manifest {
   }
   // Different pictures, told apart by ManifestRow::image_path; in shards, one a row.
   std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
+  bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
@@ -92,7 +96,9 @@ class Manifest {
   // Asks the size of every picture once, so that what follows needs no system call; in shards they are known. Before
   // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.
   void measure_pictures();
-  bool is_measured() const noexcept { return !tables_.places.empty() || !tables_.picture_bytes.empty(); }
+  bool is_measured() const noexcept {
+    return !has_pictures() || !tables_.places.empty() || !tables_.picture_bytes.empty();
+  }
   // Only of measured pictures, as the next one.
   std::int64_t picture_bytes(std::int64_t image_id) const noexcept;
   std::size_t largest_picture_bytes() const noexcept { return figures_.largest_picture_bytes; }

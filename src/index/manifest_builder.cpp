@@ -42,8 +42,8 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
   const std::string problem = problem_of_caption(caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
   add_row(caption, label);
-  manifest_.store_->image_of_row.push_back(
-      image_id(has_pictures_ ? behind_prefix(current_->prefix, image_path, &joined_) : image_path));
+  if (has_pictures_)
+    manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 
@@ -66,7 +66,7 @@ void ManifestBuilder::add_row(std::string_view caption, int label) {
   ManifestStore& store = *manifest_.store_;
   store.captions.insert(store.captions.end(), caption.begin(), caption.end());
   store.caption_end.push_back(store.captions.size());
-  if (label >= 0) store.labels.push_back(static_cast<std::uint8_t>(label));
+  if (label >= 0) store.labels.push_back(label);
   ManifestFigures& figures = manifest_.figures_;
   figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, caption.size());
   ++figures.rows;

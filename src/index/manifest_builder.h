@@ -15,13 +15,13 @@ namespace bascule {
 
 class ManifestBuilder {
  public:
-  // has_pictures: rows name a picture; else add() is given none.
   ManifestBuilder(DataFiles files, bool has_pictures);
 
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
-  // label: 0 or 1, or -1 in every row where there are none. Throws Error (kData) naming the line.
+  // image_path: of no use where rows have no pictures. label: -1 in every row where there are none. Throws Error
+  // (kData) naming the line.
   void add(std::string_view image_path, std::string_view caption, int label, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
   void add_member(std::string_view name, const PicturePlace& place, std::string_view caption, int label);
@@ -39,7 +39,7 @@ class ManifestBuilder {
   void grow_slots();
 
   Manifest manifest_;
-  const bool has_pictures_;
+  bool has_pictures_;
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty

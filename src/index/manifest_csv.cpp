@@ -104,9 +104,11 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
   return found;
 }
 
-int label_of(const std::string& text, const std::string& column, const std::string& where) {
-  if (text == "0" || text == "1") return text == "1" ? 1 : 0;
-  throw Error{ErrorKind::kData, where, "label \"" + column + "\" is \"" + text + "\"", "use 0 or 1"};
+int label_of(const std::string& text, const ManifestColumns& columns, const std::string& where) {
+  const int label = label_of_digits(text, columns.classes);
+  if (label >= 0) return label;
+  throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is \"" + text + "\"",
+              labels_to_use(columns.classes)};
 }
 
 }  // namespace
@@ -115,20 +117,26 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                              ManifestBuilder* builder) {
   RecordReader records(file, separator);
   if (!records.next()) return records.digest();
-  const bool labelled = !columns.label.empty();
   const std::size_t width = records.fields();
-  const bool has_pictures = !columns.image.empty();
-  const std::size_t image = has_pictures ? find_column(records, columns.image, "image_column") : 0;
-  const std::size_t caption = find_column(records, columns.caption, "caption_column");
-  const std::size_t label = labelled ? find_column(records, columns.label, "label_column") : 0;
+  constexpr std::size_t kNone = ~std::size_t{0};
+  const auto column = [&](const std::string& name, const char* setting) {
+    return name.empty() ? kNone : find_column(records, name, setting);
+  };
+  const std::size_t image = column(columns.image, "image_column");
+  const std::size_t caption = column(columns.caption, "caption_column");
+  const std::size_t label = column(columns.label, "label_column");
+  const std::string none;
+  const auto field = [&](std::size_t place) -> const std::string& {
+    return place == kNone ? none : records.field(place);
+  };
   while (records.next()) {
     if (records.fields() != width) {
       throw Error{ErrorKind::kData, records.where(),
                   std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
                   "put quotes round a field that holds the separator"};
     }
-    builder->add(has_pictures ? std::string_view(records.field(image)) : std::string_view(), records.field(caption),
-                 labelled ? label_of(records.field(label), columns.label, records.where()) : -1, records.line());
+    builder->add(field(image), field(caption),
+                 label == kNone ? -1 : label_of(records.field(label), columns, records.where()), records.line());
   }
   return records.digest();
 }

@@ -34,9 +34,9 @@ const std::string& string_column(const Json& row, const std::string& column, con
   return value.string();
 }
 
-int label_column(const Json& row, const std::string& column, const std::string& where) {
-  if (column.empty()) return -1;
-  return label_of_value(member_of(row, column, "label_column", where), column, where);
+int label_column(const Json& row, const ManifestColumns& columns, const std::string& where) {
+  if (columns.label.empty()) return -1;
+  return label_of_value(member_of(row, columns.label, "label_column", where), columns, where);
 }
 
 class RowReader {
@@ -49,31 +49,37 @@ class RowReader {
     const Json row = parse_json(text, file_, line);
     const std::string where = file_ + ":" + std::to_string(line);
     if (!row.is_object()) throw Error{ErrorKind::kData, where, "not a JSON object", "write one object a row"};
-    const std::string image =
-        columns_.image.empty() ? std::string() : string_column(row, columns_.image, "image_column", where);
-    const std::string& caption = string_column(row, columns_.caption, "caption_column", where);
-    builder_->add(image, caption, label_column(row, columns_.label, where), line);
+    static const std::string kNone;
+    const std::string& image =
+        columns_.image.empty() ? kNone : string_column(row, columns_.image, "image_column", where);
+    const std::string& caption =
+        columns_.caption.empty() ? kNone : string_column(row, columns_.caption, "caption_column", where);
+    builder_->add(image, caption, label_column(row, columns_, where), line);
   }
 
  private:
   // Ten times as fast. False: nothing was done, and the row is read the other way, which also says what is wrong.
   bool read_plain(std::string_view text, std::int64_t line) {
     if (!plain_.read(text) || first_invalid_utf8(text) != text.size()) return false;
-    const auto is_text = [](const PlainMember* member) {
-      return member != nullptr && member->kind == PlainKind::kString;
+    std::string_view image, caption;
+    const auto take = [&](const std::string& column, std::string_view* text_of_column) {
+      if (column.empty()) return true;
+      const PlainMember* const member = plain_.find(column);
+      if (member == nullptr || member->kind != PlainKind::kString) return false;
+      *text_of_column = member->text;
+      return true;
     };
-    const PlainMember* const image = columns_.image.empty() ? nullptr : plain_.find(columns_.image);
-    const PlainMember* const caption = plain_.find(columns_.caption);
-    if ((!columns_.image.empty() && !is_text(image)) || !is_text(caption)) return false;
+    if (!take(columns_.image, &image) || !take(columns_.caption, &caption)) return false;
     int label = -1;
     if (!columns_.label.empty()) {
       const PlainMember* const value = plain_.find(columns_.label);
       if (value == nullptr) return false;
-      const bool is_number = value->kind == PlainKind::kInteger && (value->integer == 0 || value->integer == 1);
+      const bool is_number =
+          value->kind == PlainKind::kInteger && value->integer >= 0 && value->integer < columns_.classes;
       if (!is_number && value->kind != PlainKind::kTrue && value->kind != PlainKind::kFalse) return false;
       label = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
     }
-    builder_->add(image == nullptr ? std::string_view() : image->text, caption->text, label, line);
+    builder_->add(image, caption, label, line);
     return true;
   }
 
@@ -166,10 +172,29 @@ class ArrayCutter {
 
 }  // namespace
 
-int label_of_value(const Json& value, const std::string& column, const std::string& where) {
+std::string labels_to_use(std::int64_t classes) {
+  return classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(classes - 1);
+}
+
+int label_of_digits(std::string_view text, std::int64_t classes) noexcept {
+  std::int64_t label = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return -1;
+    label = 10 * label + (c - '0');
+    if (label >= classes) return -1;
+  }
+  const bool has_leading_zero = text.size() > 1 && text[0] == '0';
+  return text.empty() || has_leading_zero ? -1 : static_cast<int>(label);
+}
+
+int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
   if (value.is_boolean()) return value.boolean() ? 1 : 0;
-  if (value.is_integer() && (value == 0 || value == 1)) return value == 1 ? 1 : 0;
-  throw Error{ErrorKind::kData, where, "label \"" + column + "\" is " + json_text(value), "use 0 or 1"};
+  if (value.is_integer()) {
+    const int label = label_of_digits(json_text(value), columns.classes);
+    if (label >= 0) return label;
+  }
+  throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is " + json_text(value),
+              labels_to_use(columns.classes)};
 }
 
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder) {

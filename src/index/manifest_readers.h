@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "src/base/error.h"
 #include "src/index/manifest.h"
@@ -26,8 +27,12 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
 // of all members and of the contents of those that are text.
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
 
-// A label in JSON: 0, 1, false or true. Throws Error at `where` for anything else.
-int label_of_value(const Json& value, const std::string& column, const std::string& where);
+// A label in JSON: a class number, false or true. Throws Error at `where` for anything else.
+int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
+// A label in text: a class number. -1: it is none.
+int label_of_digits(std::string_view text, std::int64_t classes) noexcept;
+// "use 0 or 1"
+std::string labels_to_use(std::int64_t classes);
 // The Error for a row or header that lacks a column. setting: its key, such as "image_column".
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
 

@@ -63,7 +63,8 @@ class ShardReader {
         digest_(digest),
         image_(columns.image == ManifestColumns().image ? "" : lower(columns.image)),
         caption_(columns.caption),
-        label_(columns.label) {}
+        label_(columns.label),
+        columns_(columns) {}
 
   void read(std::uint32_t number) {
     number_ = number;
@@ -103,7 +104,7 @@ class ShardReader {
 
   void take(TarReader& tar, const TarMember& member, const std::string& ending) {
     if (is_picture(ending)) return take_picture(member);
-    if (ending == lower(caption_)) {
+    if (!caption_.empty() && ending == lower(caption_)) {
       take_text(tar, member, &sample_.caption);
     } else if (ending == "txt" && caption_ == ManifestColumns().caption) {
       take_text(tar, member, &sample_.caption_txt);
@@ -152,7 +153,7 @@ class ShardReader {
                    "let the members of a sample stand together; data.image_column names another ending");
     }
     const Json json = s.json.is_there ? parse_row() : Json();
-    const std::string caption = caption_of(json);
+    const std::string caption = caption_.empty() ? "" : caption_of(json);
     const int label = label_.empty() ? -1 : label_of(json);
     // A key that comes again would be the same sample twice, or two halves of one.
     const std::uint64_t hash = XXH3_64bits(s.key.data(), s.key.size());
@@ -199,7 +200,7 @@ class ShardReader {
   int label_of(const Json& json) const {
     if (sample_.label.is_there) return label_of_text(sample_.label);
     if (const Json* const value = find_value(json, label_)) {
-      return label_of_value(*value, label_, *shard_ + ": " + sample_.json.member);
+      return label_of_value(*value, columns_, *shard_ + ": " + sample_.json.member);
     }
     if (sample_.label_cls.is_there) return label_of_text(sample_.label_cls);
     throw refuse(sample_.picture,
@@ -210,8 +211,9 @@ class ShardReader {
 
   int label_of_text(const Sample::Text& text) const {
     const std::string_view value = without_line_break(text.contents);
-    if (value == "0" || value == "1") return value == "1" ? 1 : 0;
-    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", "use 0 or 1");
+    const int label = label_of_digits(value, columns_.classes);
+    if (label >= 0) return label;
+    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", labels_to_use(columns_.classes));
   }
 
   ManifestBuilder* builder_;
@@ -219,6 +221,7 @@ class ShardReader {
   std::string image_;  // empty: jpg, jpeg or png
   std::string caption_;
   std::string label_;
+  const ManifestColumns& columns_;
   std::uint32_t number_ = 0;
   const std::string* shard_ = nullptr;
   Sample sample_;
@@ -228,6 +231,10 @@ class ShardReader {
 }  // namespace
 
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder) {
+  if (columns.image.empty()) {
+    throw Error{ErrorKind::kData, builder->shards().front(), "a shard holds pictures, which this model does not read",
+                "use .jsonl, .json, .csv or .tsv"};
+  }
   Digest digest;
   ShardReader reader(columns, builder, &digest);
   for (std::size_t i = 0; i < builder->shards().size(); ++i) reader.read(static_cast<std::uint32_t>(i));

@@ -38,6 +38,7 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   add_text(&key, columns.image);
   add_text(&key, columns.caption);
   add_text(&key, columns.label);
+  add_text(&key, std::to_string(columns.classes));
   return XXH3_64bits(key.data(), key.size());
 }
 

@@ -37,7 +37,7 @@ WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPla
   workers.scratch_bytes = scratch_bytes(settings, plan);
   workers.longest_caption = plan.longest_caption;
   workers.on_bad_sample = settings.on_bad_sample;
-  workers.media = media_settings(settings);
+  if (reads_pictures(settings)) workers.media = media_settings(settings);
   return workers;
 }
 
@@ -55,7 +55,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   for (std::size_t i = 0; i < settings.streams.size(); ++i) {
     const StreamSettings& stream = settings.streams[i];
     states_.push_back(std::make_unique<StreamState>(*stream.manifest, batch_dealing(settings, stream),
-                                                    text_settings(settings),
+                                                    text_settings(settings), reads_pictures(settings),
                                                     lay_out_slots(settings, plan.streams[i], &memory)));
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));

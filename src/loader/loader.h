@@ -45,7 +45,7 @@ struct StreamSettings {
 };
 
 struct LoaderSettings {
-  const Tokenizer* tokenizer = nullptr;  // outlives the loader; null where no text is read
+  const Tokenizer* tokenizer = nullptr;  // outlives the loader; null where the model reads no text
   Fields fields;                         // what the model reads of a batch
   std::uint64_t seed = 42;               // of order, masks and negatives
 

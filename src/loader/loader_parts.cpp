@@ -7,6 +7,10 @@
 
 namespace bascule {
 
+bool reads_pictures(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kPixels) >= 0; }
+
+bool reads_text(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kTokenIds) >= 0; }
+
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream) {
   BatchDealing dealing;
   dealing.seed = settings.seed;
@@ -21,6 +25,7 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
 
 TextSettings text_settings(const LoaderSettings& settings) {
   TextSettings text;
+  if (!reads_text(settings)) return text;
   text.tokenizer = settings.tokenizer;
   text.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows) >= 0;
@@ -73,7 +78,9 @@ std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan
   return TextScratch::bytes(longest_caption_bytes(settings), plan.longest_caption);
 }
 
-std::size_t buffer_bytes(const LoaderPlan& plan) { return align_up(plan.largest_file_bytes + 1, kCacheLine); }
+std::size_t buffer_bytes(const LoaderPlan& plan) {
+  return plan.picture_bytes == 0 ? 0 : align_up(plan.largest_file_bytes + 1, kCacheLine);
+}
 
 std::int64_t worker_count(const LoaderSettings& settings) { return std::max(settings.workers, std::int64_t{1}); }
 

@@ -16,6 +16,10 @@ namespace bascule {
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
 TextSettings text_settings(const LoaderSettings& settings);
 MediaSettings media_settings(const LoaderSettings& settings);
+// Whether a sample has a picture, and a text.
+bool reads_pictures(const LoaderSettings& settings);
+bool reads_text(const LoaderSettings& settings);
+
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 // The bytes of the longest caption, all streams.
 std::size_t longest_caption_bytes(const LoaderSettings& settings);

@@ -17,7 +17,7 @@ namespace {
 }
 
 void check_text(const LoaderSettings& settings) {
-  if (settings.tokenizer == nullptr) return;
+  if (!reads_text(settings)) return;
   // <s> and </s> at least; positions begin at pad_id + 1.
   const std::int64_t most = settings.max_positions - settings.pad_id - 1;
   if (settings.max_seq_length < 2 || settings.max_seq_length > most) {
@@ -33,8 +33,6 @@ void check_text(const LoaderSettings& settings) {
   }
 }
 
-bool reads_pictures(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kPixels) >= 0; }
-
 void check_ring(const LoaderSettings& settings, const StreamSettings& stream) {
   if (settings.workers < 0) refuse("data.dataloader_num_workers", std::to_string(settings.workers) + " is negative");
   if (stream.ring_slots < 2) {
@@ -46,6 +44,7 @@ void check_ring(const LoaderSettings& settings, const StreamSettings& stream) {
 // How many files a worker reads before their pictures are done. An engine that decodes in the workers' own threads has
 // nothing from more than one; one with threads of its own is kept busy by all workers together.
 std::int64_t jobs_per_worker(const LoaderSettings& settings) {
+  if (!reads_pictures(settings)) return 1;
   const bool works_in_poll = media_engine_query(media_settings(settings).driver).works_in_poll != 0;
   return works_in_poll ? 1 : divide_up(settings.queue_depth, worker_count(settings));
 }
@@ -70,7 +69,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
-  if (settings.tokenizer != nullptr) plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
+  if (reads_text(settings)) plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
   const std::int64_t samples = order.max_samples();
   plan.bounds[kSamples] = samples;
   for (const Field& field : settings.fields) {
@@ -98,14 +97,14 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.replacement_bytes +=
         align_up(static_cast<std::size_t>(settings.max_replacements) * sizeof(ReplacedSample), kCacheLine);
   }
+  const std::size_t workers = static_cast<std::size_t>(worker_count(settings));
   if (reads_pictures(settings)) {
     const MediaSettings media_form = media_settings(settings);
     const media_engine_config media = media_config(media_form);
     plan.picture_bytes = media.picture_bytes;
     plan.media_engine_bytes = align_up(media_engine_memory_needed(&media), kCacheLine);
+    plan.encoded_bytes = workers * static_cast<std::size_t>(plan.jobs_per_worker) * buffer_bytes(plan);
   }
-  const std::size_t workers = static_cast<std::size_t>(worker_count(settings));
-  plan.encoded_bytes = workers * static_cast<std::size_t>(plan.jobs_per_worker) * buffer_bytes(plan);
   plan.scratch_bytes = workers * scratch_bytes(settings, plan);
   return plan;
 }

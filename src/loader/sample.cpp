@@ -55,15 +55,10 @@ void mask_sample(Slot* slot, const TextSettings& settings, Span<std::int32_t> id
   }
 }
 
-// Appends the caption of `row` to the batch, as its sample b. kLongCaption: it has more tokens than any was to have.
-Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifest& manifest,
+// Appends a caption to the batch, as the text of its sample b, whose picture is of `row`. kLongCaption: it has more
+// tokens than any was to have.
+Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t caption_row, const Manifest& manifest,
                      const TextSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
-  const MatchingSample text = caption_for(manifest, settings, slot->place.epoch, row);
-  slot->rows[b] = row;
-  slot->caption_rows[b] = text.caption_row;
-  if (slot->match_labels != nullptr) slot->match_labels[b] = text.label;
-  if (slot->token_ids == nullptr) return ok_status();
-
   std::int64_t& tokens = slot->batch.counts[slot->token_stream];
   const std::int64_t first_row = tokens;
   const std::int64_t longest = slot->bounds[slot->token_stream] / slot->bounds.samples();
@@ -72,21 +67,35 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, const Manifes
   std::int64_t count = 0;
   const Span<std::int32_t> free_ids(slot->token_ids + first_row, static_cast<std::size_t>(space));
   // longest_caption() has seen this caption pass.
-  BASCULE_CHECK(settings.tokenizer
-                    ->encode_into(text_of(manifest.row(text.caption_row).caption), free_ids, &count, scratch.tokenizer)
-                    .ok());
-  if (count > longest) return Status{StatusCode::kLongCaption, {text.caption_row, longest}};
+  BASCULE_CHECK(
+      settings.tokenizer->encode_into(text_of(manifest.row(caption_row).caption), free_ids, &count, scratch.tokenizer)
+          .ok());
+  if (count > longest) return Status{StatusCode::kLongCaption, {caption_row, longest}};
   const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
   if (settings.masks_tokens) {
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
   }
   if (slot->position_ids != nullptr) write_positions(slot->position_ids + first_row, ids, settings.pad_id);
-  for (std::int64_t t = 0; t < count && slot->text_row_keys != nullptr; ++t) {
-    slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
+  if (slot->text_row_keys != nullptr) {
+    for (std::int64_t t = 0; t < count; ++t)
+      slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
   }
   tokens += count;
   if (slot->text_offsets != nullptr) slot->text_offsets[b + 1] = static_cast<std::int32_t>(tokens);
   return ok_status();
+}
+
+// What the batch's sample b is, but for its picture.
+Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest& manifest,
+                    const TextSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
+  const MatchingSample match = caption_for(manifest, settings, slot->place.epoch, row);
+  slot->rows[b] = row;
+  slot->caption_rows[b] = match.caption_row;
+  if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
+  if (slot->match_labels != nullptr) slot->match_labels[b] = match.label;
+  if (slot->class_labels != nullptr) slot->class_labels[b] = manifest.row(row).label;
+  if (slot->token_ids == nullptr) return ok_status();
+  return write_caption(slot, b, row, match.caption_row, manifest, settings, sample, scratch);
 }
 
 void write_image_keys(Slot* slot, std::int64_t b, std::uint64_t sample) noexcept {
@@ -138,12 +147,12 @@ void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& se
   for (std::int64_t place = 0; place < slot->place.count; ++place) {
     const std::int64_t row = slot->samples[place].row;
     if (row == SampleRecord::kLeftOut) continue;
-    if (b != place) std::copy_n(slot->pixels_of(place), slot->pixels_per_sample, slot->pixels_of(b));
+    if (b != place && slot->pixels != nullptr)
+      std::copy_n(slot->pixels_of(place), slot->pixels_per_sample, slot->pixels_of(b));
     const std::int64_t number = slot->place.epoch * samples_per_epoch + slot->place.first_position + place;
     const std::uint64_t sample = static_cast<std::uint64_t>(number);
-    if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
     write_image_keys(slot, b, sample);
-    slot->status = write_caption(slot, b, row, manifest, settings, sample, scratch);
+    slot->status = write_sample(slot, b, row, manifest, settings, sample, scratch);
     if (!slot->status.ok()) return;
     ++b;
   }

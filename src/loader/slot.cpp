@@ -60,6 +60,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         break;
       case FieldSource::kMaskedLabels: cut(&slot->masked_labels); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
+      case FieldSource::kClassLabels: cut(&slot->class_labels); break;
     }
   }
   cutter.cut(&slot->rows, shape.bounds.samples());

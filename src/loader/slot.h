@@ -40,6 +40,7 @@ struct Slot {
   std::int32_t* masked_rows = nullptr;
   std::int32_t* masked_labels = nullptr;
   std::int32_t* match_labels = nullptr;
+  std::int32_t* class_labels = nullptr;
   std::int64_t* rows = nullptr;
   std::int64_t* caption_rows = nullptr;
   SampleRecord* samples = nullptr;

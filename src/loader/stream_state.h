@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,20 +20,21 @@ namespace bascule {
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
   StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
-              std::vector<Slot> of_slots)
+              bool has_pictures, std::vector<Slot> of_slots)
       : manifest(of_manifest),
         order(dealing),
         text(text_settings),
-        folder(of_manifest),
         slots(std::move(of_slots)),
-        ring(order, static_cast<std::int64_t>(slots.size())) {}
+        ring(order, static_cast<std::int64_t>(slots.size())) {
+    if (has_pictures) folder.emplace(of_manifest);
+  }
 
   Slot& slot(std::int64_t number) noexcept { return slots[ring.slot_of(number)]; }
 
   const Manifest& manifest;
   const BatchOrder order;
   const TextSettings text;
-  const PictureFolder folder;
+  std::optional<PictureFolder> folder;  // none where samples have no pictures
   std::vector<Slot> slots;
   Ring ring;
   // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).

@@ -186,9 +186,9 @@ void Worker::read_picture(Job& job) noexcept {
     if (job.bad_rows >= std::min(kMostBadRows, rows))
       return finish(job, Status{StatusCode::kBadSample, {job.row, kTakenOut | kGaveUp}});
   }
-  if (slot.pixels == nullptr) return finish(job, ok_status());  // the model reads no pictures
+  if (!stream.folder) return finish(job, ok_status());
   const BlockedTime reading;
-  const int failure = stream.folder.read(job.row, job.buffer, &job.encoded_bytes);
+  const int failure = stream.folder->read(job.row, job.buffer, &job.encoded_bytes);
   blocked_ns_ += reading.ns();
   if (failure != 0) return finish(job, Status{StatusCode::kReadFailed, {job.row, failure}});
   put_last(job);

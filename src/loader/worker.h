@@ -41,7 +41,7 @@ struct Job {
 
 // What all workers share.
 struct Crew {
-  Media* media = nullptr;  // null: the model reads no pictures
+  Media* media = nullptr;          // null where samples have no pictures
   bool decodes_elsewhere = false;  // the engine has threads, or a device: waiting for it is part of the work
   Span<StreamState* const> streams;
   Span<Job> jobs;

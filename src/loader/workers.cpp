@@ -58,9 +58,11 @@ Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> stre
     jobs_[i].buffer = Span<std::uint8_t>(buffer + i * settings.buffer_bytes, settings.buffer_bytes);
     jobs_[i].sequence.store(i);
   }
-  if (!media.empty()) media_ = std::make_unique<Media>(settings.media, media);
-  crew_.media = media_.get();
-  crew_.decodes_elsewhere = media_engine_query(settings.media.driver).works_in_poll == 0;
+  if (settings.media) {
+    media_ = std::make_unique<Media>(*settings.media, media);
+    crew_.media = media_.get();
+    crew_.decodes_elsewhere = media_engine_query(settings.media->driver).works_in_poll == 0;
+  }
   crew_.streams = Span<StreamState* const>(streams_.data(), streams_.size());
   crew_.jobs = Span<Job>(jobs_.data(), jobs_.size());
   crew_.on_bad_sample = settings.on_bad_sample;

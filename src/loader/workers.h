@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct WorkersSettings {
   std::size_t scratch_bytes = 0;  // of a worker's TextScratch
   std::int64_t longest_caption = 0;
   OnBadSample on_bad_sample = OnBadSample::kStop;
-  MediaSettings media;
+  std::optional<MediaSettings> media;  // none where samples have no pictures
 };
 
 class Workers {

@@ -25,6 +25,7 @@ struct ModelInputs {
   std::int64_t image_channels = 3;
   std::int64_t vocabulary_size = 0;            // of packed texts; 0: none are read
   std::int64_t max_positions = 0, pad_id = 0;  // positions begin at pad_id + 1
+  std::int64_t classes = 2;                    // labels of rows are numbers below it
 };
 
 // What README.md of a finished run's folder says of the model.

@@ -93,7 +93,8 @@ std::string allowed_values(const Key& key, const ModelWords& words) {
           [&](const HeadKey&) {
             return alternatives(words.heads.size(), [&](std::size_t i) { return words.heads[i].name; });
           },
-          [&](const FreezeKey&) {
+          [&](const FreezeKey&) -> std::string {
+            if (words.parts.empty()) return "an empty list, as no part of this model can be frozen";
             return "a list of any of " +
                    alternatives(words.parts.size(), [&](std::size_t i) { return words.parts[i]; });
           },

@@ -76,7 +76,8 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kSampleKeys: batch.fields[i] = sample_keys_.data(); break;
       case FieldSource::kMaskedRows: batch.fields[i] = selected_rows_.data(); break;
       case FieldSource::kMaskedLabels:
-      case FieldSource::kMatchLabels: batch.fields[i] = labels_.data(); break;
+      case FieldSource::kMatchLabels:
+      case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kImageRowKeys: break;  // nothing is dropped
     }
   }

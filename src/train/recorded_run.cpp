@@ -70,6 +70,12 @@ void read_model_files(RecordedRun* run) {
   RecordOptions options;
   options.dropout = model.dropout == Dropout::kConfig && run->settings.training.do_train;
   run->loader_settings.fields = run->model->fields(options);
+  if (field_from(run->loader_settings.fields, FieldSource::kClassLabels) >= 0 &&
+      run->settings.data.label_column.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "data.label_column"),
+                "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",
+                "name the column of class numbers");
+  }
   const bool masks = field_from(run->loader_settings.fields, FieldSource::kMaskedRows) >= 0;
   if (masks && run->tokenizer->mask_id() < 0) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
@@ -85,13 +91,14 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   recorded.split = split;
   const LoaderSettings& loader = run->loader_settings;
   const auto open = [&] {
-    const bool has_pictures = run->inputs.image_side > 0;
-    return open_manifest(file, {has_pictures ? data.image_column : "", data.caption_column, data.label_column},
+    return open_manifest(file,
+                         {reads_pictures(loader) ? data.image_column : "",
+                          reads_text(loader) ? data.caption_column : "", data.label_column, run->inputs.classes},
                          loader.cache);
   };
   OpenedManifest opened = open();
   // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
-  if (loader.tokenizer != nullptr && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
+  if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
       !opened.manifest.own()) {
     run->notes.push_back("index: that of " + file.text() + " was damaged: it is made anew");
     opened = open();
@@ -125,7 +132,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.max_positions = run->inputs.max_positions;
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->inputs.image_side;
-  if (loader.image_side > 0) {
+  if (reads_pictures(loader)) {
     const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
                                                   loader.image_side, run->family->image_processor);
     std::copy_n(rules.mean, 3, loader.mean);

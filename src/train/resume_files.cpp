@@ -147,10 +147,11 @@ void check_unused_weights(const RecordedRun& run) {
 
 std::vector<SettingValue> model_digests(const RecordedRun& run) {
   const ModelSettings& model = run.settings.model;
-  return {{kModelFolder, model.model_name_or_path.resolved},
-          {"model.config", json_digest(run.config_path)},
-          {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)},
-          {"model.tokenizer", hex(run.tokenizer ? run.tokenizer->digest() : 0)}};
+  std::vector<SettingValue> values = {{kModelFolder, model.model_name_or_path.resolved},
+                                      {"model.config", json_digest(run.config_path)},
+                                      {kModelPreprocessor, preprocessor_digest(model.model_name_or_path.resolved)}};
+  if (run.tokenizer) values.push_back({"model.tokenizer", hex(run.tokenizer->digest())});
+  return values;
 }
 
 std::string weights_digest(const TensorSource& source) {

@@ -36,7 +36,7 @@ double digest_of_model(const RecordedRun& run) {
   std::ifstream file(run.config_path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   digest.add(text.data(), text.size());
-  digest.add_number(run.tokenizer ? run.tokenizer->digest() : 0);
+  if (run.tokenizer) digest.add_number(run.tokenizer->digest());
   digest.add(run.loader_settings.mean, sizeof run.loader_settings.mean);
   digest.add(run.loader_settings.std, sizeof run.loader_settings.std);
   const ProcessorRules& processor = run.loader_settings.processor;

@@ -271,8 +271,8 @@ HfFolderContents SealedRun::folder_contents() const {
   HfFolderContents contents;
   contents.config_json =
       json_text(config_to_write(read_json_file(run_.config_path), run_.model->architecture()), 2) + "\n";
-  contents.tokenizer_folder = model.tokenizer_name.resolved;
-  contents.preprocessor_folder = model.model_name_or_path.resolved;
+  if (run_.tokenizer) contents.tokenizer_folder = model.tokenizer_name.resolved;
+  if (run_.inputs.image_side > 0) contents.preprocessor_folder = model.model_name_or_path.resolved;
   if (run_.inputs.image_side > 0 && processor_file_of(contents.preprocessor_folder).empty())
     contents.preprocessor_json = default_processor_text(run_.loader_settings.image_side, run_.family->image_processor);
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");

@@ -59,7 +59,8 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kSampleKeys: batch.fields[i] = sample_keys.data(); break;
       case FieldSource::kMaskedRows: batch.fields[i] = selected.data(); break;
       case FieldSource::kMaskedLabels:
-      case FieldSource::kMatchLabels: batch.fields[i] = labels.data(); break;
+      case FieldSource::kMatchLabels:
+      case FieldSource::kClassLabels: batch.fields[i] = labels.data(); break;
     }
   }
   return batch;

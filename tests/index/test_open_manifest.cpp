@@ -86,6 +86,22 @@ TEST_F(KeptIndexes, AreTheManifestAgain) {
   EXPECT_EQ(files().size(), 1u);
 }
 
+TEST_F(KeptIndexes, AreTextsWithoutPicturesAgain) {
+  columns = {"", "text", "class", 1000};
+  const std::string path = data.write("rows.csv", "text,class\none,999\ntwo,0\n");
+  const OpenedManifest read = open_manifest(path, columns, cache);
+  EXPECT_NE(read.note, "");
+  OpenedManifest again = open_manifest(path, columns, cache);
+  EXPECT_EQ(again.note, "");
+  EXPECT_EQ(rows_of(again.manifest), rows_of(read.manifest));
+  EXPECT_EQ(again.manifest.row(0).label, 999);
+  EXPECT_FALSE(again.manifest.has_pictures());
+  EXPECT_EQ(again.manifest.data_digest(), read.manifest.data_digest());
+  EXPECT_TRUE(again.manifest.own());
+  columns.classes = 999;
+  EXPECT_THROW((void)open_manifest(path, columns, cache), Error) << "the class is one too many now";
+}
+
 TEST_F(KeptIndexes, AreTheShardsAgain) {
   std::string tar;
   test::add_member(&tar, "0.jpg", "12345");

@@ -158,6 +158,55 @@ TEST(Batch, ReadsLabelsForMatchingWhereTheManifestHasThem) {
   });
 }
 
+// Without pictures nothing is opened or decoded, and the loader needs no memory for it.
+TEST(Batch, HoldsTextsAndClassesWithoutPictures) {
+  test::TemporaryFolder folder;
+  std::string lines;
+  for (int row = 0; row < 10; ++row)
+    lines += "{\"text\": \"" + std::string(static_cast<std::size_t>(row + 1), 'a') +
+             "\", \"class\": " + std::to_string(row % 5) + "}\n";
+  const Manifest manifest = Manifest::load(folder.write("texts.jsonl", lines), ManifestColumns{"", "text", "class", 5});
+  EXPECT_FALSE(manifest.has_pictures());
+  LoaderSettings settings = emoji_settings(manifest);
+  Fields& fields = settings.fields;
+  fields.erase(fields.begin());  // pixels
+  fields.push_back({"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels});
+  for (const std::int64_t workers : {0, 1, 3}) {
+    settings.workers = workers;
+    const LoaderPlan plan = plan_loader(settings);
+    EXPECT_EQ(plan.media_engine_bytes + plan.encoded_bytes, 0u);
+    std::int64_t seen = 0;
+    for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
+      ++seen;
+      ASSERT_EQ(batch.pixels, nullptr);
+      ASSERT_EQ(batch.labels[b], batch.rows[b] % 5);
+      ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24));
+    });
+    EXPECT_EQ(seen, 10);
+  }
+}
+
+TEST(Batch, HoldsPicturesAndClassesWithoutTexts) {
+  test::TemporaryFolder folder;
+  const std::string picture = test::emoji_folder() + "/" + std::string(emoji_test().row(0).image_path);
+  std::string lines = "image,class\n";
+  for (int row = 0; row < 10; ++row) lines += picture + "," + std::to_string(row) + "\n";
+  const Manifest manifest =
+      Manifest::load(folder.write("classes.csv", lines), ManifestColumns{"image", "", "class", 10});
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.tokenizer = nullptr;
+  settings.fields = {settings.fields.front(),
+                     {"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels}};
+  std::int64_t seen = 0;
+  for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
+    ++seen;
+    ASSERT_EQ(batch.token_ids, nullptr);
+    ASSERT_NE(batch.pixels, nullptr);
+    ASSERT_EQ(batch.labels[b], batch.rows[b]);
+  });
+  EXPECT_EQ(seen, 10);
+}
+
 // The host engine alone.
 class Direct {
  public:

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two model families and a judge that the program does not know: a linear classifier of pictures, and a classifier of
+// texts without pictures. Linked with main.cpp they make bascule_classifiers, which trains them beside those of src/.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/graph/operations.h"
+#include "src/json/json.h"
+#include "src/judge/judges.h"
+#include "src/models/families.h"
+
+namespace bascule {
+namespace {
+
+constexpr Metric kMetrics[] = {{"class_accuracy", "right classes", 0, true, false, 1, 1}};
+
+// The share of rows whose class has the largest logit.
+class ClassAccuracy final : public Judge {
+ public:
+  explicit ClassAccuracy(const JudgeShape& shape) : Judge(shape) {}
+  const char* file() const override { return "classes.txt"; }
+  std::int64_t file_bytes(std::int64_t) const override { return 0; }
+  void write_files(const JudgedFiles&, Report*) const override {}
+
+ protected:
+  void found(GemmCache&) override { hits_ = integers("hits"); }
+  double take_rows(const Batch&, const Manifest&, std::int64_t counted) noexcept override {
+    double right = 0.0;
+    for (std::int64_t s = 0; s < counted; ++s) right += hits_[s];
+    return right;
+  }
+  void move_row(std::int64_t, std::int64_t) noexcept override {}
+  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
+    (*record)[kMetrics[0]] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+  }
+
+ private:
+  const std::int32_t* hits_ = nullptr;  // (samples)
+};
+
+const JudgeKind kClassAccuracy = {
+    "class_accuracy", {kMetrics, std::size(kMetrics)}, false, "", [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new ClassAccuracy(shape));
+    }};
+
+Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols, float deviation) {
+  ParameterPiece piece;
+  piece.name = name;
+  piece.shape = {rows, cols};
+  piece.elements = rows * cols;
+  piece.initial = {0.0f, deviation};
+  return graph.parameter({name, rows, cols, true, true, {piece}});
+}
+
+Tensor bias(Graph& graph, const std::string& name, std::int64_t cols) {
+  ParameterPiece piece;
+  piece.name = name;
+  piece.shape = {cols};
+  piece.elements = cols;
+  return graph.parameter({name, 1, cols, true, false, {piece}});
+}
+
+class Classifier : public Model {
+ public:
+  explicit Classifier(const ModelSource& source) : path_(source.config_path), json_(read_json_file(path_)) {}
+
+  const char* body_prefix() const override { return ""; }
+  bool may_be_fresh(const std::string&) const override { return false; }
+  std::vector<ParameterPiece> unused_tensors() const override { return {}; }
+  ModelCardWords card() const override { return {"Classifier", {"classifier"}, "other", "", ""}; }
+
+ protected:
+  std::int64_t number(const char* key) const { return get_int(json_, key, path_); }
+  Recording classify(Graph& graph, const RecordOptions& options, Tensor rows) const {
+    const std::int64_t classes = number("classes");
+    const Tensor logits =
+        linear(graph, "logits", rows, weight(graph, "classifier.weight", classes, graph[rows].cols, 0.02f),
+               bias(graph, "classifier.bias", classes));
+    const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
+    Recording recording;
+    recording.loss = loss.loss;
+    recording.outputs = {{"loss", loss.loss}, {"hits", loss.hits}};
+    return recording;
+  }
+  Field labels() const { return {"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels}; }
+
+ private:
+  std::string path_;
+  Json json_;
+};
+
+class PictureClassifier final : public Classifier {
+ public:
+  using Classifier::Classifier;
+  const char* architecture() const override { return "PictureClassifierForTests"; }
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.image_side = number("image_size");
+    inputs.classes = number("classes");
+    return inputs;
+  }
+  Fields fields(const RecordOptions&) const override {
+    const std::int64_t side = number("image_size");
+    return {{"pixels", DType::kFloat32, rows_per_sample(1), 3 * side * side, FieldSource::kPixels}, labels()};
+  }
+  // One patch that is the whole picture.
+  Recording record(Graph& graph, const RecordOptions& options) const override {
+    const std::int64_t side = number("image_size");
+    return classify(graph, options, extract_patches(graph, "picture", graph.field("pixels"), 3, side, side, side));
+  }
+};
+
+// Embeddings, one head of attention over each text, and its first row.
+class TextClassifier final : public Classifier {
+ public:
+  using Classifier::Classifier;
+  const char* architecture() const override { return "TextClassifierForTests"; }
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.vocabulary_size = number("vocab_size");
+    inputs.max_positions = kPositions;
+    inputs.pad_id = kPad;
+    inputs.classes = number("classes");
+    return inputs;
+  }
+  Fields fields(const RecordOptions&) const override {
+    const Extent tokens = rows_of_stream(kTokens);
+    return {{"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
+            {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
+            {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
+            labels()};
+  }
+  Recording record(Graph& graph, const RecordOptions& options) const override {
+    const std::int64_t width = number("hidden_size");
+    const SampleRows rows{rows_of_stream(kTokens), graph.field("text_offsets"), {}};
+    const Tensor embedded = text_embedding(
+        graph, "embeddings", weight(graph, "word.weight", number("vocab_size"), width, 0.1f),
+        weight(graph, "position.weight", kPositions, width, 0.02f), weight(graph, "type.weight", 1, width, 0.02f),
+        graph.field("token_ids"), graph.field("position_ids"), kPad);
+    const Tensor all = linear(graph, "qkv", embedded, weight(graph, "qkv.weight", 3 * width, width, 0.1f),
+                              bias(graph, "qkv.bias", 3 * width));
+    const Tensor context =
+        attention(graph, "attention", {all, 0}, rows, {all, width}, {all, 2 * width}, rows, 1, width, {}, {});
+    return classify(graph, options, first_rows(graph, "first", context, rows));
+  }
+
+ private:
+  static constexpr int kTokens = kFirstModelStream;
+  static constexpr std::int64_t kPositions = 40;
+  static constexpr std::int32_t kPad = 1;
+};
+
+FamilyHead classes() {
+  FamilyHead head;
+  head.words.name = "classes";
+  head.words.reads_labels = head.words.has_classes = true;
+  head.judge = kClassAccuracy.name;
+  return head;
+}
+
+template <typename Opened>
+std::unique_ptr<Model> open(const ModelSource& source, const std::string&) {
+  return std::make_unique<Opened>(source);
+}
+
+const Family kPictures = {
+    "picture_classifier", "ViTImageProcessor", {classes()}, {}, {}, open<PictureClassifier>, [](const std::string&) {
+      return "PictureClassifierForTests";
+    }};
+const Family kTexts = {"text_classifier", "", {classes()}, {}, {}, open<TextClassifier>, [](const std::string&) {
+                         return "TextClassifierForTests";
+                       }};
+
+// Before main.
+[[maybe_unused]] const bool kRegistered = [] {
+  add_judge(kClassAccuracy);
+  add_family(kPictures);
+  add_family(kTexts);
+  return true;
+}();
+
+}  // namespace
+}  // namespace bascule
