@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -159,16 +158,15 @@ bool is_finished(const Settings& settings) {
 FolderLock::FolderLock(const Settings& settings, FolderUser user) {
   const std::string& folder = settings.training.output_dir.resolved;
   if (user != FolderUser::kRank) make_folders(folder);
-  file_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file_ < 0) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
-  bool is_held = user == FolderUser::kRank ? is_locked(file_, LOCK_SH) : lock_alone();
+  file_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file_.is_open()) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
+  bool is_held = user == FolderUser::kRank ? is_locked(file_.number(), LOCK_SH) : lock_alone();
   if (is_held && user != FolderUser::kRank) {
     const std::string left = folder + "/" + kLauncherFolder;
     if (has_launcher_folder(folder)) throw_if_failed(remove_tree(left.c_str()), left, "cannot be removed");
   }
-  if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_, LOCK_SH);
+  if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_.number(), LOCK_SH);
   if (is_held) return;
-  close(file_);
   throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
               "another run is at work in this folder", "wait for it, or name another folder");
 }
@@ -178,15 +176,13 @@ bool FolderLock::lock_alone() {
   constexpr int kLooks = 250;
   constexpr timespec kPause{0, 20'000'000};
   for (int look = 0; look < kLooks; ++look) {
-    if (is_locked(file_, LOCK_EX)) return true;
+    if (is_locked(file_.number(), LOCK_EX)) return true;
     if (!has_waited_) say("run: another run is at work in this folder; waiting a few seconds for its end");
     has_waited_ = true;
     nanosleep(&kPause, nullptr);
   }
   return false;
 }
-
-FolderLock::~FolderLock() { close(file_); }
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;

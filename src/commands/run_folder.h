@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/isa.h"
+#include "src/base/descriptor.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/settings/settings.h"
 #include "src/train/recorded_run.h"
@@ -23,9 +24,6 @@ enum class FolderUser {
 class FolderLock {
  public:
   FolderLock(const Settings& settings, FolderUser user);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
   // Another run may have changed the folder since it was looked at.
   bool has_waited() const { return has_waited_; }
@@ -33,7 +31,7 @@ class FolderLock {
  private:
   bool lock_alone();
 
-  int file_ = -1;
+  Descriptor file_;
   bool has_waited_ = false;
 };
 

@@ -36,6 +36,8 @@ class CheckLayers(unittest.TestCase):
         for path, include in [("kernels/norm.h", "src/base/span.h"), ("src/base/span.h", "src/json/json.h"),
                               ("src/plan/place.h", "src/runtime/arena.h"), ("src/plan/place.h", "src/models/bridgetower.h"),
                               ("src/train/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
+                              ("src/index/manifest.h", "src/loader/ring.h"), ("src/text/tokenizer.h", "src/index/manifest.h"),
+                              ("src/search/search.cpp", "src/commands/run.h"), ("src/report/report.h", "src/checkpoint/checkpoint.h"),
                               ("src/loader/media.cpp", "firmware_shims/codec/jpeg.h"), ("firmware_shims/host/engine.cpp", "kernels/norm.h"),
                               ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/checkpoint.h", "src/train/loop.h")]:
             self.assert_refused(path, f'"{include}"')
@@ -44,6 +46,7 @@ class CheckLayers(unittest.TestCase):
         for path, include in [("kernels/simd/norm.cpp", "kernels/rows.h"), ("src/graph/graph.h", "kernels/rows.h"),
                               ("src/models/heads.cpp", "src/settings/settings.h"), ("src/loader/media.cpp", "firmware_shims/media_engine.h"),
                               ("firmware_shims/codec/jpeg.cpp", "kernels/resize.h"), ("src/commands/run.cpp", "src/train/loop.h"),
+                              ("src/index/index_file.cpp", "src/files/durable_write.h"), ("src/loader/ring.h", "src/text/tokenizer.h"),
                               ("src/plan/place.cpp", "src/plan/place.h"), ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/hpu_sim/registers.h")]:
             self.assert_allowed(path, f'"{include}"')
 
