@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo against PyTorch + Transformers on the same pictures: who trains faster, and does it learn as well?
+"""Compares the demo with PyTorch + Transformers on the same pictures: training speed and retrieval quality.
 
     tools/compare_demo.py --reference DIR --python PYTHON [--program build/bascule] [--seeds 0 1 2] [--threads 2] [--json]
 
 DIR holds oracle/peer_demo.py and emoji-captions/; PYTHON has torch and transformers. For every seed the two run in turn
-(peer, ours), so that a machine whose speed drifts treats both alike. Quality: the mean of R@5 and R@10 both ways on
+(peer, ours), so that both see the same drift of the machine's speed. Quality: the mean of R@5 and R@10 both ways on
 validation, and R@1 (mean of both ways) on the first 400 training rows. Run it on an idle machine.
 """
 import argparse

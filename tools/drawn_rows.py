@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Bascule draws from a run's seed, written a second time: the order of an epoch, masked tokens, foreign captions.
+"""Repeats in Python what Bascule draws from a run's seed: the order of an epoch, masked tokens, foreign captions.
 
 For scripts that must show another program the batches that a run sees. Sources: src/base/philox.h, src/loader/sampler.cpp, src/loader/masking.cpp.
 """

@@ -6,15 +6,15 @@
         --caption_column image_description --output data/newyorker
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
-Written are OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
+It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
 keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
 one file, named by their content. A caption column with lists gives a row for each caption.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
-settings file names as "<split>-{00000..00041}.tar"; the command says the name.
+settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
 
-A picture or manifest appears under its name only when it is whole. Run the same command again after an interruption: what
-is there is kept. Needs the Python packages `datasets` and `pillow`.
+A picture or manifest appears under its name only when it is complete. Run the same command again after an interruption:
+it keeps finished files. Needs the Python packages `datasets` and `pillow`.
 Exit code: 0 done, 2 command line, 3 data, 6 disk.
 """
 import argparse
@@ -43,7 +43,7 @@ class BadRow(Exception):
 
 
 def write_whole(path, data):
-    """Beside, synced, renamed: the name never holds half a file. What a killed export left beside is written over."""
+    """Writes beside, syncs, renames: the name never holds half a file. Leftovers of a killed export are overwritten."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".part")
     try:
@@ -88,7 +88,7 @@ def picture_bytes(value, folder):
     if isinstance(value, bytes) and value:
         return value
     if not isinstance(value, str) or not value:
-        raise BadRow("there is no picture")
+        raise BadRow("the row has no picture")
     try:
         return (folder / value).read_bytes()
     except OSError as error:
@@ -212,7 +212,7 @@ def export_split(name, rows, columns, destination, folder, skip_bad):
             if not skip_bad:
                 raise ExportError(3, f"{name}, row {number}: {bad}; correct it, or leave such rows out with --skip_bad") from None
             left_out += 1
-            print(f"{name}, row {number} left out: {bad}", file=sys.stderr)
+            print(f"{name}, row {number} skipped: {bad}", file=sys.stderr)
         if time.monotonic() - told > PROGRESS_SECONDS:
             told = time.monotonic()
             print(f"{name}: {number + 1} rows", file=sys.stderr)
@@ -311,7 +311,7 @@ def export(options):
     for name, rows in tables.items():
         last_file = f"{name}-{record['splits'].get(name, {}).get('shards', 1) - 1:05}.tar" if options.shard_rows else f"{name}.jsonl"
         if name in record["splits"] and (output / last_file).exists():
-            print(f"{name}: is there already", file=sys.stderr)
+            print(f"{name}: already exists", file=sys.stderr)
             continue
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
@@ -324,7 +324,7 @@ def export(options):
             print(f"{name}: {shards.written_name()}", file=sys.stderr)
         write_record(output, record)
         note = f", {pictures.re_encoded} re-encoded as JPEG of quality {JPEG_QUALITY}" if pictures.re_encoded else ""
-        print(f"{name}: {lines} rows, {len(pictures.stored)} pictures{note}, {left_out} left out", file=sys.stderr)
+        print(f"{name}: {lines} rows, {len(pictures.stored)} pictures{note}, {left_out} skipped", file=sys.stderr)
 
 
 def positive(text):
@@ -338,17 +338,17 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", metavar="SOURCE", help="name on the hub, or local folder")
     parser.add_argument("--output", required=True, metavar="FOLDER")
-    parser.add_argument("--config", help="configuration of the data set, as \"matching\"")
+    parser.add_argument("--config", help="configuration of the data set, such as \"matching\"")
     parser.add_argument("--revision", help="branch, tag or commit of the data set on the hub")
     parser.add_argument("--image_column", default="image", metavar="NAME")
     parser.add_argument("--caption_column", default="caption", metavar="NAME")
-    parser.add_argument("--label_column", metavar="NAME", help="0 or 1, for image-text matching")
-    parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be given again")
+    parser.add_argument("--label_column", metavar="NAME", help="column with 0 or 1, for image-text matching")
+    parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be repeated")
     parser.add_argument("--make_test_split", action="store_true",
                         help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")
-    parser.add_argument("--seed", type=int, default=42, help="of --make_test_split (default 42)")
-    parser.add_argument("--shard_rows", type=positive, metavar="N", help="write tar shards of N samples, no pictures as files")
-    parser.add_argument("--skip_bad", action="store_true", help="leave out and count rows that cannot be exported")
+    parser.add_argument("--seed", type=int, default=42, help="seed of --make_test_split (default 42)")
+    parser.add_argument("--shard_rows", type=positive, metavar="N", help="write tar shards of N samples instead of picture files")
+    parser.add_argument("--skip_bad", action="store_true", help="skip and count rows that cannot be exported")
     return parser.parse_args(arguments)
 
 

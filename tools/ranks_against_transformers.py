@@ -7,8 +7,7 @@
 For each head: fresh weights by Transformers, 13 rows of the emoji captions, so that every update takes all rows and their order does not matter and the ranks' shares
 are uneven, 8 updates with warm-up, decay and clipping. The truth, and the errors of equally good float32 runs of PyTorch, come from the reference set's own oracle/make_goldens.py; the
 rule is that of tests/data/goldens/README.md: relative L2 of a parameter <= max(3 * PyTorch's worst, 2e-6), of its movement <= max(3 * PyTorch's worst, 1e-3). Contrastive runs gather negatives.
-Of the
-other heads two runs more go on, from their middle, with half the ranks and twice the micro-batches.
+For the other heads two more runs resume in their middle with half the ranks and twice the micro-batches.
 
 The reference set is found through BASCULE_REFERENCE_DIR. Needs torch, transformers and safetensors. Exit 0: all passed; 1: some failed.
 """
@@ -178,7 +177,7 @@ def main():
     parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 3, 4])
     parser.add_argument("--heads", type=lambda text: text.split(","), default=["contrastive", "image_text_matching", "masked_lm"])
     parser.add_argument("--strategy", default="fast_ddp", choices=["fast_ddp", "ddp", "sharded"])
-    parser.add_argument("--seed", type=int, default=1, help="of the fresh weights")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the initial weights")
     arguments = parser.parse_args()
     if "BASCULE_REFERENCE_DIR" not in os.environ:
         parser.error("BASCULE_REFERENCE_DIR names no reference set")

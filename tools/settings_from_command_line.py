@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the command line of Optimum Habana's run_bridgetower.py into a settings file of ours.
+"""Turns the command line of Optimum Habana's run_bridgetower.py into a settings file of Bascule.
 
     tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
     tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)
 
-The settings go to standard output. Standard error names every flag that could not be carried over and why, and what is to
-be done by hand. Where the script's own default differs from ours and changes numbers, it is written down.
-Exit code: 0, or 2 when the command line makes no sense.
+The settings go to standard output. Standard error names every flag that could not be carried over and why, and what must
+be done by hand. A default of the script that differs from Bascule's and changes numbers is written out.
+Exit code: 0, or 2 if the command line cannot be converted.
 """
 import json
 import os
@@ -30,7 +30,7 @@ def parse_bool(text):
     raise ValueError("not true or false")
 
 
-# flag: (key of ours, type). What goes over as it is.
+# flag: (key of Bascule, type). These are carried over unchanged.
 CARRIED = {
     "tokenizer_name": ("model.tokenizer_name", str),
     "train_file": ("data.train_file", str),
@@ -77,37 +77,37 @@ TRANSLATED = {
 
 # Why a flag has no counterpart.
 NOT_CARRIED = {
-    "overwrite_output_dir": "a run goes on from what its folder holds: empty the folder to start again",
-    "remove_unused_columns": "only the columns that the settings name are read",
-    "use_lazy_mode": "a way of running on Gaudi",
-    "use_hpu_graphs_for_inference": "a way of running on Gaudi; tapes are recorded always",
-    "use_hpu_graphs_for_training": "a way of running on Gaudi; tapes are recorded always",
-    "use_hpu_graphs": "a way of running on Gaudi; tapes are recorded always",
-    "non_blocking_data_copy": "a way of running on Gaudi",
-    "sdp_on_bf16": "a way of running on Gaudi",
-    "mediapipe_dataloader": "the media engine is chosen when the program is built (-Dmedia_engine=...)",
-    "adjust_throughput": "throughput counts everything in it; evaluation and saving are shown apart",
-    "push_to_hub": "nothing is sent anywhere; the output folder can be uploaded as it is",
+    "overwrite_output_dir": "a run resumes from its output folder: empty the folder to start again",
+    "remove_unused_columns": "only the columns named in the settings are read",
+    "use_lazy_mode": "specific to Gaudi",
+    "use_hpu_graphs_for_inference": "specific to Gaudi; Bascule always records tapes",
+    "use_hpu_graphs_for_training": "specific to Gaudi; Bascule always records tapes",
+    "use_hpu_graphs": "specific to Gaudi; Bascule always records tapes",
+    "non_blocking_data_copy": "specific to Gaudi",
+    "sdp_on_bf16": "specific to Gaudi",
+    "mediapipe_dataloader": "the media engine is chosen at build time (-Dmedia_engine=...)",
+    "adjust_throughput": "throughput includes loading and updates; evaluation and saving are reported separately",
+    "push_to_hub": "Bascule uploads nothing; the output folder can be uploaded unchanged",
     "preprocessing_num_workers": "captions are tokenised when they are loaded",
-    "dataloader_pin_memory": "batches are prepared in memory set aside before the first step",
+    "dataloader_pin_memory": "batches use memory reserved before the first step",
     "dataloader_prefetch_factor": "see data.ring_slots",
-    "overwrite_cache": "there is no cache of tokenised captions",
-    "cache_dir": "files are read from where the settings say",
-    "max_train_samples": "cut the manifest instead",
-    "max_eval_samples": "cut the manifest instead",
-    "max_predict_samples": "cut the manifest instead",
+    "overwrite_cache": "Bascule keeps no cache of tokenised captions",
+    "cache_dir": "files are read from the paths in the settings",
+    "max_train_samples": "shorten the manifest instead",
+    "max_eval_samples": "shorten the manifest instead",
+    "max_predict_samples": "shorten the manifest instead",
     "config_name": "config.json is read from the model folder",
     "image_processor_name": "preprocessor_config.json is read from the model folder",
-    "data_seed": "order, dropout and masks all follow training.seed",
+    "data_seed": "training.seed determines order, dropout and masks",
     "use_mpi": "ranks are always started through MPI",
     "use_deepspeed": "see distributed.distribution_strategy = \"sharded\"",
-    "master_port": "ranks find each other without a port of their own",
-    "label_smoothing_factor": "the contrastive loss has no classes, and Trainer smooths nothing there; other heads have training.label_smoothing_factor",
-    "no_cuda": "a choice of device",
-    "use_cpu": "a choice of device",
+    "master_port": "ranks need no port",
+    "label_smoothing_factor": "the contrastive loss has no classes, so Trainer ignores it; other heads have training.label_smoothing_factor",
+    "no_cuda": "Bascule runs on the CPU",
+    "use_cpu": "Bascule runs on the CPU",
 }
 
-# What the script uses when a flag is absent, where ours differs and it changes numbers.
+# Defaults of the script that differ from Bascule's and change numbers.
 SCRIPT_DEFAULTS = {
     "training.num_train_epochs": 3.0,
     "training.per_device_train_batch_size": 8,
@@ -192,7 +192,7 @@ def split_flags(tokens):
 
 
 def read_launcher(tokens, conversion):
-    """What stands before the script: environment, Python, gaudi_spawn.py, torchrun or mpirun."""
+    """The words before the script: environment, Python, gaudi_spawn.py, torchrun or mpirun."""
     ranks = None
     expects = None
     for token in tokens:
@@ -285,7 +285,7 @@ def schedule_keywords(c, keys):
         if keyword in keys and value is not None:
             c.set("training." + keys[keyword], value)
         else:
-            c.drop(f"lr_scheduler_kwargs {keyword}", "the schedule has no such key")
+            c.drop(f"lr_scheduler_kwargs {keyword}", "the schedule has no such parameter")
 
 
 def schedule(c):
@@ -294,19 +294,19 @@ def schedule(c):
         c.set("training.lr_scheduler_type", kind)
         schedule_keywords(c, SCHEDULES[kind])
     else:
-        c.drop("lr_scheduler_type", f"\"{kind}\" is not known: {', '.join(SCHEDULES)}")
+        c.drop("lr_scheduler_type", f"\"{kind}\" is not supported: {', '.join(SCHEDULES)}")
     steps, _ = c.settings.get("training.warmup_steps", (0, ""))
     ratio, _ = c.settings.get("training.warmup_ratio", (0.0, ""))
     if kind == "constant" and (steps or ratio):
         c.settings.pop("training.warmup_steps", None)
         c.settings.pop("training.warmup_ratio", None)
-        c.drop("warmup", "the constant schedule has none")
+        c.drop("warmup", "the constant schedule has no warm-up")
     elif steps and ratio:
         c.settings.pop("training.warmup_ratio")
-        c.drop("warmup_ratio", "warmup_steps goes before it, as in the script")
+        c.drop("warmup_ratio", "warmup_steps takes precedence, as in the script")
     if c.settings.get("training.max_steps", (0, ""))[0] > 0:
         if c.settings.pop("training.num_train_epochs", None):
-            c.drop("num_train_epochs", "max_steps goes before it, as in the script")
+            c.drop("num_train_epochs", "max_steps takes precedence, as in the script")
     else:
         c.settings.pop("training.max_steps", None)  # -1: not given
 
@@ -324,20 +324,20 @@ def training(c):
         c.set("training.save_strategy", saving)
         c.settings.pop("training.save_steps", None)
     elif saving != "steps":
-        c.drop("save_strategy", f"\"{saving}\" is not known: no, steps or epoch")
+        c.drop("save_strategy", f"\"{saving}\" is not supported: no, steps or epoch")
     evaluating = c.text("eval_strategy", c.text("evaluation_strategy", "no"))
     if evaluating == "steps":
         c.set("training.eval_steps", c.converted("eval_steps", int, c.converted("logging_steps", int, 500)))
     elif evaluating == "epoch":
         c.set("training.eval_strategy", evaluating)
     elif evaluating != "no":
-        c.drop("eval_strategy", f"\"{evaluating}\" is not known: no, steps or epoch")
+        c.drop("eval_strategy", f"\"{evaluating}\" is not supported: no, steps or epoch")
     elif "eval_steps" in c.flags:
-        c.drop("eval_steps", "without --eval_strategy steps the script evaluates at the end")
+        c.drop("eval_steps", "without --eval_strategy steps the script evaluates only at the end")
     if c.text("logging_strategy", "steps") != "steps":
-        c.drop("logging_strategy", "log lines are counted in updates: see training.logging_steps")
+        c.drop("logging_strategy", "log intervals are counted in updates: see training.logging_steps")
     if "resume_from_checkpoint" in c.flags:
-        c.drop("resume_from_checkpoint", "a run goes on from what its output folder holds")
+        c.drop("resume_from_checkpoint", "a run resumes from its output folder")
 
 
 def distributed_and_report(c):
@@ -345,15 +345,15 @@ def distributed_and_report(c):
     if strategy in ("fast_ddp", "ddp"):
         c.set("distributed.distribution_strategy", strategy)
         if strategy == "fast_ddp" and c.converted("use_habana", parse_bool, False):
-            c.notes.append("Gaudi's fast_ddp sends gradients as bfloat16: distributed.wire_type = \"bf16\" does that")
+            c.notes.append("Gaudi's fast_ddp sends gradients as bfloat16: for that, set distributed.wire_type = \"bf16\"")
     elif strategy is not None:
-        c.drop("distribution_strategy", f"\"{strategy}\" is not known: fast_ddp, ddp or sharded")
+        c.drop("distribution_strategy", f"\"{strategy}\" is not supported: fast_ddp, ddp or sharded")
     reports = c.flags.get("report_to")
     if reports is not None:
         c.set("report.tensorboard", "tensorboard" in reports or "all" in reports)
         others = [r for r in reports if r not in ("tensorboard", "all", "none")]
         if others:
-            c.drop("report_to " + " ".join(others), "there are TensorBoard, JSON and HTML reports")
+            c.drop("report_to " + " ".join(others), "Bascule writes TensorBoard, JSON and HTML reports")
 
 
 def convert(tokens):
@@ -381,7 +381,7 @@ def convert(tokens):
         raise CommandLineError("--output_dir is missing")
     for flag in c.flags:
         if flag not in CARRIED and flag not in TRANSLATED:
-            hub = "nothing is sent anywhere" if flag.startswith("hub_") else "there is no such setting"
+            hub = "Bascule uploads nothing" if flag.startswith("hub_") else "no such setting"
             c.drop(flag, NOT_CARRIED.get(flag, hub))
     return c
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Hugging Face's Trainer with EarlyStoppingCallback evaluates, saves, keeps and stops at, given the figures of its evaluations.
+"""Records when Hugging Face's Trainer with EarlyStoppingCallback evaluates, saves and stops, given the figures of its evaluations.
 
     tools/trainer_decisions.py > tests/data/trainer_decisions.json      (PyTorch and Transformers 5.23)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loads a folder that Bascule saved with Transformers and compares what the model then computes with what Bascule wrote.
+"""Loads a folder that Bascule saved in Transformers and compares the model's outputs with those that Bascule wrote.
 
-    verify_with_transformers.py FOLDER                       does it load without a word about weights?
+    verify_with_transformers.py FOLDER                       does it load without a warning about weights?
     verify_with_transformers.py FOLDER --expect FOLDER/embeddings.safetensors --manifest validation.jsonl
     verify_with_transformers.py FOLDER --expect embeddings.safetensors --batch batch.safetensors
 
@@ -10,7 +10,7 @@ FOLDER holds config.json, model.safetensors and, for --manifest, the tokenizer a
 `text_embeds`, `image_embeds`, `cross_embeds`, float32 [rows, width], row i of which belongs to row i of the manifest or the batch.
 --batch holds `pixel_values`, `input_ids` and `attention_mask`, as they are or as `batch0.NAME`.
 
-Prints one JSON document. Exit 0: loaded without a word, every element within --tolerance; 1: not so; 2: wrong use.
+Prints one JSON document. Exit 0: loaded without a warning, every element within --tolerance; 1: not so; 2: wrong use.
 Needs torch, transformers, safetensors, and for --manifest Pillow and torchvision.
 """
 import argparse

@@ -129,7 +129,8 @@ void require_valid(const GemmSpec& spec) {
   const bool strides = spec.lda >= a_columns && spec.ldb >= b_columns && spec.ldc >= c_columns;
   const bool bias = !spec.bias || spec.kind == GemmKind::kForward;
   if (!extents || !strides || !bias || !(spec.may_overwrite || spec.may_accumulate)) {
-    throw std::runtime_error("gemm: extents below 1, a stride below its columns, a bias outside kForward, or no use");
+    throw std::runtime_error(
+        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias outside kForward, or no use");
   }
 }
 

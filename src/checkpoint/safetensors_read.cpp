@@ -55,7 +55,7 @@ std::string header_text(const InputFile& file) {
   const auto header_bytes = static_cast<std::int64_t>(length);
   if (header_bytes > file.size() - kLengthBytes) {
     throw bad("declares a header of " + std::to_string(length) + " bytes, but has " + std::to_string(file.size()) +
-              " in all");
+              " in total");
   }
   std::string text(static_cast<std::size_t>(header_bytes), '\0');
   file.read(text.data(), kLengthBytes, text.size());

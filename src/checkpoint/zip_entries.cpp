@@ -61,7 +61,7 @@ class Bytes {
 
 std::int64_t to_offset(const InputFile& file, std::uint64_t value) {
   if (value > static_cast<std::uint64_t>(file.size())) {
-    bad_zip(file, "is a zip archive with an offset of " + std::to_string(value) + ", but has " +
+    bad_zip(file, "is a zip archive with an offset of " + std::to_string(value) + ", beyond its " +
                       std::to_string(file.size()) + " bytes");
   }
   return static_cast<std::int64_t>(value);

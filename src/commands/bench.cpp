@@ -76,13 +76,13 @@ int bench_command(const BenchArguments& arguments) {
   refuse_unsupported(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
   if (!settings.training.do_train) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"), "there is no training to measure",
-                "set do_train = true");
+    throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"),
+                "the run does not train: nothing to measure", "set do_train = true");
   }
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
-    std::fprintf(stderr, "bascule: bench: one rank of %lld is measured, alone\n",
+    std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
                  static_cast<long long>(settings.distributed.world_size));
   }
   Bench bench;

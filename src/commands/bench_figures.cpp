@@ -61,7 +61,7 @@ std::string formatted(const char* form, double value) {
 }
 
 void add_operations(std::string* text, const BenchColumn& column) {
-  *text += "\n  operation                        ms a batch    share   GFLOP/s      GB/s   of its limit\n";
+  *text += "\n  operation                        ms / batch    share   GFLOP/s      GB/s   of its limit\n";
   double all = 0.0;
   for (const BenchOperation& operation : column.operations) all += operation.seconds;
   for (const BenchOperation& operation : column.operations) {
@@ -137,10 +137,10 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
 }
 
 std::string bench_text(const Bench& bench) {
-  std::string text = "bench of " + bench.settings_file + "\n  " + bench.isa + ", " + std::to_string(bench.threads) +
+  std::string text = "bench: " + bench.settings_file + "\n  " + bench.isa + ", " + std::to_string(bench.threads) +
                      " threads; limits measured here: " + formatted("%.0f GFLOP/s", bench.limits.gflops_per_second) +
-                     " in matrix products, " + formatted("%.1f GB/s", bench.limits.gigabytes_per_second) +
-                     " copying\n\n";
+                     " for matrix products, " + formatted("%.1f GB/s", bench.limits.gigabytes_per_second) +
+                     " for copying\n\n";
   add_row(&text, "", bench, [](const BenchColumn& c) { return c.engine + ", " + std::to_string(c.workers); });
   add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
   add_row(&text, "  slowest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
@@ -154,7 +154,7 @@ std::string bench_text(const Bench& bench) {
     add_row(&text, (std::string("  ") + step_phase_name(static_cast<StepPhase>(phase))).c_str(), bench,
             [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
   }
-  add_row(&text, "loader could deliver", bench,
+  add_row(&text, "loader can deliver", bench,
           [](const BenchColumn& c) { return formatted("%.1f /s", c.could_deliver); });
   add_row(&text, "ring slots ready", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ring_occupancy); });
   add_row(&text, "memory planned", bench,
@@ -165,8 +165,8 @@ std::string bench_text(const Bench& bench) {
   if (!bench.columns.back().operations.empty()) {
     add_operations(&text, bench.columns.back());
     text +=
-        "  limit and ceiling: arithmetic as fast as matrix products, or memory as fast as a copy that no cache holds;\n"
-        "  what stays in the caches can be faster\n";
+        "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
+        "  an operation on cached data can be faster\n";
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `bascule bench` measured, and how it is put: a table for people, a JSON document for programs.
+// The figures of `bascule bench`, and their output: a table for people, a JSON document for programs.
 #pragma once
 
 #include <cstdint>

@@ -26,15 +26,15 @@ void check(const DecodeArguments& arguments) {
   };
   const std::int64_t most = media_engine_query(media_engine_builtin()).max_side;
   if (arguments.size < 1 || arguments.size > most) {
-    refuse("--size", std::to_string(arguments.size) + " is no side", "use 1 to " + std::to_string(most));
+    refuse("--size", std::to_string(arguments.size) + " is out of range", "use 1 to " + std::to_string(most));
   }
   if (arguments.preprocessing != "training" && arguments.preprocessing != "processor") {
-    refuse("--preprocessing", "\"" + arguments.preprocessing + "\" is unknown", "use training or processor");
+    refuse("--preprocessing", "\"" + arguments.preprocessing + "\" is not valid", "use training or processor");
   }
   if (arguments.mean.size() != 3) refuse("--mean", "needs three numbers", "give those of R, G and B: a,b,c");
   if (arguments.std.size() != 3) refuse("--std", "needs three numbers", "give those of R, G and B: a,b,c");
   for (const double mean : arguments.mean) {
-    if (!std::isfinite(mean)) refuse("--mean", std::to_string(mean) + " is no number to subtract", "");
+    if (!std::isfinite(mean)) refuse("--mean", std::to_string(mean) + " is not finite", "");
   }
   for (const double std : arguments.std) {
     if (!(std > 0.0) || !std::isfinite(std)) refuse("--std", std::to_string(std) + " is not positive", "");
@@ -44,9 +44,9 @@ void check(const DecodeArguments& arguments) {
     const std::string name = std::filesystem::path(file).filename().string();
     std::error_code ignored;
     if (std::filesystem::equivalent(file, arguments.output, ignored))
-      refuse("--output", arguments.output + " is one of the pictures", "name another file");
+      refuse("--output", arguments.output + " is one of the pictures", "choose another file");
     const auto [other, is_new] = names.emplace(name, file);
-    if (!is_new) refuse("files", other->second + " and " + file + " have the same base name", "decode them apart");
+    if (!is_new) refuse("files", other->second + " and " + file + " have the same base name", "decode them separately");
   }
 }
 

@@ -13,7 +13,7 @@ struct DecodeArguments {
   std::int64_t size = 288;
   std::string preprocessing = "training";  // training | processor
   std::string model;                       // a folder whose processor file counts; empty: mean and std
-  // Of R, G, B in 0..1, three each; CLIP's where nothing else is given.
+  // Mean and deviation of R, G and B in 0..1; CLIP's by default.
   std::vector<double> mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> std = {0.26862954, 0.26130258, 0.27577711};
   bool raw = false;    // 0..255 before normalising

@@ -37,11 +37,9 @@ std::int64_t step_of_weights(bool loads_best, const ResumePoint& end) {
 }
 
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& problem) {
-  throw Error(
-      ErrorKind::kSettings, where_written(settings, key),
-      settings.training.output_dir.shown() + " holds a finished run, and " + problem,
-      "to evaluate it otherwise, name it as model.model_name_or_path, with training.do_train = false and another "
-      "output_dir");
+  throw Error(ErrorKind::kSettings, where_written(settings, key),
+              settings.training.output_dir.shown() + " holds a finished run, and " + problem,
+              "to evaluate it, set model.model_name_or_path to it, training.do_train = false and another output_dir");
 }
 
 }  // namespace
@@ -57,7 +55,7 @@ ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
     return point;
   } catch (const Error& error) {
     throw Error(error.kind(), error.where(), error.problem(),
-                std::string("put it back, or move ") + kLastStateFolder + " away to use the newest checkpoint instead");
+                std::string("restore it, or move ") + kLastStateFolder + " away to use the newest checkpoint instead");
   }
 }
 
@@ -82,14 +80,14 @@ void plan_evaluation_again(RecordedRun* run) {
     const bool is_asked_for = run->is_longer || value_then(end, kPatience) != value_now(settings, kPatience);
     if (!is_last_state(end) && (is_asked_for || end.global_step >= marker.global_step)) return;
     refuse(settings, "training.output_dir",
-           "the state at its end, after update " + std::to_string(marker.global_step) +
-               ", was not kept: going on from " + name_of_checkpoint(end.global_step) + " would train again");
+           "its final state, after update " + std::to_string(marker.global_step) + ", was not kept: resuming from " +
+               name_of_checkpoint(end.global_step) + " would repeat training");
   }
   const std::int64_t held = step_of_weights(value_then(end, kLoadBest) == "true", end);
   const std::int64_t wanted = step_of_weights(settings.training.load_best_model_at_end, end);
   if (held != wanted && !has_checkpoint(folder, wanted)) {
     refuse(settings, kLoadBest,
-           "the weights of update " + std::to_string(wanted) + ", which it is now to end with, were not kept");
+           "the weights of update " + std::to_string(wanted) + ", which these settings select, were not kept");
   }
   run->finished = FinishedWeights{held == wanted ? folder : folder + "/" + name_of_checkpoint(wanted), wanted};
 }

@@ -98,7 +98,7 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
     const std::optional<std::string> near = nearest_name(extra, commands);
     return refused("unknown command " + quoted(extra), near ? meant("", near) : "commands: " + listed(commands));
   }
-  if (command == nullptr) return refused("no command is given", "commands: " + listed(command_names(app)));
+  if (command == nullptr) return refused("missing command", "commands: " + listed(command_names(app)));
   return refused(failure.what(), help);
 }
 

@@ -14,8 +14,8 @@ namespace bascule {
 
 constexpr std::size_t kHelpColumns = 80;
 
-// Breaks every line that is too long between words. What follows is indented as the last column of the line is: the one
-// after two spaces or more.
+// Breaks long lines between words. Continuation lines are indented to the last column of the line: the one after two
+// spaces or more.
 std::string wrapped(std::string_view text);
 
 class HelpFormatter : public CLI::Formatter {
@@ -25,7 +25,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// What is wrong with a command line that `app` refused as `failure` says.
+// The error for a command line that `app` refused with `failure`.
 Error command_line_error(const CLI::App& app, const CLI::ParseError& failure);
 
 }  // namespace bascule

@@ -35,13 +35,13 @@
 namespace bascule {
 namespace {
 
-// What the command line chose; called after it was read whole.
+// The command that was chosen; called after the whole command line was read.
 using Chosen = std::function<int()>;
 
 std::string version_text() {
   return std::string("bascule ") + BASCULE_VERSION +
          "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\noneDNN: " + gemm_library_version() +
-         "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2, cannot run");
+         "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
 }
 
 // "a,b,c", `count` of them; any number of them for 0.
@@ -58,9 +58,9 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, std:
     at = after < end ? after + 1 : after;
   }
   if (at < end || numbers.empty() || (count > 0 && numbers.size() != count)) {
-    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not what belongs there",
-                count > 0 ? "give " + std::to_string(count) + " numbers with commas between"
-                          : "give numbers with commas between");
+    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not a list of numbers",
+                count > 0 ? "give " + std::to_string(count) + " numbers separated by commas"
+                          : "give numbers separated by commas");
   }
   return numbers;
 }
@@ -72,58 +72,60 @@ CLI::Option* as_path(CLI::Option* option) {
 
 void add_run(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("run", "Train, evaluate, predict and report as a TOML file says; run again to go on");
+      app.add_subcommand("run", "Train, evaluate, predict and report from a TOML file; run again to resume");
   auto file = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  as_path(command->add_option("file", *file, "settings"))->required();
-  command->add_flag("--json", *json, "the results as one JSON document on standard output");
+  as_path(command->add_option("file", *file, "settings file"))->required();
+  command->add_flag("--json", *json, "print the results as one JSON document on standard output");
   command->footer("`bascule settings` prints the keys of a settings file.");
   command->callback([=] { *chosen = [=] { return run_command(*file, *json); }; });
 }
 
 void add_plan(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run, without loading weights");
+  CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
   auto file = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  as_path(command->add_option("file", *file, "settings"))->required();
-  command->add_flag("--json", *json, "one JSON document on standard output");
+  as_path(command->add_option("file", *file, "settings file"))->required();
+  command->add_flag("--json", *json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return plan_command(*file, *json); }; });
 }
 
 void add_settings(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("settings", "Print a settings file with every default, or the keys that one may have");
+  CLI::App* command = app.add_subcommand("settings", "Print a settings file with all defaults, or list all keys");
   auto file = std::make_shared<std::string>();
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  as_path(command->add_option("file", *file, "settings; without: every key with meaning, range and default"));
-  CLI::Option* rules = command->add_flag("--resume", *resume,
-                                         "every key with whether it may change before a run goes on from a checkpoint");
-  command->add_flag("--json", *json, "one JSON document on standard output");
-  command->add_flag("--markdown", *markdown, "the keys as the tables of config/README.md")->excludes(rules);
+  as_path(
+      command->add_option("file", *file, "settings file; without it: print every key with meaning, range and default"));
+  CLI::Option* rules = command->add_flag(
+      "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
+  command->add_flag("--json", *json, "print one JSON document on standard output");
+  command->add_flag("--markdown", *markdown, "print the keys as the tables of config/README.md")->excludes(rules);
   command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
 }
 
 void add_verify(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("verify", "Run reference cases and judge every tensor");
+  CLI::App* command = app.add_subcommand("verify", "Run reference cases and check every tensor");
   auto arguments = std::make_shared<VerifyArguments>();
-  as_path(command->add_option("folders", arguments->folders, "cases, or folders of cases"))->required();
-  command->add_option("--isa", arguments->isa, "auto, avx2 or avx512");
-  command->add_option("--precision", arguments->precision, "float32");
-  command->add_option("--threads", arguments->threads, "0: every core")->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"))->required();
+  command->add_option("--isa", arguments->isa, "instruction set: auto, avx2 or avx512");
+  command->add_option("--precision", arguments->precision, "number type: float32");
+  command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
 }
 
 void add_bench(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Measure training steps beside what this machine allows");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure training steps and compare them with the limits of this machine");
   auto arguments = std::make_shared<BenchArguments>();
-  as_path(command->add_option("file", arguments->settings_file, "settings"))->required();
-  command->add_option("--steps", arguments->steps, "so many updates")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", arguments->warmup, "so many before them")->check(CLI::Range(0, 1000000));
+  as_path(command->add_option("file", arguments->settings_file, "settings file"))->required();
+  command->add_option("--steps", arguments->steps, "number of updates to measure")->check(CLI::Range(1, 1000000));
+  command->add_option("--warmup", arguments->warmup, "number of warm-up updates before them")
+      ->check(CLI::Range(0, 1000000));
   auto workers = std::make_shared<std::string>();
   command->add_option("--workers", *workers, "a,b,c: one column for each number of loader workers");
-  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     if (!workers->empty()) arguments->workers = numbers_of<std::int64_t>("--workers", *workers, 0);
     *chosen = [=] { return bench_command(*arguments); };
@@ -131,14 +133,17 @@ void add_bench(CLI::App& app, Chosen* chosen) {
 }
 
 void add_tokenize(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("tokenize", "JSON array of strings on standard input to arrays of token ids");
+  CLI::App* command =
+      app.add_subcommand("tokenize", "Convert a JSON array of strings on standard input to arrays of token ids");
   auto arguments = std::make_shared<TokenizeArguments>();
   auto padding = std::make_shared<std::string>();
   as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
-  command->add_option("--max-length", arguments->max_length, "cut to so many ids")->check(CLI::Range(2, 1 << 20));
+  command->add_option("--max-length", arguments->max_length, "truncate to this many ids")
+      ->check(CLI::Range(2, 1 << 20));
   CLI::Option* pad = command
                          ->add_option("--padding", *padding,
-                                      "pad to --max-length, or to the longest (\"longest\", or no length given)")
+                                      "max_length: pad to --max-length; longest: pad to the longest text; without a "
+                                      "value: max_length if --max-length is set, else longest")
                          ->expected(0, 1);
   command->callback([=] {
     if (pad->count() > 0) arguments->padding = *padding;
@@ -147,7 +152,7 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
 }
 
 void add_decode(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("decode", "JPEG and PNG files to the pixels that the model would see");
+  CLI::App* command = app.add_subcommand("decode", "Decode JPEG and PNG files to the pixels that the model would see");
   auto arguments = std::make_shared<DecodeArguments>();
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
   CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
@@ -155,11 +160,11 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
       ->check(CLI::IsMember({"training", "processor"}));
   CLI::Option* model =
-      as_path(command->add_option("--model", arguments->model, "a model's folder: do what its processor file says"));
-  command->add_option("--mean", *mean, "a,b,c: of R, G and B in 0..1")->excludes(model);
-  command->add_option("--std", *std, "a,b,c: of R, G and B in 0..1")->excludes(model);
-  command->add_flag("--raw", arguments->raw, "0..255 before normalising");
-  as_path(command->add_option("--output", arguments->output, "a safetensors file"))->required();
+      as_path(command->add_option("--model", arguments->model, "model folder: preprocess as its processor file says"));
+  command->add_option("--mean", *mean, "a,b,c: mean of R, G and B in 0..1")->excludes(model);
+  command->add_option("--std", *std, "a,b,c: standard deviation of R, G and B in 0..1")->excludes(model);
+  command->add_flag("--raw", arguments->raw, "keep pixels in 0..255, not normalised");
+  as_path(command->add_option("--output", arguments->output, "safetensors file to write"))->required();
   as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
@@ -174,15 +179,16 @@ void add_decode(CLI::App& app, Chosen* chosen) {
 
 void add_search(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("search", "Nearest pictures for a text, or captions for a picture, from a finished run");
+      app.add_subcommand("search", "Find pictures for a text, or captions for a picture, with a finished run");
   auto arguments = std::make_shared<SearchArguments>();
-  as_path(command->add_option("folder", arguments->folder, "a finished run's output_dir"))->required();
-  command->add_option("query", arguments->query, "a text, or the path of a picture");
+  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run"))->required();
+  command->add_option("query", arguments->query, "text, or path of a picture");
   as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
-  as_path(command->add_option("--images", arguments->images, "search the pictures below this folder"));
-  command->add_option("--top", arguments->top, "so many answers")->check(CLI::Range(1, 1000));
-  as_path(command->add_option("--html", arguments->html, "the page of pictures (default: search.html in the folder)"));
-  command->add_flag("--json", arguments->json, "one JSON document on standard output");
+  as_path(command->add_option("--images", arguments->images, "search the pictures in this folder and its subfolders"));
+  command->add_option("--top", arguments->top, "number of results")->check(CLI::Range(1, 1000));
+  as_path(
+      command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
 }
 
@@ -210,7 +216,7 @@ int run_command_line(int argc, char** argv) {
   const int code = chosen();
   // Once for all commands: what they printed may have gone to a full disk.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    throw Error(ErrorKind::kDisk, "standard output", "writing failed", "what was to be printed there is not whole");
+    throw Error(ErrorKind::kDisk, "standard output", "writing failed", "the output is incomplete");
   return code;
 }
 

@@ -59,14 +59,14 @@ void print_results(const Settings& settings) {
     case StatusCode::kNotFinite:
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
                   "loss, gradient or a parameter is not finite",
-                  "try a lower training.learning_rate, or go back to an older checkpoint");
+                  "try a lower training.learning_rate, or resume from an older checkpoint");
     default:
       if (status.code == StatusCode::kReadFailed && status.detail[0] == WeightsReader::kUnreadable) {
         const std::int64_t step = sealed.loop().control().best().checkpoint;
         throw Error(
             ErrorKind::kData, folder + "/checkpoint-" + std::to_string(step),
             "the best weights cannot be read back: " +
-                (status.detail[1] == 0 ? std::string("they are not what was written")
+                (status.detail[1] == 0 ? std::string("they differ from what was written")
                                        : std::string(std::strerror(static_cast<int>(status.detail[1])))),
             "to keep the last weights, set training.load_best_model_at_end = false and run the same command again");
       }
@@ -83,9 +83,9 @@ void print_results(const Settings& settings) {
 int stopped(int signal, SealedRun& sealed) {
   const std::int64_t updates = sealed.loop().position().global_step;
   const std::string saved =
-      sealed.run().train_graph && updates > 0 ? " after update " + std::to_string(updates) + ", which is saved" : "";
+      sealed.run().train_graph && updates > 0 ? " after update " + std::to_string(updates) + ", which was saved" : "";
   const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
-  say(std::string("run: stopped by ") + name + saved + "; run the same command again to go on");
+  say(std::string("run: stopped by ") + name + saved + "; run the same command again to resume");
   return 128 + signal;
 }
 
@@ -139,8 +139,8 @@ void keep_best_checkpoint(SealedRun& sealed) {
 
 std::string kept_weights(const BestSummary& best) {
   const std::string step = std::to_string(best.step);
-  if (best.weights_of == best.step) return "the weights are those of update " + step + ", the best by " + best.figure;
-  return "the weights are those of update " + std::to_string(best.weights_of) + ": update " + step + ", the best by " +
+  if (best.weights_of == best.step) return "kept the weights of update " + step + ", the best by " + best.figure;
+  return "kept the weights of update " + std::to_string(best.weights_of) + ": update " + step + ", the best by " +
          best.figure + ", was not saved";
 }
 
@@ -170,7 +170,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
   if (group.is_first()) {
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
-        " threads; from here on nothing of ours is allocated, and what libraries allocate is counted");
+        " threads; from here on Bascule allocates nothing, and allocations by libraries are counted");
   }
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
@@ -285,7 +285,7 @@ int run_command(const std::string& settings_file, bool json) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
                 "distributed.world_size = " + std::to_string(settings.distributed.world_size) + ", but " +
                     std::to_string(place.world_size) + " ranks were started",
-                "make them the same");
+                "make the two equal");
   }
   return run_rank(settings, place, json);
 }

@@ -90,7 +90,7 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
   throw Error(ErrorKind::kSettings, where_written(settings, change.key),
               change.key + " is " + change.to + ", but the finished run in " + settings.training.output_dir.shown() +
                   " had " + change.from,
-              "set it back, or name another folder");
+              "set it back, or choose another folder");
 }
 
 // By what the folder holds, whoever made it and however far it is.
@@ -99,18 +99,18 @@ void check_kind(const Settings& settings, const RunMarker& marker, bool has_chec
   const std::string where = where_written(settings, "training.output_dir");
   if (training.resume == Resume::kNever && (marker.finished || has_checkpoints)) {
     throw Error(ErrorKind::kSettings, where,
-                training.output_dir.shown() + " holds a run already, and training.resume = \"never\"",
-                "name another folder, or remove that one");
+                training.output_dir.shown() + " already holds a run, and training.resume = \"never\"",
+                "choose another folder, or remove that one");
   }
   if (!training.do_train && (has_checkpoints || (marker.finished && marker.trained))) {
     throw Error(ErrorKind::kSettings, where,
                 training.output_dir.shown() + " holds a training run, but this one does not train",
-                "name another folder, with that one as model.model_name_or_path");
+                "choose another folder, and set model.model_name_or_path to that one");
   }
   if (training.do_train && marker.finished && !marker.trained) {
     throw Error(ErrorKind::kSettings, where,
                 training.output_dir.shown() + " holds the results of an evaluation, but this run trains",
-                "name another folder, or remove that one");
+                "choose another folder, or remove that one");
   }
 }
 
@@ -123,7 +123,7 @@ bool is_finished(const Settings& settings) {
   const OutputDir found = classify_output_dir(folder);
   if (found.kind == OutputDirKind::kOther) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"), shown + " " + found.problem,
-                "name an empty folder, or one of an earlier run");
+                "choose an empty folder, or that of an earlier run");
   }
   const RunMarker marker = read_run_marker(folder);
   check_kind(settings, marker, !checkpoint_steps(folder).empty());
@@ -132,7 +132,7 @@ bool is_finished(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.resume"),
                 shown + " holds a finished run, which did not begin from training.resume = \"" +
                     training.resume_checkpoint.written + "\"",
-                "name another output_dir");
+                "choose another output_dir");
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
   std::optional<ResumePoint> point;
@@ -145,7 +145,7 @@ bool is_finished(const Settings& settings) {
   if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
   if (!change && !added) {
-    say("run: finished already after " + std::to_string(marker.global_step) + " updates; see " + shown);
+    say("run: already finished after " + std::to_string(marker.global_step) + " updates; see " + shown);
     return true;
   }
   if (change && !point) refuse_change(settings, *change);
@@ -167,8 +167,8 @@ FolderLock::FolderLock(const Settings& settings, FolderUser user) {
   }
   if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_.number(), LOCK_SH);
   if (is_held) return;
-  throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
-              "another run is at work in this folder", "wait for it, or name another folder");
+  throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"), "another run is using this folder",
+              "wait for it to end, or choose another folder");
 }
 
 // Ranks whose launcher was killed need a moment to end.
@@ -177,7 +177,7 @@ bool FolderLock::lock_alone() {
   constexpr timespec kPause{0, 20'000'000};
   for (int look = 0; look < kLooks; ++look) {
     if (is_locked(file_.number(), LOCK_EX)) return true;
-    if (!has_waited_) say("run: another run is at work in this folder; waiting a few seconds for its end");
+    if (!has_waited_) say("run: another run is using this folder; waiting a few seconds for it to end");
     has_waited_ = true;
     nanosleep(&kPause, nullptr);
   }
@@ -208,7 +208,7 @@ std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
 
 void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in all, " + parameters_text(run) +
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " + parameters_text(run) +
       ", " + std::to_string(run.length.total_updates) + " updates");
   const std::string& folder = run.settings.training.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
@@ -216,13 +216,13 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
     const std::int64_t from = run.resume->global_step + 1, end = before.global_step;
     const std::string again =
         from > end    ? ""
-        : from == end ? ": update " + std::to_string(from) + " is trained again"
-                      : ": updates " + std::to_string(from) + " to " + std::to_string(end) + " are trained again";
+        : from == end ? ": update " + std::to_string(from) + " will be trained again"
+                      : ": updates " + std::to_string(from) + " to " + std::to_string(end) + " will be trained again";
     say("resume: the run was finished after " + std::to_string(end) + " updates; " +
-        (run.finished ? "it is only evaluated again" : "it goes on with what was changed" + again));
+        (run.finished ? "evaluating it again" : "resuming it with the changes" + again));
   }
   for (const SettingChange& change : run.changes)
-    say("resume: " + change.key + " was " + change.from + " and is " + change.to);
+    say("resume: " + change.key + " changed from " + change.from + " to " + change.to);
   // The marker still says that the run is finished, and with which evaluations.
   if (run.finished) return;
   // Before anything else: it makes the folder known as ours.

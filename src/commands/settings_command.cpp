@@ -36,7 +36,7 @@ Json reference_json() {
   return Json{{"keys", keys}};
 }
 
-// Of a file: its settings, every key with its value.
+// The settings of a file, every key with its value.
 Json values_json(const Settings& settings) {
   Json values = Json::object();
   for (const KeyRule& rule : resume_rules(settings)) values[rule.key] = rule.value;
@@ -55,7 +55,7 @@ void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
       std::printf("%-*s  %s\n", static_cast<int>(widest), rule.key.c_str(), rule.word);
     }
   }
-  std::printf("\nWhat may change when a run goes on from a checkpoint:\n\n%s", resume_legend().c_str());
+  std::printf("\nKeys that may change when a run resumes from a checkpoint:\n\n%s", resume_legend().c_str());
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ volatile std::sig_atomic_t is_launcher = 0;
 volatile std::sig_atomic_t ends_at_once = 0;
 
 constexpr char kLastWords[] =
-    "bascule: run: a second signal: ends at once, without saving; run the same command again to go on from the newest "
-    "checkpoint\n";
+    "bascule: run: second signal: stopping at once, without saving; run the same command again to resume from the "
+    "newest checkpoint\n";
 
 extern "C" void note_signal(int number) {
   volatile std::sig_atomic_t& seen = number == SIGINT ? interrupted : number == SIGTERM ? terminated : hung_up;
@@ -67,7 +67,7 @@ void catch_stop_signals(bool launches) {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
-  // Whoever started the program may have blocked them.
+  // The parent process may have blocked them.
   sigset_t stops;
   sigemptyset(&stops);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);

@@ -22,10 +22,11 @@ TokenPadding padding_of(const TokenizeArguments& arguments) {
   if (value == "longest") return TokenPadding::kLongest;
   if (value.empty()) return arguments.max_length > 0 ? TokenPadding::kMaxLength : TokenPadding::kLongest;
   if (value != "max_length") {
-    throw Error{ErrorKind::kSettings, "--padding", "\"" + value + "\" is no padding", "use longest or max_length"};
+    throw Error{ErrorKind::kSettings, "--padding", "\"" + value + "\" is not a padding mode",
+                "use longest or max_length"};
   }
   if (arguments.max_length == 0) {
-    throw Error{ErrorKind::kSettings, "--padding", "max_length without a length", "give --max-length as well"};
+    throw Error{ErrorKind::kSettings, "--padding", "max_length without a length", "set --max-length too"};
   }
   return TokenPadding::kMaxLength;
 }
@@ -51,8 +52,8 @@ void write_ids(const std::vector<std::int32_t>& ids, std::ostream& output) {
 
 void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output) {
   if (arguments.max_length < 0 || arguments.max_length == 1) {
-    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(arguments.max_length) + " leaves no room",
-                "<s> and </s> are always there: use 2 or more"};
+    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(arguments.max_length) + " is too short",
+                "use 2 or more: <s> and </s> are always added"};
   }
   const TokenPadding padding = padding_of(arguments);
   const Tokenizer tokenizer = Tokenizer::load(arguments.model);
@@ -77,7 +78,7 @@ void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, s
 int tokenize_command(const TokenizeArguments& arguments) {
   // A closed or unreadable standard input would look like an empty text.
   if (std::cin.peek() == std::istream::traits_type::eof() && std::ferror(stdin) != 0)
-    throw Error{ErrorKind::kData, kInputName, "cannot be read", "give a JSON array of strings there"};
+    throw Error{ErrorKind::kData, kInputName, "cannot be read", "write a JSON array of strings to it"};
   tokenize_streams(arguments, std::cin, std::cout);
   std::cout.flush();
   return 0;

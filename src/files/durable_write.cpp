@@ -291,7 +291,7 @@ void make_folders(const std::string& path) {
 void write_output_file(const std::string& path, const std::string& content) {
   struct stat there = {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    throw Error{ErrorKind::kDisk, path, "is no regular file, and would be replaced", "name another place"};
+    throw Error{ErrorKind::kDisk, path, "is not a regular file, and writing would replace it", "choose another path"};
   }
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);

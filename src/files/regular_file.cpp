@@ -9,7 +9,7 @@
 
 namespace bascule {
 
-// O_NONBLOCK: opening a pipe would wait for its writer. Of regular files it changes nothing.
+// O_NONBLOCK: opening a pipe would wait for its writer. It has no effect on regular files.
 int open_regular_file(int folder, const char* path) noexcept {
   const int file = ::openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file < 0) return -errno;

@@ -7,7 +7,7 @@
 
 namespace bascule {
 
-// What open_regular_file() says of anything that is neither a regular file nor a folder.
+// The error of open_regular_file() for anything that is neither a regular file nor a folder.
 constexpr int kNotAFile = EINVAL;
 
 // For reading; relative paths start from `folder`, a descriptor or AT_FDCWD. A descriptor, or -errno: -EISDIR for a

@@ -31,7 +31,7 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &facts) == 0;
 }
 
-// What one path without braces stands for.
+// The files that one path without braces stands for.
 std::vector<std::string> matches_of(const std::string& path, const std::string& start) {
   const std::string whole = behind(start, path);
   if (!has_glob_sign(path) || exists(whole)) return {whole};
@@ -53,12 +53,12 @@ void check_files(const std::vector<DataFile>& files) {
   std::unordered_set<std::string_view> seen;
   for (const DataFile& file : files) {
     if (!seen.insert(file.path).second) {
-      throw Error{ErrorKind::kSettings, file.path, "is named twice for one split",
-                  "name it once; a link of another name gives its rows a second time"};
+      throw Error{ErrorKind::kSettings, file.path, "is listed twice for one split",
+                  "list it once; to repeat its rows, add a link with another name"};
     }
     if (names_shards(file.path) != names_shards(files.front().path)) {
-      throw Error{ErrorKind::kSettings, file.path, "tar shards and other files are named for one split",
-                  "name files of one kind: shards, or manifests"};
+      throw Error{ErrorKind::kSettings, file.path, "tar shards and other files are mixed in one split",
+                  "use either shards or manifests"};
     }
   }
 }

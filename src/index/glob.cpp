@@ -76,8 +76,7 @@ Sign read_sign(const Characters& pattern, std::size_t at, std::uint32_t characte
 }
 
 Error cannot_read(const std::string& path, int reason) {
-  return Error{ErrorKind::kData, path, file_problem(reason),
-               "every folder that a pattern goes through must be readable"};
+  return Error{ErrorKind::kData, path, file_problem(reason), "every folder along the pattern must be readable"};
 }
 
 // Names in a folder; none where there is no such folder.
@@ -171,7 +170,7 @@ std::vector<std::string> expand_glob(const std::string& pattern, const std::stri
   const std::string folder = is_absolute ? "/" : start.empty() ? "" : start + (start.back() == '/' ? "" : "/");
   for (const std::filesystem::path& part : std::filesystem::path(normal)) {
     if (part == "**") {
-      throw Error{ErrorKind::kSettings, pattern, "** does not stand for folders of every depth here",
+      throw Error{ErrorKind::kSettings, pattern, "** for folders of any depth is not supported",
                   "write one * for each level, or a list of patterns"};
     }
   }

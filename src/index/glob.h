@@ -21,7 +21,7 @@ bool has_glob_sign(std::string_view path);
 // as one.
 bool matches_glob(std::string_view pattern, std::string_view name);
 
-// What a pattern matches, sorted; `start` is put before a relative one, and no sign in it has a meaning. Throws Error:
+// The matches of a pattern, sorted; `start` is put before a relative pattern and is taken literally. Throws Error:
 // kSettings for `**`, kData for a folder that cannot be read.
 std::vector<std::string> expand_glob(const std::string& pattern, const std::string& start = "");
 

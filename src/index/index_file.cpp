@@ -108,7 +108,7 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   return names_fit && t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
 }
 
-// What is laid out, in the order of the file: every section, then zeros up to the next bound.
+// The contents in the order of the file: every section, then zeros up to the next bound.
 template <typename Put>
 Status put_sections(const ManifestTables& tables, const Put& put) {
   static constexpr char kZeros[kCacheLine] = {};
@@ -188,7 +188,7 @@ IndexMapping::~IndexMapping() { ::munmap(data_, bytes_); }
 std::unique_ptr<IndexMapping> IndexMapping::read() const {
   void* const data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    throw Error{ErrorKind::kMemory, path_, "no memory for an index of " + std::to_string(bytes_) + " bytes"};
+    throw Error{ErrorKind::kMemory, path_, "out of memory for an index of " + std::to_string(bytes_) + " bytes"};
   }
   auto own = std::make_unique<IndexMapping>(path_, source_, Descriptor(), data, bytes_);
   if (read_all(file_.number(), data, bytes_) != 0) return nullptr;
@@ -217,7 +217,7 @@ std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSour
   return manifest;
 }
 
-// What was planned by the figures that were read at first holds only if they are still there.
+// A plan made from the figures that were read first holds only if the file still has them.
 bool IndexFile::own(Manifest* manifest) {
   std::unique_ptr<IndexMapping> own = manifest->mapping_->read();
   ManifestTables tables;

@@ -15,7 +15,7 @@
 
 namespace bascule {
 
-// What an index was made from: a change of any of it makes the index void.
+// The sources of an index: a change to any of them makes the index void.
 struct IndexSource {
   std::uint64_t name_digest = 0;   // paths and columns
   std::uint64_t state_digest = 0;  // size, time of change and inode of every file
@@ -58,7 +58,7 @@ class IndexFile {
  public:
   // The manifest of those files, or nothing where there is none, it is of another source or version, or damaged.
   static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const DataFiles& files);
-  // What Manifest::own() says, of a mapped manifest; the file stays.
+  // Manifest::own() for a mapped manifest; the file stays.
   static bool own(Manifest* manifest);
   // Whole or not at all, and by one process at a time. Returns an empty text, or why it is not there. A measured
   // manifest.

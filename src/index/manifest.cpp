@@ -39,9 +39,9 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
   if (ending == ".json") return read_json_array(file.path, columns, builder);
   if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
   if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
-  throw Error{ErrorKind::kData, file.path, "a manifest of an unknown kind",
-              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or shards \"shard-{000..127}.tar\", which "
-              "are not compressed"};
+  throw Error{ErrorKind::kData, file.path, "unknown kind of manifest",
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or uncompressed shards "
+              "\"shard-{000..127}.tar\""};
 }
 
 // Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is
@@ -55,12 +55,12 @@ std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, st
 }  // namespace
 
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting) {
-  return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "name it with data." + setting};
+  return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "set data." + setting};
 }
 
 Error damaged_index(const Manifest& manifest) {
-  return Error{ErrorKind::kData, manifest.name(), "the index that was kept of it is damaged",
-               "run the same command again: it will be made anew"};
+  return Error{ErrorKind::kData, manifest.name(), "its cached index is damaged",
+               "run the same command again to rebuild it"};
 }
 
 Manifest::Manifest() = default;
@@ -144,7 +144,7 @@ const std::string& Manifest::shard_of(std::int64_t image_id) const noexcept {
 
 std::string Manifest::where(std::int64_t row) const {
   BASCULE_DCHECK(row >= 0 && row < rows());
-  if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was taken out";
+  if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was removed";
   if (!files_.shards.empty()) return shard_of(image_id(row));
   const std::size_t place = place_of(row);
   const auto behind = std::upper_bound(tables_.file_end.begin(), tables_.file_end.end(), place);

@@ -75,7 +75,7 @@ class Manifest {
   std::size_t longest_caption_bytes() const noexcept { return figures_.longest_caption_bytes; }
 
   // From here on the rows are numbered as they were before these were taken out of the file: rows() counts them, and
-  // the rows behind them keep their numbers. What row() gives for one of them is of no use. rows: ascending, each once.
+  // the rows behind them keep their numbers. row() must not be used for them. rows: ascending, each once.
   void take_out(std::vector<std::int64_t> rows);
   bool is_taken_out(std::int64_t row) const noexcept;
   const std::vector<std::int64_t>& taken_out() const noexcept { return taken_out_; }
@@ -132,7 +132,7 @@ class Manifest {
   ManifestTables tables_;
   ManifestFigures figures_;
   std::vector<std::int64_t> taken_out_;
-  // Who holds the tables: one of these.
+  // The owner of the tables: one of these.
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;
 };

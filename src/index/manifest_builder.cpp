@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
 
-// What is wrong with a caption; empty: nothing.
+// The problem of a caption; empty: none.
 std::string problem_of_caption(std::string_view caption) {
   const std::size_t invalid = first_invalid_utf8(caption);
   return invalid == caption.size() ? "" : "byte " + std::to_string(invalid) + " of the caption is not UTF-8";
@@ -38,7 +38,7 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
   };
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
-  if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path holds a zero byte", "");
+  if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path contains a zero byte", "");
   const std::string problem = problem_of_caption(caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
   add_row(caption, label);
@@ -109,7 +109,7 @@ void ManifestBuilder::grow_slots() {
 }
 
 Manifest ManifestBuilder::finish(std::uint64_t digest) {
-  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "no rows", "give at least one"};
+  if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows", "add at least one"};
   slots_ = {};
   ManifestStore& store = *manifest_.store_;
   store.caption_end.shrink_to_fit();

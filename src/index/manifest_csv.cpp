@@ -60,7 +60,7 @@ class RecordReader {
       if (place >= line_.size() || line_[place] == separator_) return place + 1;
       if (line_[place] != '"') {
         throw Error{ErrorKind::kData, where(), "text after the closing quote of a field",
-                    "double a quote inside quotes"};
+                    "write a quote inside quotes twice"};
       }
       field->push_back('"');
       ++place;
@@ -71,7 +71,7 @@ class RecordReader {
   void next_line_of_field(std::string* field) {
     if (carriage_return_) field->push_back('\r');
     if (!lines_.next(&line_))
-      throw Error{ErrorKind::kData, where(), "a quote is not closed", "double a quote inside quotes"};
+      throw Error{ErrorKind::kData, where(), "a quote is not closed", "write a quote inside quotes twice"};
     field->push_back('\n');
     take_carriage_return();
   }
@@ -96,7 +96,7 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
   for (std::size_t i = 0; i < header.fields(); ++i) {
     if (header.field(i) != column) continue;
     if (found < header.fields()) {
-      throw Error{ErrorKind::kData, header.where(), "two columns \"" + column + "\"", "rename one"};
+      throw Error{ErrorKind::kData, header.where(), "duplicate column \"" + column + "\"", "rename one"};
     }
     found = i;
   }
@@ -133,7 +133,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     if (records.fields() != width) {
       throw Error{ErrorKind::kData, records.where(),
                   std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
-                  "put quotes round a field that holds the separator"};
+                  "put quotes around a field that contains the separator"};
     }
     builder->add(field(image), field(caption),
                  label == kNone ? -1 : label_of(records.field(label), columns, records.where()), records.line());

@@ -106,7 +106,7 @@ class ArrayCutter {
         }
         if (!element_.empty() || !blank) take(text[i], line);
       } else if (!blank) {
-        if (state_ == State::kAfter || text[i] != '[') throw broken(line, "text outside of the array");
+        if (state_ == State::kAfter || text[i] != '[') throw broken(line, "text outside the array");
         state_ = State::kInside;
       }
     }

@@ -119,8 +119,8 @@ class ShardReader {
 
   void take_picture(const TarMember& member) {
     if (!sample_.picture.empty()) {
-      throw refuse(member.name, "a second picture of this sample, beside " + sample_.picture,
-                   "name the ending that is meant with data.image_column");
+      throw refuse(member.name, "a second picture for this sample, besides " + sample_.picture,
+                   "select an extension with data.image_column");
     }
     if (member.bytes > std::numeric_limits<std::uint32_t>::max()) throw refuse(member.name, "larger than 4 GiB");
     sample_.picture = member.name;
@@ -128,7 +128,7 @@ class ShardReader {
   }
 
   void take_text(TarReader& tar, const TarMember& member, Sample::Text* text) {
-    if (text->is_there) throw refuse(member.name, "is there twice");
+    if (text->is_there) throw refuse(member.name, "occurs twice");
     text->is_there = true;
     text->member = member.name;
     text->contents = tar.contents(member);
@@ -149,8 +149,8 @@ class ShardReader {
       const Sample::Text* const texts[] = {&s.caption, &s.caption_txt, &s.json, &s.label, &s.label_cls};
       const auto* const one =
           *std::find_if(std::begin(texts), std::end(texts), [](auto* text) { return text->is_there; });
-      throw refuse(one->member, "no picture stands beside it: no " + s.key + (image_.empty() ? ".jpg" : "." + image_),
-                   "let the members of a sample stand together; data.image_column names another ending");
+      throw refuse(one->member, "no picture belongs to it: no " + s.key + (image_.empty() ? ".jpg" : "." + image_),
+                   "keep the members of a sample together, or set data.image_column to another extension");
     }
     const Json json = s.json.is_there ? parse_row() : Json();
     const std::string caption = caption_.empty() ? "" : caption_of(json);
@@ -163,7 +163,7 @@ class ShardReader {
       std::string_view key;
       std::string ending;
       if (take_apart(other, &key, &ending) && key == s.key) {
-        throw refuse(s.picture, "the sample " + s.key + " is there twice", "give every sample of a shard its own key");
+        throw refuse(s.picture, "the sample " + s.key + " occurs twice", "give every sample of a shard its own key");
       }
     }
     builder_->add_member(s.picture, s.place, caption, label);
@@ -186,10 +186,10 @@ class ShardReader {
     const Json* const value = find_value(json, caption_);
     if (value == nullptr) {
       throw refuse(sample_.picture,
-                   "no caption stands beside it: no " + sample_.key +
+                   "no caption belongs to it: no " + sample_.key +
                        (caption_ == ManifestColumns().caption ? ".txt" : "." + caption_) + " and no \"" + caption_ +
                        "\" in " + sample_.key + ".json",
-                   "let the members of a sample stand together; data.caption_column names another one");
+                   "keep the members of a sample together, or set data.caption_column to another extension or key");
     }
     if (!value->is_string()) {
       throw refuse(sample_.json.member, "\"" + caption_ + "\" is " + json_text(*value) + ", not a string");
@@ -204,9 +204,9 @@ class ShardReader {
     }
     if (sample_.label_cls.is_there) return label_of_text(sample_.label_cls);
     throw refuse(sample_.picture,
-                 "no label stands beside it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
+                 "no label belongs to it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
                      sample_.key + ".json, no " + sample_.key + ".cls",
-                 "name it with data.label_column");
+                 "set data.label_column");
   }
 
   int label_of_text(const Sample::Text& text) const {

@@ -32,7 +32,7 @@ struct ManifestTables {
   Span<const char> names;                   // all pictures' paths or members, each with its zero byte
 };
 
-// What is true of all of it.
+// Figures of the whole manifest.
 struct ManifestFigures {
   std::uint64_t rows = 0;
   std::uint64_t pictures = 0;

@@ -102,19 +102,19 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   if (opened.manifest.rows() < cache.smallest_rows) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
   if (!may_keep) {
-    opened.note = what + " is not kept: neither XDG_CACHE_HOME nor HOME names a folder";
+    opened.note = what + " is not cached: neither XDG_CACHE_HOME nor HOME is set to a folder";
     return opened;
   }
   if (state_digest(files) != state) {
-    opened.note = what + " is not kept: " + files.name + " was changed while it was read";
+    opened.note = what + " is not cached: " + files.name + " changed while it was read";
     return opened;
   }
   std::error_code failed;
   fs::create_directories(cache.folder, failed);
   const std::string problem = failed ? failed.message() : IndexFile::write(index, identity, opened.manifest);
   opened.note = problem.empty()
-                    ? what + " is kept in " + index + " (" + megabytes(opened.manifest.resident_bytes()) + ")"
-                    : what + " is not kept in " + index + ": " + problem;
+                    ? what + " is cached in " + index + " (" + megabytes(opened.manifest.resident_bytes()) + ")"
+                    : what + " cannot be cached in " + index + ": " + problem;
   return opened;
 }
 

@@ -53,10 +53,9 @@ PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
     }
     const int reason = -file;
     if (reason == EMFILE || reason == ENFILE) {
-      throw Error{
-          ErrorKind::kData, path,
-          "the system allows no more open files, and there are " + std::to_string(manifest.shards().size()) + " shards",
-          "raise the limit (ulimit -n), or make fewer and larger shards"};
+      throw Error{ErrorKind::kData, path,
+                  "the limit on open files is too low for " + std::to_string(manifest.shards().size()) + " shards",
+                  "raise it (ulimit -n), or use fewer, larger shards"};
     }
     throw Error{ErrorKind::kData, path, file_problem(reason)};
   };

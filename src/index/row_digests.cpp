@@ -74,7 +74,7 @@ class Walk {
     return bad_ < then_.bad.size() && then_.bad[bad_].row == row ? &then_.bad[bad_] : nullptr;
   }
 
-  // Whatever a bad row is now, it counts as it was.
+  // A bad row counts as it was, whatever it is now.
   void take_bad(const BadRow& bad) {
     add(&blocks_, then_.count, bad.row, term(bad.row, bad.content, bad.bytes));
     const bool is_here = place_ < manifest_.rows() && row_content(manifest_, place_) == bad.content;
@@ -150,12 +150,12 @@ RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& th
   const std::int64_t were_there = then.count - static_cast<std::int64_t>(then.taken_out.size());
   const std::int64_t missing = walk.missing();
   if (missing < 0 || missing > static_cast<std::int64_t>(then.bad.size())) {
-    result.problem = "it has " + rows_text(manifest.rows()) + " and had " + std::to_string(were_there) +
-                     (missing > 0 ? ", and a row may be taken out only if the run found its picture bad" : "");
+    result.problem = "it has " + rows_text(manifest.rows()) + " instead of " + std::to_string(were_there) +
+                     (missing > 0 ? "; a row may be removed only if the run found its picture bad" : "");
     return result;
   }
   if (!walk.run() || static_cast<std::size_t>(then.count) == 0) {
-    result.problem = "other rows were taken out than those with pictures that the run found bad";
+    result.problem = "rows were removed whose pictures the run had not found bad";
     return result;
   }
   for (std::size_t block = 0; block < walk.blocks().size(); ++block) {
@@ -163,8 +163,8 @@ RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& th
     const std::int64_t each = block_rows(then.count), first = static_cast<std::int64_t>(block) * each + 1;
     const std::int64_t last = std::min(then.count, first + each - 1);
     result.problem = (first == last ? "row " + std::to_string(first)
-                                    : "a row of " + std::to_string(first) + " to " + std::to_string(last)) +
-                     " has another caption, label or name of its picture, or a picture of another size";
+                                    : "one of rows " + std::to_string(first) + " to " + std::to_string(last)) +
+                     " has a different caption, label, picture name or picture size";
     return result;
   }
   return result;

@@ -33,7 +33,7 @@ struct RowsOfCheckpoint {
   std::vector<BadRow> bad;              // ascending; of those that were there
 };
 
-// Of a measured manifest. Allocates nothing.
+// The digest of a row's content, in a measured manifest. Allocates nothing.
 std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept;
 
 // Sums of the blocks, without rows that were taken out.
@@ -43,7 +43,7 @@ std::vector<std::int64_t> row_blocks(const Manifest& manifest);
 // were taken out. `bad` is sorted on the way. Usable after the seal. Returns how many there are in `rows`.
 std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span<BadRow> rows) noexcept;
 
-// What became of a row whose picture had been found bad.
+// The change to a row whose picture had been found bad.
 struct MendedRow {
   std::int64_t row = 0;
   bool taken_out = false;

@@ -23,12 +23,12 @@ class Expander {
     if (depth > 16) throw refuse("braces are nested too deep");
     const std::size_t open = text.find('{');
     if (open == std::string_view::npos) {
-      if (text.find('}') != std::string_view::npos) throw refuse("a } without its {");
+      if (text.find('}') != std::string_view::npos) throw refuse("a } without a {");
       return {std::string(text)};
     }
     const std::size_t close = closing(text, open);
     const std::string_view before = text.substr(0, open);
-    if (before.find('}') != std::string_view::npos) throw refuse("a } without its {");
+    if (before.find('}') != std::string_view::npos) throw refuse("a } without a {");
     const std::vector<std::string> middles = inside(text.substr(open + 1, close - open - 1), depth);
     const std::vector<std::string> rests = expand(text.substr(close + 1), depth);
     if (middles.size() * rests.size() > kMostShards) throw too_many();
@@ -67,7 +67,7 @@ class Expander {
       if (text[i] == '{') ++depth;
       if (text[i] == '}' && --depth == 0) return i;
     }
-    throw refuse("a { without its }");
+    throw refuse("a { without a }");
   }
 
   std::vector<std::string> inside(std::string_view text, int depth) const {

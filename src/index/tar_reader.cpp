@@ -150,13 +150,13 @@ void TarReader::forget_overrides() {
 
 bool TarReader::read_header(TarMember* member, char* type) {
   if (next_ + kBlock > bytes_) {
-    throw damaged("the shard ends here without a mark of its end: it was cut short", "copy or write it again");
+    throw damaged("the shard ends here without an end marker: it is truncated", "copy or write it again");
   }
   const unsigned char* const header = window(next_, kBlock);
   if (is_zero(header, kBlock)) return false;
   if (!checksum_holds(header)) {
-    throw damaged("the header at byte " + std::to_string(next_) + (last_name_.empty() ? "" : ", behind this member,") +
-                      " has a wrong checksum: the shard is damaged, or no tar file",
+    throw damaged("the header at byte " + std::to_string(next_) + (last_name_.empty() ? "" : ", after this member,") +
+                      " has a wrong checksum: the shard is damaged or not a tar file",
                   "copy or write it again");
   }
   *type = static_cast<char>(header[kType]);
@@ -180,7 +180,7 @@ bool TarReader::read_header(TarMember* member, char* type) {
   const std::uint64_t left = bytes_ - member->offset;
   if (bytes > left || blocks_of(bytes) > blocks_of(left)) {
     throw damaged("has " + std::to_string(bytes) + " bytes, of which the shard holds " + std::to_string(left) +
-                      ": it was cut short",
+                      ": it is truncated",
                   "copy or write it again");
   }
   next_ = member->offset + blocks_of(bytes);
@@ -200,7 +200,7 @@ std::string_view TarReader::contents(const TarMember& member) {
 // Records "LENGTH KEY=VALUE\n", LENGTH being that of the whole record in decimal digits.
 void TarReader::read_pax(const TarMember& records) {
   std::string_view rest = contents(records);
-  const auto broken = [this] { return damaged("the extended header behind this member is malformed"); };
+  const auto broken = [this] { return damaged("the extended header after this member is malformed"); };
   while (!rest.empty()) {
     std::size_t length = 0;
     const auto [end, failure] =
@@ -222,7 +222,7 @@ void TarReader::read_pax(const TarMember& records) {
       if (size_failure != std::errc() || size_end != value.data() + value.size()) throw broken();
       has_size_ = true;
     } else if (key.substr(0, 11) == "GNU.sparse.") {
-      throw damaged("the member behind this one is a sparse file", "write the shard without --sparse");
+      throw damaged("the member after this one is a sparse file", "write the shard without --sparse");
     }
     rest.remove_prefix(length);
   }
@@ -236,9 +236,8 @@ void TarReader::check_end() {
     const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(kWindowBytes, bytes_ - place));
     if (!is_zero(window(place, count), count)) {
       throw damaged(
-          "more stands behind the mark of the end, which is behind this member: tar files that were joined, or "
-          "damage",
-          "name the shards one by one");
+          "data follows the end marker after this member: the shard consists of joined tar files, or is damaged",
+          "list the shards separately");
     }
     place += count;
   }

@@ -37,8 +37,8 @@ class TarReader {
   // Throws Error (kData) naming the member: a header whose checksum is wrong, a member that goes beyond the end, a file
   // without mark of the end or with more behind it, a sparse file, names and numbers that cannot be.
   bool next(TarMember* member);
-  // Of the member that next() gave last, or of one before it. The view holds until the next call of either. Throws
-  // Error (kData) for more than 16 MiB.
+  // The contents of the member that next() gave last, or of one before it. The view holds until the next call of
+  // either. Throws Error (kData) for more than 16 MiB.
   std::string_view contents(const TarMember& member);
   std::uint64_t bytes() const { return bytes_; }
 

@@ -26,9 +26,9 @@ constexpr Metric kMetrics[] = {kImageToText1, kImageToText5, kImageToText10,
                                kTextToImage1, kTextToImage5, kTextToImage10};
 
 constexpr char kNote[] =
-    "R@k is the share of queries with fewer than k others ranked ahead; ties count against the query. Text to image: "
-    "each caption ranks the distinct pictures. Image to text: each distinct picture ranks all captions, and any of its "
-    "own is a hit.";
+    "R@k is the fraction of queries whose match ranks among the first k; ties count against the query. Text to image: "
+    "each caption ranks the distinct pictures. Image to text: each distinct picture ranks all captions; any of its own "
+    "is a match.";
 
 class ContrastiveRetrieval final : public Judge {
  public:

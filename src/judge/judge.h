@@ -40,7 +40,7 @@ struct JudgedOutput {
 struct JudgeShape {
   std::int64_t max_rows = 0;  // of the largest split
   std::int64_t batch = 1;     // rows of a batch, but for the last
-  // Of the split whose predictions are kept, which can be one of many; 0: none are kept.
+  // Rows of the split whose predictions are kept, which can be one of many; 0: none are kept.
   std::int64_t predicted_rows = 0;
   int loss_stream = 0;                // a batch's loss is a mean over its rows of this stream
   std::int64_t counted_of_a_row = 1;  // the most of them that belong to one row of the split with predictions
@@ -48,7 +48,7 @@ struct JudgeShape {
   std::vector<JudgedOutput> outputs;
 };
 
-// Whose files are written.
+// The inputs of Judge::write_files().
 struct JudgedFiles {
   std::string folder;
   Split split = Split::kValidation;
@@ -82,11 +82,11 @@ class Judge {
   // Bytes of it, about: for the check of the disk. of_manifest: of the manifest whose split is judged last.
   virtual std::int64_t file_bytes(std::int64_t of_manifest) const = 0;
   virtual bool names_tokens() const { return false; }
-  // Of the split that was judged last. Throws Error.
+  // Writes the files of the split that was judged last. Throws Error.
   virtual void write_files(const JudgedFiles& files, Report* report) const = 0;
 
  protected:
-  // What a part of the memory holds, in the order of the parts.
+  // The contents of each part of the memory, in the order of the parts.
   enum class Part {
     kRows,         // something of every row, or batch, of the split
     kPredictions,  // the same, only where predictions are kept

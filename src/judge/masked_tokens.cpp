@@ -14,7 +14,7 @@ constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
 constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
 
-// What the model makes of one labelled token.
+// The model's prediction for one labelled token.
 struct TokenPrediction {
   std::int32_t position = 0;  // among the caption's tokens, <s> at 0
   std::int32_t expected = 0, predicted = 0;

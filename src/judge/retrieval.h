@@ -60,7 +60,7 @@ class Retrieval {
   std::int32_t* first_row_;     // (max_rows), by picture: the first row that shows it
   std::int32_t* picture_rows_;  // (max_rows): those rows in order, one a distinct picture
   Step step_;
-  // Of the measurement under way.
+  // State of the measurement under way.
   float* queries_ = nullptr;
   const float* candidates_ = nullptr;
   const std::int32_t* pictures_ = nullptr;

@@ -49,7 +49,7 @@ class PictureShelf {
   std::map<std::int64_t, std::size_t> index_;
 };
 
-// What was judged, and who shows which picture.
+// The judged rows, and which rows show which picture.
 struct Judged {
   Judged(const RowEmbeddings& embeddings, const Manifest& of_manifest) : of(embeddings), manifest(of_manifest) {
     std::set<std::int64_t> seen;

@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// Of the rows that were judged.
+// The embeddings of the judged rows.
 struct RowEmbeddings {
   Span<const std::int32_t> rows;                  // the manifest row that each of them is
   const float *text = nullptr, *image = nullptr;  // (rows, width)

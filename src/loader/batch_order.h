@@ -33,9 +33,9 @@ class BatchOrder {
   std::int64_t rows() const noexcept { return dealing_.rows; }
   // Position i of every epoch is row i: the stream of an evaluation.
   bool is_sequential() const noexcept { return !dealing_.shuffled; }
-  // Of this rank, empty shares counted.
+  // Batches of this rank, including empty shares.
   std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
-  // Of all ranks.
+  // Samples of all ranks.
   std::int64_t samples_per_epoch() const noexcept { return cut_.samples_per_epoch(); }
   // Most samples that a batch of this rank can have; 1 where all its shares are empty, as room is planned by it.
   std::int64_t max_samples() const noexcept;

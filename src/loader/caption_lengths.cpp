@@ -85,7 +85,7 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
       throw Error{ErrorKind::kData, manifest.where(row),
                   "the tokenizer gives token " + std::to_string(greatest) + ", the model's vocabulary has " +
                       std::to_string(settings.vocabulary_size),
-                  "take the tokenizer that belongs to the model"};
+                  "use the tokenizer that belongs to the model"};
     }
     lengths.longest = std::max(lengths.longest, count);
     lengths.greatest_id = std::max<std::int64_t>(lengths.greatest_id, greatest);
@@ -93,7 +93,8 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
   return lengths;
 }
 
-// What another run has kept, if it holds for this model: of a token that the model lacks, tokenising names the row.
+// The lengths that another run has cached, if they hold for this model: if the model lacks a token, tokenising the
+// captions again names the row.
 std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
   const std::uint64_t key = key_of(manifest, settings);

@@ -12,7 +12,7 @@ namespace bascule {
 namespace {
 
 std::string media_text(std::int64_t reason) {
-  if (reason == kTakenOut) return "its row was taken out";
+  if (reason == kTakenOut) return "its row was removed";
   return picture_reason_text(reason);
 }
 
@@ -20,19 +20,19 @@ std::string reason_of(const Status& status) {
   const std::int64_t reason = status.detail[1];
   if (status.code == StatusCode::kReadFailed) {
     if (reason == EFBIG)
-      return "the file is larger than any was when the data was read; touch the manifest to have it read again";
-    if (reason == ENODATA) return "the shard has become shorter since it was read";
-    if (reason == kNotAFile) return "is not a file any more";
+      return "the file is larger than any file when the data was indexed; touch the manifest to rebuild its index";
+    if (reason == ENODATA) return "the shard has become shorter since it was indexed";
+    if (reason == kNotAFile) return "is no longer a file";
     return std::generic_category().message(static_cast<int>(reason));
   }
   if ((reason & kAllLeftOut) != 0) {
     return media_text(reason & ~kAllLeftOut) +
-           "; no row of this file has a picture that can be read, so none was judged";
+           "; no row of this file has a readable picture, so there is nothing to evaluate";
   }
   if ((reason & kGaveUp) == 0) {
-    return media_text(reason) + "; mend it, take the row out, or use data.on_bad_sample = \"skip\"";
+    return media_text(reason) + "; repair it, remove the row, or set data.on_bad_sample = \"skip\"";
   }
-  return media_text(reason & ~kGaveUp) + ", as were the pictures of all samples tried before it (up to " +
+  return media_text(reason & ~kGaveUp) + ", and the samples tried before it failed too (up to " +
          std::to_string(kMostBadRows) + ")";
 }
 
@@ -55,10 +55,10 @@ std::string describe(const Status& status, const Manifest& manifest) {
       return shown_path(manifest.where(row)) + ": " + picture + ": " + reason_of(status);
     }
     case StatusCode::kLongCaption:
-      return shown_path(manifest.where(status.detail[0])) + ": the caption has more than the " +
+      return shown_path(manifest.where(status.detail[0])) + ": the caption has more than " +
              std::to_string(status.detail[1]) +
-             " tokens of the longest: what was kept of this data is wrong; remove the .lengths files of bascule's "
-             "cache folder and run the same command again";
+             " tokens, the cached maximum of this data; remove the .lengths files from Bascule's cache folder and run "
+             "the same command again";
     // Which picture the device had just then says nothing about the picture.
     case StatusCode::kDeviceFailed: return "media engine: " + media_text(status.detail[1]);
     case StatusCode::kEndOfEpoch: return "no more batches";

@@ -133,7 +133,7 @@ class Loader {
   // In the order of LoaderSettings::streams. They live as long as the loader.
   Stream& stream(std::size_t number) noexcept;
   LoaderStatistics statistics() const noexcept;
-  // Of all streams so far; any thread may ask.
+  // Samples of all streams so far; any thread may ask.
   std::uint64_t loaded_samples() const noexcept;
   // Ends the workers, whatever they are doing, and the engine. Afterwards no stream may be used but for its statistics
   // and replacements.
@@ -149,7 +149,7 @@ class Loader {
 std::string describe(const Status& status, const Manifest& manifest);
 // For an evaluation that left out every row: the status of the first of them.
 Status all_left_out(const ReplacedSample& first) noexcept;
-// What is wrong with the picture of a sample that was replaced or left out: "the JPEG file is cut short". Allocates.
+// The problem with the picture of a sample that was replaced or skipped: "the JPEG file is truncated". Allocates.
 std::string bad_picture_text(const ReplacedSample& replaced);
 
 }  // namespace bascule

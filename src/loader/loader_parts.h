@@ -23,9 +23,9 @@ bool reads_text(const LoaderSettings& settings);
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 // The bytes of the longest caption, all streams.
 std::size_t longest_caption_bytes(const LoaderSettings& settings);
-// Of one worker.
+// Scratch of one worker.
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan);
-// Of one job; one byte more than the largest file, so that a file that has grown is noticed.
+// The buffer of one job; one byte more than the largest file, so that a file that has grown is noticed.
 std::size_t buffer_bytes(const LoaderPlan& plan);
 // The workers that there are: also the calling thread is one.
 std::int64_t worker_count(const LoaderSettings& settings);

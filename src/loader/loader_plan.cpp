@@ -28,8 +28,8 @@ void check_text(const LoaderSettings& settings) {
   if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {
     throw Error{ErrorKind::kData, "tokenizer",
                 std::to_string(tokens) + " tokens, the model's vocabulary has " +
-                    std::to_string(settings.vocabulary_size) + ": not every token can stand for a masked one",
-                "take the tokenizer that belongs to the model"};
+                    std::to_string(settings.vocabulary_size) + ": random replacements of masked tokens would exceed it",
+                "use the tokenizer that belongs to the model"};
   }
 }
 
@@ -59,7 +59,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
-                std::to_string(stream.manifest->rows()) + " rows are less than one batch of " +
+                std::to_string(stream.manifest->rows()) + " rows are fewer than one batch of " +
                     std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kMaskUse = 0x6d61736bu;
 constexpr std::uint32_t kNegativeUse = 0x6e656761u;
 
-// Of ten selected tokens eight become the mask and one a random token.
+// Eight of ten selected tokens become the mask, and one a random token.
 constexpr std::uint32_t kTenths = 10;
 constexpr std::uint32_t kMaskedTenths = 8;
 constexpr std::uint32_t kRandomTenths = 1;
@@ -85,8 +85,9 @@ std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, cons
 void check_negatives(const Manifest& manifest, const NegativeSettings& settings) {
   if (settings.fraction > 0.0 && manifest.pictures() < 2) {
     throw Error{ErrorKind::kData, manifest.where(0),
-                "all " + std::to_string(manifest.rows()) + " rows show the same picture, so no caption is a wrong one",
-                "give other pictures as well, a label column (data.label_column), or data.negative_fraction = 0"};
+                "all " + std::to_string(manifest.rows()) +
+                    " rows show the same picture, so there is no wrong caption to swap in",
+                "add other pictures, or set data.label_column or data.negative_fraction = 0"};
   }
 }
 

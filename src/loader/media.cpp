@@ -24,29 +24,29 @@ constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_
 // One line, without allocating.
 void warn_of_fallback(media_engine_status why) {
   char line[256];
-  const int length = std::snprintf(line, sizeof line,
-                                   "bascule: warning: media engine: %s; the host engine does its work from here on\n",
-                                   media_engine_status_text(why));
+  const int length =
+      std::snprintf(line, sizeof line, "bascule: warning: media engine: %s; the host engine takes over\n",
+                    media_engine_status_text(why));
   if (length > 0) (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(length));
 }
 
 void check_against(const media_engine_capabilities& can, const MediaSettings& settings) {
   const std::string engine = "the media engine \"" + std::string(can.name) + "\"";
   if (settings.queue_depth < 1 || settings.queue_depth > can.max_queue_depth) {
-    refuse("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " has room for 1 to " +
+    refuse("media_engine.queue_depth", std::to_string(settings.queue_depth) + ": " + engine + " accepts 1 to " +
                                            std::to_string(can.max_queue_depth) + " pictures");
   }
   if (can.works_in_poll != 0 && settings.polling_threads > can.max_units) {
     refuse("data.dataloader_num_workers", std::to_string(settings.polling_threads) + ": " + engine +
-                                              " serves at most " + std::to_string(can.max_units));
+                                              " serves at most " + std::to_string(can.max_units) + " threads");
   }
   if (can.works_in_poll == 0 && settings.device_units > can.max_units) {
-    refuse("media_engine.simulation.units",
-           std::to_string(settings.device_units) + ": " + engine + " has at most " + std::to_string(can.max_units));
+    refuse("media_engine.simulation.units", std::to_string(settings.device_units) + ": " + engine + " has at most " +
+                                                std::to_string(can.max_units) + " units");
   }
   if (settings.image_side > can.max_side) {
-    refuse("vision_config.image_size",
-           std::to_string(settings.image_side) + ": " + engine + " makes at most " + std::to_string(can.max_side));
+    refuse("vision_config.image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +
+                                           std::to_string(can.max_side) + " pixels a side");
   }
 }
 
@@ -88,10 +88,9 @@ media_engine_config media_config(const MediaSettings& settings) {
   if (config.picture_bytes == 0 || needed == 0 || needed > settings.memory_bytes) {
     const std::size_t least = std::max(divide_up(needed, kMebibyte), std::size_t{2});
     refuse("media_engine.memory_mib",
-           std::to_string(settings.memory_bytes / kMebibyte) +
-               ": half is for one large picture, and with the rest for " + std::to_string(config.units) +
-               " at the same time it would take " + std::to_string(least),
-           has_device ? "give more, or fewer units" : "give more, or fewer data.dataloader_num_workers");
+           std::to_string(settings.memory_bytes / kMebibyte) + ": half is reserved for one large picture; with " +
+               std::to_string(config.units) + " pictures at a time it must be at least " + std::to_string(least),
+           has_device ? "increase it, or use fewer units" : "increase it, or lower data.dataloader_num_workers");
   }
   return config;
 }
@@ -105,7 +104,7 @@ Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
     const bool can_fall_back = media_engine_is_bad_device(status) != 0 && !settings.fallback;
     throw Error{ErrorKind::kData, "media engine \"" + std::string(media_engine_query(settings.driver).name) + "\"",
                 media_engine_status_text(status),
-                can_fall_back ? "media_engine.fallback = true goes on without it" : ""};
+                can_fall_back ? "media_engine.fallback = true continues without it" : ""};
   }
   job_form_.side = config.max_side;
   job_form_.preparation =

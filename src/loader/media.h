@@ -12,7 +12,7 @@
 
 namespace bascule {
 
-// What Preprocessing::kProcessor does besides normalising with mean and std; see media_engine_job.
+// The steps of Preprocessing::kProcessor besides normalising with mean and std; see media_engine_job.
 struct ProcessorRules {
   bool does_resize = true;
   std::int64_t shortest_edge = 0;  // of the resized picture; 0: image_side
@@ -42,12 +42,12 @@ struct MediaSettings {
 std::uint32_t max_pixels(std::int64_t megapixels);
 
 // Before the seal: all but `memory` and `memory_bytes` of what the engine is opened with; settings.options must outlive
-// the opening. What one picture may take is half of settings.memory_bytes, however many threads poll, so that no
+// the opening. One picture may take half of settings.memory_bytes, however many threads poll, so that no
 // verdict depends on their number. Throws Error (kSettings) where the engine does not have what is asked for, or needs
 // more.
 media_engine_config media_config(const MediaSettings& settings);
 
-// What is wrong with a picture, in one number that a Status or a checkpoint can hold: the status, and where the detail
+// The problem with a picture, in one number that a Status or a checkpoint can hold: the status, and where the detail
 // says more than a decoder's message code, the detail too. At most 52 bits; the marks of worker.h are left free.
 std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept;
 // Static.

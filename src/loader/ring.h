@@ -7,8 +7,8 @@
 // order | the one that finishes the last of them completes the batch and publishes it | the consumer takes it, then
 // releases it, which frees the slot for batch number + slots.
 //
-// Consumer functions belong to one thread. What a thread wrote before open, finish_sample or publish is seen by those
-// that come after it on that way.
+// Consumer functions belong to one thread. Data that a thread wrote before open, finish_sample or publish is visible to
+// the threads that take the slot after it.
 #pragma once
 
 #include <atomic>

@@ -60,7 +60,7 @@ class Stream {
   // Samples that were replaced, or left out, in the batches that next() gave, each once, in order of the first time. At
   // most max_replacements; what is beyond them is counted in StreamStatistics::bad_samples.
   Span<const ReplacedSample> replacements() const noexcept;
-  // What earlier processes of this run replaced, and how many that were in all; before the first start().
+  // The replacements of earlier processes of this run, and their total number; before the first start().
   void restore_replacements(Span<const ReplacedSample> replaced, std::int64_t bad_samples);
   StreamStatistics statistics() const noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers and step share of one stream. Constant but for the slots, whose owner the ring decides.
+// The state of one stream that workers and step share. Constant but for the slots, whose owner the ring decides.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,7 @@ constexpr std::uint64_t kJobMask = (std::uint64_t{1} << kJobBits) - 1;
 // How long a worker waits in the engine before it looks for other work. Only engines with threads of their own wait.
 constexpr std::uint64_t kEngineWaitNs = 5'000'000;
 
-// What a call waits for, beside a core.
+// The time that a call spends waiting for anything but a core.
 class BlockedTime {
  public:
   BlockedTime() noexcept : wall_ns_(monotonic_ns()), processor_ns_(thread_cpu_ns()) {}

@@ -39,7 +39,7 @@ struct Job {
   Job* next_pending = nullptr;
 };
 
-// What all workers share.
+// The state that all workers share.
 struct Crew {
   Media* media = nullptr;          // null where samples have no pictures
   bool decodes_elsewhere = false;  // the engine has threads, or a device: waiting for it is part of the work

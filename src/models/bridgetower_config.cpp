@@ -18,8 +18,8 @@ namespace {
 std::int64_t extent(const Json& object, const char* key, const std::string& path, std::int64_t fallback) {
   const Json* member = find_member(object, key, path);
   if (member != nullptr && member->is_array())
-    refuse(path, std::string(key) + ": a list of sizes cannot be run",
-           "the reference fails on it too; give one number");
+    refuse(path, std::string(key) + ": a list of sizes is not supported",
+           "Transformers fails on it too; give one number");
   const std::int64_t value = get_int(object, key, path, fallback);
   if (value < 1 || value > (1 << 24))
     refuse(path, std::string(key) + " = " + std::to_string(value) + " is out of range", "1 to 16777216 is allowed");
@@ -29,7 +29,7 @@ std::int64_t extent(const Json& object, const char* key, const std::string& path
 float probability(const Json& object, const char* key, const std::string& path) {
   const double value = get_number(object, key, path, 0.1);
   if (!(value >= 0.0 && value < 1.0))
-    refuse(path, std::string(key) + " = " + std::to_string(value) + " is no probability below 1");
+    refuse(path, std::string(key) + " = " + std::to_string(value) + " must be at least 0 and less than 1");
   return static_cast<float>(value);
 }
 
@@ -59,7 +59,7 @@ Activation activation_named(const Json& object, const std::string& path) {
   if (found != kNames.end()) return found->second;
   std::string known;
   for (const auto& entry : kNames) known += (known.empty() ? "" : ", ") + entry.first;
-  refuse(path, "hidden_act = \"" + name + "\" is not known here", "known: " + known);
+  refuse(path, "hidden_act = \"" + name + "\" is not supported", "supported: " + known);
 }
 
 BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
@@ -77,7 +77,7 @@ BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
   text.attention_probs_dropout_prob = probability(t, "attention_probs_dropout_prob", path);
   text.layer_norm_eps = epsilon(t, path);
   if (text.pad_token_id < 0 || text.pad_token_id >= text.vocab_size)
-    refuse(path, "pad_token_id = " + std::to_string(text.pad_token_id) + " is no token of the vocabulary");
+    refuse(path, "pad_token_id = " + std::to_string(text.pad_token_id) + " is outside the vocabulary");
   const std::string kind = get_string(t, "position_embedding_type", path, "absolute");
   if (kind != "absolute")
     refuse(path, "position_embedding_type = \"" + kind + "\" is not supported", "only \"absolute\" is");
@@ -104,26 +104,26 @@ LinkTower link_named(const std::string& name, const std::string& path) {
   if (name == "add") return LinkTower::kAdd;
   if (name == "scaled_add") return LinkTower::kScaledAdd;
   if (name == "interpolate") return LinkTower::kInterpolate;
-  refuse(path, "link_tower_type = \"" + name + "\" is not implemented by the reference",
+  refuse(path, "link_tower_type = \"" + name + "\" is not implemented in Transformers",
          "add, scaled_add or interpolate");
 }
 
 void check_contrastive(const BridgeTowerConfig& config, const std::string& path) {
   if (config.contrastive_hidden_size == 0) {
     refuse(path, "contrastive_hidden_size is missing, which the contrastive head needs",
-           "the reference has no default for it: add it (512 is usual)");
+           "Transformers has no default for it: add it (512 is usual)");
   }
   if (!config.has_logit_scale)
     refuse(path, "logit_scale_init_value is missing, which the contrastive head needs",
-           "the reference has no default for it: add it (2.6592 is usual)");
+           "Transformers has no default for it: add it (2.6592 is usual)");
   if (!config.share_cross_modal_transformer_layers)
     refuse(path, "the contrastive head cannot run with share_cross_modal_transformer_layers = false",
-           "the reference fails on it too");
+           "Transformers fails on it too");
   if (config.vision.hidden_size != config.hidden_size) {
     refuse(path,
            "the contrastive head needs vision_config.hidden_size = hidden_size, found " +
                std::to_string(config.vision.hidden_size) + " and " + std::to_string(config.hidden_size),
-           "the reference fails on it too");
+           "Transformers fails on it too");
   }
 }
 
@@ -165,12 +165,13 @@ void check_bridgetower_config(const BridgeTowerConfig& config, ModelHead head, c
   if (text.hidden_size % text.num_attention_heads != 0)
     refuse(path,
            "hidden_size = " + std::to_string(text.hidden_size) +
-               " is no multiple of text_config.num_attention_heads = " + std::to_string(text.num_attention_heads));
+               " is not a multiple of text_config.num_attention_heads = " + std::to_string(text.num_attention_heads));
   if (vision.heads() < 1)
-    refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " gives no attention head",
-           "the vision tower has hidden_size / 64 heads: 64 at least");
+    refuse(path,
+           "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " is too small for one attention head",
+           "the vision tower has hidden_size / 64 heads: at least 64");
   if (vision.hidden_size % vision.heads() != 0)
-    refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " is no multiple of its " +
+    refuse(path, "vision_config.hidden_size = " + std::to_string(vision.hidden_size) + " is not a multiple of its " +
                      std::to_string(vision.heads()) + " heads (hidden_size / 64)");
   if (vision.image_size < vision.patch_size) refuse(path, "vision_config.image_size is smaller than patch_size");
   if (text.max_position_embeddings <= text.pad_token_id + 1)
@@ -187,10 +188,10 @@ void check_bridgetower_config(const BridgeTowerConfig& config, ModelHead head, c
            "the vision tower needs at least as many");
   if (config.share_link_tower_layers && config.num_hidden_layers > 1)
     refuse(path, "share_link_tower_layers = true with more than one cross-modal layer cannot run",
-           "the reference fails on it too (TypeError)");
+           "Transformers fails on it too (TypeError)");
   if (config.init_layernorm_from_vision_encoder && !vision.share_layernorm)
     refuse(path, "init_layernorm_from_vision_encoder = true with share_layernorm = false cannot be built",
-           "the reference fails on it too (AttributeError)");
+           "Transformers fails on it too (AttributeError)");
   if (head == ModelHead::kContrastive) check_contrastive(config, path);
 }
 

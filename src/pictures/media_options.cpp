@@ -16,7 +16,7 @@ void add(std::string* options, const Settings& settings, const media_engine_driv
   if (problem != nullptr) {
     const std::string name = std::string(kTable) + "." + key;
     throw Error{ErrorKind::kSettings, where_written(settings, name),
-                name + ": \"" + word.substr(word.find('=') + 1) + "\" is not understood", problem};
+                name + ": \"" + word.substr(word.find('=') + 1) + "\" is invalid", problem};
   }
   *options += (options->empty() ? "" : " ") + word;
 }
@@ -35,14 +35,14 @@ std::string media_options(const Settings& settings, const media_engine_driver* e
   const std::string name = media_engine_query(engine).name;
   if (name != "hpu_sim") {
     throw Error{ErrorKind::kSettings, where_written(settings, kTable),
-                "[media_engine.simulation] is given, but this program was built with the media engine \"" + name + "\"",
+                "[media_engine.simulation] is set, but this program was built with the media engine \"" + name + "\"",
                 "remove the table, or build with -Dmedia_engine=hpu_sim"};
   }
   if (simulation.faults.size() > MEDIA_ENGINE_FAULT_RULES) {
     const std::string key = std::string(kTable) + ".faults";
     throw Error{ErrorKind::kSettings, where_written(settings, key),
                 key + ": " + std::to_string(simulation.faults.size()) + " faults",
-                "there is room for " + std::to_string(MEDIA_ENGINE_FAULT_RULES)};
+                "at most " + std::to_string(MEDIA_ENGINE_FAULT_RULES) + " are allowed"};
   }
   std::string options;
   add(&options, settings, engine, "pictures_per_second", number_word("rate", simulation.pictures_per_second));

@@ -81,7 +81,7 @@ PictureDecoder::PictureDecoder(const MediaSettings& settings, bool raw) : raw_(r
   const media_engine_config config = media_config(settings);
   const std::size_t bytes = align_up(media_engine_memory_needed(&config), kCacheLine);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes)));
-  if (memory_ == nullptr) throw Error(ErrorKind::kMemory, "media engine", "no memory for it");
+  if (memory_ == nullptr) throw Error(ErrorKind::kMemory, "media engine", "out of memory");
   media_ = std::make_unique<Media>(settings, Span<std::byte>(memory_.get(), bytes));
 }
 

@@ -55,7 +55,7 @@ void read_channels(const Source& source, const char* key, double* out) {
   const std::vector<double> values = get_numbers(source.object, key, source.path);
   if (values.size() != 3 && values.size() != 1) {
     throw Error(ErrorKind::kData, source.path, std::string(key) + " has " + std::to_string(values.size()) + " numbers",
-                "3 are needed");
+                "it must have 3");
   }
   for (std::size_t i = 0; i < 3; ++i) out[i] = values[values.size() == 3 ? i : 0];
 }
@@ -64,7 +64,7 @@ void read_channels(const Source& source, const char* key, double* out) {
 bool read_flag(const Source& source, const char* key) {
   const Json* const found = source.object.find(key);
   if (found == nullptr) return true;
-  if (!found->is_boolean() && !found->is_null()) source.refuse(key, "true or false is needed");
+  if (!found->is_boolean() && !found->is_null()) source.refuse(key, "must be true or false");
   return found->is_boolean() && found->boolean();
 }
 
@@ -106,15 +106,15 @@ void read_resize(const Source& source, ProcessorRules* rules) {
     const bool is_square = square != nullptr && *square == true;
     const bool is_edge = !is_square && is_whole(*size, &rules->shortest_edge);
     if (!is_edge && !read_shortest_edge(*size, &rules->shortest_edge))
-      source.refuse("size", "{\"shortest_edge\": n} with n from 1 to 65536 is needed");
+      source.refuse("size", "must be {\"shortest_edge\": n} with n from 1 to 65536");
   }
   if (!rules->does_resize) return;
   const Json* const resample = source.object.find("resample");
-  if (resample != nullptr && *resample != kBicubic) source.refuse("resample", "only 3, bicubic, is implemented");
+  if (resample != nullptr && *resample != kBicubic) source.refuse("resample", "only 3 (bicubic) is implemented");
   const Json* const divisor = source.object.find("size_divisor");
   if (divisor == nullptr) return;
   if (!is_whole(*divisor, &rules->size_divisor) || rules->size_divisor > rules->shortest_edge)
-    source.refuse("size_divisor", "a whole number from 1 to the shortest edge is needed");
+    source.refuse("size_divisor", "must be a whole number from 1 to the shortest edge");
 }
 
 void check_crop(const Source& source, std::int64_t image_side) {
@@ -124,9 +124,8 @@ void check_crop(const Source& source, std::int64_t image_side) {
   const Json* const crop = source.object.find("crop_size");
   const bool is_edge = crop == nullptr || read_shortest_edge(*crop, &edge);
   if (!is_edge || edge != image_side)
-    source.refuse("crop_size", "{\"shortest_edge\": " + std::to_string(image_side) +
-                                   "} is needed, the model's image_size" +
-                                   (crop == nullptr ? "; without it 288 is meant" : ""));
+    source.refuse("crop_size", "must be {\"shortest_edge\": " + std::to_string(image_side) +
+                                   "}, the model's image_size" + (crop == nullptr ? "; it defaults to 288" : ""));
 }
 
 void read_levels(const Source& source, ProcessorRules* rules) {
@@ -134,7 +133,7 @@ void read_levels(const Source& source, ProcessorRules* rules) {
     source.refuse("do_normalize", "only true is implemented; the model's processor normalises in any case");
   for (const char* key : {"image_mean", "image_std"}) {
     const Json* const found = source.object.find(key);
-    if (found != nullptr && found->is_null()) source.refuse(key, "numbers are needed");
+    if (found != nullptr && found->is_null()) source.refuse(key, "must be numbers");
   }
   if (!read_flag(source, "do_rescale")) {
     rules->levels = 1.0;
@@ -146,7 +145,7 @@ void read_levels(const Source& source, ProcessorRules* rules) {
   rules->levels = 1.0 / value;
   const auto levels = static_cast<float>(rules->levels);
   if (!(value > 0.0) || !std::isfinite(levels) || !(levels > 0.0F))
-    source.refuse("rescale_factor", "a positive number is needed");
+    source.refuse("rescale_factor", "must be a positive number");
 }
 
 void check_statistics(const Source& source, const PictureRules& rules) {

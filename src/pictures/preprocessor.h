@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model folder says about pictures, in processor_config.json or preprocessor_config.json, and the latter for a
-// folder that has neither. Before the seal.
+// Reads the rules for pictures of a model folder, from processor_config.json or preprocessor_config.json, and makes the
+// latter for a folder that has neither. Before the seal.
 //
 // With Preprocessing::kProcessor a run gives the pixels of the model's image processor in Transformers (torchvision
 // back end), or refuses the file, naming the key. Accepted are: `size`, a shortest edge; `crop_size`, the model's
-// image_size; `size_divisor`; `do_resize`; `do_rescale` and `rescale_factor`; `image_mean` and `image_std`. What the
-// processor itself does not look at is not looked at here.
+// image_size; `size_divisor`; `do_resize`; `do_rescale` and `rescale_factor`; `image_mean` and `image_std`. Keys that
+// the processor itself ignores are ignored here.
 #pragma once
 
 #include <cstdint>

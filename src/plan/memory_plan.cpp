@@ -61,7 +61,7 @@ std::string print_memory_plan(const MemoryPlan& plan) {
   }
   text += line("index of the data" + of_each, plan.ranks * plan.index_bytes, total);
   text += line("program and libraries" + of_each, plan.ranks * plan.outside_bytes, total);
-  text += line("in all", total, total);
+  text += line("total", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);
   if (!plan.largest.empty()) text += "largest buffers of the workspace\n";
   for (const LargestBuffer& buffer : plan.largest) {

@@ -163,7 +163,7 @@ bool ScalarEvent::add_scalar(const char* tag, double value) noexcept {
 }
 
 Span<const unsigned char> ScalarEvent::finish(std::int64_t step, double unix_seconds) noexcept {
-  // What stands before the scalars has a length of its own; it is made here and moved directly before them.
+  // The bytes before the scalars vary in length; they are made here and moved directly before them.
   unsigned char front[kFrontBytes - kHeadBytes];
   std::size_t front_bytes = put_time_and_step(front, step, unix_seconds);
   front[front_bytes++] = 0x2a;  // Event field 5

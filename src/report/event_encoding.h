@@ -19,7 +19,7 @@ std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept;
 std::uint32_t masked_crc32c(const void* data, std::size_t bytes) noexcept;
 
 // One event with scalars, encoded into a fixed buffer: scalars first, then finish() puts step, time and frame around
-// them. Sealed: allocates nothing. What does not fit is refused by add_scalar.
+// them. Sealed: allocates nothing. add_scalar refuses a scalar that does not fit.
 class ScalarEvent {
  public:
   // tag: at most kMaxTagBytes. False, and nothing added, if it is longer or the event is full (about 35 scalars).

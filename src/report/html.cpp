@@ -63,7 +63,7 @@ std::string headline(const Report& report) {
                !resumed ? "loading and update included"
                : report.train.trained_here()
                    ? std::string("whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
-                   : "whole run; the last process only evaluated");
+                   : "whole run; the last process did not train");
     add_figure(out, "training", readable_seconds(whole.seconds).c_str(), "",
                std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) +
                    " epochs" + (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
@@ -85,7 +85,7 @@ std::string headline(const Report& report) {
     };
     const std::string broken = in_state(ContractState::kBroken), unknown = in_state(ContractState::kNotChecked);
     add_figure(out, "contracts", in_state(ContractState::kKept), "kept",
-               (broken == "0" ? "" : broken + " broken, ") + unknown + " not judged by a run");
+               (broken == "0" ? "" : broken + " broken, ") + unknown + " not checked");
   }
   return out + "</div>\n";
 }
@@ -181,9 +181,9 @@ std::vector<Section> make_sections(const Report& report) {
   std::vector<Section> sections = {
       {"curves", "Training", charts(report), false},
       {"evaluation", "Evaluation", evaluation_section(report)},
-      {"captions", "From caption to picture", caption_examples_section(report), false},
-      {"pictures", "From picture to caption", picture_examples_section(report), false},
-      {"time", "Where the time went", time_section(report)},
+      {"captions", "Retrieval: caption to picture", caption_examples_section(report), false},
+      {"pictures", "Retrieval: picture to caption", picture_examples_section(report), false},
+      {"time", "Time", time_section(report)},
       {"memory", "Memory", memory_section(report)},
       {"contracts", "Contracts", contracts_section(report), false},
   };
@@ -191,7 +191,7 @@ std::vector<Section> make_sections(const Report& report) {
     sections.push_back({"facts" + std::to_string(i), report.facts[i].title, facts_section(report.facts[i])});
   }
   sections.push_back({"settings", "Settings", settings_section(report)});
-  sections.push_back({"same-bits", "The same bits", provenance_section(report)});
+  sections.push_back({"same-bits", "Reproducing the bits", provenance_section(report)});
   sections.erase(std::remove_if(sections.begin(), sections.end(), [](const Section& one) { return one.body.empty(); }),
                  sections.end());
   return sections;
@@ -218,7 +218,7 @@ std::string report_html(const Report& report) {
            (section.card ? "<div class=\"card\">\n" + section.body + "</div>\n" : section.body) + "</section>\n";
   }
   return out +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and asks for nothing from the "
+         "</main>\n<footer class=\"inner\">Written by Bascule. This page is a single file and loads nothing from the "
          "network.</footer>\n</body>\n</html>\n";
 }
 

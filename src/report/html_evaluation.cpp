@@ -73,7 +73,7 @@ std::string evaluation_section(const Report& report) {
         number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
   }
   constexpr std::size_t kMostRowsInSight = 12;
-  return (has_best ? "<p class=\"lead\">The best value among the evaluations of each split is in bold.</p>\n" : "") +
+  return (has_best ? "<p class=\"lead\">The best value of each split is in bold.</p>\n" : "") +
          wide_table("Evaluation", head, body, report.evaluations.size() > kMostRowsInSight);
 }
 

@@ -54,8 +54,8 @@ std::string caption_item(const CaptionHit& hit, const std::string& note) {
 std::string caption_examples_section(const Report& report) {
   if (report.caption_examples.empty()) return "";
   std::string out =
-      "<p class=\"lead\">Each caption searches all pictures of the split; the best five with their scores, the right "
-      "one framed; where it is not among them, it follows with its rank.</p>\n<div class=\"queries\">\n";
+      "<p class=\"lead\">For each caption, the five nearest pictures of the split with their scores. The correct one "
+      "is framed; if it is not among the five, it follows with its rank.</p>\n<div class=\"queries\">\n";
   for (const CaptionExample& example : report.caption_examples) {
     out += "<article class=\"query\"><blockquote class=\"clamped\" dir=\"auto\">" + html_escape(example.caption) +
            "</blockquote><ol class=\"hits\">\n";
@@ -69,9 +69,8 @@ std::string caption_examples_section(const Report& report) {
 std::string picture_examples_section(const Report& report) {
   if (report.picture_examples.empty()) return "";
   std::string out =
-      "<p class=\"lead\">Each picture searches all captions of the split; the best five with their scores, the right "
-      "one marked; where none of its captions is among them, the best of these follows with its rank.</p>\n<div "
-      "class=\"queries\">\n";
+      "<p class=\"lead\">For each picture, the five nearest captions of the split with their scores. Correct ones are "
+      "marked; if none is among the five, the best of them follows with its rank.</p>\n<div class=\"queries\">\n";
   for (const PictureExample& example : report.picture_examples) {
     out += "<article class=\"query from-picture\">" + picture(report, example.picture, "large") + "<div><ol>\n";
     for (const CaptionHit& hit : example.hits) out += caption_item(hit, "");

@@ -107,8 +107,8 @@ std::string memory_section(const Report& report) {
     line += std::string("; resident: <b>") + readable_bytes(report.resident_bytes).c_str() + "</b>";
   }
   if (report.lower_bound_bytes != 0) {
-    line += std::string("; no order of places could need less than <b>") +
-            readable_bytes(report.lower_bound_bytes).c_str() + "</b>";
+    line +=
+        std::string("; lower bound for any placement: <b>") + readable_bytes(report.lower_bound_bytes).c_str() + "</b>";
   }
   if (report.machine_bytes != 0) {
     line += std::string("; this machine has <b>") + readable_bytes(report.machine_bytes).c_str() + "</b>";
@@ -134,8 +134,8 @@ std::string time_section(const Report& report) {
     out += std::string("<p class=\"lead\">A step takes <b>") + readable_seconds(totals.wall_seconds / steps).c_str() +
            "</b> on average over " + readable_count(totals.steps).c_str() + " steps. Evaluation took " +
            readable_seconds(report.train.evaluation_seconds).c_str() + " and saving " +
-           readable_seconds(report.train.save_seconds).c_str() + " besides.</p>\n" + stacked_bar(parts) +
-           parts_table(parts, "part of a step", "time a step");
+           readable_seconds(report.train.save_seconds).c_str() + " in total, not included.</p>\n" + stacked_bar(parts) +
+           parts_table(parts, "part of a step", "time per step");
   }
   return out + operations_table(report);
 }
@@ -145,7 +145,7 @@ std::string contracts_section(const Report& report) {
   std::string out = "<ul class=\"contracts\">\n";
   for (const ContractResult& contract : report.contracts) {
     const char* kind = "unknown";
-    const char* word = "not judged by a run";
+    const char* word = "not checked";
     if (contract.state == ContractState::kKept) {
       kind = "kept";
       word = "✓ kept";

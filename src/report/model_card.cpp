@@ -77,8 +77,8 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
 
 void add_loading(std::string& out, const Report& report) {
   const std::string& name = report.architecture;
-  out += "\n## How to load it\n\n```python\nfrom transformers import " + report.processor + ", " + name +
-         "\n\nfolder = \".\"  # this folder\nprocessor = " + report.processor +
+  out += "\n## Usage\n\n```python\nfrom transformers import " + report.processor + ", " + name +
+         "\n\nfolder = \".\"  # the path of this folder\nprocessor = " + report.processor +
          ".from_pretrained(folder)\nmodel = " + name + ".from_pretrained(folder)\n```\n";
 }
 
@@ -90,15 +90,14 @@ void add_preparation(std::string& out, const Report& report) {
   if (report.preparation_note.empty() || std::none_of(report.settings.begin(), report.settings.end(), is_training))
     return;
   out +=
-      "\nThis model was trained with `data.preprocessing = \"training\"`, the picture preparation of the published "
-      "recipe. " +
+      "\nThis model was trained with `data.preprocessing = \"training\"`, the preprocessing of the published recipe. " +
       report.preparation_note + "\n";
 }
 
 void add_reproducing(std::string& out, const Report& report) {
-  out += "\n## How to get the same bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
+  out += "\n## Reproducing the bits\n\nWrite the settings below to a file and run\n\n```\nbascule run " +
          cell(report.settings_file.empty() ? "settings.toml" : report.settings_file) +
-         "\n```\n\nwith the build, CPU model and data named here (also in `bascule.json`).\n";
+         "\n```\n\nwith the build, CPU model and data listed here and in `bascule.json`.\n";
   if (report.provenance.empty()) return;
   out += "\n| | |\n|---|---|\n";
   for (const NamedText& fact : report.provenance) out += "| " + cell(fact.name) + " | `" + cell(fact.value) + "` |\n";
@@ -124,8 +123,8 @@ std::string model_card(const Report& report) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";
     out += std::string("| steps | ") + readable_count(report.global_step).c_str() + " |\n";
     if (report.best.is_known) {
-      out += std::string("| weights | of step ") + readable_count(report.best.weights_of).c_str() +
-             "; the best evaluation was that of step " + readable_count(report.best.step).c_str() + ", with " +
+      out += std::string("| weights | from step ") + readable_count(report.best.weights_of).c_str() +
+             "; best evaluation at step " + readable_count(report.best.step).c_str() + ", with " +
              cell(report.best.figure) + " " + readable_number(report.best.value).c_str() + " |\n";
     }
     if (!report.best.stopped_early.empty()) out += "| stopped early | " + cell(report.best.stopped_early) + " |\n";
@@ -133,10 +132,10 @@ std::string model_card(const Report& report) {
     out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
     const WholeRun& whole = report.train.whole;
     out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second).c_str() +
-           " samples/s, loading, reduction and update included |\n";
+           " samples/s, including loading, reduction and update |\n";
     out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() +
            (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") + " |\n";
-    out += std::string("| memory as planned | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
+    out += std::string("| planned memory | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
   }
   add_loading(out, report);
   add_preparation(out, report);

@@ -107,7 +107,7 @@ void Progress::tell(double now_seconds) noexcept {
   const std::int64_t done_here = last_.done - first_, left = total_ - last_.done;
   if (done_here > 0 && left > 0) {
     const double seconds = (now_seconds - begin_seconds_) / static_cast<double>(done_here) * static_cast<double>(left);
-    line.add("  left %s", readable_seconds(seconds).c_str());
+    line.add("  %s left", readable_seconds(seconds).c_str());
   }
   line.add("\n");
   put(line.text(), line.size());
@@ -130,7 +130,7 @@ void Progress::record(const StepRecord& record) noexcept {
   const std::int64_t left = total_ - record.global_step;
   if (record.steps > 0 && left > 0) {
     const double seconds = record.wall_seconds / static_cast<double>(record.steps) * static_cast<double>(left);
-    line.add("  left %s", readable_seconds(seconds).c_str());
+    line.add("  %s left", readable_seconds(seconds).c_str());
   }
   line.add("\n");
   put(line.text(), line.size());

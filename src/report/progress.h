@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person sees while a run goes: on a terminal one line with a bar that is redrawn in place at most five times a
-// second, in a log plain lines, one a record, and every half minute of an evaluation, which has no records. Sealed: no
+// Progress output of a run: on a terminal one line with a bar, redrawn in place at most five times a second; in a log
+// plain lines, one a record, and one every half minute of an evaluation, which has no records. Sealed: no
 // allocation, fixed buffers, one write(2) a line; a full or closed stderr is ignored, progress never stops a run. Times
 // are given by the caller (seconds of a monotonic clock).
 //

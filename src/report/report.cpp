@@ -8,7 +8,7 @@
 namespace bascule {
 namespace {
 
-// Of the same weights, with the same result.
+// Whether two evaluations have the same weights and the same result.
 bool is_same(const EvaluationRecord& a, const EvaluationRecord& b) {
   return a.global_step == b.global_step && a.samples == b.samples && a.loss == b.loss &&
          std::memcmp(a.metric, b.metric, sizeof a.metric) == 0;
@@ -47,9 +47,9 @@ std::string skipped_text(const SplitRows& split) {
   };
   const std::string name = std::string(split_name(split.split)) + ": ";
   if (split.judged >= 0)
-    return name + counted(split.skipped, "row") + " left out, " + std::to_string(split.judged) + " judged";
+    return name + counted(split.skipped, "row") + " skipped, " + std::to_string(split.judged) + " evaluated";
   return name + (split.list_is_full ? "at least " : "") + counted(split.skipped_rows, "row") + " skipped, " +
-         counted(split.skipped, "time") + " in all, another row in place of each";
+         counted(split.skipped, "time") + " in total, each replaced by another row";
 }
 
 }  // namespace bascule

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a finished run says of itself, as one plain struct. The loop and the commands fill it in the finish
-// phase; results.h, model_card.h, html.h and summary.h turn it into files and text. What is empty is left out of the
-// outputs.
+// phase; results.h, model_card.h, html.h and summary.h turn it into files and text. Empty parts are omitted from
+// the outputs.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct FactTable {
   std::vector<NamedText> rows;
 };
 
-// What a media engine with a device had to mend in the whole run.
+// Faults that a media engine with a device recovered from in the whole run.
 struct DeviceReport {
   bool is_there = false;            // the media engine has a device
   std::string engine;               // "hpu_sim"
@@ -122,7 +122,7 @@ struct TrainSummary {
   bool trained_here() const { return samples_per_second > 0.0; }
 };
 
-// Of the training stream, in this process.
+// Figures of the training stream in this process.
 struct LoaderSummary {
   double could_deliver_samples_per_second = 0.0;  // if no step held it up; at least what it did deliver
   double step_waited_seconds = 0.0;               // the step for data
@@ -176,7 +176,7 @@ struct SplitRows {
 std::string skipped_text(const SplitRows& split);
 
 struct Report {
-  // Who and what.
+  // The run and its model.
   std::string title;  // e.g. base name of the output folder
   std::string output_dir;
   std::string settings_file;

@@ -10,7 +10,7 @@
 namespace bascule {
 namespace {
 
-// Of a file, or a record, of one split, as Trainer has it.
+// Prefixes of the keys of one split, as in Trainer's files and records.
 constexpr char kEvaluationPrefix[] = "eval_";
 
 // Hugging Face rounds run times to 4 digits and rates to 3.

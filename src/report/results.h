@@ -18,7 +18,7 @@ std::string split_results_json(const Report& report, Split split);
 std::string all_results_json(const Report& report);
 std::string trainer_state_json(const Report& report);
 
-// What chrome://tracing and Perfetto read: the mean step on one line, operation after operation, microseconds.
+// A trace for chrome://tracing and Perfetto: the mean step on one line, operation after operation, microseconds.
 std::string trace_json(const Report& report);
 
 // Writes those that apply into report.output_dir, each beside and renamed.

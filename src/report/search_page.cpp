@@ -58,7 +58,7 @@ std::string card(const SearchHit& hit, const std::vector<std::uint8_t>& file) {
 
 std::string refused_section(const SearchAnswer& answer) {
   if (answer.refused.empty()) return "";
-  std::string out = "<section><h2>Left out</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
+  std::string out = "<section><h2>Skipped</h2>\n<div class=\"card\"><table class=\"pairs\">\n";
   for (const RefusedPicture& picture : answer.refused) {
     out += "<tr><th scope=\"row\">" + html_escape(picture.path) + "</th><td>" + html_escape(picture.reason) +
            "</td></tr>\n";
@@ -97,10 +97,10 @@ std::string search_html(const SearchAnswer& answer, const SearchPictures& pictur
       "</div>\n<div class=\"asked\">" + image(pictures.query, answer.query) + "<h1 dir=\"auto\">" + title +
       "</h1></div>\n<p class=\"sub\">the nearest " + std::to_string(answer.hits.size()) + " of " +
       html_escape(searched_text(answer)) +
-      ", with their cosines; ✓ marks what is known to be right</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
+      ", with their cosine similarities; ✓ marks known matches</p>\n</header>\n<main>\n<section><ol class=\"found\">\n";
   for (std::size_t i = 0; i < answer.hits.size(); ++i) out += card(answer.hits[i], pictures.hits[i]);
   return out + "</ol></section>\n" + refused_section(answer) +
-         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and asks for nothing from the "
+         "</main>\n<footer class=\"inner\">Written by Bascule. This page is one file and loads nothing from the "
          "network.</footer>\n</body>\n</html>\n";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run remembers of itself: fixed-size records that sealed code writes, and a log of them in memory given before
+// The records of a run: fixed-size records that sealed code writes, and a log of them in memory given before
 // the seal. Progress, TensorBoard, the result files and the HTML report are all made from these records and nothing
 // else.
 //
@@ -20,7 +20,7 @@
 
 namespace bascule {
 
-// Where the wall time of a step goes. What is left of the wall time (logging, waiting for the lock step) is "other".
+// The phases of a step's wall time. The rest of it (logging, waiting for the lock step) is "other".
 enum class StepPhase : int { kWaitForData, kForward, kBackward, kReduction, kUpdate };
 inline constexpr int kStepPhases = 5;
 // "waiting for data", "forward", ...

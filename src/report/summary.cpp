@@ -48,9 +48,9 @@ void add_pairs(std::string& out, const std::vector<NamedText>& pairs) {
 
 std::string device_text(const DeviceReport& device) {
   std::string text = device.engine + ": " + std::to_string(device.resets) + " resets, " +
-                     std::to_string(device.retries) + " pictures submitted again";
+                     std::to_string(device.retries) + " pictures resubmitted";
   for (const DeviceReport::Fault& fault : device.faults) text += ", " + std::to_string(fault.count) + " " + fault.name;
-  if (device.fell_back) text += "; GIVEN UP, the host engine went on";
+  if (device.fell_back) text += "; DEVICE FAILED, the host engine took over";
   return text;
 }
 
@@ -62,14 +62,14 @@ std::string best_text(const BestSummary& best) {
 
 std::string wire_text(const WireSummary& wire) {
   const std::uint64_t updates = static_cast<std::uint64_t>(std::max<std::int64_t>(1, wire.updates));
-  return std::string("this one sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " an update, of " +
+  return std::string("sent ") + readable_bytes(wire.sent_bytes / updates).c_str() + " per update, for " +
          readable_bytes(wire.gradient_bytes).c_str() + " of gradients; waited " +
          readable_seconds(wire.wait_seconds / static_cast<double>(updates)).c_str();
 }
 
 std::string loader_text(const LoaderSummary& loader) {
   char text[128];
-  std::snprintf(text, sizeof text, "could deliver %s samples/s; step waited %s, %.2f of %lld slots ready",
+  std::snprintf(text, sizeof text, "can deliver %s samples/s; training waited %s; %.2f of %lld slots ready",
                 readable_number(loader.could_deliver_samples_per_second).c_str(),
                 readable_seconds(loader.step_waited_seconds).c_str(), loader.ring_occupancy,
                 static_cast<long long>(loader.ring_slots));
@@ -117,7 +117,7 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     for (const SplitRows& rows : report.rows) {
       if (rows.split == split && rows.skipped > 0)
         pairs.push_back({std::string(split_name(split)) + " rows",
-                         std::to_string(record->samples) + " judged, " + std::to_string(rows.skipped) + " left out"});
+                         std::to_string(record->samples) + " evaluated, " + std::to_string(rows.skipped) + " skipped"});
     }
     for (const Metric& metric : report.metrics) {
       if (std::isnan((*record)[metric])) continue;
@@ -139,7 +139,7 @@ std::string time_table(const Report& report) {
     rest -= totals.seconds[phase];
   }
   rows.emplace_back("other", std::max(rest, 0.0));
-  std::string out = "Where the time of a step went\n";
+  std::string out = "Time per step\n";
   for (const auto& [name, seconds] : rows) {
     const double share = seconds / totals.wall_seconds;
     const double one = totals.steps > 0 ? seconds / static_cast<double>(totals.steps) : 0.0;
@@ -147,8 +147,8 @@ std::string time_table(const Report& report) {
            right_aligned(readable_percent(share).c_str(), 9) + bar(share, 30) + "\n";
   }
   if (report.train.evaluation_seconds > 0.0 || report.train.save_seconds > 0.0) {
-    out += std::string("  besides: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +
-           ", saving " + readable_seconds(report.train.save_seconds).c_str() + " in all\n";
+    out += std::string("  not included: evaluation ") + readable_seconds(report.train.evaluation_seconds).c_str() +
+           ", saving " + readable_seconds(report.train.save_seconds).c_str() + " in total\n";
   }
   return out;
 }

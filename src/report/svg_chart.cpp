@@ -20,7 +20,7 @@ constexpr double kLeft = 54.0;
 constexpr double kRight = 546.0;
 constexpr double kTop = 14.0;
 constexpr double kBottom = 236.0;
-// What still can be told apart.
+// As many as can still be told apart.
 constexpr std::size_t kLineStretches = 240;
 constexpr std::size_t kReadings = 80;
 
@@ -192,7 +192,7 @@ std::vector<SeriesGroup> groups_of(const std::vector<ChartSeries>& series) {
   return groups;
 }
 
-// What appears when the pointer is on the strip from left to right: a line, and a dot and a text for each series.
+// Appears while the pointer is on the strip from left to right: a line, and a dot and a text for each series.
 void add_reading(std::string& out, const Axes& axes, const ChartOptions& options,
                  const std::vector<ChartSeries>& series, const SeriesGroup& group, std::size_t at, double left,
                  double right) {
@@ -220,8 +220,8 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
          "</text><title>" + title + "</title></g>\n";
 }
 
-// Strips side by side, each reaching halfway to its neighbours. Of several groups, those after the first are marks:
-// their strips lie above and are narrow, so that they do not hide the first's.
+// Strips side by side, each reaching halfway to its neighbours. Groups after the first are marks: their
+// strips lie above and are narrow, so that they do not hide the first's.
 void add_readings(std::string& out, const Axes& axes, const ChartOptions& options,
                   const std::vector<ChartSeries>& series) {
   const std::vector<SeriesGroup> groups = groups_of(series);

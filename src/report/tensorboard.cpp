@@ -64,7 +64,7 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
   while (at < bytes.size()) {
     const EventRecord record = read_event_record(Span<const unsigned char>(bytes.data() + at, bytes.size() - at));
     if (record.state == RecordState::kForeign && at == 0) {
-      throw Error{ErrorKind::kData, path, "is no TensorBoard event file", "move it out of the output folder"};
+      throw Error{ErrorKind::kData, path, "is not a TensorBoard event file", "move it out of the output folder"};
     }
     if (record.state != RecordState::kWhole) break;
     if (record.file_version || record.step <= (record.evaluation ? std::min(step, evaluated) : step)) {
@@ -85,7 +85,7 @@ void cut_file_after(const std::string& path, std::int64_t step, std::int64_t eva
 TensorBoardWriter TensorBoardWriter::open(const std::string& folder, const EventFileName& name) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(folder, "making the folder", error.value());
+  if (error) fail(folder, "creating the folder", error.value());
   const std::string path = folder + "/" + kFilePrefix + std::to_string(name.unix_seconds) + "." + name.host + "." +
                            std::to_string(name.pid) + "." + std::to_string(name.number);
   TensorBoardWriter writer;
@@ -168,7 +168,7 @@ void cut_events_after(const std::string& folder, std::int64_t step, std::int64_t
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file()) continue;
-    // What an earlier cut left when it was killed (write_durably).
+    // A leftover of an earlier cut that was killed (write_durably).
     if (name.rfind(std::string(kTemporaryPrefix) + kFilePrefix, 0) == 0) std::filesystem::remove(entry.path());
     if (name.rfind(kFilePrefix, 0) == 0) paths.push_back(entry.path().string());
   }

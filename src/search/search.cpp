@@ -37,18 +37,18 @@ bool is_file(const std::string& path) {
 // The picture that is asked for; "" if a text is.
 std::string query_picture(const SearchArguments& arguments) {
   if (arguments.query.empty() && arguments.picture.empty())
-    refuse("search", "there is nothing to search for", "give a text, or a picture");
+    refuse("search", "nothing to search for", "give a text, or a picture");
   if (!arguments.query.empty() && !arguments.picture.empty())
-    refuse("search", "one question at a time", "give a text, or a picture, and not both");
-  if (arguments.top == 0) refuse("--top", "0 answers", "ask for 1 or more");
+    refuse("search", "both a text and a picture are given", "give one of them");
+  if (arguments.top == 0) refuse("--top", "0 results", "ask for 1 or more");
   // A file of another format is refused by its name, not searched as a text.
   const bool from_query = has_picture_name(arguments.query) ||
                           (std::filesystem::path(arguments.query).has_extension() && is_file(arguments.query));
   if (from_query && !is_file(arguments.query) && shard_of_picture(arguments.query).empty())
-    throw Error(ErrorKind::kData, arguments.query, "there is no such picture");
+    throw Error(ErrorKind::kData, arguments.query, "no such picture");
   std::string picture = from_query ? arguments.query : arguments.picture;
   if (!picture.empty() && !arguments.images.empty()) {
-    refuse("--images", "a picture is answered with captions, and pictures of a folder have none",
+    refuse("--images", "a picture searches captions, and the pictures of a folder have none",
            "search them with a text");
   }
   return picture;
@@ -118,7 +118,7 @@ std::vector<std::uint8_t> bytes_to_show(const std::string& path) {
   try {
     return read_picture_file(path);
   } catch (const Error& error) {
-    std::fprintf(stderr, "bascule: search: not on the page: %s\n", error.what());
+    std::fprintf(stderr, "bascule: search: missing from the page: %s\n", error.what());
     return {};
   }
 }
@@ -130,7 +130,7 @@ void write_page(const SearchAnswer& answer, const std::string& path) {
   try {
     write_output_file(path, search_html(answer, pictures));
   } catch (const Error& error) {
-    throw Error(error.kind(), error.where(), error.problem(), "name another place with --html");
+    throw Error(error.kind(), error.where(), error.problem(), "choose another path with --html");
   }
 }
 
@@ -173,7 +173,7 @@ std::string search_json(const SearchAnswer& answer, const std::string& html) {
 
 void show_answer(const SearchArguments& arguments, const SearchAnswer& answer) {
   for (const RefusedPicture& one : answer.refused) {
-    std::fprintf(stderr, "bascule: search: left out: %s: %s\n", one.path.c_str(), one.reason.c_str());
+    std::fprintf(stderr, "bascule: search: skipping %s: %s\n", one.path.c_str(), one.reason.c_str());
   }
   const std::string html = arguments.html.empty() ? arguments.folder + "/search.html" : arguments.html;
   write_page(answer, html);

@@ -20,17 +20,17 @@ namespace {
 using Metadata = std::map<std::string, std::string>;
 
 constexpr const char* kHowToMake =
-    "run with a validation or test file, and do_predict on, writes it for the contrastive head";
+    "a run of the contrastive head with a validation or test file and do_predict = true writes it";
 
 std::vector<std::string> names_of(const Metadata& metadata, const std::string& key, const std::string& path) {
   const auto found = metadata.find(key);
   if (found == metadata.end()) throw Error(ErrorKind::kData, path, "no \"" + key + "\" in its metadata", kHowToMake);
   const Json names = parse_json(found->second, path + ": " + key);
-  if (!names.is_array()) throw Error(ErrorKind::kData, path, "\"" + key + "\" is no array");
+  if (!names.is_array()) throw Error(ErrorKind::kData, path, "\"" + key + "\" is not an array");
   std::vector<std::string> result;
   for (const Json& name : names) {
     if (!name.is_string())
-      throw Error(ErrorKind::kData, path, "\"" + key + "\" holds " + json_text(name) + ", which is no string");
+      throw Error(ErrorKind::kData, path, "\"" + key + "\" holds " + json_text(name) + ", which is not a string");
     result.push_back(name.string());
   }
   return result;
@@ -43,7 +43,7 @@ std::vector<float> embeds_of(const TensorSource& source, const std::string& name
   const std::vector<std::int64_t> shape = {rows, width};
   if (tensor->shape != shape) {
     throw Error(ErrorKind::kData, path, name + " is " + shape_text(tensor->shape) + ", not " + shape_text(shape),
-                "file and model are not of the same run: run again");
+                "file and model belong to different runs: run again");
   }
   std::vector<float> values(static_cast<std::size_t>(rows * width));
   source.read_float32(values.data(), *tensor, 0, rows * width);
@@ -56,7 +56,8 @@ std::vector<float> embeds_of(const TensorSource& source, const std::string& name
 SearchIndex read_search_index(const std::string& folder, std::int64_t width) {
   const std::string path = folder + "/embeddings.safetensors";
   if (!std::filesystem::exists(path)) {
-    throw Error(ErrorKind::kData, folder, "no embeddings.safetensors: no finished run of the contrastive head",
+    throw Error(ErrorKind::kData, folder,
+                "has no embeddings.safetensors: it is not a finished run of the contrastive head",
                 std::string(kHowToMake) + "; or search other pictures with --images DIR");
   }
   const Metadata metadata = read_safetensors_header(InputFile(path)).metadata;

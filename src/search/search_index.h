@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished run left to search in (embeddings.safetensors), and ranking by cosine. After a run; throws Error.
+// The embeddings of a finished run (embeddings.safetensors), and ranking by cosine. After a run; throws Error.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct SearchIndex {
 // Throws Error kData where the file is absent, malformed, of another width than the model's, or holds NaN.
 SearchIndex read_search_index(const std::string& folder, std::int64_t width);
 
-// The `top` rows of `embeds` that are nearest to `query`, best first; ties by row. Of rows with the same name only the
-// best is kept; *candidates is how many names there are. Requires rows of query.size() floats, as many as names.
+// The `top` rows of `embeds` that are nearest to `query`, best first; ties by row. Only the best of rows with the same
+// name is kept; *candidates is how many names there are. Requires rows of query.size() floats, as many as names.
 std::vector<Neighbour> nearest_names(const std::vector<float>& query, const std::vector<float>& embeds,
                                      const std::vector<std::string>& names, std::size_t top, std::size_t* candidates);
 

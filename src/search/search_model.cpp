@@ -42,7 +42,7 @@ std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
     if (std::find(classes.begin(), classes.end(), wanted) == classes.end()) {
       throw Error(
           ErrorKind::kData, path,
-          (classes.empty() ? "a model of no class" : "a " + classes.front()) + " has no embeddings to search with",
+          (classes.empty() ? "a model without a class" : "a " + classes.front()) + " has no embeddings to search with",
           "search needs a " + wanted + " (model.head = \"" + head->words.name + "\")");
     }
   }
@@ -56,7 +56,7 @@ RunInputs read_run_inputs(const std::string& folder) {
   const Json json = read_json_file(path);
   const std::string name = get_string(json, "preprocessing", path, "training");
   if (name != "training" && name != "processor") {
-    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is unknown", "training or processor");
+    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is not valid", "use training or processor");
   }
   if (name == "processor") inputs.preprocessing = Preprocessing::kProcessor;
   inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
@@ -90,7 +90,7 @@ void SearchModel::record(Use use) {
   if (use.pictures > 0) {
     const std::int64_t side = needs_.image_side;
     if (needs_.image_channels != 3)
-      throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: no picture file is like that");
+      throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
     decoder_.emplace(
         media_settings_of(folder_, inputs_.preprocessing, side, family_of(folder_ + "/config.json").image_processor));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));

@@ -30,7 +30,7 @@ std::vector<std::string> find_pictures(const std::string& folder) {
     at.increment(failure);
   }
   if (failure) throw Error(ErrorKind::kData, folder, "cannot be searched: " + failure.message());
-  if (found.empty()) throw Error(ErrorKind::kData, folder, "no .jpg, .jpeg or .png file in it or below");
+  if (found.empty()) throw Error(ErrorKind::kData, folder, "has no .jpg, .jpeg or .png file in it or its subfolders");
   std::sort(found.begin(), found.end());
   return found;
 }

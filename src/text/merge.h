@@ -15,7 +15,7 @@ namespace bascule {
 // this).
 class TokenizerScratch {
  public:
-  // What is needed so that any text of at most this many bytes goes through: 44 times that and a little.
+  // Enough for any text of at most this many bytes: a little more than 44 times that.
   static std::size_t bytes(std::size_t longest_text_bytes) noexcept;
 
   explicit TokenizerScratch(Span<std::byte> memory) noexcept;

@@ -103,7 +103,7 @@ void check_model(const Json& model, const std::string& where, TokenizerFiles* fi
 }
 
 void check_processing(const Json& document, const std::string& where, TokenizerFiles* files) {
-  if (find_member(document, "normalizer", where) != nullptr) refuse(where, "there is a normalizer");
+  if (find_member(document, "normalizer", where) != nullptr) refuse(where, "it has a normalizer");
   const std::string splitter = type_of(document, "pre_tokenizer", where);
   if (splitter != "ByteLevel") refuse(where, "the pre_tokenizer is \"" + splitter + "\"");
   const Json& pre_tokenizer = get_object(document, "pre_tokenizer", where);
@@ -116,7 +116,7 @@ void check_processing(const Json& document, const std::string& where, TokenizerF
   for (const auto& [key, name] : {std::pair{"cls", &files->bos}, std::pair{"sep", &files->eos}}) {
     const Json& pair = get_array(post_processor, key, where);
     if (pair.size() != 2 || !pair[0].is_string())
-      refuse(where, std::string("post_processor.") + key + " is no pair of token and id");
+      refuse(where, std::string("post_processor.") + key + " is not a pair of token and id");
     *name = pair[0].string();
   }
 }
@@ -220,8 +220,8 @@ TokenizerFiles read_tokenizer_files(const std::string& folder) {
   } else {
     const std::string vocabulary = folder + "/vocab.json";
     if (!file_exists(vocabulary)) {
-      throw Error{ErrorKind::kData, folder, "no tokenizer.json and no vocab.json",
-                  "name a folder with one of them, for example by model.tokenizer_name"};
+      throw Error{ErrorKind::kData, folder, "has neither tokenizer.json nor vocab.json",
+                  "choose a folder with one of them, for example with model.tokenizer_name"};
     }
     read_vocabulary(read_json_file(vocabulary), vocabulary, &files);
     read_merges_file(folder + "/merges.txt", &files);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tokenizer files of a Hugging Face folder say, read and checked but not yet turned into tables.
+// Reads and checks the tokenizer files of a Hugging Face folder; vocabulary.h turns them into tables.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks of a run settle together at the same place of the loop: how it goes, a few sums, and whether to stop.
-// So they take every branch alike. In a run of one process it settles with itself.
+// Agreement of all ranks of a run at the same place of the loop: its status, a few sums, and whether to stop. So they
+// take every branch alike. In a run of one process it settles with itself.
 #pragma once
 
 #include <vector>

@@ -10,14 +10,14 @@
 namespace bascule {
 namespace {
 
-// Of a page; all_results.json has all that are listed.
+// Rows on a page; all_results.json has all that are listed.
 constexpr std::size_t kMostShown = 100;
 
 std::string left_out(const Report& report) {
   const std::int64_t listed = static_cast<std::int64_t>(report.bad_samples.size());
   if (report.bad_sample_count <= listed) return "";
   return "the list is full: " + std::to_string(listed) + " of " + std::to_string(report.bad_sample_count) +
-         " are named";
+         " are listed";
 }
 
 // A row that was taken out of the file has no picture any more.
@@ -25,19 +25,19 @@ std::string named_reason(const BadSample& bad) { return (bad.picture.empty() ? "
 
 FactTable table_of(const Report& report) {
   FactTable table{"Skipped samples",
-                  "Their pictures are bad. In training the next good row was taken in place of each; evaluations leave "
-                  "them out.",
+                  "Their pictures cannot be read. Training used the next good row in place of each; evaluations "
+                  "skipped them.",
                   {}};
   for (const SplitRows& split : report.rows) {
-    if (split.skipped > 0) table.rows.push_back({"in all", skipped_text(split)});
+    if (split.skipped > 0) table.rows.push_back({"total", skipped_text(split)});
   }
   for (const BadSample& bad : report.bad_samples) {
     if (table.rows.size() > kMostShown) {
-      table.rows.push_back({"...", "all_results.json has more"});
+      table.rows.push_back({"...", "see all_results.json for the rest"});
       break;
     }
     const std::string then = bad.replaced_by.empty()
-                                 ? ", left out"
+                                 ? ", skipped"
                                  : ", epoch " + std::to_string(bad.epoch) + ", replaced by " + bad.replaced_by;
     table.rows.push_back({bad.row, named_reason(bad) + "; in " + bad.split + then});
   }
@@ -104,7 +104,7 @@ std::string bad_samples_note(const Report& report) {
   if (!more.empty()) note += " (" + more + ")";
   if (!report.bad_samples.empty()) {
     const BadSample& first = report.bad_samples[0];
-    note += "; the first: " + shown_path(first.row) + ": " + named_reason(first);
+    note += "; first: " + shown_path(first.row) + ": " + named_reason(first);
   }
   return note;
 }

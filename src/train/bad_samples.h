@@ -16,7 +16,7 @@ namespace bascule {
 class Group;
 class SealedRun;
 
-// What all ranks skipped in one split.
+// The samples of one split that any rank skipped.
 struct SkippedSamples {
   const RecordedSplit* split = nullptr;
   std::vector<ReplacedSample> listed;

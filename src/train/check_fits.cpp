@@ -77,7 +77,7 @@ std::string problem_of(const MemoryLimit& limit, std::size_t needed) {
     needs = std::to_string(needed) + " bytes";
     allowed = std::to_string(limit.bytes) + " bytes";
   }
-  return std::string(who) + " needs " + needs + what + ", " + allowed + " are allowed by " + limit.owner;
+  return std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed;
 }
 
 // Which smaller batch would fit all limits, of which the run exceeds `limit`.
@@ -89,7 +89,7 @@ std::string advice_for(const RecordedRun& run, const ProcessLimits& now, const s
   const std::int64_t largest = largest_batch(run.settings);
   const std::size_t least =
       judge_with(run, 1, [&](const RecordedRun& smallest) { return needed_bytes(smallest, now, limit.kind); });
-  if (least > limit.bytes) return "no batch size fits: 1 needs " + size_text(limit.kind, least);
+  if (least > limit.bytes) return "no batch size fits: batch size 1 needs " + size_text(limit.kind, least);
   // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
   std::int64_t fitting =
       1 + static_cast<std::int64_t>(static_cast<double>(largest - 1) * static_cast<double>(limit.bytes - least) /

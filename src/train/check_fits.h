@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What a limit is about: the memory of all ranks of this machine; addresses of one process (RLIMIT_AS), mapped or not
+// The kind of a limit: the memory of all ranks of this machine; addresses of one process (RLIMIT_AS), mapped or not
 // used yet; data of one process (RLIMIT_DATA).
 enum class LimitKind { kMemory, kAddresses, kData };
 
@@ -24,7 +24,7 @@ struct MemoryLimit {
 // All limits that hold for a run here: machine.memory_limit_gib, the machine's memory, control groups, and the limits
 // of a process.
 std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits);
-// What a plan is judged by: machine.memory_limit_gib alone where it is given, as another machine may be meant.
+// The limits of a plan: only machine.memory_limit_gib where it is set, as the plan may be for another machine.
 std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits);
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);

@@ -14,7 +14,7 @@ ContractState kept_if(bool kept) { return kept ? ContractState::kKept : Contract
 
 ContractResult memory(const ContractFigures& figures) {
   if (figures.resident_bytes == 0)
-    return {"Memory", ContractState::kNotChecked, "the kernel does not tell the resident set"};
+    return {"Memory", ContractState::kNotChecked, "the kernel does not report the resident set"};
   const double limit =
       kMemoryFactor * static_cast<double>(figures.planned_bytes) + kMemoryOfRank * static_cast<double>(figures.ranks);
   char text[160];
@@ -27,13 +27,13 @@ ContractResult memory(const ContractFigures& figures) {
 // Broken is never seen here: the guard ends the process at the first allocation of ours.
 ContractResult sealed(const ContractFigures& figures) {
   if (!figures.guarded) return {"Sealed", ContractState::kNotChecked, "this build has no guard"};
-  std::string detail = "no allocation of ours after the seal (the first would have ended the run); ";
+  std::string detail = "Bascule allocated nothing after the seal (the first allocation would have ended the run); ";
   if (figures.foreign_calls == 0) {
-    detail += "none by libraries";
+    detail += "libraries allocated nothing";
   } else {
     detail += std::string("libraries made ") +
-              readable_count(static_cast<std::int64_t>(figures.foreign_calls)).c_str() + ", of " +
-              readable_bytes(figures.foreign_bytes).c_str() + " summed over the run";
+              readable_count(static_cast<std::int64_t>(figures.foreign_calls)).c_str() + " allocations, " +
+              readable_bytes(figures.foreign_bytes).c_str() + " over the run";
   }
   return {"Sealed", ContractState::kKept, detail};
 }
@@ -43,8 +43,8 @@ ContractResult durability(const ContractFigures& figures) {
   const std::string count =
       std::to_string(figures.checkpoints) + (figures.checkpoints == 1 ? " checkpoint" : " checkpoints");
   return {"Durability", kept_if(figures.newest_is_in_place),
-          figures.newest_is_in_place ? count + ", each synced before it got its name"
-                                     : count + " saved, but the newest one is gone"};
+          figures.newest_is_in_place ? count + ", each synced before it was renamed into place"
+                                     : count + " saved, but the newest one is missing"};
 }
 
 // Every row of an evaluation is judged or named as left out, and every skipped sample is in the list while that has
@@ -54,17 +54,17 @@ ContractResult errors(const ContractFigures& figures) {
   for (const SplitRows& split : figures.splits) {
     const std::string name = split_name(split.split);
     if (split.judged >= 0 && split.judged + split.skipped != split.rows) {
-      wrong += (wrong.empty() ? "" : "; ") + name + ": " + std::to_string(split.judged) + " rows judged and " +
-               std::to_string(split.skipped) + " left out of " + std::to_string(split.rows);
+      wrong += (wrong.empty() ? "" : "; ") + name + ": " + std::to_string(split.judged) + " rows evaluated and " +
+               std::to_string(split.skipped) + " skipped of " + std::to_string(split.rows);
     }
     if (split.listed < split.skipped && !split.list_is_full)
-      wrong += (wrong.empty() ? "" : "; ") + name + ": not every skipped sample is named";
+      wrong += (wrong.empty() ? "" : "; ") + name + ": not every skipped sample is listed";
     if (split.skipped == 0) continue;
     skipped += (skipped.empty() ? "" : "; ") + skipped_text(split);
   }
   if (!wrong.empty()) return {"Errors", ContractState::kBroken, wrong};
-  if (skipped.empty()) return {"Errors", ContractState::kNotChecked, "this run met none; judged by the tests"};
-  return {"Errors", ContractState::kKept, "bad samples are counted and named: " + skipped};
+  if (skipped.empty()) return {"Errors", ContractState::kNotChecked, "none occurred in this run; the tests check them"};
+  return {"Errors", ContractState::kKept, "bad samples are counted and listed: " + skipped};
 }
 
 // The samples of the records and those that the ranks' tapes were given must be the same ones.
@@ -80,17 +80,17 @@ ContractResult honest_figures(const ContractFigures& figures) {
   }
   return {"Honest figures", ContractState::kKept,
           "throughput counts " + std::to_string(figures.counted_samples) + " samples of " +
-              std::to_string(figures.counted_updates) + " updates; " +
-              std::to_string(figures.updates - figures.counted_updates) + " of warm-up left out"};
+              std::to_string(figures.counted_updates) +
+              " updates; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
 }
 
 }  // namespace
 
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures) {
-  return {{"Numbers", ContractState::kNotChecked, "judged by `bascule verify`, not by a run"},
+  return {{"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"},
           memory(figures),
           sealed(figures),
-          {"Bits", ContractState::kNotChecked, "judged by running again and comparing"},
+          {"Bits", ContractState::kNotChecked, "run again and compare to check"},
           durability(figures),
           errors(figures),
           honest_figures(figures)};

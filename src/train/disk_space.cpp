@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a folder with all it holds: what becomes free when it is removed.
+// The bytes that become free when a folder is removed with all it holds.
 std::int64_t bytes_below(const fs::path& folder) {
   std::int64_t bytes = 0;
   std::error_code failed;
@@ -90,12 +90,12 @@ void check_disk_space(const std::string& output_dir, const DiskDemand& demand) {
   std::string what = "the finished model";
   if (need.checkpoints > 0)
     what = std::to_string(need.checkpoints) + (need.checkpoints == 1 ? " checkpoint of " : " checkpoints of ") +
-           readable(static_cast<double>(demand.checkpoint_bytes)) + " at a time, and then " + what + ",";
+           readable(static_cast<double>(demand.checkpoint_bytes)) + " at a time plus " + what + ",";
   throw Error(ErrorKind::kDisk, output_dir,
               what + " need" + (need.checkpoints > 0 ? " " : "s ") + readable(need.bytes) + " of disk space, " +
-                  readable(free) + " are free",
-              need.checkpoints > 2 ? "make room, or lower training.save_total_limit"
-                                   : "make room, or name another training.output_dir");
+                  readable(free) + " are available",
+              need.checkpoints > 2 ? "free space, or lower training.save_total_limit"
+                                   : "free space, or choose another training.output_dir");
 }
 
 }  // namespace bascule

@@ -93,8 +93,7 @@ void add_best(Report* report, SealedRun& sealed) {
     char threshold[48] = "";
     if (control.settings().threshold > 0.0)
       std::snprintf(threshold, sizeof threshold, " by more than %g", control.settings().threshold);
-    summary.stopped_early = summary.figure + " did not get better" + threshold + " in " +
-                            std::to_string(best.not_better) +
+    summary.stopped_early = summary.figure + " did not improve" + threshold + " in " + std::to_string(best.not_better) +
                             (best.not_better == 1 ? " evaluation" : " evaluations in a row");
   }
   if (best.step < 0) return;
@@ -106,8 +105,8 @@ void add_best(Report* report, SealedRun& sealed) {
   FactTable table{"Best evaluation", "", {}};
   if (!summary.stopped_early.empty()) table.note = "Training stopped early: " + summary.stopped_early + ".";
   table.rows = {{summary.figure, readable_number(summary.value).c_str()},
-                {"of step", std::to_string(summary.step)},
-                {"weights in this folder", "of step " + std::to_string(summary.weights_of)}};
+                {"step", std::to_string(summary.step)},
+                {"weights in this folder", "from step " + std::to_string(summary.weights_of)}};
   report->facts.push_back(std::move(table));
 }
 
@@ -124,8 +123,8 @@ void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   report->wire.wait_seconds = sealed.loop().times().wire_seconds;
 }
 
-// Of all processes and ranks: counted on rank 0 for its mean micro-batch; the others do their parts of the same
-// samples.
+// The sum over all processes and ranks: counted on rank 0 for its mean micro-batch; the others do their parts of the
+// same samples.
 double flops_of_run(SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const RunTotals totals = sealed.loop().totals();
@@ -169,7 +168,7 @@ void add_operations(Report* report, SealedRun& sealed) {
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
   const std::size_t ranks = run.plan.ranks;
-  const std::string note = ranks > 1 ? "of " + std::to_string(ranks) + " ranks" : "";
+  const std::string note = ranks > 1 ? std::to_string(ranks) + " ranks together" : "";
   for (const PlannedRange& range : run.plan.categories) {
     report->memory.push_back({range.name, range.shared ? range.bytes : ranks * range.bytes, range.shared ? "" : note});
   }
@@ -201,8 +200,8 @@ void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& seale
   figures.counted_samples = times.counted_samples;
   report->contracts = judge_contracts(figures);
   if (!sealed_figures.foreign_allocations.empty()) {
-    report->facts.push_back({"Allocations by libraries after the seal", "Of this process; none is ours.",
-                             sealed_figures.foreign_allocations});
+    report->facts.push_back({"Allocations by libraries after the seal",
+                             "In this process; Bascule's own code made none.", sealed_figures.foreign_allocations});
   }
 }
 
@@ -216,17 +215,17 @@ void add_device(Report* report, const media_engine_statistics& media) {
   device.retries = media.retries;
   device.fell_back = media.fallbacks > 0;
   device.fallback_jobs = media.fallback_jobs;
-  FactTable table{"Media engine", device.fell_back ? "The device was given up; the host engine went on." : "", {}};
+  FactTable table{"Media engine", device.fell_back ? "The device failed; the host engine took over." : "", {}};
   table.rows = {{"engine", engine.name},
                 {"pictures", std::to_string(media.completed)},
-                {"resets of the device", std::to_string(media.device_resets)},
-                {"pictures submitted again", std::to_string(media.retries)},
-                {"pictures left to the host engine at once", std::to_string(media.fallback_jobs)}};
+                {"device resets", std::to_string(media.device_resets)},
+                {"resubmitted pictures", std::to_string(media.retries)},
+                {"pictures sent directly to the host engine", std::to_string(media.fallback_jobs)}};
   for (std::uint32_t fault = 0; fault < MEDIA_ENGINE_FAULTS; ++fault) {
     if (media.faults[fault] == 0) continue;
     device.faults.push_back({media_engine_fault_name(fault), media.faults[fault]});
     table.rows.push_back(
-        {std::string("found: ") + media_engine_fault_name(fault), std::to_string(media.faults[fault])});
+        {std::string("fault: ") + media_engine_fault_name(fault), std::to_string(media.faults[fault])});
   }
   report->facts.push_back(std::move(table));
 }
@@ -245,14 +244,15 @@ void add_loader(Report* report, SealedRun& sealed) {
   }
   FactTable table{"Loader", "", {}};
   char text[128];
-  std::snprintf(text, sizeof text, "%.3f s, summed over them", statistics.worker_wait_seconds);
-  table.rows.push_back({"workers waited for the step", text});
+  std::snprintf(text, sizeof text, "%.3f s, sum over all workers", statistics.worker_wait_seconds);
+  table.rows.push_back({"workers waited for training", text});
   for (const RecordedSplit& split : sealed.run().splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
     if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
                                                       : deliverable_samples_per_second({}, stream);
-    std::snprintf(text, sizeof text, "%lld samples, could deliver %.1f a second; step waited %.3f s, %.2f slots ready",
+    std::snprintf(text, sizeof text,
+                  "%lld samples, can deliver %.1f samples/s; training waited %.3f s; %.2f slots ready",
                   static_cast<long long>(stream.samples), could, stream.step_wait_seconds, stream.mean_occupancy);
     table.rows.push_back({split_name(split.split), text});
   }
@@ -270,7 +270,8 @@ void add_card(Report* report, const ModelCardWords& card) {
 
 void add_history(Report* report, const std::vector<HistoryEntry>& history) {
   if (history.empty()) return;
-  FactTable table{"Changes on the way", "What was changed when the run went on from a checkpoint.", {}};
+  FactTable table{
+      "Changes during the run", "Settings and files that changed when the run resumed from a checkpoint.", {}};
   for (const HistoryEntry& one : history) {
     table.rows.push_back({"after update " + std::to_string(one.step) + ", " + one.time,
                           one.key + ": " + one.from + " \u2192 " + one.to});
@@ -292,7 +293,7 @@ void add_settings(Report* report, const Settings& settings) {
 std::string parameters_text(const RecordedRun& run) {
   const ParameterCount count = count_parameters(run);
   return std::string(readable_count(count.all).c_str()) + " parameters, " + readable_count(count.trained).c_str() +
-         " of them trained";
+         " trained";
 }
 
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {

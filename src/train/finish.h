@@ -13,7 +13,7 @@
 
 namespace bascule {
 
-// What is measured before the door opens.
+// Figures measured before memory is opened again.
 struct SealedFigures {
   std::uint64_t resident_bytes = 0;                  // of all ranks
   std::uint64_t sent_bytes = 0, received_bytes = 0;  // of gradients, by all ranks of this machine

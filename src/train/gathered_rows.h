@@ -19,7 +19,7 @@ class GatheredRows {
   // memory: bytes(samples, width), shared by the ranks of a node. Before the seal.
   GatheredRows(Group& group, std::byte* memory, std::int64_t width) : group_(group), memory_(memory), width_(width) {}
 
-  // What a replay is given for its share of batch `index`. Lives as long as this. After the seal.
+  // The argument of a replay for its share of batch `index`. Lives as long as this. After the seal.
   Peers peers(const BatchCut& cut, std::int64_t index) noexcept;
 
  private:

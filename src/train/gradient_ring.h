@@ -31,7 +31,7 @@ class GradientRing {
   [[nodiscard]] bool replay(Threads& threads, const Replay& replay) noexcept;
   // The same for a rank whose batch is empty: it contributes zeros.
   [[nodiscard]] bool replay_without_samples(Threads& threads) noexcept;
-  // Of the last replay: meeting and summing.
+  // Time that the last replay spent meeting and summing.
   double reduction_seconds() const noexcept { return reduction_seconds_; }
 
  private:

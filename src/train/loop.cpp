@@ -228,7 +228,7 @@ void TrainingLoop::log(bool last) noexcept {
   interval_.loader_samples_per_second = deliverable_samples_per_second({}, stream);
   interval_.ring_occupancy = stream.mean_occupancy;
   p_.steps.append(interval_);
-  // What cannot be written to TensorBoard is no reason to stop a run: the records stay, and the end says so.
+  // A failed write to TensorBoard is no reason to stop a run: the records stay, and a note says so.
   if (!p_.events.step(interval_, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
   if (!p_.log.step(interval_, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
   p_.progress.record(interval_);

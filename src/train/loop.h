@@ -29,7 +29,7 @@
 
 namespace bascule {
 
-// What the loop measures of this process.
+// Measurements of this process by the loop.
 struct TrainingTimes {
   double wall_seconds = 0.0;  // of the loop, evaluation and saving included
   double evaluation_seconds = 0.0, save_seconds = 0.0;
@@ -75,7 +75,7 @@ class TrainingLoop {
   // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
   void begin() noexcept;
   Status step() noexcept;
-  // Of the updates since the last record.
+  // The record of the updates since the last one.
   const StepRecord& interval() const { return interval_; }
 
   // From the position to the end. kStopped after a signal: the step was finished and a checkpoint saved.
@@ -88,7 +88,7 @@ class TrainingLoop {
   // After the evaluations at the end, by all ranks: CheckpointWriter::save_last_state() where no checkpoint that is
   // kept says what the run ends with, because the best alone is, or because the run only evaluated again.
   Status save_last_state() noexcept;
-  // Of each split the last evaluation in this process: after the run, that of the weights that it ends with. Not
+  // The last evaluation of each split in this process: after the run, that of the weights that it ends with. Not
   // sealed.
   std::vector<EvaluationRecord> final_evaluations() const;
 
@@ -96,7 +96,7 @@ class TrainingLoop {
   const TrainingControl& control() const { return control_; }
   std::int64_t weights_step() const { return weights_step_; }  // the update that made the weights of now
   const TrainingTimes& times() const { return times_; }
-  // Of this run's processes, this one among them, up to the last measurement: at a save and at the end.
+  // Totals over this run's processes, including this one, up to the last measurement: at a save and at the end.
   RunTotals totals() const noexcept;
   // The split whose batch was asked for last: whose manifest a failure speaks of.
   Split reading() const { return reading_; }
@@ -115,7 +115,7 @@ class TrainingLoop {
   Status update() noexcept;
   Status save() noexcept;
   Status write_or_serve() noexcept;
-  // What is written at a save; moment borrows the rest.
+  // Numbers written at a save; moment borrows the rest.
   static constexpr std::size_t kLoopNumbers = 6;
   struct SavedMoment {
     NamedNumber numbers[kLoopNumbers + kPositionNumbers];
@@ -149,8 +149,8 @@ class TrainingLoop {
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
-  // Of the update under way, over all ranks: what its micro-batches hold (see count_batch), and the first of them. The
-  // gradients of an update add up in units of the first one's mean loss.
+  // Counts of the update under way, over all ranks: its micro-batches together (see count_batch), and the first of
+  // them. The gradients of an update add up in units of the first one's mean loss.
   double counted_ = 0.0, unit_ = 1.0;
   double began_ = 0.0;
   // When counting began, the pauses before it, and what the loader had done by then.

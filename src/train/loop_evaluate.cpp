@@ -24,7 +24,7 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   (split == Split::kValidation ? last_validation_ : last_test_) = record;
   if (split == Split::kValidation) evaluated_ = weights_step_;
   reading_ = Split::kTrain;
-  // What repeats an earlier one has its point on the curve already. The log keeps the order of steps, so weights of an
+  // A repeated evaluation has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
   const Metrics metrics = p_.run.judge_kind->metrics;
   if (record.repeats == 0) {
@@ -67,21 +67,21 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
   const char* const name = p_.run.best_figure->name();
   char text[160];
   if (is_best) {
-    std::snprintf(text, sizeof text, "the best %s so far", name);
+    std::snprintf(text, sizeof text, "best %s so far", name);
   } else {
-    std::snprintf(text, sizeof text, "the best %s is still %.6g, of step %lld", name, best.figure,
+    std::snprintf(text, sizeof text, "best %s is still %.6g, at step %lld", name, best.figure,
                   static_cast<long long>(best.step));
   }
   p_.progress.note(text);
   if (!control_.stops_early()) return ok_status();
-  std::snprintf(text, sizeof text, "stops early: %lld evaluations in a row were not better",
+  std::snprintf(text, sizeof text, "stopping early: no new best in %lld evaluations",
                 static_cast<long long>(best.not_better));
   p_.progress.note(text);
   return ok_status();
 }
 
-// What a signal cut short between an update and what follows it is made up for: the curve has no hole, and the best is
-// what it would be.
+// Makes up for an evaluation or save that a signal prevented after an update: the curve has no gap, and the best is the
+// one of the unbroken run.
 Status TrainingLoop::make_up() noexcept {
   if (p_.run.searches_anew) return search_anew();
   const std::int64_t step = at_.global_step;
@@ -100,7 +100,7 @@ Status TrainingLoop::search_anew() noexcept {
   return save();
 }
 
-// Of the trained weights, as a number that a checkpoint keeps.
+// The digest of the trained weights, as a number that a checkpoint keeps.
 double TrainingLoop::digest_of_weights() noexcept {
   digest_.reset();
   const Session& session = p_.run.session;
@@ -126,7 +126,7 @@ Status TrainingLoop::load_best() noexcept {
   BASCULE_TRY(agreement_.settle(same ? ok_status() : Status{StatusCode::kReadFailed, {WeightsReader::kUnreadable, 0}}));
   weights_step_ = step;
   char text[96];
-  std::snprintf(text, sizeof text, "loaded the best weights, those of checkpoint-%lld", static_cast<long long>(step));
+  std::snprintf(text, sizeof text, "loaded the best weights, from checkpoint-%lld", static_cast<long long>(step));
   p_.progress.note(text);
   return ok_status();
 }

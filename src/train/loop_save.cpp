@@ -134,7 +134,7 @@ Status TrainingLoop::save_last_state() noexcept {
   return agreement_.settle(written);
 }
 
-// What was trained is kept, whatever ends the run: parameters only change when a whole update is made.
+// Trained weights are kept, whatever ends the run: parameters only change when a whole update is made.
 Status TrainingLoop::save_and(Status status) noexcept {
   const double now = monotonic_seconds();
   if (p_.group.has_failed()) return status;

@@ -42,7 +42,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
       token_ids_.push_back(static_cast<std::int32_t>(id));
       position_ids_.push_back(position);
     }
-    if (text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size())) refuse(s, "no token is unmasked");
+    if (text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size())) refuse(s, "every token is masked");
     if (!masked_lm && !padded.labels.empty()) {
       const std::int64_t label = padded.labels[static_cast<std::size_t>(s)];
       if (label < 0 || label > 1) refuse(s, "label " + std::to_string(label) + " is neither 0 nor 1");

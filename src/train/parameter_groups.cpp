@@ -24,7 +24,7 @@ void check_has_tensors(const Settings& settings, const ParameterSet& parameters,
     }
   }
   if (matches_any)
-    refuse(settings, group, "matches tensors of earlier groups only", "remove it, or put it before them");
+    refuse(settings, group, "matches only tensors of earlier groups", "remove it, or move it before them");
   refuse(settings, group, "matches no tensor that this head uses",
          "write a pattern of tensor names, as \"cross_modal*\" or \"*.bias\"");
 }
@@ -40,7 +40,7 @@ void check_freezes_whole_matrices(const Settings& settings, const ParameterSet& 
     for (const ParameterPiece& piece : parameters[p].pieces) (is_frozen(piece) ? frozen : trained) = &piece;
     if (frozen == nullptr) continue;
     refuse(settings, static_cast<std::size_t>(frozen->group),
-           "freezes " + frozen->name + " but not " + trained->name + ", which is a part of the same matrix product",
+           "freezes " + frozen->name + " but not " + trained->name + ", which belongs to the same matrix product",
            "freeze both or neither; learning_rate_multiplier may differ");
   }
 }

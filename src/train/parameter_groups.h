@@ -10,10 +10,10 @@
 
 namespace bascule {
 
-// What the parameters of a run are told before they are recorded.
+// The groups of a run, for recording its parameters.
 std::vector<ParameterGroup> parameter_groups(const Settings& settings);
 
-// What the update is told, by ParameterPiece::group.
+// The rules of the groups for the update, by ParameterPiece::group.
 std::vector<GroupRule> group_rules(const Settings& settings);
 
 // After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or

@@ -20,10 +20,10 @@ void plan_best_figure(RecordedRun* run) {
   if (training.metric_for_best_model.empty()) return;
   run->best_figure = EvaluationFigure::named(training.metric_for_best_model, run->judge_kind->metrics);
   if (!run->best_figure) {
-    throw Error(ErrorKind::kSettings, where_written(run->settings, "training.metric_for_best_model"),
-                "training.metric_for_best_model = \"" + training.metric_for_best_model +
-                    "\" is no figure of an evaluation of this head",
-                "name one that it has: " + EvaluationFigure::names_of(run->judge_kind->metrics));
+    throw Error(
+        ErrorKind::kSettings, where_written(run->settings, "training.metric_for_best_model"),
+        "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" is not a metric of this head",
+        "choose one of: " + EvaluationFigure::names_of(run->judge_kind->metrics));
   }
   control.keeps_best = true;
   control.greater_is_better = training.greater_is_better;
@@ -43,16 +43,16 @@ void keep_search(RecordedRun* run, const BestSoFar& best) {
   run->control.keeps_best = then > 0;
   run->control.greater_is_better = then > 0 && (then - 1) % 2 == 1;
   if (best.step >= 0) {
-    run->notes.push_back("resume: nothing is left to train: the best stays that of update " +
-                         std::to_string(best.step) + ", by " + run->best_figure->name());
+    run->notes.push_back("resume: no updates left to train; the best stays update " + std::to_string(best.step) +
+                         ", by " + run->best_figure->name());
   } else if (asked) {
-    run->notes.push_back("resume: nothing is left to train, and no best was looked for: the last weights stay");
+    run->notes.push_back("resume: no updates left to train, and the run kept no best: the last weights stay");
   }
 }
 
 void search_anew(RecordedRun* run, const std::string& reason) {
   run->searches_anew = true;
-  run->notes.push_back("resume: " + reason + ": the search for the best begins anew, with the weights of update " +
+  run->notes.push_back("resume: " + reason + ": restarting the search for the best, from the weights of update " +
                        std::to_string(run->resume->global_step));
 }
 
@@ -75,9 +75,9 @@ void plan_control(RecordedRun* run) {
   if (run->is_over) {
     keep_search(run, best);
   } else if (run->best_figure && figure_number_then(*run->resume) != run->best_figure_number()) {
-    search_anew(run, "another figure says what is best");
+    search_anew(run, "the metric for the best has changed");
   } else if (run->best_figure && !has_same_validation(*run)) {
-    search_anew(run, "evaluations are of other rows or batches");
+    search_anew(run, "validation rows or batches have changed");
   }
 }
 
@@ -86,7 +86,8 @@ void check_best_checkpoint(RecordedRun* run) {
   if (!run->resume || run->finished || run->searches_anew || !training.load_best_model_at_end) return;
   const std::int64_t best = read_position(*run->resume).best.checkpoint;
   if (best < 0 || has_checkpoint(training.output_dir.resolved, best)) return;
-  search_anew(run, "the best so far, " + name_of_checkpoint(best) + ", is not in " + training.output_dir.shown());
+  search_anew(run, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
+                       training.output_dir.shown());
 }
 
 bool saves_first(const RecordedRun& run) {

@@ -27,7 +27,7 @@
 namespace bascule {
 namespace {
 
-// What the process holds beside its arena: the program and its libraries, oneDNN's primitives, graphs and tapes, loader
+// Memory of the process beside its arena: the program and its libraries, oneDNN's primitives, graphs and tapes, loader
 // threads' stacks.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
@@ -43,9 +43,9 @@ bool is_hub_name(const std::string& text) {
 void check_is_downloaded(const Settings& settings, const char* key, const PathSetting& folder) {
   if (!is_hub_name(folder.written) || std::filesystem::exists(folder.resolved)) return;
   throw Error(ErrorKind::kData, where_written(settings, key),
-              std::string(key) + " = \"" + folder.written + "\": there is no folder " + folder.shown() +
-                  ", and nothing is downloaded",
-              "get it with `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
+              std::string(key) + " = \"" + folder.written + "\": the folder " + folder.shown() +
+                  " does not exist, and Bascule downloads nothing",
+              "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
 }
 
 void read_model_files(RecordedRun* run) {
@@ -63,7 +63,7 @@ void read_model_files(RecordedRun* run) {
   if (run->inputs.image_side > 0 && run->inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, run->config_path,
                 "the model reads pictures of " + std::to_string(run->inputs.image_channels) + " channels",
-                "pictures are read as RGB: 3 channels");
+                "pictures are RGB: it must have 3");
   }
   if (run->inputs.vocabulary_size > 0)
     run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
@@ -97,10 +97,10 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
                          loader.cache);
   };
   OpenedManifest opened = open();
-  // What is derived from the captions is kept, so they are checked first. A damaged index is gone then.
+  // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
   if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
       !opened.manifest.own()) {
-    run->notes.push_back("index: that of " + file.text() + " was damaged: it is made anew");
+    run->notes.push_back("index: rebuilding the damaged index of " + file.text());
     opened = open();
   }
   if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
@@ -274,34 +274,35 @@ void note_threads(RecordedRun* run) {
   const int threads = run->threads * place.local_size;
   const std::string all = std::to_string(threads) + " compute threads";
   const char* const advice =
-      run->settings.machine.threads > 0 ? ": slower than machine.threads = 0, which takes as many as there are" : "";
+      run->settings.machine.threads > 0 ? ": slower than machine.threads = 0, which uses all available cores" : "";
   if (threads > cores) {
     run->notes.push_back("plan: " + all + " on " + std::to_string(cores) + (cores == 1 ? " core" : " cores") + advice);
   } else if (threads > limits.processors && threads > place.local_size) {
     char share[32];
     std::snprintf(share, sizeof share, "%.3g", limits.processors);
-    run->notes.push_back("plan: " + all + ", but a control group allows the time of " + share + " cores" + advice);
+    run->notes.push_back("plan: " + all + ", but a control group limits CPU time to " + share + " cores" + advice);
   }
 }
 
-// What a stage is on this machine.
+// Reports what a stage means on this machine.
 void note_sharding(RecordedRun* run) {
   const DistributedSettings& distributed = run->settings.distributed;
   if (distributed.distribution_strategy != Strategy::kSharded || run->place.world_size == 1) return;
   if (distributed.sharded_stage > 1 && !run->place.is_on_one_node()) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
-                "stages 2 and 3 are for the ranks of one machine", "set sharded_stage = 1");
+                "sharded stages 2 and 3 work on one machine only", "set sharded_stage = 1");
   }
   if (run->place.nodes > 1) {
-    run->notes.push_back("plan: sharded: each machine holds the moments of its part of the weights, and updates it");
+    run->notes.push_back(
+        "plan: sharded: each machine holds the moments of its part of the weights and updates that part");
     return;
   }
   const char* const stages[] = {
-      "stage 1 is fast_ddp here", "stage 2 sums gradients bucket by bucket, from a small ring of each rank",
-      "stage 3 is stage 2 here, which sums gradients bucket by bucket, from a small ring of each rank"};
+      "stage 1 equals fast_ddp here", "stage 2 sums gradients bucket by bucket, from a small ring in each rank",
+      "stage 3 equals stage 2 here, which sums gradients bucket by bucket, from a small ring in each rank"};
   run->notes.push_back(
-      std::string("plan: sharded: the ranks of one machine hold weights and moments once, whatever the strategy, and "
-                  "update each slice once; ") +
+      std::string("plan: sharded: with every strategy the ranks of one machine share one copy of weights and moments, "
+                  "and update each slice once; ") +
       stages[distributed.sharded_stage - 1]);
 }
 
@@ -330,7 +331,7 @@ RankPlace planned_place(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
                 "distributed.world_size = " + std::to_string(place.world_size) +
                     " ranks cannot be spread evenly over " + std::to_string(place.nodes) + " machines",
-                "make it a multiple of the machines in " + distributed.hostfile.shown());
+                "make it a multiple of the number of machines in " + distributed.hostfile.shown());
   }
   place.local_size = place.world_size / place.nodes;
   return place;
@@ -362,11 +363,11 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->place = place;
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
-    run->notes.push_back("plan: wire_type is of what travels between machines: on one it changes nothing");
+    run->notes.push_back("plan: wire_type has no effect on one machine");
   note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {
-    run->notes.push_back("plan: of one of " + std::to_string(place.nodes) + " machines with " +
+    run->notes.push_back("plan: for one of " + std::to_string(place.nodes) + " machines with " +
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
   read_model_files(run.get());

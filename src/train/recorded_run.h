@@ -57,7 +57,7 @@ struct FinishedWeights {
   std::int64_t step = 0;  // the update that made them
 };
 
-// Of a schedule of so many updates.
+// The warm-up of a schedule of this many updates.
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
 
 struct RecordedRun {

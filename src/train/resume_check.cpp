@@ -76,7 +76,7 @@ std::string schedule_text(const RecordedRun& run, const Lengths& then) {
   const Schedule& schedule = run.schedule;
   if (schedule.kind == Scheduler::kConstant) return "";
   if (schedule.total_steps == then.schedule) {
-    return "the schedule stays that of " + updates(schedule.total_steps) + "; after it the rate is " +
+    return "the schedule keeps its " + updates(schedule.total_steps) + "; afterwards the rate is " +
            readable_number(schedule.at(schedule.total_steps)).c_str();
   }
   std::string text;
@@ -87,7 +87,7 @@ std::string schedule_text(const RecordedRun& run, const Lengths& then) {
   const std::int64_t warm_then = warmup_steps_of(run.settings.training, then.schedule), warm = schedule.warmup_steps;
   const std::int64_t step = run.resume->global_step;
   if (warm == warm_then || warm <= step) return text;
-  return text + (text.empty() ? "" : "; ") + "the warm-up has " + updates(warm) + " instead of " +
+  return text + (text.empty() ? "" : "; ") + "the warm-up takes " + updates(warm) + " instead of " +
          std::to_string(warm_then) + ", so the rate " + (step < warm_then ? "rises" : "rises again") +
          " until update " + std::to_string(warm);
 }
@@ -154,7 +154,7 @@ void check_length(RecordedRun* run) {
   if (total == then.total && schedule == then.schedule) return;
   const std::string of_schedule = schedule_text(*run, then);
   if (run->is_longer) {
-    run->notes.push_back("resume: " + std::to_string(total) + " instead of " + updates(then.total) +
+    run->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(then.total) +
                          (of_schedule.empty() ? "" : ": " + of_schedule));
   } else if (!of_schedule.empty()) {
     run->notes.push_back("resume: " + of_schedule);

@@ -60,8 +60,8 @@ const std::string* find(const std::vector<SettingValue>& values, const std::stri
                 "set it back, or choose another output_dir");
   }
   throw Error(ErrorKind::kData, where_written(run.settings, key),
-              key + " is not what " + shown_path(point.folder) + " was trained with: " + problem,
-              "put it back, or choose another output_dir");
+              key + " differs from what " + shown_path(point.folder) + " was trained with: " + problem,
+              "restore it, or choose another output_dir");
 }
 
 std::string digests_text(const std::string& now, const std::string& then) {
@@ -78,14 +78,14 @@ constexpr ModelFile kModelFiles[] = {{"model.config", "config.json", kModelKey},
                                      {"model.tokenizer", "the tokenizer", "model.tokenizer_name"},
                                      {kModelWeights, "the content of the weights", kModelKey}};
 
-// Of the two files that an image processor may have, the one that counts.
+// The one that counts of the two files that an image processor may have.
 std::string name_of(const ModelFile& file, const RecordedRun& run) {
   const std::string path = processor_file_of(run.settings.model.model_name_or_path.resolved);
   const bool is_processor = file.name == std::string_view(kModelPreprocessor) && !path.empty();
   return is_processor ? std::filesystem::path(path).filename().string() : file.what;
 }
 
-// What became of bad pictures and their rows, as changes of the history.
+// Adds replaced pictures and removed rows to the history.
 void note_mended(RecordedRun* run, const std::vector<MendedRow>& mended) {
   constexpr std::size_t kMostNamed = 20;
   for (std::size_t i = 0; i < std::min(mended.size(), kMostNamed); ++i) {
@@ -198,7 +198,7 @@ void check_model_files(RecordedRun* run) {
   if (folder != nullptr) return;
   for (const SettingChange& change : run->changes) {
     if (change.effect == KeyEffect::kSameFiles)
-      refuse(*run, change.key, "an older program wrote it, and kept nothing to compare the files by");
+      refuse(*run, change.key, "an older version wrote it, without digests of the files");
   }
 }
 

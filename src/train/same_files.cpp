@@ -15,7 +15,7 @@
 namespace bascule {
 namespace {
 
-// What is compared, as a number that a double holds exactly, and how it is called.
+// A compared quantity, as a number that a double holds exactly, and its name in messages.
 struct Seen {
   double number;
   std::string where;
@@ -73,9 +73,9 @@ void compare(Group& group, const std::vector<Seen>& seen, int stride) {
       if (!group.is_first() && !group.barrier())  // rank 0 says it, which ends this one
         throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
       throw Error(ErrorKind::kSettings, seen[i].where,
-                  std::string("the machine of rank ") + std::to_string(rank) + " sees other " + seen[i].what +
-                      " there than that of rank 0",
-                  "name files of a file system that all machines see at the same path");
+                  std::string("the machine of rank ") + std::to_string(rank) + " sees " + seen[i].what +
+                      " that differ from those of rank 0",
+                  "use a file system that all machines see at the same path");
     }
   }
 }

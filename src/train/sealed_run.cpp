@@ -41,7 +41,7 @@ void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::st
   input.read(records.data(), 0, records.size() * sizeof(Record));
   const auto count = [&](const char* what) { return static_cast<std::uint64_t>(point.number(numbers + what)); };
   if (!log->restore(Span<const Record>(records), count("_appended"), count("_stride"))) {
-    throw Error(ErrorKind::kData, point.folder + "/" + file, "does not fit this run's records",
+    throw Error(ErrorKind::kData, point.folder + "/" + file, "does not match the records of this run",
                 "remove the checkpoint");
   }
 }
@@ -152,8 +152,8 @@ void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, v
   check_same_weights(run_, group_, run_.session.parameter_memory(), point.has_value());
 }
 
-// range: this node's, of a moment; begin: where the tensor lies in the range of parameters. Of moments that the nodes
-// share out, what is this node's.
+// range: this node's, of a moment; begin: where the tensor lies in the range of parameters. If
+// the nodes divide the moments, only this node's part is read.
 void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range,
                            std::int64_t begin) const {
   const MomentShards* const shards = run_.session.shards();
@@ -202,11 +202,12 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     load_tensors(state, wanted, "");
   } else if (model.from_scratch) {
     initialise_parameters(memory, seed);
-    say("weights: fresh, seed " + std::to_string(seed));
+    say("weights: initialised with seed " + std::to_string(seed));
   } else {
     const LoadReport report = load_parameters(source_, memory, *run_.model, seed);
     say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
-    for (const std::string& name : report.missing) say("weights: " + name + " is not there: made fresh");
+    for (const std::string& name : report.missing)
+      say("weights: " + name + " missing from the checkpoint; initialised");
     std::string left_out;
     for (const std::string& name : report.unused) {
       const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
@@ -214,7 +215,7 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
       });
       if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
     }
-    if (!left_out.empty()) say("weights: left out: " + left_out);
+    if (!left_out.empty()) say("weights: not used: " + left_out);
   }
   make_unused_tensors();
 }
@@ -222,12 +223,12 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
 // Without moments: nothing is trained.
 void SealedRun::load_finished(const FinishedWeights& finished) {
   const std::string what_to_do =
-      "put the weights of update " + std::to_string(finished.step) + " back, " + "or name another output_dir";
+      "restore the weights of update " + std::to_string(finished.step) + ", or choose another output_dir";
   try {
     const LoadReport report =
         load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), *run_.model, 0);
     if (!report.missing.empty())
-      throw Error(ErrorKind::kData, finished.folder, "has lost the tensor " + report.missing.front());
+      throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
   } catch (const Error& error) {
     throw Error(error.kind(), error.where(), error.problem(), what_to_do);
   }
@@ -255,7 +256,7 @@ void SealedRun::resume_records(const ResumePoint& point) {
   for (const Replacement& r : point.replacements) {
     if (r.row < 0) continue;  // it ended the run
     if (!is_row(r.row) || !is_row(r.bad_row)) {
-      throw Error(ErrorKind::kData, point.folder, "names a row that " + train->manifest->name() + " does not have",
+      throw Error(ErrorKind::kData, point.folder, "refers to a row that " + train->manifest->name() + " does not have",
                   "remove the checkpoint");
     }
     replaced.push_back({r.epoch, r.position, r.row, r.bad_row, r.reason});
@@ -311,7 +312,7 @@ std::vector<TensorToWrite> SealedRun::moments_to_write() {
   return all;
 }
 
-// What a run that was ended has written of what is now computed again is cut.
+// Cuts off log entries of updates that are computed again.
 void SealedRun::open_logs() {
   const Settings& settings = run_.settings;
   const Span<const EvaluationRecord> made = evaluations_.records();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The third phase: arenas are mapped and touched, weights loaded or made, tapes and threads and loader started, files
-// opened. What stands when the constructor returns is all that replay will use. Before the seal; throws Error.
+// opened. Everything that replay uses exists when the constructor returns. Before the seal; throws Error.
 #pragma once
 
 #include <deque>

@@ -12,8 +12,8 @@
 
 namespace bascule {
 
-// What led to a moment of the run, summed over its processes. What a process did after its last checkpoint was done
-// again by the next one, and is not in here.
+// Totals up to a moment of the run, over its processes. Work of a process after its last checkpoint is not counted: the
+// next one repeated it.
 struct RunTotals {
   double processes = 0.0;
   double updates = 0.0;
@@ -21,7 +21,7 @@ struct RunTotals {
   // After each process's warm-up updates, without evaluation and saving.
   double counted_samples = 0.0, counted_updates = 0.0, counted_seconds = 0.0;
   double samples = 0.0;  // of all ranks
-  // Of rank 0.
+  // Counts of rank 0.
   double micro_batches = 0.0;
   double rows[kMaxStreams] = {};  // by stream
 };
@@ -29,10 +29,10 @@ struct RunTotals {
 struct TrainingPosition {
   std::int64_t global_step = 0;  // updates done
   double loss_sum = 0.0;         // over all updates of the run
-  // Of the logging interval under way.
+  // State of the logging interval under way.
   double interval_loss = 0.0;
   std::int64_t interval_steps = 0, interval_samples = 0;
-  // Of its part before this process: as in StepRecord.
+  // Its part before this process, as in StepRecord.
   double interval_wall_seconds = 0.0, interval_loader_wait_seconds = 0.0;
   double interval_seconds[kStepPhases] = {};
   RunTotals earlier;  // before this process

@@ -227,7 +227,8 @@ bool Update::parameters_are_finite(Threads& threads) noexcept {
   return std::isfinite(sum_of_partials());
 }
 
-// What is not summed on this node yet, and then what is not summed with the other nodes. False: the run has failed.
+// Sums the gradients not yet summed on this node, then those not yet summed with the other nodes. False: the run has
+// failed.
 bool Update::sum_over_nodes(Threads& threads) noexcept {
   threads.replay(Span<const Step>(&sum_step_, 1), Replay{}, {});
   summed_ = static_cast<std::int64_t>(own_.size());
@@ -249,7 +250,7 @@ bool Update::move_all(LaneReduction& lane) noexcept {
   return true;
 }
 
-// What other nodes have measured.
+// Merges the measurements of other nodes.
 bool Update::merge_partials() noexcept {
   if (shards_ == nullptr) return true;
   for (std::size_t i = 0; i < own_.size(); ++i)

@@ -84,9 +84,9 @@ class Update {
   // Returns the L2 norm, before clipping, of the gradient. If it is not finite nothing is changed
   // (NaN too where another rank failed). By all ranks together. After the seal.
   double run(Threads& threads, const UpdateSettings& settings) noexcept;
-  // Of the last run: summing and measuring, until the slowest rank had done its part.
+  // Time of the last run for summing and measuring, until the slowest rank had done its part.
   double reduction_seconds() const noexcept { return reduction_seconds_; }
-  // Of these, waiting for other nodes.
+  // The part of it that waited for other nodes.
   double wire_seconds() const noexcept { return wire_seconds_; }
   // By this rank, to and from other nodes, since the seal.
   std::int64_t sent_bytes() const noexcept;

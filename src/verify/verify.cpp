@@ -27,7 +27,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& folders) {
       if (fs::exists(folder + "/" + entry + "/case.json")) cases.push_back(folder + "/" + entry);
     }
     if (cases.size() == before)
-      throw Error(ErrorKind::kData, folder, "no reference case here (no case.json)",
+      throw Error(ErrorKind::kData, folder, "holds no reference case (no case.json)",
                   "name a case or a folder of cases");
   }
   return cases;
@@ -70,7 +70,7 @@ Json json_of(const VerifiedCase& result) {
 
 int verify_command(const VerifyArguments& arguments) {
   if (!arguments.precision.empty() && arguments.precision != "float32") {
-    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "float32");
+    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "use float32");
   }
   const Isa isa = choose_isa(arguments.isa);
   const int threads =

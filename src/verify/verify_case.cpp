@@ -149,7 +149,7 @@ void judge_unused(const CaseFiles& files, const Session& session, Judgement* jud
   }
 }
 
-// Whatever the reference computed has been compared with something of ours.
+// Fails for each tensor of the reference that was compared with nothing.
 void judge_the_rest(const CaseFiles& files, Judgement* judgement) {
   std::set<std::string> judged;
   for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));

@@ -59,7 +59,7 @@ CaseFiles open_case(const std::string& folder) {
   }
   const StoredTensor* pixels = files.batches.find("batch0.pixel_values");
   if (pixels == nullptr || pixels->shape.size() != 4)
-    throw Error(ErrorKind::kData, folder + "/batch.safetensors", "no batch0.pixel_values of four dimensions");
+    throw Error(ErrorKind::kData, folder + "/batch.safetensors", "has no four-dimensional batch0.pixel_values");
   files.height = pixels->shape[2];
   files.width = pixels->shape[3];
   return files;
@@ -70,7 +70,7 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   PaddedBatch batch;
   const StoredTensor* ids = files.batches.find(name + "input_ids");
   if (ids == nullptr || ids->shape.size() != 2)
-    throw Error(ErrorKind::kData, where, "no " + name + "input_ids of two dimensions");
+    throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
   batch.samples = ids->shape[0];
   batch.length = ids->shape[1];
   batch.input_ids = read_integers(files.batches, name + "input_ids", where);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every part of a case's judgement shares: the measure of an error, and the rule for its limit. See
+// The common part of a case's judgement: the measure of an error, and the rule for its limit. See
 // tests/data/goldens/README.md, "Passing".
 #pragma once
 

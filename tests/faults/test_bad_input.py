@@ -13,7 +13,7 @@ from bascule_run import EMOJI, ROOT, run, settings
 GOLDEN = ROOT / "tests" / "data" / "goldens" / "itc_add"
 SETTINGS, DATA, MEMORY = 2, 3, 4
 # What a run says of itself before the error.
-INFORMATION = re.compile(r"bascule: (plan|seal|resume|train): |bascule: weights: (\d+ tensors|fresh|left out|.* is not there)")
+INFORMATION = re.compile(r"bascule: (plan|seal|resume|train): |bascule: weights: (\d+ tensors|initialised|not used|.* missing from the checkpoint)")
 
 
 class BadInput(unittest.TestCase):
@@ -84,7 +84,7 @@ class BadInput(unittest.TestCase):
         self.assertFalse((self.folder / "~").exists() or (self.folder / "$SCRATCH").exists())
 
     def test_a_name_of_the_hub_is_not_downloaded(self):
-        self.refused(DATA, "run.toml:", "nothing is downloaded", "`hf download BridgeTower/bridgetower-base --local-dir ",
+        self.refused(DATA, "run.toml:", "Bascule downloads nothing", "`hf download BridgeTower/bridgetower-base --local-dir ",
                      model__model_name_or_path='"BridgeTower/bridgetower-base"')
 
     def test_manifest_rows(self):
@@ -118,7 +118,7 @@ class BadInput(unittest.TestCase):
     def test_a_folder_with_a_run_is_not_taken_by_another(self):
         self.assertEqual(run("run", settings(self.folder)).returncode, 0)
         before = (self.folder / "run" / "bascule.json").read_bytes()
-        self.refused(SETTINGS, "holds a run already", training__resume='"never"')
+        self.refused(SETTINGS, "already holds a run", training__resume='"never"')
         validation = f'"{EMOJI}/validation.jsonl"'
         self.refused(SETTINGS, "does not train", data__validation_file=validation, training__do_train="false")
         self.assertEqual((self.folder / "run" / "bascule.json").read_bytes(), before)

@@ -47,9 +47,9 @@ class BadSamples(unittest.TestCase):
         self.assertIsNone(results["bad_samples"][2]["replaced_by"])
         self.assertEqual((results["train_samples"], results["train_skipped_rows"], results["train_replaced_samples"]), (24, 1, 2))
         self.assertEqual((results["test_samples"], results["test_skipped_rows"]), (23, 1))
-        notes = [line for line in done.stderr.splitlines() if "bad samples: train: 1 row skipped, 2 times in all" in line]
+        notes = [line for line in done.stderr.splitlines() if "bad samples: train: 1 row skipped, 2 times in total" in line]
         self.assertEqual(len(notes), 1, done.stderr)
-        self.assertIn("test: 1 row left out, 23 judged", notes[0])
+        self.assertIn("test: 1 row skipped, 23 evaluated", notes[0])
         self.assertIn("rows.jsonl:8: p/7.jpg: the JPEG file is truncated", notes[0])
         page = (self.folder / "all/run/report.html").read_text()
         self.assertIn("Skipped samples", page)

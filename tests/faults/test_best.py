@@ -69,8 +69,8 @@ class TheBest(unittest.TestCase):
             self.assertNotEqual(digest(folder / "run" / "model.safetensors"), digest(folder / "run" / "checkpoint-24" / "model.safetensors"))
             self.assertEqual(read(folder, "validation_results.json")["eval_loss"], seen[best])
             self.assertEqual(read(folder, "bascule.json")["provenance"]["weights of step"], str(best))
-            self.assertIn(f"the weights are those of update {best}, the best by loss", done.stderr)
-            self.assertIn(f"of step {best}; the best evaluation", (folder / "run" / "README.md").read_text())
+            self.assertIn(f"kept the weights of update {best}, the best by loss", done.stderr)
+            self.assertIn(f"from step {best}; best evaluation", (folder / "run" / "README.md").read_text())
 
     def test_is_all_that_stays_with_a_limit_of_one(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ class TheBest(unittest.TestCase):
                     path.write_bytes(data)
             process.communicate()
             self.assertEqual(process.returncode, 3, said)
-            self.assertIn(f"checkpoint-{best}: the best weights cannot be read back: they are not what was written", said)
+            self.assertIn(f"checkpoint-{best}: the best weights cannot be read back: they differ from what was written", said)
 
 
 class EarlyStopping(unittest.TestCase):
@@ -120,8 +120,8 @@ class EarlyStopping(unittest.TestCase):
             best = state["best_global_step"]
             self.assertEqual(state["global_step"], best + 6)
             self.assertEqual(sorted(seen), list(range(3, best + 7, 3)))
-            self.assertIn(f"run: stopped early after update {best + 6}: loss did not get better in 2 evaluations in a row", done.stderr)
-            self.assertIn("finished already", run("run", toml).stderr)
+            self.assertIn(f"run: stopped early after update {best + 6}: loss did not improve in 2 evaluations in a row", done.stderr)
+            self.assertIn("already finished", run("run", toml).stderr)
 
 
 class Refusals(unittest.TestCase):
@@ -129,7 +129,7 @@ class Refusals(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             refused = run("run", best_run(folder, training__metric_for_best_model='"accuracy"'))
             self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertIn('training.metric_for_best_model = "accuracy" is no figure of an evaluation of this head; name one that it has: loss, '
+            self.assertIn('training.metric_for_best_model = "accuracy" is not a metric of this head; choose one of: loss, '
                           'image_to_text_recall_at_1', refused.stderr)
 
 

@@ -91,9 +91,9 @@ class LongRuns(Case):
 
 class AFinishedRun(Case):
     def evaluated_again(self, said):
-        self.assertIn("resume: the run was finished after 12 updates; it is only evaluated again", said.stderr)
+        self.assertIn("resume: the run was finished after 12 updates; evaluating it again", said.stderr)
         self.assertNotIn("train  step", said.stderr)
-        for text in ("this process", "could deliver"):
+        for text in ("this process", "can deliver"):
             self.assertNotIn(text, said.stdout)
         self.assertIn("throughput, whole run", said.stdout)
         results = read(self.folder, "all_results.json")
@@ -117,7 +117,7 @@ class AFinishedRun(Case):
                 self.assertEqual((state["best_global_step"], state["global_step"]), (4, 12))
                 self.assertEqual(read(self.folder, "bascule.json")["provenance"]["weights of step"], "4")
                 figures.add(read(self.folder, "validation_results.json")["eval_loss"])
-                self.assertIn("finished already", self.goes(**changes).stderr)
+                self.assertIn("already finished", self.goes(**changes).stderr)
         self.assertEqual(len(figures), 3)  # of a.jsonl, of b.jsonl, in batches of four
 
     def test_changes_its_weights_where_that_is_asked_for(self):
@@ -147,7 +147,7 @@ class AFinishedRun(Case):
                          ["data.test_file", "training.do_predict", "data.validation_file", "data.validation_file (content)", "data.validation_file",
                           "data.test_file", "data.validation_file (content)", "data.test_file (content)"])
         said = self.goes(**one, training__max_steps="14")
-        self.assertIn("it goes on with what was changed: updates 5 to 12 are trained again", said.stderr)
+        self.assertIn("resuming it with the changes: updates 5 to 12 will be trained again", said.stderr)
         self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 14)
 
     def test_whose_end_was_not_kept_is_not_trained_again_unasked(self):
@@ -157,13 +157,13 @@ class AFinishedRun(Case):
         records.write_bytes(bytes([records.read_bytes()[0] ^ 1]) + records.read_bytes()[1:])
         self.refused(3, "last_state/step_records.bin", "move last_state away to use the newest checkpoint instead", data__test_file=self.b, **one)
         shutil.rmtree(self.output / "last_state")  # as an older program leaves it
-        self.refused(2, "holds a finished run, and the state at its end, after update 12, was not kept", data__test_file=self.b, **one)
+        self.refused(2, "holds a finished run, and its final state, after update 12, was not kept", data__test_file=self.b, **one)
         self.goes(training__max_steps="13", **one)
 
     def test_without_its_weights_says_what_to_put_back(self):
         self.goes()
         (self.output / "model.safetensors").unlink()
-        self.refused(3, "holds no weights", "put the weights of update 4 back", data__validation_file=self.b)
+        self.refused(3, "holds no weights", "restore the weights of update 4", data__validation_file=self.b)
 
     def test_that_stopped_early_stays_stopped(self):
         stops = {"training__max_steps": "40", "training__early_stopping_patience": "2"}
@@ -207,7 +207,7 @@ class ARunThatGoesOn(Case):
     def test_judges_the_weights_that_it_goes_on_from_first_where_the_rule_changes(self):
         self.stopped_after(6)
         said = self.goes(training__per_device_eval_batch_size="4", training__save_total_limit="2").stderr
-        self.assertIn("resume: evaluations are of other rows or batches: the search for the best begins anew, with the weights of update 6", said)
+        self.assertIn("resume: validation rows or batches have changed: restarting the search for the best, from the weights of update 6", said)
         self.assertEqual(self.is_the_best_from(6), 6)
         self.assertEqual(checkpoints(self.folder), [6, 12])
         self.assertNotIn("saved checkpoint-6 ", said)  # which is there
@@ -215,14 +215,14 @@ class ARunThatGoesOn(Case):
     def test_that_was_at_its_end_keeps_its_best(self):
         self.stopped_after(12)
         said = self.goes(data__validation_file=self.b).stderr
-        self.assertIn("train: loaded the best weights, those of checkpoint-4", said)
+        self.assertIn("train: loaded the best weights, from checkpoint-4", said)
         self.assertEqual(self.model(), self.of_checkpoint(4))
 
     def test_searches_anew_where_the_best_so_far_was_removed(self):
         self.stopped_after(6)
         shutil.rmtree(self.output / "checkpoint-4")
         said = self.goes(training__save_total_limit="0").stderr
-        self.assertIn("resume: the best so far, checkpoint-4, is not in ", said)
+        self.assertIn("resume: the best checkpoint so far, checkpoint-4, is missing from ", said)
         self.assertEqual(self.is_the_best_from(6), 6)
 
     def test_searches_anew_in_another_folder(self):
@@ -232,7 +232,7 @@ class ARunThatGoesOn(Case):
                 self.output = self.folder / f"run{steps}"
                 done = run("run", self.settings(training__output_dir=f'"{self.output}"', training__resume='"./run/checkpoint-12"', training__max_steps=steps))
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertIn("resume: the best so far, checkpoint-4, is not in ", done.stderr)
+                self.assertIn("resume: the best checkpoint so far, checkpoint-4, is missing from ", done.stderr)
                 self.assertEqual(self.model(), self.of_checkpoint(best))
 
 

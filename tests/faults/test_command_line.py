@@ -98,7 +98,7 @@ class CommandLine(unittest.TestCase):
         self.refused(["plan"], "plan: file is required; see `bascule plan --help`")
         everything = "commands: run, plan, settings, verify, bench, tokenize, decode, search"
         self.refused(["quantise"], f'unknown command "quantise"; {everything}')
-        self.refused([], f"no command is given; {everything}")
+        self.refused([], f"missing command; {everything}")
 
     def test_paths_that_a_shell_left_as_they_were(self):
         problem = 'is not expanded: only a shell does that'

@@ -47,8 +47,8 @@ class DiskFull(unittest.TestCase):
 
     def test_is_found_before_the_first_step(self):
         done = self.run_on("45m")
-        self.assert_refused(done, "3 checkpoints of ", " are free")
-        needed, free = re.search(r"need ([\d.]+) MiB of disk space, ([\d.]+) MiB are free", done.stdout).groups()
+        self.assert_refused(done, "3 checkpoints of ", " are available")
+        needed, free = re.search(r"need ([\d.]+) MiB of disk space, ([\d.]+) MiB are available", done.stdout).groups()
         self.assertGreater(float(needed), 3 * 27)
         self.assertLessEqual(float(free), 45)
         self.assertNotIn("checkpoint-3", done.stdout.splitlines())

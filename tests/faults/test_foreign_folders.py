@@ -121,14 +121,14 @@ class ForeignFolders(unittest.TestCase):
             for changes in ({"training__resume": '"never"', "training__save_total_limit": "0"}, {"training__save_total_limit": "1"},
                             {"training__resume": '"older"', "distributed__world_size": "2"}):
                 with self.subTest(make.__name__, **changes):
-                    self.refused(SETTINGS, "run.toml", "name an empty folder", **changes)
+                    self.refused(SETTINGS, "run.toml", "choose an empty folder", **changes)
             shutil.rmtree(self.output.parent)
             self.output.parent.mkdir()
 
     def test_our_own_of_another_model_or_length_is_refused(self):
         self.assertEqual(run("run", self.settings()).returncode, 0)
         self.refused(SETTINGS, "model.head", model__head='"masked_lm"')
-        self.refused(SETTINGS, "holds a run already", training__resume='"never"')
+        self.refused(SETTINGS, "already holds a run", training__resume='"never"')
         (self.output / "bascule.json").unlink()  # as a run that is not finished, of before there was a marker
         self.refused(SETTINGS, "model.head", model__head='"masked_lm"')
         self.refused(SETTINGS, "model.head", model__head='"masked_lm"', distributed__world_size="2")

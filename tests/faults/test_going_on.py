@@ -54,28 +54,28 @@ class GoingOn(unittest.TestCase):
         self.run_to_the_end(self.settings("long", training__max_steps="7", **constant))
         self.run_to_the_end(self.settings(**constant))
         said = self.run_to_the_end(self.settings(training__max_steps="7", **constant))
-        self.assertIn("resume: 7 instead of 4 updates\n", said)
+        self.assertIn("resume: 7 updates instead of 4\n", said)
         self.assertIn("resume: from checkpoint-4", said)
         self.assertEqual(self.model(), self.model("long"))
         self.assertEqual(self.history(), [(4, "training.max_steps", "4", "7")])
         state = json.loads((self.folder / "a/run/checkpoint-7/bascule_state.json").read_text())
         self.assertEqual([entry["key"] for entry in state["history"]], ["training.max_steps"])
-        self.assertIn("Changes on the way", (self.folder / "a/run/report.html").read_text())
+        self.assertIn("Changes during the run", (self.folder / "a/run/report.html").read_text())
         # The curve of the whole run, from both processes.
         steps = [entry["step"] for entry in json.loads((self.folder / "a/run/trainer_state.json").read_text())["log_history"] if "loss" in entry]
         self.assertEqual(steps, list(range(1, 8)))
         losses = [json.loads((self.folder / name / "run/train_results.json").read_text())["train_loss"] for name in ("a", "long")]
         self.assertEqual(losses[0], losses[1])
-        self.assertIn("finished already", self.run_to_the_end(self.settings(training__max_steps="7", **constant)))
+        self.assertIn("already finished", self.run_to_the_end(self.settings(training__max_steps="7", **constant)))
 
     def test_a_longer_run_whose_warm_up_begins_again_says_so(self):
         warm = {"training__warmup_ratio": "0.25", "training__max_steps": "4"}
         self.run_to_the_end(self.settings(**warm))
         shutil.copytree(self.folder / "a", self.folder / "b")
         said = self.run_to_the_end(self.settings("b", **{**warm, "training__max_steps": "12"}))
-        self.assertIn("resume: 12 instead of 4 updates: the schedule is stretched from update 4 to 12\n", said)
+        self.assertIn("resume: 12 updates instead of 4: the schedule is stretched from update 4 to 12\n", said)
         said = self.run_to_the_end(self.settings(**{**warm, "training__max_steps": "24"}))
-        self.assertIn("resume: 24 instead of 4 updates: the schedule is stretched from update 4 to 24; the warm-up has 6 updates instead of 1, "
+        self.assertIn("resume: 24 updates instead of 4: the schedule is stretched from update 4 to 24; the warm-up takes 6 updates instead of 1, "
                       "so the rate rises again until update 6\n", said)
         logged = json.loads((self.folder / "a/run/trainer_state.json").read_text())["log_history"]
         rates = [entry["learning_rate"] for entry in logged if "learning_rate" in entry]
@@ -83,13 +83,13 @@ class GoingOn(unittest.TestCase):
         constant = {**warm, "training__lr_scheduler_type": '"constant_with_warmup"'}
         self.run_to_the_end(self.settings("c", **constant))
         said = self.run_to_the_end(self.settings("c", **{**constant, "training__max_steps": "20"}))
-        self.assertIn("resume: 20 instead of 4 updates: the warm-up has 5 updates instead of 1, so the rate rises again until update 5\n", said)
+        self.assertIn("resume: 20 updates instead of 4: the warm-up takes 5 updates instead of 1, so the rate rises again until update 5\n", said)
 
     def test_a_schedule_that_was_made_for_more_updates_is_kept(self):
         self.run_to_the_end(self.settings("long", training__max_steps="7"))
         self.run_to_the_end(self.settings(training__lr_schedule_steps="7"))
         said = self.run_to_the_end(self.settings(training__max_steps="7", training__lr_schedule_steps="7"))
-        self.assertIn("7 instead of 4 updates: the schedule stays that of 7 updates", said)
+        self.assertIn("7 updates instead of 4: the schedule keeps its 7 updates", said)
         self.assertEqual(self.model(), self.model("long"))
 
     def test_a_shorter_run_and_a_shorter_schedule_are_refused(self):
@@ -115,7 +115,7 @@ class GoingOn(unittest.TestCase):
         self.refused(self.settings(**{**wild, "training__seed": "7"}), 2, "training.seed is 7", "42")
         said = run("run", self.settings(**{**wild, "training__learning_rate": "1e-9"})).stderr
         self.assertIn(f"resume: from checkpoint-{max(steps)}", said)
-        self.assertIn("resume: training.learning_rate was 1000.0 and is 1e-09", said)
+        self.assertIn("resume: training.learning_rate changed from 1000.0 to 1e-09", said)
 
     def test_a_lower_rate_is_refused_where_nothing_went_wrong(self):
         self.run_to_the_end(self.settings())
@@ -138,7 +138,7 @@ class GoingOn(unittest.TestCase):
         self.refused(self.settings(training__max_steps="8", **moved), 3, "was trained with: processor_config.json differs")
         processor.unlink()
         config.write_text(json.dumps({**values, "logit_scale_init_value": 2.0}))
-        self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path is not what ", "was trained with: config.json differs")
+        self.refused(self.settings(training__max_steps="8", **moved), 3, "model.model_name_or_path differs from what ", "was trained with: config.json differs")
         self.run_to_the_end(self.settings(training__max_steps="8"))
         self.refused(self.settings(training__max_steps="9", **moved), 2, 'model.model_name_or_path is "model", but ', f'"{EMOJI}/model"',
                      "config.json differs")
@@ -169,7 +169,7 @@ class GoingOn(unittest.TestCase):
         name = next(name for name in sorted(header) if "text_model.pooler" in name)
         at = 8 + int.from_bytes(data[:8], "little") + header[name]["data_offsets"][0]
         weights.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
-        self.refused(using(4), 3, "model.model_name_or_path is not what ", f"{name} differs")
+        self.refused(using(4), 3, "model.model_name_or_path differs from what ", f"{name} differs")
         weights.write_bytes(data)
         self.run_to_the_end(using(4))
 
@@ -180,7 +180,7 @@ class GoingOn(unittest.TestCase):
                 self.run_to_the_end(self.settings(name, **both))
                 folder, idle = self.folder / name / "run", {"model__freeze": "[]", "distributed__wire_type": '"bf16"', **both}
                 weights = self.model(name)
-                self.assertIn("finished already", self.run_to_the_end(self.settings(name, **idle)))
+                self.assertIn("already finished", self.run_to_the_end(self.settings(name, **idle)))
                 # As a program wrote them for which these values counted.
                 for path in [folder / "bascule.json", *folder.glob("*/bascule_state.json")]:
                     state = json.loads(path.read_text())
@@ -194,7 +194,7 @@ class GoingOn(unittest.TestCase):
                         state = {key: value for key, value in state.items() if key not in ("resumed_from", "xxh3")}
                     path.write_text(json.dumps(state))
                 for changes in (both, idle):
-                    self.assertIn("finished already", self.run_to_the_end(self.settings(name, **changes)))
+                    self.assertIn("already finished", self.run_to_the_end(self.settings(name, **changes)))
                 self.assertEqual(self.model(name), weights)
                 said = self.run_to_the_end(self.settings(name, training__max_steps="6", **both))
                 self.assertIn("resume: from checkpoint-4", said)
@@ -224,7 +224,7 @@ class GoingOn(unittest.TestCase):
         self.assertEqual(self.model(), model)
         self.assertEqual(self.results()["total_flos"], flos)
         again = self.run_to_the_end(self.settings(data__test_file=f'"{EMOJI}/validation.jsonl"'))
-        self.assertIn("finished already", again)
+        self.assertIn("already finished", again)
 
     def test_a_finished_run_predicts_when_it_is_asked_to(self):
         test_file = {"data__test_file": f'"{EMOJI}/test.jsonl"'}
@@ -235,10 +235,10 @@ class GoingOn(unittest.TestCase):
                 self.run_to_the_end(self.settings(training__do_predict="false", **asked))
                 results = self.folder / name / "run/test_results.json"
                 self.assertFalse(results.exists())
-                self.assertIn("finished already", self.run_to_the_end(self.settings(training__do_predict="false", **asked)))
+                self.assertIn("already finished", self.run_to_the_end(self.settings(training__do_predict="false", **asked)))
                 self.run_to_the_end(self.settings(training__do_predict="true", **asked))
                 self.assertTrue(results.exists())
-                self.assertIn("finished already", self.run_to_the_end(self.settings(training__do_predict="true", **asked)))
+                self.assertIn("already finished", self.run_to_the_end(self.settings(training__do_predict="true", **asked)))
 
 
 if __name__ == "__main__":

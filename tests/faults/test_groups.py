@@ -52,7 +52,7 @@ class Groups(unittest.TestCase):
 
     def test_a_group_without_effect_is_refused(self):
         self.assertIn('"cross_model*" matches no tensor', self.refusal('[{match = "cross_model*"}]'))
-        self.assertIn('"*.query.bias" matches tensors of earlier groups only', self.refusal('[{match = "*.bias"}, {match = "*.query.bias"}]'))
+        self.assertIn('"*.query.bias" matches only tensors of earlier groups', self.refusal('[{match = "*.bias"}, {match = "*.query.bias"}]'))
 
     def test_a_part_of_a_matrix_product_is_not_frozen_alone(self):
         error = self.refusal('[{match = "*.text_model.encoder.layer.0.*.query.*", freeze = true}]')

@@ -51,7 +51,7 @@ class KeptIndex(unittest.TestCase):
         self.forget_lengths()
         self.index.write_bytes(self.good.replace(LONG.encode(), DAMAGED.encode()))
         self.assertEqual(self.trained("damaged"), self.whole)
-        self.assertIn("was damaged: it is made anew", self.said)
+        self.assertIn("rebuilding the damaged index of", self.said)
         self.assertEqual(self.trained("after"), self.whole)
         self.assertNotIn("index", self.said)
 
@@ -59,7 +59,7 @@ class KeptIndex(unittest.TestCase):
         self.index.write_bytes(self.good.replace(LONG.encode(), DAMAGED.encode()))
         done = run("run", self.settings("sealed"), env=self.environment)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("the index that was kept of it is damaged", done.stderr)
+        self.assertIn("its cached index is damaged", done.stderr)
         self.assertEqual(self.trained("sealed-again"), self.whole)
 
     def changed_during_a_run(self, name, change):

@@ -68,12 +68,12 @@ class KilledRuns(unittest.TestCase):
                         break
                 rest = process.communicate()[1]
                 self.assertEqual(process.returncode, code, "".join(lines) + rest)
-                self.assertIn("run the same command again to go on", rest)
+                self.assertIn("run the same command again to resume", rest)
                 self.assertEqual(run("run", toml).returncode, 0)
                 self.assertEqual(self.whole, [digest(pathlib.Path(folder) / "run" / name) for name in FILES])
                 again = run("run", toml)
                 self.assertEqual(again.returncode, 0)
-                self.assertIn("finished already", again.stderr)
+                self.assertIn("already finished", again.stderr)
 
     def test_a_split_that_was_not_read_before_may_be_added(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ class LargeData(unittest.TestCase):
         toml = settings(self.folder, data__train_file='"train.jsonl"', training__max_steps="100000", training__logging_steps="1",
                         training__save_steps="0")
         first, done = self.timed("plan", toml)
-        self.assertIn("is kept in", done.stderr)
+        self.assertIn("is cached in", done.stderr)
         again, done = self.timed("plan", toml)
         self.assertEqual(done.stderr, "")
         self.run_until_step(toml)

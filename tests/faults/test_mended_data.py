@@ -53,7 +53,7 @@ class MendedData(unittest.TestCase):
         self.data(name, rows)
         done = run("run", self.settings(name, **changes))
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn('mend it, take the row out, or use data.on_bad_sample = "skip"', done.stderr)
+        self.assertIn('repair it, remove the row, or set data.on_bad_sample = "skip"', done.stderr)
         self.assertTrue(list((self.folder / name / "run").glob("checkpoint-*")), done.stderr)
 
     def model(self, name):
@@ -89,12 +89,12 @@ class MendedData(unittest.TestCase):
         self.stop("a")
         rows = self.rows("a")
         self.write("a", rows[:BAD + 1] + rows[BAD + 2:])
-        self.refused("a", 3, "data.train_file is not what ")
+        self.refused("a", 3, "data.train_file differs from what ")
         self.write("a", rows[:BAD] + rows[BAD + 1:])
         self.run_to_the_end("a")
         self.assertEqual(self.model("a"), self.model("skips"))
         self.assertEqual(self.history("a")[0], (f"data.train_file, row {BAD + 1}", "taken out"))
-        self.assertEqual([(bad["reason"], bad["picture"]) for bad in self.results("a")["bad_samples"]], 2 * [("its row was taken out", "")])
+        self.assertEqual([(bad["reason"], bad["picture"]) for bad in self.results("a")["bad_samples"]], 2 * [("its row was removed", "")])
         self.assertEqual(self.results("a")["train_samples"], ROWS - 1)
         # Again: the checkpoints since then know a row that the file lacks.
         self.run_to_the_end("skips", data__on_bad_sample='"skip"', training__max_steps="20")
@@ -130,15 +130,15 @@ class MendedData(unittest.TestCase):
     def test_other_data_is_refused_by_what_differs(self):
         self.stop("a")
         rows = self.rows("a")
-        for changed, problem in ((rows + [(2, "one more")], "it has 25 rows and had 24"),
-                                 (rows[:-2], "it has 22 rows and had 24"),
-                                 (rows[:11] + [(11, "edited")] + rows[12:], "row 12 has another caption"),
-                                 (rows[:3] + [rows[4], rows[3]] + rows[5:], "row 4 has another caption")):
+        for changed, problem in ((rows + [(2, "one more")], "it has 25 rows instead of 24"),
+                                 (rows[:-2], "it has 22 rows instead of 24"),
+                                 (rows[:11] + [(11, "edited")] + rows[12:], "row 12 has a different caption"),
+                                 (rows[:3] + [rows[4], rows[3]] + rows[5:], "row 4 has a different caption")):
             self.write("a", changed)
-            self.refused("a", 3, "data.train_file is not what ", problem)
+            self.refused("a", 3, "data.train_file differs from what ", problem)
         self.write("a", rows)
         shutil.copy(PICTURES[40], self.folder / "a/p/20.jpg")
-        self.refused("a", 3, "row 21 has another caption, label or name of its picture, or a picture of another size")
+        self.refused("a", 3, "row 21 has a different caption, label, picture name or picture size")
         shutil.copy(PICTURES[20], self.folder / "a/p/20.jpg")
         self.mend("a")
         self.run_to_the_end("a")
@@ -154,7 +154,7 @@ class MendedData(unittest.TestCase):
         self.run_to_the_end("a", data__train_file='"../elsewhere/rows.jsonl"')
         self.assertIn(("data.train_file", '"../elsewhere/rows.jsonl"'), self.history("a"))
         self.data("other", rows[::-1])
-        self.refused("a", 2, 'data.train_file is "../other/rows.jsonl", but ', '"../elsewhere/rows.jsonl"', "row 1 has another caption",
+        self.refused("a", 2, 'data.train_file is "../other/rows.jsonl", but ', '"../elsewhere/rows.jsonl"', "row 1 has a different caption",
                      data__train_file='"../other/rows.jsonl"')
 
 

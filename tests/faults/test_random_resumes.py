@@ -173,12 +173,12 @@ class Pair:
             self.set('["part-1.jsonl", "part-2.jsonl"]' if kind == "list" else '"part-?.jsonl"')
         elif kind == "picture":
             shutil.copy(PICTURES[60], self.folder / rows[at][0])
-            self.refuse(3, "another size")
+            self.refuse(3, "picture size")
         else:
             changed = {"added": rows + [rows[at]], "edited": rows[:at] + [(rows[at][0], "edited")] + rows[at + 1:],
                        "gone": rows[:at] + rows[at + 1:], "swapped": [rows[at]] + rows[:at] + rows[at + 1:] if at else rows[1:] + rows[:1]}
             write_rows(self.folder, changed[kind])
-            self.refuse(3, "is not what")
+            self.refuse(3, "differs from what")
         if self.start.kind == "finished" and not self.changes:
             self.verdict = DONE  # a finished run whose settings are the same reads no data
 
@@ -217,7 +217,7 @@ class RandomResumes(unittest.TestCase):
         before = tree(output)
         toml = settings(pair.folder, **{**pair.start.settings, **pair.changes})
         done = run("run", toml)
-        self.assertNotIn("weights: fresh", done.stderr)  # that would be a start
+        self.assertNotIn("weights: initialised", done.stderr)  # that would be a start
         if pair.verdict == REFUSED:
             self.assertEqual(done.returncode, pair.code, done.stderr)
             for word in pair.words:
@@ -225,7 +225,7 @@ class RandomResumes(unittest.TestCase):
             self.assertEqual(tree(output), before)
         elif pair.verdict == DONE:
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("finished already", done.stderr)
+            self.assertIn("already finished", done.stderr)
             self.assertEqual(tree(output), before)
         else:
             self.assertIn(f"resume: from checkpoint-{pair.start.step}\n", done.stderr)

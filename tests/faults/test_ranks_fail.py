@@ -142,7 +142,7 @@ class RanksFail(unittest.TestCase):
     def test_what_a_killed_launcher_left_goes_at_the_next_start_whatever_that_is(self):
         with tempfile.TemporaryDirectory() as folder:
             toml = ranks_settings(folder, 1, training__max_steps="1")
-            for said in ("run: finished", "run: finished already"):
+            for said in ("run: finished", "run: already finished"):
                 (pathlib.Path(folder) / "run" / ".bascule-launcher").mkdir(parents=True)
                 (pathlib.Path(folder) / "run" / ".bascule-launcher" / "contact.txt").write_text("")
                 done = run("run", toml)

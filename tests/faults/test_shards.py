@@ -106,8 +106,8 @@ class Shards(unittest.TestCase):
                 self.assertEqual(done.returncode, 3, done.stderr)
                 error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
                 self.assertEqual(len(error), 1, done.stderr)
-                self.assertRegex(error[0], r"^bascule: \S+: data\.train_file is not what .*checkpoint-\d+ was trained with: "
-                                           r"row 1 has another caption, label or name of its picture, or a picture of another size; put it back, or choose another output_dir$")
+                self.assertRegex(error[0], r"^bascule: \S+: data\.train_file differs from what .*checkpoint-\d+ was trained with: "
+                                           r"row 1 has a different caption, label, picture name or picture size; restore it, or choose another output_dir$")
                 self.assertEqual(sorted(p.name for p in folder.glob("checkpoint-*")), saved)
                 self.assertEqual((folder / "bascule.json").read_bytes(), marker)  # a refused run changes nothing
 
@@ -126,7 +126,7 @@ class Shards(unittest.TestCase):
         for command in ("plan", "run"):
             done = run(command, toml)
             self.assertEqual(done.returncode, 3)
-            self.assertRegex(done.stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*cut short")
+            self.assertRegex(done.stderr, r"shard-001\.tar: 0000\d\d\.(jpg|txt): .*truncated")
 
     def test_with_a_damaged_picture_stop_at_its_member_or_skip_it(self):
         rows = samples(12)
@@ -136,7 +136,7 @@ class Shards(unittest.TestCase):
         toml = settings(self.folder, data__train_file=f'"{shards}"')
         done = run("run", toml)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, r"shard-001\.tar: 000001\.jpg: .*; mend it, take the row out, or use data\.on_bad_sample")
+        self.assertRegex(done.stderr, r"shard-001\.tar: 000001\.jpg: .*; repair it, remove the row, or set data\.on_bad_sample")
         (self.folder / "skipped").mkdir()
         done = run("run", settings(self.folder / "skipped", data__train_file=f'"{shards}"', data__on_bad_sample='"skip"'))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -146,7 +146,7 @@ class Shards(unittest.TestCase):
         toml = settings(self.folder, data__train_file=f'"{shards}"')
         done = run("run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the system allows no more open files, and there are 60 shards; raise the limit")
+        self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the limit on open files is too low for 60 shards; raise it")
 
     def test_lie_in_folders_of_any_name(self):
         for name in ("a,b", "br{1..2}", "br{x"):

@@ -78,7 +78,7 @@ class Stop(unittest.TestCase):
                 rest = process.communicate(timeout=60)[1]
                 self.assertLess(time.monotonic() - began, 20)
                 self.assertEqual(process.returncode, 128 + number, rest)
-                self.assertEqual(rest.count("ends at once, without saving"), 1, rest)
+                self.assertEqual(rest.count("stopping at once, without saving"), 1, rest)
                 half = next(self.output.glob(".tmp-bascule-checkpoint-*"))  # goes at the next start
                 self.expect_nothing_left(toml, but=half.name)
                 self.assertEqual([path.name for path in self.output.glob("checkpoint-*")], [])

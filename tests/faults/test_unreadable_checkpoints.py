@@ -148,7 +148,7 @@ class UnreadableCheckpoints(unittest.TestCase):
         self.refused_by_settings("holds a finished run, which did not begin from", training__resume='"run/checkpoint-1"')
         done = run("run", small(self.folder, training__resume='"run/checkpoint-2"'))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("finished already", done.stderr)
+        self.assertIn("already finished", done.stderr)
 
     def refused_by_settings(self, word, **changes):
         before = tree(self.output)

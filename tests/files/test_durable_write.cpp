@@ -173,7 +173,7 @@ TEST(OutputFile, ReplacesRegularFilesOnly) {
   EXPECT_EQ(test::read_file(path), "new");
   std::filesystem::create_symlink(path, folder.path() + "/link");
   const std::string line = test::error_of([&] { write_output_file(folder.path() + "/link", "x"); }, ErrorKind::kDisk);
-  EXPECT_NE(line.find("is no regular file"), std::string::npos) << line;
+  EXPECT_NE(line.find("is not a regular file"), std::string::npos) << line;
   EXPECT_EQ(folder_entries(folder.path()), (Names{"file", "link"}));
 }
 

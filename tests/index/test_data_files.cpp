@@ -95,9 +95,9 @@ TEST_F(SeveralFiles, AreRefusedByName) {
   data.write("s.tar", "");
   data.write("other.csv", "picture,caption\na.jpg,two\n");
   EXPECT_EQ(refusal({"a.jsonl", "c-*.jsonl"}), "3 c-*.jsonl: no file matches");
-  EXPECT_EQ(refusal({"a.jsonl", "b.csv", "a*.jsonl"}), "2 a.jsonl: is named twice for one split");
-  EXPECT_EQ(refusal({"a.jsonl", "./x/../a.jsonl"}), "2 a.jsonl: is named twice for one split");
-  EXPECT_EQ(refusal({"a.jsonl", "s.tar"}), "2 s.tar: tar shards and other files are named for one split");
+  EXPECT_EQ(refusal({"a.jsonl", "b.csv", "a*.jsonl"}), "2 a.jsonl: is listed twice for one split");
+  EXPECT_EQ(refusal({"a.jsonl", "./x/../a.jsonl"}), "2 a.jsonl: is listed twice for one split");
+  EXPECT_EQ(refusal({"a.jsonl", "s.tar"}), "2 s.tar: tar shards and other files are mixed in one split");
   EXPECT_EQ(refusal({"b.csv", "other.csv"}), "3 other.csv:1: no column \"image\"");
   EXPECT_EQ(refusal({"a.jsonl", "missing.csv"}), "3 missing.csv: cannot be read: No such file or directory");
   EXPECT_EQ(refusal({"a.jsonl", "*.txt", "b.csv"}), "3 *.txt: no file matches");
@@ -105,7 +105,7 @@ TEST_F(SeveralFiles, AreRefusedByName) {
   EXPECT_EQ(refusal({"a.jsonl", "second.jsonl"}), "3 second.jsonl:3: no column \"caption\"");
   fs::create_directory(data.path() + "/folder");
   data.write("folder/metadata.jsonl", "");
-  EXPECT_EQ(refusal({"folder", "folder/metadata.jsonl"}), "2 folder/metadata.jsonl: is named twice for one split");
+  EXPECT_EQ(refusal({"folder", "folder/metadata.jsonl"}), "2 folder/metadata.jsonl: is listed twice for one split");
 }
 
 TEST_F(SeveralFiles, FollowEachOtherAndEachRowKnowsItsLine) {
@@ -157,7 +157,7 @@ TEST_F(SeveralFiles, AreKeptInAnIndexUntilOneOfThemChanges) {
   const auto open = [&](const Texts& written) { return open_manifest(paths(written), {}, cache); };
   const Texts both = {"a/rows.jsonl", "b/rows.csv"};
   const OpenedManifest read = open(both);
-  EXPECT_NE(read.note.find("index of 3 rows is kept"), std::string::npos) << read.note;
+  EXPECT_NE(read.note.find("index of 3 rows is cached"), std::string::npos) << read.note;
   OpenedManifest again = open(both);
   EXPECT_EQ(again.note, "");
   EXPECT_EQ(rows(again.manifest), rows(read.manifest));

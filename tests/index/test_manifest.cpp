@@ -136,10 +136,9 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
   const std::string good = R"({"image": "a.jpg", "caption": "c", "label": 0})"
                            "\n";
   const std::vector<Bad> cases = {
-      {"a.jsonl", good + R"({"image": "a.jpg", "label": 0})", ":2",
-       "no column \"caption\"; name it with data.caption_column"},
-      {"a.jsonl", R"({"img": "a.jpg", "caption": "c"})", ":1", "no column \"image\"; name it with data.image_column"},
-      {"a.jsonl", R"({"image": "a.jpg", "caption": "c"})", ":1", "no column \"label\"; name it with data.label_column"},
+      {"a.jsonl", good + R"({"image": "a.jpg", "label": 0})", ":2", "no column \"caption\"; set data.caption_column"},
+      {"a.jsonl", R"({"img": "a.jpg", "caption": "c"})", ":1", "no column \"image\"; set data.image_column"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": "c"})", ":1", "no column \"label\"; set data.label_column"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": "c", "label": 2})", ":1", "label \"label\" is 2; use 0 or 1"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": ["c"], "label": 1})", ":1",
        "column \"caption\" is [\"c\"], not a string"},
@@ -148,7 +147,8 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
        "column \"caption\" is null, not a string; write a string, or remove the row"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": "c", "label": null})", ":1", "label \"label\" is null; use 0 or 1"},
       {"a.jsonl", R"({"image": "", "caption": "c", "label": 1})", ":1", "the picture's path is empty"},
-      {"a.jsonl", R"({"image": "a\u0000b", "caption": "c", "label": 1})", ":1", "the picture's path holds a zero byte"},
+      {"a.jsonl", R"({"image": "a\u0000b", "caption": "c", "label": 1})", ":1",
+       "the picture's path contains a zero byte"},
       {"a.jsonl", good + "[1]\n", ":2", "not a JSON object"},
       {"a.jsonl", good + good + "  {\"image\": x}\n", ":3:13", "not JSON"},
       {"a.jsonl", good + "{\"image\": \"a.jpg\", \"caption\": \"\xFF\", \"label\": 0}\n", ":2", ""},
@@ -158,19 +158,19 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
       {"a.json", "[]", "", "no rows"},
       {"a.json", "[\n" + good + ",\n" + good + ", {\"image\": x}]", ":5:13", "not JSON"},
       {"a.json", "[" + good + ",]", ":2", "an element is missing"},
-      {"a.json", "[" + good + "] x", ":2", "text outside of the array"},
+      {"a.json", "[" + good + "] x", ":2", "text outside the array"},
       {"a.json", "[" + good, ":1", "the array is not closed"},
       {"a.json", "[" + good + " } ]", ":2:2", "not JSON"},
       {"a.csv", "", "", "no rows"},
       {"a.csv", "image,caption,label\n", "", "no rows"},
       {"a.csv", "image,text,label\na.jpg,c,0\n", ":1", "no column \"caption\""},
-      {"a.csv", "image,caption,label,image\na,c,0,b\n", ":1", "two columns \"image\""},
+      {"a.csv", "image,caption,label,image\na,c,0,b\n", ":1", "duplicate column \"image\""},
       {"a.csv", "image,caption,label\na.jpg,\"c\nd\",0\na.jpg,c,d,0\n", ":4", "4 fields, but the header has 3"},
       {"a.csv", "image,caption,label\na.jpg,c,yes\n", ":2", "label \"label\" is \"yes\""},
       {"a.csv", "image,caption,label\na.jpg,\"c,0\nmore\n", ":2", "a quote is not closed"},
       {"a.csv", "image,caption,label\na.jpg,\"c\"d,0\n", ":2", "text after the closing quote"},
       {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the caption is not UTF-8"},
-      {"a.parquet", "PAR1", "", "a manifest of an unknown kind"},
+      {"a.parquet", "PAR1", "", "unknown kind of manifest"},
   };
   const TemporaryFolder folder;
   for (const Bad& bad : cases) {

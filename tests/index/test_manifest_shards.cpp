@@ -100,15 +100,15 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
     std::string message;  // behind the shard's path
   };
   const std::vector<Bad> cases = {
-      {{{"0.jpg", "p"}}, ": 0.jpg: no caption stands beside it: no 0.txt and no \"caption\" in 0.json"},
-      {{{"0.jpg", "p"}, {"0.json", "{}"}}, ": 0.jpg: no caption stands beside it"},
-      {{{"0.txt", "c"}}, ": 0.txt: no picture stands beside it: no 0.jpg"},
-      {{{"0.gif", "p"}, {"0.txt", "c"}}, ": 0.txt: no picture stands beside it"},
-      {{{"0.jpg", "p"}, {"1.jpg", "p"}, {"0.txt", "c"}, {"1.txt", "c"}}, ": 0.jpg: no caption stands beside it"},
-      {{{"0.jpg", "p"}, {"0.jpeg", "p"}, {"0.txt", "c"}}, ": 0.jpeg: a second picture of this sample, beside 0.jpg"},
-      {{{"0.jpg", "p"}, {"0.txt", "c"}, {"0.txt", "c"}}, ": 0.txt: is there twice"},
+      {{{"0.jpg", "p"}}, ": 0.jpg: no caption belongs to it: no 0.txt and no \"caption\" in 0.json"},
+      {{{"0.jpg", "p"}, {"0.json", "{}"}}, ": 0.jpg: no caption belongs to it"},
+      {{{"0.txt", "c"}}, ": 0.txt: no picture belongs to it: no 0.jpg"},
+      {{{"0.gif", "p"}, {"0.txt", "c"}}, ": 0.txt: no picture belongs to it"},
+      {{{"0.jpg", "p"}, {"1.jpg", "p"}, {"0.txt", "c"}, {"1.txt", "c"}}, ": 0.jpg: no caption belongs to it"},
+      {{{"0.jpg", "p"}, {"0.jpeg", "p"}, {"0.txt", "c"}}, ": 0.jpeg: a second picture for this sample, besides 0.jpg"},
+      {{{"0.jpg", "p"}, {"0.txt", "c"}, {"0.txt", "c"}}, ": 0.txt: occurs twice"},
       {{{"0.jpg", "p"}, {"0.txt", "c"}, {"1.jpg", "p"}, {"1.txt", "c"}, {"0.jpg", "p"}, {"0.txt", "c"}},
-       ": 0.jpg: the sample 0 is there twice"},
+       ": 0.jpg: the sample 0 occurs twice"},
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\": 7}"}}, ": 0.json: \"caption\" is 7, not a string"},
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\": null}"}}, ": 0.json: \"caption\" is null, not a string"},
       {{{"0.jpg", "p"}, {"0.json", "[]"}}, ": 0.json: not a JSON object"},
@@ -136,7 +136,7 @@ TEST(ManifestShards, NameALabelThatIsNone) {
   const TemporaryFolder folder;
   for (const auto& [json, message] :
        std::vector<std::pair<std::string, std::string>>{{R"({"caption": "c", "match": 2})", "label \"match\" is 2"},
-                                                        {R"({"caption": "c"})", "no label stands beside it"}}) {
+                                                        {R"({"caption": "c"})", "no label belongs to it"}}) {
     std::string tar;
     add_member(&tar, "0.jpg", "p");
     add_member(&tar, "0.json", json);

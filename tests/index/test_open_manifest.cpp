@@ -69,7 +69,7 @@ TEST_F(KeptIndexes, AreTheManifestAgain) {
                                                     "\n"
                                                     R"({"image": "a.jpg", "caption": "thr\u00e9\u00e9", "label": 0})");
   const OpenedManifest read = open_manifest(path, columns, cache);
-  EXPECT_NE(read.note.find("index of 3 rows is kept in " + cache.folder), std::string::npos) << read.note;
+  EXPECT_NE(read.note.find("index of 3 rows is cached in " + cache.folder), std::string::npos) << read.note;
   const OpenedManifest again = open_manifest(path, columns, cache);
   EXPECT_EQ(again.note, "");
   const Manifest &a = read.manifest, &b = again.manifest;
@@ -163,7 +163,7 @@ TEST_F(KeptIndexes, AreNoneForSmallManifestsOrWithoutAFolder) {
   EXPECT_TRUE(files().empty());
   EXPECT_FALSE(fs::exists(cache.folder));
   const OpenedManifest opened = open_manifest(path, columns, IndexCache{"", 1});
-  EXPECT_NE(opened.note.find("is not kept: neither XDG_CACHE_HOME nor HOME"), std::string::npos) << opened.note;
+  EXPECT_NE(opened.note.find("is not cached: neither XDG_CACHE_HOME nor HOME"), std::string::npos) << opened.note;
   EXPECT_EQ(opened.manifest.row(0).caption, "one");
 }
 
@@ -172,7 +172,7 @@ TEST_F(KeptIndexes, AreDoneWithoutWhereTheyCannotBeWritten) {
   const std::string path = data.write("rows.jsonl", line("one"));
   cache.folder = kept.write("a-file", "") + "/below";
   const OpenedManifest opened = open_manifest(path, columns, cache);
-  EXPECT_NE(opened.note.find("is not kept in"), std::string::npos) << opened.note;
+  EXPECT_NE(opened.note.find("cannot be cached in"), std::string::npos) << opened.note;
   EXPECT_EQ(opened.manifest.row(0).caption, "one");
 }
 
@@ -277,7 +277,7 @@ TEST_F(KeptIndexes, ThatArePipesAreMadeAnewWithoutWaiting) {
   const std::string index = files()[0];
   fs::remove(index);
   ASSERT_EQ(::mkfifo(index.c_str(), 0600), 0);
-  EXPECT_NE(open_manifest(path, columns, cache).note.find("is kept in"), std::string::npos);
+  EXPECT_NE(open_manifest(path, columns, cache).note.find("is cached in"), std::string::npos);
   EXPECT_TRUE(is_from_index(path));
 }
 

@@ -69,7 +69,7 @@ TEST_F(RowDigests, ARowThatIsDifferentIsNamed) {
   const RowsOfCheckpoint then = kept(manifest_of(folder_, some_rows(20)), {7});
   for (const int i : {0, 6, 8, 19}) {
     const std::size_t row = static_cast<std::size_t>(i);
-    const std::string name = "row " + std::to_string(i + 1) + " has another caption, label";
+    const std::string name = "row " + std::to_string(i + 1) + " has a different caption, label";
     std::vector<Row> rows = some_rows(20);
     rows[row].caption += "!";
     EXPECT_EQ(compared(then, rows).problem.find(name), 0U) << i;
@@ -84,9 +84,9 @@ TEST_F(RowDigests, ARowThatIsDifferentIsNamed) {
 
 TEST_F(RowDigests, RowsThatWereAddedOrAreGoneAreCounted) {
   const RowsOfCheckpoint then = kept(manifest_of(folder_, some_rows(20)), {7});
-  EXPECT_EQ(compared(then, some_rows(21)).problem, "it has 21 rows and had 20");
+  EXPECT_EQ(compared(then, some_rows(21)).problem, "it has 21 rows instead of 20");
   EXPECT_EQ(compared(then, some_rows(18)).problem,
-            "it has 18 rows and had 20, and a row may be taken out only if the run found its picture bad");
+            "it has 18 rows instead of 20; a row may be removed only if the run found its picture bad");
 }
 
 TEST_F(RowDigests, ABadRowMayBeMended) {
@@ -138,7 +138,7 @@ TEST_F(RowDigests, RowsThatAreGoneStayNumbered) {
   EXPECT_EQ(manifest.row(8).caption, "caption 8");
   EXPECT_EQ(manifest.row(19).image_path, "p19");
   EXPECT_EQ(manifest.where(8), folder_.path() + "/rows.jsonl:8");
-  EXPECT_NE(manifest.where(7).find("row 8, which was taken out"), std::string::npos);
+  EXPECT_NE(manifest.where(7).find("row 8, which was removed"), std::string::npos);
   // A later checkpoint knows the row that is gone, and another one may follow.
   const RowsOfCheckpoint then = kept(manifest, {3});
   EXPECT_EQ(compared(then, rows).problem, "");

@@ -108,13 +108,13 @@ TEST(TarReader, NamesShardAndMemberOfWhatIsWrong) {
   std::string huge_pax;
   add_pax(&huge_pax, std::string((1 << 20) + 1, 'x'));
   const std::vector<Bad> cases = {
-      {"", ": the shard ends here without a mark of its end: it was cut short"},
-      {good, ": a.txt: the shard ends here without a mark of its end: it was cut short"},
-      {whole.substr(0, second + 100), ": a.jpg: the shard ends here without a mark"},
-      {whole.substr(0, second - 100), ": a.jpg: has 1000 bytes, of which the shard holds 924: it was cut short"},
+      {"", ": the shard ends here without an end marker: it is truncated"},
+      {good, ": a.txt: the shard ends here without an end marker: it is truncated"},
+      {whole.substr(0, second + 100), ": a.jpg: the shard ends here without an end marker"},
+      {whole.substr(0, second - 100), ": a.jpg: has 1000 bytes, of which the shard holds 924: it is truncated"},
       {whole.substr(0, second + kTarBlock + 3), ": a.txt: has 7 bytes, of which the shard holds 3"},
-      {wrong_sum, ": a.jpg: the header at byte 1536, behind this member, has a wrong checksum"},
-      {"GIF89a" + whole, ": the header at byte 0 has a wrong checksum: the shard is damaged, or no tar file"},
+      {wrong_sum, ": a.jpg: the header at byte 1536, after this member, has a wrong checksum"},
+      {"GIF89a" + whole, ": the header at byte 0 has a wrong checksum: the shard is damaged or not a tar file"},
       {changed(whole, 124, "77777777777"), ": a.jpg: has 8589934591 bytes"},
       {changed(whole, 124, "-0000000001"), ": a.jpg: its size is not a number"},
       {changed(whole, 124, std::string(12, '\xFF')), ": a.jpg: its size is not a number"},
@@ -122,11 +122,11 @@ TEST(TarReader, NamesShardAndMemberOfWhatIsWrong) {
       {changed(whole, 124, std::string("\x80\0\0\0\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 12)),
        ": a.jpg: has 9223372036854775807"},
       {changed(whole, 0, std::string(100, '\0')), ": a member without a name"},
-      {whole + good, ": a.txt: more stands behind the mark of the end"},
+      {whole + good, ": a.txt: data follows the end marker"},
       {with_end(sparse_tar), ": s.jpg: is a sparse file"},
-      {with_end(sparse_pax + good), ": the member behind this one is a sparse file"},
-      {with_end(good + bad_pax), ": a.txt: the extended header behind this member is malformed"},
-      {with_end(good + endless_pax), ": a.txt: the extended header behind this member is malformed"},
+      {with_end(sparse_pax + good), ": the member after this one is a sparse file"},
+      {with_end(good + bad_pax), ": a.txt: the extended header after this member is malformed"},
+      {with_end(good + endless_pax), ": a.txt: the extended header after this member is malformed"},
       {with_end(good + huge_pax), ": a.txt: an extended header of 1048577 bytes"},
   };
   for (const Bad& bad : cases) {

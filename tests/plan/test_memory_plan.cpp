@@ -44,7 +44,7 @@ TEST(MemoryPlan, TheLowerBoundCountsTheWorkspaceAtItsBound) {
 TEST(MemoryPlan, PrintsEveryCategoryAndTheSum) {
   const std::string text = print_memory_plan(some_plan());
   for (const char* word :
-       {"parameters", "workspace", "ring", "program and libraries", "in all", "lower bound", "MiB", "%"}) {
+       {"parameters", "workspace", "ring", "program and libraries", "total", "lower bound", "MiB", "%"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word;
   }
 }

@@ -83,18 +83,19 @@ void add_memory_and_time(Report& report) {
 }
 
 void add_words(Report& report) {
-  report.contracts = {{"Numbers", ContractState::kNotChecked, "checked by bascule verify, not by a run"},
-                      {"Memory", ContractState::kKept,
-                       "resident 629 MiB, planned 634 MiB (-0.8 %); allocations of ours after the seal: 0"},
-                      {"Bits", ContractState::kKept, "nothing that is computed read a clock; settings digest 41c0e5f2"},
-                      {"Durability", ContractState::kKept, "2 checkpoints, each written beside, synced, renamed"},
-                      {"Errors", ContractState::kBroken, "made up for this page: <one> \"odd\" line & another"},
-                      {"Honest figures", ContractState::kKept, "397 of 400 steps counted, 3 of warm-up left out"}};
+  report.contracts = {
+      {"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"},
+      {"Memory", ContractState::kKept,
+       "resident 629 MiB, planned 634 MiB (-0.8 %); Bascule allocated nothing after the seal"},
+      {"Bits", ContractState::kKept, "nothing that is computed read a clock; settings digest 41c0e5f2"},
+      {"Durability", ContractState::kKept, "2 checkpoints, each written beside, synced, renamed"},
+      {"Errors", ContractState::kBroken, "made up for this page: <one> \"odd\" line & another"},
+      {"Honest figures", ContractState::kKept, "397 of 400 steps counted, warm-up updates excluded: 3"}};
   report.facts = {{"Loader",
-                   "What the step waited for, and what waited for the step.",
-                   {{"could deliver", "912 samples/s"},
-                    {"the step waited", "1.1 s (1.2 %)"},
-                    {"waited for the step", "88.2 s"},
+                   "Waiting times of training and of the loader.",
+                   {{"can deliver", "912 samples/s"},
+                    {"training waited", "1.1 s (1.2 %)"},
+                    {"workers waited for training", "88.2 s"},
                     {"bad samples skipped", "none"}}}};
   report.settings = {{"model.model_name_or_path", "model"},
                      {"model.head", "contrastive"},
@@ -199,7 +200,7 @@ Report sample_report() {
   report.train.save_seconds = 1.2;
   report.train.total_flos = 1.7e13;
   report.metrics = {kRecalls, std::size(kRecalls)};
-  report.metrics_note = "R@k is the share of queries with fewer than k others ranked ahead.";
+  report.metrics_note = "R@k is the fraction of queries whose match ranks among the first k.";
   for (int i = 1; i <= 4; ++i) report.evaluations.push_back(evaluation(i * 100, Split::kValidation, 0.25 * i));
   report.evaluations.push_back(evaluation(kSteps, Split::kTest, 0.97));
   add_memory_and_time(report);

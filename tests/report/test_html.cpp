@@ -146,9 +146,9 @@ TEST(Html, ContractsThatARunDoesNotJudgeAreCountedApart) {
   Report report;
   report.contracts = {
       {"a", ContractState::kKept, ""}, {"b", ContractState::kKept, ""}, {"c", ContractState::kNotChecked, ""}};
-  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 not judged by a run</i>"));
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 not checked</i>"));
   report.contracts.push_back({"d", ContractState::kBroken, ""});
-  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 broken, 1 not judged by a run</i>"));
+  EXPECT_TRUE(contains(report_html(report), "<b>2 <small>kept</small></b><i>1 broken, 1 not checked</i>"));
 }
 
 TEST(Html, AHitThatNamesNoPictureIsAnEmptyFrame) {

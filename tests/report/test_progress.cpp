@@ -61,8 +61,8 @@ TEST(Progress, ALogGetsOnePlainLineARecordAndNoBar) {
   progress.record(tenth_step());
   progress.end(20.0);
   EXPECT_EQ(pipe.text(),
-            "bascule: train: step  10/100  epoch 0.50  loss 0.4213  grad norm 1.5000  lr 1.000e-05  34.54 samples/s"
-            "  waited for data 2.5 %  left 3 min 00 s\n");
+            "bascule: train: step  10/100  epoch 0.50  loss 0.4213  grad norm 1.5000  lr 1.000e-05  34.54 samples/s  "
+            "waited for data 2.5 %  3 min 00 s left\n");
 }
 
 TEST(Progress, ALogHearsFromALongEvaluationEveryHalfMinute) {
@@ -75,8 +75,8 @@ TEST(Progress, ALogHearsFromALongEvaluationEveryHalfMinute) {
   for (int batch = 1; batch <= 20; ++batch) progress.step({batch, -1.0, std::nan(""), 0.0}, 1080.0 + batch);
   progress.end(1100.0);
   EXPECT_EQ(pipe.text(),
-            "bascule: validation: batch  30/100  left 1 min 10 s\n"
-            "bascule: validation: batch  60/100  left 40.0 s\n");
+            "bascule: validation: batch  30/100  1 min 10 s left\n"
+            "bascule: validation: batch  60/100  40.0 s left\n");
 }
 
 TEST(Progress, TheBarIsRedrawnAtMostFiveTimesASecond) {

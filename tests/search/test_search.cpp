@@ -165,7 +165,7 @@ TEST_F(Search, ArgumentsThatDoNotGoTogetherAreRefused) {
   expect_refused(arguments("nowhere/cat.jpg"), ErrorKind::kData, "no such picture");
   SearchArguments both = arguments("a ghost");
   both.picture = run().paths()[0];
-  expect_refused(both, ErrorKind::kSettings, "one question");
+  expect_refused(both, ErrorKind::kSettings, "both a text and a picture");
   SearchArguments picture_in_folder = arguments(run().paths()[0]);
   picture_in_folder.images = FinishedRun::demo() + "/images";
   expect_refused(picture_in_folder, ErrorKind::kSettings, "--images");

@@ -207,7 +207,7 @@ const char* const kTinyVocabulary = R"({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3,
 
 TEST(Tokenizer, RefusesAMalformedVocabularyOrMerges) {
   TemporaryFolder folder;
-  expect_refused(folder.path(), folder.path(), "no tokenizer.json and no vocab.json");
+  expect_refused(folder.path(), folder.path(), "has neither tokenizer.json nor vocab.json");
   folder.write("vocab.json", kTinyVocabulary);
   expect_refused(folder.path(), "merges.txt", "cannot be read");
   folder.write("merges.txt", "#version: 0.2\na b\n\nab\n");

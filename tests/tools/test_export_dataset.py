@@ -199,7 +199,7 @@ class DataSets(InAFolder):
         self.assertEqual([line["label"] for line in train], self.rows["label"])
         self.assertEqual(len(lines_of(self.output / "validation.jsonl")), 4)
         self.assertEqual((self.output / train[5]["image"]).read_bytes(), jpegs(3)[1])
-        self.assertIn("train: 10 rows, 4 pictures, 1 re-encoded as JPEG of quality 95, 0 left out", said)
+        self.assertIn("train: 10 rows, 4 pictures, 1 re-encoded as JPEG of quality 95, 0 skipped", said)
 
     def test_an_interrupted_export_goes_on_and_another_is_refused(self):
         source = self.saved()
@@ -209,7 +209,7 @@ class DataSets(InAFolder):
         (self.output / "validation.jsonl").unlink()
         code, said = run(source, *self.flags)
         self.assertEqual(code, 0)
-        self.assertIn("train: is there already", said)
+        self.assertIn("train: already exists", said)
         self.assertEqual((self.output / "validation.jsonl").read_bytes(), whole)
         self.assertEqual({path: path.stat().st_mtime_ns for path in self.output.rglob("*.jpg")}, before)
         code, said = run(source, *self.flags, "--label_column", "label")

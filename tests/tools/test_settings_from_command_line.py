@@ -83,7 +83,7 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(settings["training.max_steps"], "9")
         self.assertNotIn("training.num_train_epochs", settings)
         self.assertNotIn("training.warmup_ratio", settings)
-        self.assertEqual(sum("goes before it" in line for line in said), 2)
+        self.assertEqual(sum("takes precedence" in line for line in said), 2)
         self.assertNotIn("training.max_steps", convert(LEAST + "--max_steps -1")[1])
 
     def test_schedules_keep_their_keywords(self):
@@ -96,7 +96,7 @@ class SettingsFromCommandLine(unittest.TestCase):
             self.assertEqual(settings["training.lr_scheduler_type"], f'"{kind}"')
             self.assertAlmostEqual(float(settings["training." + key]), float(value))
             self.assertEqual(said, [])
-        self.assertIn("not carried over: --lr_scheduler_kwargs power: the schedule has no such key",
+        self.assertIn("not carried over: --lr_scheduler_kwargs power: the schedule has no such parameter",
                       convert(LEAST + "--lr_scheduler_type linear --lr_scheduler_kwargs '{\"power\": 2}'")[2])
 
     def test_the_best_checkpoint_is_carried_over(self):
@@ -116,7 +116,7 @@ class SettingsFromCommandLine(unittest.TestCase):
 
     def test_an_unknown_flag_is_named(self):
         said = convert(LEAST + "--frobnicate 3")[2]
-        self.assertIn("not carried over: --frobnicate: there is no such setting", said)
+        self.assertIn("not carried over: --frobnicate: no such setting", said)
 
     def test_nonsense_is_one_line_and_exit_code_2(self):
         for text in ("", "python train.py", LEAST + "--seed x", LEAST + "--seed 1 2", "run_bridgetower.py stray",

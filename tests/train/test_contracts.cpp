@@ -66,12 +66,12 @@ TEST(Contracts, MemoryIsBrokenAboveThreePercentAnd64MibARank) {
 }
 
 TEST(Contracts, SealedSaysWhatLibrariesAllocated) {
-  EXPECT_NE(line(good(), "Sealed").detail.find("libraries made 1,200, of 3.00 MiB summed over the run"),
+  EXPECT_NE(line(good(), "Sealed").detail.find("libraries made 1,200 allocations, 3.00 MiB over the run"),
             std::string::npos)
       << line(good(), "Sealed").detail;
   ContractFigures figures = good();
   figures.foreign_calls = figures.foreign_bytes = 0;
-  EXPECT_NE(line(figures, "Sealed").detail.find("none by libraries"), std::string::npos);
+  EXPECT_NE(line(figures, "Sealed").detail.find("libraries allocated nothing"), std::string::npos);
   figures.guarded = false;
   EXPECT_EQ(line(figures, "Sealed").state, ContractState::kNotChecked);
 }
@@ -86,14 +86,14 @@ TEST(Contracts, DurabilityIsBrokenWhereTheNewestCheckpointIsGone) {
 
 TEST(Contracts, ErrorsAreKeptOnlyWhereEverySkippedRowIsAccountedFor) {
   const std::string detail = line(good(), "Errors").detail;
-  EXPECT_NE(detail.find("train: 2 rows skipped, 4 times in all"), std::string::npos) << detail;
-  EXPECT_NE(detail.find("test: 1 row left out, 23 judged"), std::string::npos) << detail;
-  EXPECT_EQ(detail.find("met none"), std::string::npos) << detail;
+  EXPECT_NE(detail.find("train: 2 rows skipped, 4 times in total"), std::string::npos) << detail;
+  EXPECT_NE(detail.find("test: 1 row skipped, 23 evaluated"), std::string::npos) << detail;
+  EXPECT_EQ(detail.find("none occurred"), std::string::npos) << detail;
 
   ContractFigures figures = good();
   figures.splits[1].judged = 24;  // one row twice
   EXPECT_EQ(line(figures, "Errors").state, ContractState::kBroken);
-  EXPECT_EQ(line(figures, "Errors").detail, "test: 24 rows judged and 1 left out of 24");
+  EXPECT_EQ(line(figures, "Errors").detail, "test: 24 rows evaluated and 1 skipped of 24");
   figures = good();
   figures.splits[0].listed = 3;
   EXPECT_EQ(line(figures, "Errors").state, ContractState::kBroken);
@@ -104,7 +104,7 @@ TEST(Contracts, ErrorsAreKeptOnlyWhereEverySkippedRowIsAccountedFor) {
   figures.splits[0].skipped = figures.splits[0].listed = figures.splits[0].skipped_rows = 0;
   figures.splits.pop_back();
   EXPECT_EQ(line(figures, "Errors").state, ContractState::kNotChecked);
-  EXPECT_NE(line(figures, "Errors").detail.find("this run met none"), std::string::npos);
+  EXPECT_NE(line(figures, "Errors").detail.find("none occurred in this run"), std::string::npos);
 }
 
 TEST(Contracts, HonestFiguresAreBrokenByAnyCountThatDisagrees) {

@@ -93,7 +93,7 @@ TEST_F(DiskSpace, MoreThanThereIsIsRefusedWithBothFigures) {
     EXPECT_EQ(error.kind(), ErrorKind::kDisk);
     const std::string line = error.what();
     EXPECT_NE(line.find("1000 checkpoints of"), std::string::npos) << line;
-    EXPECT_NE(line.find("B are free"), std::string::npos) << line;
+    EXPECT_NE(line.find("B are available"), std::string::npos) << line;
     EXPECT_NE(line.find("save_total_limit"), std::string::npos) << line;
   }
 }
