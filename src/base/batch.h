@@ -47,7 +47,7 @@ constexpr Extent rows_of_stream(int stream, std::int64_t per_row = 1) { return E
 constexpr Extent rows_per_sample(std::int64_t count) { return Extent{kSamples, count, 0}; }
 constexpr Extent fixed_rows(std::int64_t count) { return Extent{kSamples, 0, count}; }
 
-// What a loader fills a field with.
+// The content that a loader fills a field with.
 enum class FieldSource : std::uint8_t {
   kPixels,        // float32 (samples, 3 side side): the picture, normalised
   kTokenIds,      // int32 (tokens): the captions, packed end to end

@@ -19,7 +19,7 @@ struct alignas(kCacheLine) TapePosition {
   // By one thread at a time.
   void begin_gradients(std::int64_t update) noexcept { origin = update * kUpdate; }
   void end_gradients() noexcept { origin += kUpdate / 2; }
-  // What was written before is seen by whoever reads that it was reached.
+  // A reader that sees the position also sees everything written before.
   void reach(std::int64_t operations) noexcept { word.store(origin + operations, std::memory_order_release); }
 
   // By anybody. Whether that many operations of the last micro-batch of the update are done, or more.

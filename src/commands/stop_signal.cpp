@@ -57,7 +57,7 @@ void catch_stop_signals(bool launches) {
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESTART | SA_ONSTACK);
   sigemptyset(&action.sa_mask);
-  // What the caller set to ignored stays so: SIGHUP under nohup, SIGINT of a script's background job.
+  // A signal that the caller ignores stays ignored: SIGHUP under nohup, SIGINT of a script's background job.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);

@@ -45,7 +45,7 @@ constexpr Operand reads(Tensor tensor) { return {tensor, Access::kRead}; }
 constexpr Operand writes(Tensor tensor) { return {tensor, Access::kWrite}; }
 constexpr Operand updates(Tensor tensor) { return {tensor, Access::kUpdate}; }
 
-// What a node has beside its operands: a plain value of its kind's own type.
+// The attributes of a node, beside its operands: a plain value of its kind's own type.
 class Attributes {
  public:
   Attributes() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tape reads when it is replayed, and the flat steps that it is made of.
+// The inputs of a tape's replay, and the flat steps that a tape consists of.
 #pragma once
 
 #include <cstddef>

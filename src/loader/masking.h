@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What masked language modelling and image-text matching draw at random: which tokens are masked and into what, which
+// Random draws of masked language modelling and image-text matching: which tokens are masked and into what, which
 // samples get a caption that is not theirs. Every draw is a function of (seed, epoch, row, position), whoever makes it
 // and whenever. The functions marked noexcept allocate nothing and are used after the seal.
 #pragma once
@@ -25,8 +25,8 @@ struct MaskingSettings {
 // and at most all; 0 of 0. It never falls when candidates grows, so masked_count(longest) x samples bounds a batch.
 std::int64_t masked_count(std::int64_t candidates, double probability) noexcept;
 
-// Selects exactly masked_count tokens of one sample, every such choice equally likely. Of the selected, each for
-// itself: 80 % become mask_id, 10 % a random token, 10 % stay. labels[i] becomes the token that was there, or
+// Selects exactly masked_count tokens of one sample, every such choice equally likely. Each selected token
+// independently: 80 % become mask_id, 10 % a random token, 10 % stay. labels[i] becomes the token that was there, or
 // kUnlabelled. Evaluation passes epoch 0. Returns the number selected. ids and labels have equal sizes and do not
 // overlap.
 std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, const MaskingSettings& settings,

@@ -85,7 +85,7 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t 
   return ok_status();
 }
 
-// What the batch's sample b is, but for its picture.
+// Writes sample b of the batch, except its picture.
 Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest& manifest,
                     const TextSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
   const MatchingSample match = caption_for(manifest, settings, slot->place.epoch, row);

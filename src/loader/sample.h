@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a batch says beside its pictures: packed captions, positions, keys, masks, labels. Made for a whole batch at
+// The fields of a batch beside its pictures: packed captions, positions, keys, masks, labels. Made for a whole batch at
 // once, when all its pictures are there and it is known which rows they came from.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a ring slot holds: one batch and the record of each of its samples, laid over memory of the caller's.
+// A ring slot: one batch and the record of each of its samples, laid over memory of the caller's.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace bascule {
 
-// What a slot has room for.
+// The capacity of a slot.
 struct SlotShape {
   const Fields* fields = nullptr;  // outlive the slot
   BatchCounts bounds;

@@ -27,7 +27,7 @@ struct BridgeTowerOptions {
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own image_size
 };
 
-// What a recording gives. Those that its head has are kept: they can be read after a replay. Masked LM has image
+// The outputs of a recording. Those that its head has are kept: they can be read after a replay. Masked LM has image
 // features and pooler output with every_output only, predictions with `predictions` only.
 struct BridgeTowerOutputs {
   Tensor text_features,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BridgeTower reads of a batch: its streams of rows and its fields.
+// The streams of rows and the fields of a batch that BridgeTower reads.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a BridgeTower folder, with the class defaults of Transformers 5.23 for what it leaves out. What the
-// reference itself cannot do is refused here, with the reason.
+// config.json of a BridgeTower folder, with the class defaults of Transformers 5.23 for what it leaves out. Settings
+// that the reference itself cannot run are refused here, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bascule {
 
 enum class LinkTower { kAdd, kScaledAdd, kInterpolate };
 
-// What is put on the body. kBase: nothing (BridgeTowerModel).
+// The head on the body. kBase: none (BridgeTowerModel).
 enum class ModelHead { kBase, kContrastive, kImageTextMatching, kMaskedLm };
 
 struct BridgeTowerConfig {

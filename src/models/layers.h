@@ -17,7 +17,7 @@ struct Freeze {
   bool vision_model = false, text_model = false;
 };
 
-// What the layers of one recording share.
+// The state that the layers of one recording share.
 struct Recorder {
   Graph& graph;
   const BridgeTowerConfig& config;

@@ -19,7 +19,7 @@ struct ModelSource {
   std::function<bool(const std::string& tensor)> has_weights;
 };
 
-// What a sample is prepared for.
+// The inputs that samples are prepared for.
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
@@ -28,7 +28,7 @@ struct ModelInputs {
   std::int64_t classes = 2;                    // labels of rows are numbers below it
 };
 
-// What README.md of a finished run's folder says of the model.
+// The words about the model in README.md of a finished run's folder.
 struct ModelCardWords {
   const char* kind = "";  // "BridgeTower"
   std::vector<const char*> tags;
@@ -61,7 +61,7 @@ struct ReferenceOutput {
   ReferenceRows rows = ReferenceRows::kAll;
 };
 
-// What recording a model gives to those who run its tape.
+// The result of recording a model, for running its tape.
 struct Recording {
   std::vector<NamedTensor> outputs;  // kept for the judge; the loss is "loss"
   std::vector<ReferenceOutput> reference;
@@ -86,7 +86,8 @@ class Model {
   virtual ModelCardWords card() const = 0;
 
   virtual ModelInputs inputs() const = 0;
-  // What it reads of a batch; the loader fills it. Of the options, dropout and the size of pictures count.
+  // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout and the size of
+  // pictures count.
   virtual Fields fields(const RecordOptions& options) const = 0;
 
   // Training and evaluation. derive_backward(graph) then makes it a training graph.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries a tower's rows into the cross-modal width, with their token type: x W^T + (b + type[index]). One for all
+// Projects a tower's rows to the cross-modal width, with their token type: x W^T + (b + type[index]). One for all
 // links, or one each. The picture embedding of the contrastive head reads the last one of the pictures.
 #pragma once
 

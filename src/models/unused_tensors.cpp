@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a class's checkpoint holds beside the tensors that its head's forward pass reads. Source:
+// Tensors in a class's checkpoint that its head's forward pass does not read. Source:
 // BridgeTowerModel.__init__.
 #include <cmath>
 

@@ -68,7 +68,7 @@ enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
 enum class IsaSetting { kAuto, kAvx2, kAvx512 };
 
-// What the model of a folder lets settings say.
+// The settings that a folder's model permits.
 struct HeadWords {
   std::string name;
   bool reads_labels = false, uses_negatives = false, has_classes = false;
@@ -80,7 +80,7 @@ struct ModelWords {
   std::vector<std::string> frozen;     // the default of model.freeze
   std::vector<std::string> idle = {};  // parts without a gradient: freezing them changes nothing
 };
-// Of the model in a folder, which need not be there: then of a usual one.
+// The words of the model in a folder; if the folder does not exist, those of a usual model.
 using FindModelWords = std::function<ModelWords(const std::string& folder)>;
 
 struct ModelSettings {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of one split: its batches through the tape, and what the judge makes of them. What was computed per row
-// stays for prediction. With data.on_bad_sample = "skip" rows with a bad picture are left out.
+// Evaluation of one split: its batches through the tape, and the judge's figures. Results per row stay for prediction.
+// With data.on_bad_sample = "skip", rows with a bad picture are skipped.
 //
 // The ranks of a node share the judge's memory: each evaluates whole batches and puts what it computes in its place;
 // then the nodes' parts are put together, and rank 0 makes the metrics of it, with the same bits as a run of one
@@ -23,7 +23,7 @@
 
 namespace bascule {
 
-// What a recording leaves to be read. tape: for the addresses; null: none yet.
+// The outputs of a recording. tape: for the addresses; null: none yet.
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape);
 
 class Evaluation {

@@ -30,7 +30,7 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);
 
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped);
 
-// What the judge leaves of the split that was evaluated last: its file in output_dir, and examples in the report.
+// Writes the judge's results of the split that was evaluated last: its file in output_dir, and examples in the report.
 void write_judged(SealedRun& sealed, Report* report);
 
 // Everything else into output_dir.

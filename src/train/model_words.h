@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What settings may say of the model in a folder: its family's words, and those of the judges of its heads.
+// The words that settings may use for the model in a folder: its family's, and those of the judges of its heads.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace bascule {
 // A folder without a config.json that can be read counts as one of the usual family; recording refuses it.
 ModelWords model_words(const std::string& folder);
 
-// Of the family that a config.json without model_type means.
+// The words of the family that a config.json without model_type means.
 ModelWords words_of_usual_family();
 
 }  // namespace bascule

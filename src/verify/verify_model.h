@@ -50,7 +50,7 @@ class CaseModel {
   Fields fields_;
   std::vector<PaddedBatch> batches_;
   Use training_, evaluation_;
-  // Of the bare model: an output, and the input by which it is multiplied.
+  // For the bare model: an output, and the input by which it is multiplied.
   struct Cotangent {
     std::string name;
     ReferenceRows rows;

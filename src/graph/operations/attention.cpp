@@ -17,7 +17,7 @@ struct Shape {
   DropoutPlace dropout;
 };
 
-// Whose rows those of a tensor are: see SampleRows.
+// The samples that a tensor's rows belong to: see SampleRows.
 struct SampleIndex {
   const std::int32_t* offsets;
   std::int64_t rows_each;
