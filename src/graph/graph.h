@@ -114,6 +114,13 @@ class NodeView {
   const Node& node_;
 };
 
+// The cost of an operation that takes so many operations and bytes for each element of the tensor at one place.
+template <std::size_t place, int flops, int bytes>
+Cost cost_by_elements(const NodeView& node, const BatchCounts& counts) {
+  const double elements = node.elements(place, counts);
+  return {flops * elements, bytes * elements};
+}
+
 // Trained parameters in the order in which this graph's last write of their gradients comes.
 std::vector<int> gradient_order(const Graph& graph);
 

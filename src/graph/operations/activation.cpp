@@ -9,11 +9,6 @@ namespace {
 namespace gradient {
 enum : std::size_t { kDY, kX, kDX };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kX, counts);
-  return {30.0 * elements, 12.0 * elements};
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kX);
   const std::int64_t cols = node.cols(kX);
@@ -24,15 +19,10 @@ void launch(const NodeView& node, Launch& l) {
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
-constexpr OperationKind kKind{"activation_backward", cost, launch};
+constexpr OperationKind kKind{"activation_backward", cost_by_elements<kX, 30, 12>, launch};
 }  // namespace gradient
 
 enum : std::size_t { kX, kY };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double elements = node.elements(kX, counts);
-  return {25.0 * elements, 8.0 * elements};
-}
 
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_y = b.gradient(node[kY]);
@@ -48,7 +38,7 @@ void launch(const NodeView& node, Launch& l) {
            by_elements(node.rows(kX), node.cols(kX)));
 }
 
-constexpr OperationKind kKind{"activation", cost, launch, derive};
+constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>, launch, derive};
 
 }  // namespace
 

@@ -53,11 +53,6 @@ void run_factor(const FactorBlock& b, Range, int) {
   *b.d_factor = (b.adds ? *b.d_factor : 0.0f) + static_cast<float>(sum);
 }
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kA, counts);
-  return {6.0 * values, 20.0 * values};
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kA);
   const std::int64_t cols = node.cols(kA);
@@ -76,7 +71,7 @@ void launch(const NodeView& node, Launch& l) {
   l.adds(&f->adds, d_factor.access);
 }
 
-constexpr OperationKind kKind{"blend_backward", cost, launch};
+constexpr OperationKind kKind{"blend_backward", cost_by_elements<kA, 6, 20>, launch};
 }  // namespace gradient
 
 enum : std::size_t { kA, kC, kFactor, kOut };
@@ -91,11 +86,6 @@ struct Block {
 void run(const Block& b, Range range, int) {
   const Weights weights = weights_of(b.kind, *b.factor);
   b.kernel({b.out + range.first, b.a + range.first, b.c + range.first, range.count, weights.a, weights.c});
-}
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kA, counts);
-  return {3.0 * values, 12.0 * values};
 }
 
 void derive(const NodeView& node, Backward& b) {
@@ -115,7 +105,7 @@ void launch(const NodeView& node, Launch& l) {
          by_elements(node.rows(kA), node.cols(kA)), run);
 }
 
-constexpr OperationKind kKind{"blend", cost, launch, derive};
+constexpr OperationKind kKind{"blend", cost_by_elements<kA, 3, 12>, launch, derive};
 
 }  // namespace
 

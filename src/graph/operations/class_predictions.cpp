@@ -33,11 +33,6 @@ void run(const Block& b, Range range, int) {
 
 enum : std::size_t { kLogits, kTops, kOthers, kLabels, kClasses, kProbabilities };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kLogits, counts);
-  return {values, 4.0 * values};
-}
-
 void launch(const NodeView& node, Launch& l) {
   Block* const b = l.step(Block{l.at<std::int32_t>(node[kClasses]), l.at(node[kProbabilities]), l.at(node[kLogits]),
                                 l.at(node[kTops]), l.at(node[kOthers]), nullptr, node.cols(kLogits)},
@@ -45,7 +40,7 @@ void launch(const NodeView& node, Launch& l) {
   l.operand(&b->labels, node[kLabels]);
 }
 
-constexpr OperationKind kKind{"class_predictions", cost, launch};
+constexpr OperationKind kKind{"class_predictions", cost_by_elements<kLogits, 1, 4>, launch};
 
 }  // namespace
 

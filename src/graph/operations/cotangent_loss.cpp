@@ -10,8 +10,6 @@ namespace {
 namespace gradient {
 enum : std::size_t { kCotangent, kDOutput };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kCotangent, counts)}; }
-
 struct Block {
   void (*kernel)(const CopyRows&);
   CopyRows copy;
@@ -25,7 +23,7 @@ void launch(const NodeView& node, Launch& l) {
   l.rows(&b->copy.rows, node.rows(kCotangent));
 }
 
-constexpr OperationKind kKind{"cotangent_loss_backward", cost, launch};
+constexpr OperationKind kKind{"cotangent_loss_backward", cost_by_elements<kCotangent, 0, 8>, launch};
 }  // namespace gradient
 
 // Operands: the loss, then output and cotangent in turn.

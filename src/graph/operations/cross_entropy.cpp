@@ -30,11 +30,6 @@ void run(const Block& b, Range range, int) {
   b.kernel(a);
 }
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kLogits, counts);
-  return {12.0 * values, 8.0 * values};
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kLogits);
   const std::int64_t cols = node.cols(kLogits);
@@ -48,16 +43,11 @@ void launch(const NodeView& node, Launch& l) {
   l.loss_weight(&b->loss_weight);
 }
 
-constexpr OperationKind kKind{"cross_entropy_backward", cost, launch};
+constexpr OperationKind kKind{"cross_entropy_backward", cost_by_elements<kLogits, 12, 8>, launch};
 }  // namespace gradient
 
 // The attribute is the label smoothing, a float.
 enum : std::size_t { kLogits, kLabels, kLosses, kTops, kOthers, kHits, kLoss };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kLogits, counts);
-  return {15.0 * values, 4.0 * values};
-}
 
 void derive(const NodeView& node, Backward& b) {
   const Operand d_logits = b.slot(node[kLogits]);
@@ -96,7 +86,7 @@ void launch(const NodeView& node, Launch& l) {
   l.rows(&b->rows, rows);
 }
 
-constexpr OperationKind kKind{"cross_entropy", cost, launch, derive};
+constexpr OperationKind kKind{"cross_entropy", cost_by_elements<kLogits, 15, 4>, launch, derive};
 
 }  // namespace
 

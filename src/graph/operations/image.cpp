@@ -25,8 +25,6 @@ void run(const Block& b, Range range, int) {
   b.kernel(a);
 }
 
-Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kPixels, counts)}; }
-
 void launch(const NodeView& node, Launch& l) {
   Block block{l.kernels.extract_patches, node.as<ExtractPatches>()};
   block.whole.out = l.at(node[kOut]);
@@ -34,7 +32,7 @@ void launch(const NodeView& node, Launch& l) {
   l.operand(&b->whole.pixels, node[kPixels]);
 }
 
-constexpr OperationKind kKind{"extract_patches", cost, launch};
+constexpr OperationKind kKind{"extract_patches", cost_by_elements<kPixels, 0, 8>, launch};
 }  // namespace patches
 
 namespace gradient {
@@ -53,11 +51,6 @@ void run(const Block& b, Range range, int) {
   b.kernel(a);
 }
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kDOut, counts);
-  return {values, 8.0 * values};
-}
-
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t rows = node.rows(kDOut).per_row;
   Block block{l.kernels.image_embedding_backward, {}};
@@ -73,7 +66,7 @@ void launch(const NodeView& node, Launch& l) {
   l.adds(&b->whole.accumulate_position, node.operand(kDPosition).access);
 }
 
-constexpr OperationKind kKind{"image_embedding_backward", cost, launch};
+constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut, 1, 8>, launch};
 }  // namespace gradient
 
 enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
@@ -90,11 +83,6 @@ void run(const Block& b, Range range, int) {
   b.kernel(a);
 }
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kOut, counts);
-  return {values, 12.0 * values};
-}
-
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kOut])) return;
@@ -109,7 +97,7 @@ void launch(const NodeView& node, Launch& l) {
          {rows_per_sample(1), 1}, run);
 }
 
-constexpr OperationKind kKind{"image_embedding", cost, launch, derive};
+constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, launch, derive};
 
 }  // namespace
 

@@ -9,11 +9,6 @@ namespace {
 namespace gradient {
 enum : std::size_t { kDY, kY, kNorm, kDX };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kY, counts);
-  return {5.0 * values, 12.0 * values};
-}
-
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kY);
   const std::int64_t cols = node.cols(kY);
@@ -23,15 +18,10 @@ void launch(const NodeView& node, Launch& l) {
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
-constexpr OperationKind kKind{"normalize_backward", cost, launch};
+constexpr OperationKind kKind{"normalize_backward", cost_by_elements<kY, 5, 12>, launch};
 }  // namespace gradient
 
 enum : std::size_t { kX, kY, kNorm };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kX, counts);
-  return {3.0 * values, 8.0 * values};
-}
 
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_y = b.gradient(node[kY]);
@@ -45,7 +35,7 @@ void launch(const NodeView& node, Launch& l) {
            by_rows(node.rows(kX), cols));
 }
 
-constexpr OperationKind kKind{"normalize", cost, launch, derive};
+constexpr OperationKind kKind{"normalize", cost_by_elements<kX, 3, 8>, launch, derive};
 
 }  // namespace
 

@@ -64,8 +64,6 @@ struct Block {
   GatherRows gather;
 };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kOut, counts)}; }
-
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kX])) return;
@@ -87,7 +85,7 @@ void launch(const NodeView& node, Launch& l) {
   l.rows(&b->gather.rows, rows);
 }
 
-constexpr OperationKind kKind{"gather_rows", cost, launch, derive};
+constexpr OperationKind kKind{"gather_rows", cost_by_elements<kOut, 0, 8>, launch, derive};
 
 Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent rows, std::int64_t spacing) {
   const Tensor out = graph.activation(name, rows, graph[x].cols, graph[x].dtype);
@@ -98,8 +96,6 @@ Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent
 
 namespace concatenate_gradient {
 enum : std::size_t { kDOut, kDHalf };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kDOut, counts)}; }
 
 // The attribute is where the second half begins.
 void launch(const NodeView& node, Launch& l) {
@@ -113,12 +109,10 @@ void launch(const NodeView& node, Launch& l) {
   }
 }
 
-constexpr OperationKind kKind{"concatenate_backward", cost, launch};
+constexpr OperationKind kKind{"concatenate_backward", cost_by_elements<kDOut, 0, 8>, launch};
 }  // namespace concatenate_gradient
 
 enum : std::size_t { kHalf = 0, kOut = 2 };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) { return {0.0, 8.0 * node.elements(kOut, counts)}; }
 
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
@@ -136,7 +130,7 @@ void launch(const NodeView& node, Launch& l) {
   }
 }
 
-constexpr OperationKind kKind{"concatenate", cost, launch, derive};
+constexpr OperationKind kKind{"concatenate", cost_by_elements<kOut, 0, 8>, launch, derive};
 
 }  // namespace
 

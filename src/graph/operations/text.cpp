@@ -85,11 +85,6 @@ constexpr OperationKind kKind{"text_embedding_backward", cost, launch};
 
 enum : std::size_t { kTable = 0, kTokens = 3, kPositions, kOut };
 
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kOut, counts);
-  return {2.0 * values, 12.0 * values};
-}
-
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kOut])) return;
@@ -108,16 +103,11 @@ void launch(const NodeView& node, Launch& l) {
   l.operand(&a->position_index, node[kPositions]);
 }
 
-constexpr OperationKind kKind{"text_embedding", cost, launch, derive};
+constexpr OperationKind kKind{"text_embedding", cost_by_elements<kOut, 2, 12>, launch, derive};
 
 // The same operation forward, and on gradients backward. The attribute is the DropoutPlace.
 namespace dropping {
 enum : std::size_t { kX, kKeys, kY };
-
-Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double values = node.elements(kX, counts);
-  return {20.0 * values, 8.0 * values};
-}
 
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kX);
@@ -127,7 +117,7 @@ void launch(const NodeView& node, Launch& l) {
   l.dropout(&a->stream, node.as<DropoutPlace>());
 }
 
-constexpr OperationKind kGradient{"dropout_backward", cost, launch};
+constexpr OperationKind kGradient{"dropout_backward", cost_by_elements<kX, 20, 8>, launch};
 
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_y = b.gradient(node[kY]);
@@ -138,7 +128,7 @@ void derive(const NodeView& node, Backward& b) {
   b.emit(kGradient, {reads(d_y), reads(node[kKeys]), d_x}, node.attributes());
 }
 
-constexpr OperationKind kKind{"dropout", cost, launch, derive};
+constexpr OperationKind kKind{"dropout", cost_by_elements<kX, 20, 8>, launch, derive};
 }  // namespace dropping
 
 }  // namespace
