@@ -4,7 +4,7 @@
 // Plain data and atomics that may start as zero; no call allocates.
 //
 //   position.begin_gradients(update);   // before the last micro-batch of an update
-//   position.reach(operations);         // by the compute threads, after each operation of the tape
+//   position.reach(operations);         // by thread 0, after each operation of the tape
 //   position.end_gradients();           // what is replayed from here on releases nothing
 #pragma once
 

@@ -19,7 +19,7 @@ enum class FolderUser {
   kRank,      // that rank 0, which may live a little longer than its launcher
 };
 
-// The run's folder, made where it is not there. One run at a time works in it: the lock goes with its last process.
+// The run's folder, created where it is missing. One run at a time uses it; the lock is released with its last process.
 // Waits a few seconds for another run that is ending. Removes what a launcher that was killed has left.
 class FolderLock {
  public:

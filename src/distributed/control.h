@@ -43,7 +43,7 @@ struct alignas(kCacheLine) RankSlot {
 
 enum class FailureKind : std::int32_t {
   kNone = 0,
-  kEnded,   // the process is gone without a word
+  kEnded,   // the process exited without setting a status
   kStuck,   // no heartbeat for too long
   kGaveUp,  // it met an error, and says itself which
   kAbsent,  // of another node: it did not come at the start

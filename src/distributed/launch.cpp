@@ -85,7 +85,7 @@ pid_t start(std::vector<std::string> line, int output_end, int error_end) {
   _exit(kFailedExit);  // which is what judge_start takes as said
 }
 
-// With fewer, mpirun waits without a word for ranks that it could not start.
+// With fewer, mpirun waits silently for ranks that it could not start.
 void check_open_files() {
   constexpr rlim_t kFewest = 64;
   rlimit files{};

@@ -103,9 +103,12 @@ void Graph::emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* 
       const std::size_t index = static_cast<std::size_t>(operand.tensor.index);
       if (operand.access == Access::kWrite && !(*tensors)[index] && tensors_[index].storage == Storage::kActivation) {
         TensorInfo info = tensors_[index];
+        info.kept = false;
         if (info.may_share) info.may_share = again(info.may_share);
         (*tensors)[index] = add_tensor(std::move(info));
       }
+      const bool adds = operand.access == Access::kAdd && tensors_[index].storage == Storage::kActivation;
+      BASCULE_CHECK(!adds || (*tensors)[index]);
       operand.tensor = again(operand.tensor);
     }
     copy.backward = backward_;

@@ -70,7 +70,9 @@ class Graph {
 
   // Emits the nodes from `first` to before `end` once more. `tensors` maps, by number, those that the copies read or
   // write in place of the originals'; it grows by a new activation for each one that the nodes write and it does not
-  // map yet. The copies compute the same bits: what they drop depends on the place in the model alone.
+  // map yet. An activation that they add to must be mapped, or be written by them before. The copies have the names of
+  // the originals, which find() gives first, are not kept for the caller, and compute the same bits: what is dropped
+  // depends on the place in the model alone.
   void emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* tensors);
 
  private:
@@ -93,7 +95,7 @@ class NodeView {
   NodeView(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
 
   const Graph& graph() const { return graph_; }
-  // The tensor at a place of the operands; none where the place is empty.
+  // The tensor at a place of the operands; none where the place is empty. rows(), cols() and elements() need one.
   Tensor operator[](std::size_t place) const { return operand(place).tensor; }
   Operand operand(std::size_t place) const { return place < node_.operands.size() ? node_.operands[place] : Operand{}; }
   std::size_t operands() const { return node_.operands.size(); }

@@ -37,18 +37,23 @@ void Launch::add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block) {
   block_ = block;
 }
 
+std::uint16_t Launch::offset_of(const void* member) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(member), begin = reinterpret_cast<std::uintptr_t>(block_.data());
+  BASCULE_CHECK(at >= begin && at - begin < block_.size());
+  return static_cast<std::uint16_t>(at - begin);
+}
+
 LateArgument& Launch::late(const void* member, LateArgument::Kind kind) {
-  const std::ptrdiff_t offset = static_cast<const std::byte*>(member) - block_.data();
-  BASCULE_CHECK(offset >= 0 && static_cast<std::size_t>(offset) < block_.size());
   LateArgument argument;
   argument.kind = kind;
-  argument.offset = static_cast<std::uint16_t>(offset);
+  argument.offset = offset_of(member);
   std::vector<LateArgument>& all = pieces_.back()->pieces.back()->late;
   all.push_back(argument);
   return all.back();
 }
 
 void Launch::adds(bool* member, Access access) {
+  (void)offset_of(member);
   *member = access == Access::kAdd;
   if (access == Access::kAddLater) late(member, LateArgument::Kind::kAdd);
 }

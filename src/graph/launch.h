@@ -73,7 +73,6 @@ struct LateArgument {
   enum class Kind : std::uint8_t { kField, kRows, kAdd, kLossWeight, kDropout, kScratch, kPeers };
   Kind kind = Kind::kField;
   std::uint16_t offset = 0;  // of the member in its block
-  Access access = Access::kRead;
   std::int32_t field = -1;
   Extent extent;
   std::int64_t per_task = 1;
@@ -107,7 +106,7 @@ class Launch {
   // A piece of the step under way: function(block, range, thread), cut by `split`. Returns the block.
   template <typename Block>
   Block* add(const Block& block, const TaskSplit& split, void (*function)(const Block&, Range, int)) {
-    static_assert(std::is_trivially_copyable_v<Block>);
+    static_assert(std::is_trivially_copyable_v<Block> && sizeof(Block) <= 4096);
     auto piece = std::make_unique<PieceOf<Block>>(block, split, function);
     Block* const stored = &piece->block;
     add_piece(std::move(piece), {static_cast<std::byte*>(static_cast<void*>(stored)), sizeof(Block)});
@@ -139,6 +138,7 @@ class Launch {
   template <typename Element>
   void operand(const Element** member, Tensor tensor) {
     if (!tensor || graph_[tensor].storage != Storage::kField) {
+      (void)offset_of(member);
       *member = at<Element>(tensor);
       return;
     }
@@ -198,6 +198,8 @@ class Launch {
   };
 
   void add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block);
+  // Of a member of the block that was added last.
+  std::uint16_t offset_of(const void* member) const;
   LateArgument& late(const void* member, LateArgument::Kind kind);
   static std::int64_t tasks_of(const void* pieces, const Replay& replay);
   static void run_task(const void* pieces, const Replay& replay, std::int64_t task, int thread);

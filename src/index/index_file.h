@@ -60,8 +60,8 @@ class IndexFile {
   static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const DataFiles& files);
   // Manifest::own() for a mapped manifest; the file stays.
   static bool own(Manifest* manifest);
-  // Whole or not at all, and by one process at a time. Returns an empty text, or why it is not there. A measured
-  // manifest.
+  // Whole or not at all, and by one process at a time. Returns an empty text, or the reason why it was not written. A
+  // measured manifest.
   static std::string write(const std::string& path, const IndexSource& source, const Manifest& manifest);
 };
 

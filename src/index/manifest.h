@@ -11,7 +11,7 @@
 //   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
 //             in .json. One line break at the end of a text member is left out.
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
-// Other members, members without an ending and hidden ones are passed over.
+// Other members, members without an ending and hidden ones are skipped.
 //
 // In memory a row costs 16 bytes and its caption, four more with labels, and a picture 12 bytes and its path with a
 // zero byte; in shards a row costs 32 bytes, its caption and the name of its picture.

@@ -14,12 +14,12 @@
 
 namespace bascule {
 
-// One JSON object a line; empty lines are passed over.
+// One JSON object a line; empty lines are skipped.
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
 // One JSON array of objects, read object by object; or JSON lines, which often go by the same ending.
 std::uint64_t read_json_array(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder);
 // RFC 4180 with a header line, and any separator: quoted fields, doubled quotes, line breaks inside quotes, LF or CRLF.
-// Empty lines are passed over.
+// Empty lines are skipped.
 std::uint64_t read_separated(const std::string& file, char separator, const ManifestColumns& columns,
                              ManifestBuilder* builder);
 

@@ -33,7 +33,7 @@ class TarReader {
   TarReader(const TarReader&) = delete;
   TarReader& operator=(const TarReader&) = delete;
 
-  // The next member that is a file (folders, links and devices are passed over); false after the mark of the end.
+  // The next member that is a file (folders, links and devices are skipped); false after the mark of the end.
   // Throws Error (kData) naming the member: a header whose checksum is wrong, a member that goes beyond the end, a file
   // without mark of the end or with more behind it, a sparse file, names and numbers that cannot be.
   bool next(TarMember* member);

@@ -25,7 +25,7 @@ class EvaluationFigure {
   }
   // By its number(); the loss where no metric has it.
   static EvaluationFigure numbered(int number, Metrics metrics);
-  // Checkpoints hold it. Differs from figure to figure of a judge; the same in every program.
+  // Checkpoints hold it, so it stays the same from version to version. The figures of one judge have different numbers.
   int number() const noexcept { return metric_ != nullptr ? metric_->slot + 1 : 0; }
 
  private:

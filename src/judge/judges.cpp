@@ -23,6 +23,7 @@ const JudgeKind& judge_named(std::string_view name) {
   const auto found =
       std::find_if(judges().begin(), judges().end(), [&](const JudgeKind* kind) { return kind->name == name; });
   BASCULE_CHECK(found != judges().end());
+  for (const Metric& metric : (*found)->metrics) BASCULE_CHECK(metric.slot >= 0 && metric.slot < kMetricSlots);
   return **found;
 }
 

@@ -92,8 +92,8 @@ struct LoaderPlan {
   std::int64_t longest_caption = 0;  // of all streams
   std::size_t largest_file_bytes = 0;
   std::size_t picture_bytes = 0;  // what one picture may take in the engine
-  std::int64_t jobs_per_worker =
-      0;  // pictures that a worker reads before the first is decoded; 1 for engines without threads
+  // Pictures that a worker reads before the first is decoded; 1 for engines without threads.
+  std::int64_t jobs_per_worker = 0;
 
   // By category; the sum is what the loader is to be given.
   std::size_t slots_bytes = 0;         // ring slots of all streams

@@ -30,8 +30,13 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
   Cutter cutter(memory);
   const Fields& fields = *shape.fields;
   BASCULE_CHECK(fields.size() <= kMaxFields);
+  const auto declares = [&](FieldSource source) { return field_from(fields, source) >= 0; };
+  BASCULE_CHECK(declares(FieldSource::kMaskedRows) == declares(FieldSource::kMaskedLabels));
+  BASCULE_CHECK(declares(FieldSource::kTokenIds) ||
+                !(declares(FieldSource::kMaskedRows) || declares(FieldSource::kMatchLabels)));
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Field& field = fields[i];
+    BASCULE_CHECK(field_from(fields, field.source) == static_cast<int>(i));  // one array a source
     const std::int64_t elements = field.elements(shape.bounds);
     const auto cut = [&](auto** array, std::int64_t spare = 0) {
       cutter.cut(array, elements + spare);

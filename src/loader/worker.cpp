@@ -212,6 +212,7 @@ void Worker::finish(Job& job, const Status& status) noexcept {
 
 // The engine is given up: every job that is in it fails, and nothing more is submitted.
 void Worker::fail_device(media_engine_status status) noexcept {
+  BASCULE_CHECK(crew_.media != nullptr);
   std::int32_t none = 0;
   crew_.device_status.compare_exchange_strong(none, status);
   (void)media_engine_reset(crew_.media->engine());

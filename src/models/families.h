@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model families: what config.json calls them, what settings may say of them, and how to open one.
+// The model families: their name in config.json, the values that settings may have with them, and how to open one.
 #pragma once
 
 #include <memory>

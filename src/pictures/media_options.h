@@ -9,7 +9,7 @@
 
 namespace bascule {
 
-// Words as in media_engine_config::options; "" where the table is not there. Throws Error (kSettings, with line and
+// Words as in media_engine_config::options; "" where the table is missing. Throws Error (kSettings, with line and
 // column) where the engine has no simulated device, or does not know a fault.
 std::string media_options(const Settings& settings, const media_engine_driver* engine);
 

@@ -50,7 +50,7 @@ WorkspacePlan plan_workspace(const Graph& graph) {
     const std::size_t bytes = bytes_of(graph, info);
     const Tensor tensor{static_cast<std::int32_t>(i)};
     if (info.may_share) {
-      // Tensors are numbered in the order in which they are first written, so the earlier one has its buffer by now.
+      // A tensor's number is lower than that of any tensor that may take its place, so it has its buffer by now.
       const int index = plan.buffer_of[static_cast<std::size_t>(info.may_share.index)];
       if (index >= 0 && graph[info.may_share].storage == Storage::kActivation) {
         WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(index)];

@@ -10,7 +10,8 @@ namespace bascule {
 struct Metric {
   const char* key;    // in result files after "eval_"
   const char* title;  // for people
-  int slot;           // of EvaluationRecord::metric; part of what checkpoints hold, so it never changes
+  int slot;           // of EvaluationRecord::metric; part of what checkpoints hold, so it never changes;
+                      // below kMetricSlots, different from those of the same judge
   bool is_fraction;   // shown in percent
   bool smaller_is_better = false;
   // The place among the figures at the head of report.html and among the curves beside the loss, from 1; 0: not there.

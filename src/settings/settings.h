@@ -3,9 +3,8 @@
 // then on. A room receives the struct of its own table, never the whole. Where a key's name, range and meaning stand:
 // keys.cpp.
 //
-//   const Settings settings = read_settings("config/demo.toml", model_words);   // throws Error{kSettings,
-//   "file:line:column", ...} refuse_unsupported(settings);                                  // what this build cannot
-//   do yet
+//   const Settings settings = read_settings("config/demo.toml", model_words);
+//   refuse_unsupported(settings);
 //
 // Everything here belongs to the time before the seal: it allocates and throws Error.
 #pragma once

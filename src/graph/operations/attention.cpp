@@ -209,7 +209,7 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
   // A batch of one sample may have as many rows as the bound of all samples.
   const Extent& keys = key_rows.extent;
   shape.max_key_rows = std::max<std::int64_t>(1, key_rows.offsets ? keys.at(graph.bounds()) : keys.per_row);
-  const Tensor out = graph.activation(name, query_rows.extent, heads * head_size);
+  const Tensor out = graph.activation(name, query_rows.extent, heads * head_size, graph[query.tensor].dtype);
   const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
   graph.add(
       kKind,

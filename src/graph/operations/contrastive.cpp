@@ -215,8 +215,9 @@ Tensor contrastive_loss(Graph& graph, Tensor text, Tensor image, Tensor cross, T
   std::vector<Operand> operands = {reads(text), reads(image), reads(cross)};
   for (const Tensor operand : {text, image, cross}) {
     BASCULE_CHECK(graph[operand].cols == width);
-    operands.push_back(over_ranks ? writes(graph.activation("gathered", rows_of_stream(stream), width))
-                                  : reads(operand));
+    operands.push_back(over_ranks
+                           ? writes(graph.activation("gathered", rows_of_stream(stream), width, graph[operand].dtype))
+                           : reads(operand));
   }
   const Extent rows = rows_of_stream(stream, kPairs);
   const Tensor losses = graph.activation("losses", rows, 1), slopes = graph.activation("slopes", rows, 1),

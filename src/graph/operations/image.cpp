@@ -103,8 +103,8 @@ constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, 
 
 Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch) {
-  const Tensor out =
-      graph.activation(name, rows_per_sample((height / patch) * (width / patch)), channels * patch * patch);
+  const Tensor out = graph.activation(name, rows_per_sample((height / patch) * (width / patch)),
+                                      channels * patch * patch, graph[pixels].dtype);
   graph.add(patches::kKind, {reads(pixels), writes(out)},
             Attributes::of(ExtractPatches{nullptr, nullptr, channels, height, width, patch}));
   return out;
@@ -112,7 +112,7 @@ Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std
 
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches) {
-  const Tensor out = graph.activation(name, rows_per_sample(patches + 1), graph[patch].cols);
+  const Tensor out = graph.activation(name, rows_per_sample(patches + 1), graph[patch].cols, graph[patch].dtype);
   graph.add(kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
   return out;
 }

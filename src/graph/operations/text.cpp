@@ -135,7 +135,7 @@ constexpr OperationKind kKind{"dropout", cost_by_elements<kX, 20, 8>, launch, de
 
 Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
                       Tensor token_ids, Tensor position_ids, std::int32_t padding) {
-  const Tensor out = graph.activation(name, graph[token_ids].rows, graph[word].cols);
+  const Tensor out = graph.activation(name, graph[token_ids].rows, graph[word].cols, graph[word].dtype);
   graph.add(kKind, {reads(word), reads(position), reads(type), reads(token_ids), reads(position_ids), writes(out)},
             Attributes::of(padding));
   return out;
