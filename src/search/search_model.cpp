@@ -11,9 +11,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
-#include "src/plan/memory_plan.h"
 #include "src/report/progress.h"
-#include "src/runtime/arena.h"
 #include "src/search/search_index.h"
 #include "src/train/packed_batch.h"
 
@@ -21,7 +19,6 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMaxBatch = 8;  // pictures: enough rows for full matrix tiles, and little memory
-constexpr char kPixels[] = "pixels";
 
 }  // namespace
 
@@ -102,13 +99,8 @@ void SearchModel::record(Use use) {
 }
 
 void SearchModel::seal(const std::string& folder, Isa isa) {
-  std::vector<PlannedRange> categories = session_.plan(false, threads_.count());
-  const std::size_t side = static_cast<std::size_t>(needs_.image_side);
-  categories.push_back({kPixels, static_cast<std::size_t>(batch_) * 3 * side * side * sizeof(float)});
-  const MemoryPlan plan = make_memory_plan(std::move(categories), 0);
-  arena_ = std::make_unique<Arena>(plan, ArenaOptions{});
-  pixels_ = arena_->as<float>(plan[kPixels]);
-  session_.seal(*arena_, plan, kernels_for(isa), threads_.count());
+  pixels_.resize(static_cast<std::size_t>(batch_ * 3 * needs_.image_side * needs_.image_side));
+  session_.seal_alone(false, kernels_for(isa), threads_.count());
   const LoadReport report = load_parameters(open_hf_weights(folder), session_.parameter_memory(), model_, 0);
   if (!report.missing.empty()) {
     throw Error(ErrorKind::kData, folder,
@@ -143,7 +135,7 @@ void SearchModel::embed_batch(std::int64_t count, std::vector<float>* embeds) {
   if (count == 0) return;
   Replay replay;
   replay.batch.counts[kSamples] = count;
-  replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_;
+  replay.batch.fields[field_from(fields_, FieldSource::kPixels)] = pixels_.data();
   session_.tape(image_graph_).replay(threads_, replay);
   const float* rows = session_.tape(image_graph_).at(image_embeds_);
   embeds->insert(embeds->end(), rows, rows + count * model_.embedding_width());
@@ -156,7 +148,7 @@ PictureEmbeddings SearchModel::embed_pictures(const std::vector<std::string>& pa
   Progress progress = paths.size() > kMaxBatch ? Progress::on_stderr() : Progress::silent();
   progress.begin("embed pictures", 0, static_cast<std::int64_t>(paths.size()), monotonic_seconds());
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::string reason = decoder_->decode(paths[i], pixels_ + waiting * 3 * side * side, nullptr);
+    const std::string reason = decoder_->decode(paths[i], pixels_.data() + waiting * 3 * side * side, nullptr);
     if (reason.empty()) {
       result.paths.push_back(paths[i]);
       ++waiting;

@@ -72,8 +72,7 @@ class SearchModel {
   std::size_t image_graph_ = 0;  // the text graph, if any, is number 0
   Tensor text_embeds_, image_embeds_;
   Threads threads_;
-  std::unique_ptr<Arena> arena_;
-  float* pixels_ = nullptr;  // (batch_, 3, side, side)
+  std::vector<float> pixels_;  // (batch_, 3, side, side)
 };
 
 }  // namespace bascule

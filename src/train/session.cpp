@@ -122,6 +122,12 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
                                            kernels, *group);
 }
 
+void Session::seal_alone(bool training, const KernelTable& kernels, int threads) {
+  const MemoryPlan memory = make_memory_plan(plan(training, threads), 0);
+  arena_ = std::make_unique<Arena>(memory, ArenaOptions{});
+  seal(*arena_, memory, kernels, threads);
+}
+
 void Session::overlap_reduction(std::size_t number, std::size_t bucket_bytes) {
   const std::int64_t blocks =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(bucket_bytes / sizeof(float)) / Update::kBlock);

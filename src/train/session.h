@@ -58,6 +58,9 @@ class Session {
   void seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads,
             Group* group = nullptr);
 
+  // plan() and seal() in an arena of its own: for a session of one rank outside a run.
+  void seal_alone(bool training, const KernelTable& kernels, int threads);
+
   // Before the seal, after seal(): gradients are summed over the ranks in buckets of so many bytes while the backward
   // part of tape `number` runs.
   void overlap_reduction(std::size_t number, std::size_t bucket_bytes);
@@ -87,6 +90,7 @@ class Session {
   std::optional<GradientRingPlan> ring_plan_;
   std::optional<MomentShards> shards_;
   std::size_t thread_scratch_bytes_ = 0;
+  std::unique_ptr<Arena> arena_;  // of seal_alone()
   TapeMemory memory_;
   float* exp_avg_ = nullptr;
   float* exp_avg_sq_ = nullptr;

@@ -29,7 +29,8 @@ CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(file
   for (Use* use : {&training_, &evaluation_}) {
     const bool trains = use == &training_;
     record(use, trains);
-    seal(use, trains, isa, threads);
+    use->session.seal_alone(trains, kernels_for(isa), threads);
+    load_parameters(open_hf_weights(files_.folder), use->session.parameter_memory(), *files_.model, 0);
   }
 }
 
@@ -65,13 +66,6 @@ void CaseModel::record(Use* use, bool trains) {
     use->recording.loss = cotangent_loss(graph, pairs);
   }
   derive_backward(graph);
-}
-
-void CaseModel::seal(Use* use, bool trains, Isa isa, int threads) {
-  const MemoryPlan plan = make_memory_plan(use->session.plan(trains, threads), 0);
-  use->arena = std::make_unique<Arena>(plan, ArenaOptions{});
-  use->session.seal(*use->arena, plan, kernels_for(isa), threads);
-  load_parameters(open_hf_weights(files_.folder), use->session.parameter_memory(), *files_.model, 0);
 }
 
 void CaseModel::read_cotangents(std::int64_t batch, const PackedBatch& packed) {

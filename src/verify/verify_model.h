@@ -38,12 +38,10 @@ class CaseModel {
   struct Use {
     Session session;
     Recording recording;
-    std::unique_ptr<Arena> arena;
   };
 
   PackedBatch pack(std::int64_t batch, bool every_row) const;
   void record(Use* use, bool trains);
-  void seal(Use* use, bool trains, Isa isa, int threads);
   void read_cotangents(std::int64_t batch, const PackedBatch& packed);
 
   const CaseFiles& files_;

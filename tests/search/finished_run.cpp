@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "kernels/table.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/index/manifest.h"
 #include "src/json/json.h"
@@ -18,12 +17,6 @@
 namespace bascule::test {
 
 namespace fs = std::filesystem;
-
-void SealedSession::seal() {
-  const MemoryPlan plan = make_memory_plan(session.plan(false, kThreads), 0);
-  arena = std::make_unique<Arena>(plan, ArenaOptions{});
-  session.seal(*arena, plan, kernels_for(best_isa()), kThreads);
-}
 
 FinishedRun::FinishedRun()
     : config_(read_bridgetower_config(demo() + "/model/config.json")),

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/table.h"
 #include "src/models/bridgetower_config.h"
 #include "src/models/families.h"
-#include "src/runtime/arena.h"
 #include "src/runtime/threads.h"
 #include "src/train/packed_batch.h"
 #include "src/train/session.h"
@@ -24,10 +24,9 @@ constexpr std::int64_t kRows = 24;  // of the finished run
 // A session of its own memory, which seal() makes; parameters are zero then.
 struct SealedSession {
   Session session;
-  std::unique_ptr<Arena> arena;
   Threads threads{kThreads, false};
 
-  void seal();
+  void seal() { session.seal_alone(false, kernels_for(best_isa()), kThreads); }
 };
 
 // Embeddings as the whole model (cross-modal layers, loss and all) computes them, all rows in one batch.
