@@ -105,7 +105,7 @@ Json column_json(const BenchColumn& column) {
 
 BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const MachineLimits& limits) {
   BenchColumn column;
-  column.engine = media_engine_query(run.loader_settings.engine).name;
+  column.engine = media_engine_query(run.data.loader.engine).name;
   column.step_seconds = steps.seconds;
   std::vector<double> rates;
   for (std::size_t i = 0; i < steps.seconds.size(); ++i) {

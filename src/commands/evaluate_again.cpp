@@ -69,15 +69,14 @@ std::optional<ResumePoint> last_state_of(const Settings& settings) {
   return end;
 }
 
-void plan_evaluation_again(RecordedRun* run) {
-  if (!run->resume) return;
-  const Settings& settings = run->settings;
+void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
+  if (!resume->point) return;
   const std::string& folder = settings.training.output_dir.resolved;
   const RunMarker marker = read_run_marker(folder);
   if (!marker.finished || !marker.trained) return;
-  const ResumePoint& end = *run->resume;
-  if (!run->is_over) {
-    const bool is_asked_for = run->is_longer || value_then(end, kPatience) != value_now(settings, kPatience);
+  const ResumePoint& end = *resume->point;
+  if (!resume->is_over) {
+    const bool is_asked_for = resume->is_longer || value_then(end, kPatience) != value_now(settings, kPatience);
     if (!is_last_state(end) && (is_asked_for || end.global_step >= marker.global_step)) return;
     refuse(settings, "training.output_dir",
            "its final state, after update " + std::to_string(marker.global_step) + ", was not kept: resuming from " +
@@ -89,7 +88,7 @@ void plan_evaluation_again(RecordedRun* run) {
     refuse(settings, kLoadBest,
            "the weights of update " + std::to_string(wanted) + ", which these settings select, were not kept");
   }
-  run->finished = FinishedWeights{held == wanted ? folder : folder + "/" + name_of_checkpoint(wanted), wanted};
+  resume->finished = FinishedWeights{held == wanted ? folder : folder + "/" + name_of_checkpoint(wanted), wanted};
 }
 
 void remove_last_state(const std::string& output_dir) {

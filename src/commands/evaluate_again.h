@@ -21,9 +21,9 @@ std::optional<ResumePoint> last_state_of(const Settings& settings);
 ResumePoint read_last_state(const Settings& settings, std::int64_t step);
 bool is_last_state(const ResumePoint& point);
 
-// After recording: whether the run only evaluates a finished one again; then run->finished says with which weights.
-// Throws Error{kSettings} where that would train again what is finished, or where the weights were not kept.
-void plan_evaluation_again(RecordedRun* run);
+// After recording: whether the run only evaluates a finished one again; then resume->finished says with which
+// weights. Throws Error{kSettings} where that would train again what is finished, or where the weights were not kept.
+void plan_evaluation_again(const Settings& settings, ResumeState* resume);
 
 // By rank 0, when training goes on.
 void remove_last_state(const std::string& output_dir);

@@ -38,12 +38,12 @@ int plan_command(const std::string& settings_file, bool json) {
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%s", print_memory_plan(plan).c_str());
-    for (const RecordedSplit& split : run->splits) {
-      const StreamPlan& stream = run->loader_plan.streams[split.stream];
+    for (const RecordedSplit& split : run->data.splits) {
+      const StreamPlan& stream = run->data.plan.streams[split.stream];
       std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n",
                   split_name(split.split), static_cast<long long>(stream.bounds.samples()),
                   static_cast<long long>(stream.bounds.samples() * stream.longest_caption),
-                  static_cast<long long>(run->loader_plan.longest_caption));
+                  static_cast<long long>(run->data.plan.longest_caption));
     }
   }
   check_fits(*run, now, limits);

@@ -47,7 +47,7 @@ void print_results(const Settings& settings) {
 
 // The rank that met the error says so; others only leave with its exit code.
 [[noreturn]] void throw_status(const Status& status, SealedRun& sealed) {
-  const RecordedSplit* recorded = sealed.run().find(sealed.loop().reading());
+  const RecordedSplit* recorded = sealed.run().data.find(sealed.loop().reading());
   const std::string folder = sealed.run().settings.training.output_dir.shown();
   switch (status.code) {
     case StatusCode::kDiskFailed:
@@ -83,7 +83,7 @@ void print_results(const Settings& settings) {
 int stopped(int signal, SealedRun& sealed) {
   const std::int64_t updates = sealed.loop().position().global_step;
   const std::string saved =
-      sealed.run().train_graph && updates > 0 ? " after update " + std::to_string(updates) + ", which was saved" : "";
+      sealed.run().graphs.train && updates > 0 ? " after update " + std::to_string(updates) + ", which was saved" : "";
   const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
   say(std::string("run: stopped by ") + name + saved + "; run the same command again to resume");
   return 128 + signal;
@@ -95,7 +95,7 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
-  const Update* const update = sealed.run().train_graph ? &sealed.run().session.update() : nullptr;
+  const Update* const update = sealed.run().graphs.train ? &sealed.run().session.update() : nullptr;
   const double own[] = {static_cast<double>(resident_bytes()),
                         update != nullptr ? static_cast<double>(update->sent_bytes()) : 0.0,
                         update != nullptr ? static_cast<double>(update->received_bytes()) : 0.0};
@@ -120,13 +120,13 @@ SealedFigures measure_sealed(SealedRun& sealed) {
 // Replay: training, evaluation, prediction.
 Status replay(SealedRun& sealed) {
   seal_memory();
-  if (sealed.run().train_graph) {
+  if (sealed.run().graphs.train) {
     BASCULE_TRY(sealed.loop().run());
     BASCULE_TRY(sealed.loop().load_best());
   }
   BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
   BASCULE_TRY(sealed.loop().evaluate(Split::kTest));
-  return sealed.run().train_graph ? sealed.loop().save_last_state() : ok_status();
+  return sealed.run().graphs.train ? sealed.loop().save_last_state() : ok_status();
 }
 
 // As Trainer does: with a limit of one, the last checkpoint was kept only until the best could take its place.
@@ -150,8 +150,9 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   Report report = make_report(sealed, figures, skipped);
   write_judged(sealed, &report);
   write_run_folder(sealed, report);
-  write_run_marker(settings, {true, report.global_step, 0}, run.history, report.provenance);
-  const bool may_remove = report.best.is_known && !run.finished;  // what is only evaluated again keeps its checkpoints
+  write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance);
+  const bool may_remove =
+      report.best.is_known && !run.resume.finished;  // what is only evaluated again keeps its checkpoints
   if (may_remove && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
@@ -175,7 +176,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
   const Status status = replay(sealed);
   const SealedFigures figures = measure_sealed(sealed);
   if (status.code == StatusCode::kNotFinite && group.is_first()) {
-    write_run_marker(run.settings, {false, 0, std::max<std::int64_t>(1, status.detail[0])}, run.history,
+    write_run_marker(run.settings, {false, 0, std::max<std::int64_t>(1, status.detail[0])}, run.resume.history,
                      provenance_of(run, isa));
   }
   group.set_phase(RankPhase::kFinishing);
@@ -236,8 +237,8 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), std::move(point));
-      plan_evaluation_again(run.get());
-      check_best_checkpoint(run.get());
+      plan_evaluation_again(settings, &run->resume);
+      check_best_checkpoint(settings, &run->resume);
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
     });

@@ -208,25 +208,26 @@ std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
 
 void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.notes) say(note);
-  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " + parameters_text(run) +
-      ", " + std::to_string(run.length.total_updates) + " updates");
+  for (const std::string& note : run.resume.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
+      parameters_text(run.session.parameters()) + ", " + std::to_string(run.pace.length.total_updates) + " updates");
   const std::string& folder = run.settings.training.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
-  if (before.finished && run.resume) {
-    const std::int64_t from = run.resume->global_step + 1, end = before.global_step;
+  if (before.finished && run.resume.point) {
+    const std::int64_t from = run.resume.point->global_step + 1, end = before.global_step;
     const std::string again =
         from > end    ? ""
         : from == end ? ": update " + std::to_string(from) + " will be trained again"
                       : ": updates " + std::to_string(from) + " to " + std::to_string(end) + " will be trained again";
     say("resume: the run was finished after " + std::to_string(end) + " updates; " +
-        (run.finished ? "evaluating it again" : "resuming it with the changes" + again));
+        (run.resume.finished ? "evaluating it again" : "resuming it with the changes" + again));
   }
-  for (const SettingChange& change : run.changes)
+  for (const SettingChange& change : run.resume.changes)
     say("resume: " + change.key + " changed from " + change.from + " to " + change.to);
   // The marker still says that the run is finished, and with which evaluations.
-  if (run.finished) return;
+  if (run.resume.finished) return;
   // Before anything else: it makes the folder known as ours.
-  write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.history, provenance_of(run, isa));
+  write_run_marker(run.settings, {false, 0, before.not_finite_at}, run.resume.history, provenance_of(run, isa));
   remove_leftovers(folder);
   remove_last_state(folder);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <ctime>
 
 namespace bascule {
 namespace {
@@ -105,6 +106,15 @@ ShortText readable_percent(double fraction) noexcept {
 
 ShortText readable_metric(const Metric& metric, double value) noexcept {
   return metric.is_fraction ? readable_percent(value) : readable_number(value);
+}
+
+ShortText utc_now(const char* format) noexcept {
+  ShortText out;
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(out.text, sizeof out.text, format, &utc);
+  return out;
 }
 
 }  // namespace bascule

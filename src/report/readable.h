@@ -25,5 +25,7 @@ ShortText readable_number(double value) noexcept;
 ShortText readable_percent(double fraction) noexcept;
 // Recall and accuracy as percent, the others as numbers.
 ShortText readable_metric(const Metric& metric, double value) noexcept;
+// The current time in UTC, in a format of strftime.
+ShortText utc_now(const char* format) noexcept;
 
 }  // namespace bascule

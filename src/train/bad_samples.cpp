@@ -50,7 +50,7 @@ FactTable table_of(const Report& report) {
 
 std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group) {
   std::vector<SkippedSamples> all;
-  for (const RecordedSplit& split : sealed.run().splits) {
+  for (const RecordedSplit& split : sealed.run().data.splits) {
     const Stream& stream = sealed.loader().stream(split.stream);
     ReplacedSamples* const shared = sealed.replaced();
     // The memory is that of the next split too. Where a rank has failed, the watch over ranks says so.
@@ -59,7 +59,7 @@ std::vector<SkippedSamples> gather_skipped(SealedRun& sealed, Group& group) {
     all.push_back({&split,
                    {listed.begin(), listed.end()},
                    are_there ? shared->bad_samples() : stream.statistics().bad_samples,
-                   sealed.run().loader_settings.max_replacements});
+                   sealed.run().data.loader.max_replacements});
     if (are_there && !group.barrier()) break;
   }
   return all;

@@ -21,7 +21,7 @@ constexpr std::size_t kLaterDataBytes = std::size_t{112} << 20;
 // Beside the first thread: compute threads, workers, the units of a device, and where there are ranks the watch over
 // them and the links between machines.
 std::size_t more_threads_of(const RecordedRun& run) {
-  const LoaderSettings& loader = run.loader_settings;
+  const LoaderSettings& loader = run.data.loader;
   const bool has_device = loader.engine != nullptr && loader.engine != media_engine_host();
   return static_cast<std::size_t>(run.threads - 1 + loader.workers + (has_device ? loader.device_units + 1 : 0) +
                                   (run.place.is_alone() ? 0 : 1) + (run.place.nodes > 1 ? 4 : 0));

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <map>
 
 #include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
 #include "src/checkpoint/find_checkpoint.h"
+#include "src/checkpoint/state_file.h"
 #include "src/files/durable_write.h"
 #include "src/files/temporary_name.h"
 #include "src/json/json.h"
@@ -23,21 +23,15 @@
 namespace bascule {
 namespace {
 
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 // Numbers, not tensors.
 struct ParameterCount {
   std::int64_t all = 0, trained = 0;
 };
 
-ParameterCount count_parameters(const RecordedRun& run) {
+ParameterCount count_parameters(const ParameterSet& parameters) {
   ParameterCount count;
-  for (int p = 0; p < run.session.parameters().size(); ++p) {
-    const Parameter& parameter = run.session.parameters()[p];
+  for (int p = 0; p < parameters.size(); ++p) {
+    const Parameter& parameter = parameters[p];
     count.all += parameter.elements();
     count.trained += parameter.trained ? parameter.elements() : 0;
   }
@@ -50,17 +44,15 @@ void add_training(Report* report, SealedRun& sealed) {
   const TrainingPosition& position = sealed.loop().position();
   const TrainingSettings& training = run.settings.training;
   report->global_step = position.global_step;
-  report->max_steps = run.length.total_updates;
-  report->num_train_epochs = run.length.epochs;
-  report->epoch = run.length.updates_per_epoch > 0
-                      ? static_cast<double>(position.global_step) / static_cast<double>(run.length.updates_per_epoch)
-                      : 0.0;
+  report->max_steps = run.pace.length.total_updates;
+  report->num_train_epochs = run.pace.length.epochs;
+  report->epoch = run.pace.length.epoch_of(position.global_step);
   report->logging_steps = training.logging_steps;
   report->eval_steps = training.eval_steps;
   report->save_steps = training.save_steps;
   report->train_batch_size = training.per_device_train_batch_size;
   TrainSummary& train = report->train;
-  train.done = run.train_graph.has_value();
+  train.done = run.graphs.train.has_value();
   if (!train.done) return;
   train.train_loss = position.global_step > 0 ? position.loss_sum / static_cast<double>(position.global_step) : 0.0;
   train.seconds = times.wall_seconds;
@@ -86,9 +78,9 @@ void add_best(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingControl& control = sealed.loop().control();
   const BestSoFar& best = control.best();
-  if (!run.train_graph || !run.best_figure) return;
+  if (!run.graphs.train || !run.pace.best_figure) return;
   BestSummary& summary = report->best;
-  summary.figure = run.best_figure->name();
+  summary.figure = run.pace.best_figure->name();
   if (control.stops_early() && report->global_step < report->max_steps) {
     char threshold[48] = "";
     if (control.settings().threshold > 0.0)
@@ -112,7 +104,7 @@ void add_best(Report* report, SealedRun& sealed) {
 
 void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   const RecordedRun& run = sealed.run();
-  report->wire.is_there = run.train_graph && run.place.nodes > 1;
+  report->wire.is_there = run.graphs.train && run.place.nodes > 1;
   if (!report->wire.is_there) return;
   const bool is_bf16 = run.settings.distributed.wire_type == WireType::kBf16;
   const std::size_t element = is_bf16 ? sizeof(std::uint16_t) : sizeof(float);
@@ -131,7 +123,7 @@ double flops_of_run(SealedRun& sealed) {
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = static_cast<std::int64_t>(totals.rows[i] / totals.micro_batches);
   double flops = 0.0;
-  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean))
+  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean))
     flops += node.flops * totals.micro_batches;
   return flops * totals.samples / std::max(1.0, totals.rows[kSamples]);
 }
@@ -140,14 +132,14 @@ void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
   const std::int64_t count = times.micro_batches;
-  if (!run.train_graph) return;
+  if (!run.graphs.train) return;
   if (sealed.loop().totals().micro_batches > 0.0) report->train.total_flos = flops_of_run(sealed);
   if (count == 0) return;
   const double replays = static_cast<double>(count);
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = times.rows[i] / count;
   std::map<std::string, OperationTime> by_kind;
-  for (const NodeTime& node : run.session.tape(*run.train_graph).node_times(mean)) {
+  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean)) {
     OperationTime& kind = by_kind[node.kind];
     kind.name = node.kind;
     kind.calls += count;
@@ -232,21 +224,21 @@ void add_device(Report* report, const media_engine_statistics& media) {
 
 void add_loader(Report* report, SealedRun& sealed) {
   const LoaderStatistics statistics = sealed.loader().statistics();
-  if (const RecordedSplit* train = sealed.run().find(Split::kTrain)) {
+  if (const RecordedSplit* train = sealed.run().data.find(Split::kTrain)) {
     const StreamStatistics stream = sealed.loader().stream(train->stream).statistics();
     // It could deliver what it did deliver, also where it got ahead while the run was saving or evaluating.
     report->loader = {std::max(sealed.loop().times().could_deliver, report->train.samples_per_second),
                       stream.step_wait_seconds,
                       statistics.worker_wait_seconds,
                       stream.mean_occupancy,
-                      sealed.run().loader_plan.streams[train->stream].slots,
+                      sealed.run().data.plan.streams[train->stream].slots,
                       stream.bad_samples};
   }
   FactTable table{"Loader", "", {}};
   char text[128];
   std::snprintf(text, sizeof text, "%.3f s, sum over all workers", statistics.worker_wait_seconds);
   table.rows.push_back({"workers waited for training", text});
-  for (const RecordedSplit& split : sealed.run().splits) {
+  for (const RecordedSplit& split : sealed.run().data.splits) {
     const StreamStatistics stream = sealed.loader().stream(split.stream).statistics();
     if (stream.samples == 0) continue;
     const double could = split.split == Split::kTrain ? report->loader.could_deliver_samples_per_second
@@ -290,8 +282,8 @@ void add_settings(Report* report, const Settings& settings) {
 
 }  // namespace
 
-std::string parameters_text(const RecordedRun& run) {
-  const ParameterCount count = count_parameters(run);
+std::string parameters_text(const ParameterSet& parameters) {
+  const ParameterCount count = count_parameters(parameters);
   return std::string(readable_count(count.all).c_str()) + " parameters, " + readable_count(count.trained).c_str() +
          " trained";
 }
@@ -306,8 +298,9 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
                                   {"ranks", std::to_string(run.place.world_size)},
                                   {"seed", std::to_string(run.settings.training.seed)},
                                   {"settings digest", settings_digest(run.settings)}};
-  for (const RecordedSplit& split : run.splits) {
-    facts.push_back({std::string(split_name(split.split)) + " data digest", hex(split.manifest->data_digest())});
+  for (const RecordedSplit& split : run.data.splits) {
+    facts.push_back({std::string(split_name(split.split)) + " data digest",
+                     std::string(DigestText(split.manifest->data_digest()).text())});
   }
   return facts;
 }
@@ -317,30 +310,26 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   Report report;
   report.output_dir = run.settings.training.output_dir.resolved;
   report.title = std::filesystem::path(report.output_dir).filename().string();
-  report.architecture = run.model->architecture();
+  report.architecture = run.opened.model->architecture();
   report.head = run.settings.model.head;
-  add_card(&report, run.model->card());
-  char finished[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::strftime(finished, sizeof finished, "%Y-%m-%d %H:%M UTC", &utc);
-  report.finished_at = finished;
-  const ParameterCount parameters = count_parameters(run);
+  add_card(&report, run.opened.model->card());
+  report.finished_at = utc_now("%Y-%m-%d %H:%M UTC").c_str();
+  const ParameterCount parameters = count_parameters(run.session.parameters());
   report.parameters = parameters.all;
   report.trained_parameters = parameters.trained;
   add_settings(&report, run.settings);
   add_training(&report, sealed);
   add_best(&report, sealed);
   add_wire(&report, sealed, figures);
-  report.steps.assign(sealed.steps().records().begin(), sealed.steps().records().end());
-  report.metrics = run.judge_kind->metrics;
-  report.metrics_note = run.judge_kind->note;
-  set_evaluations(&report, sealed.evaluations().records(), sealed.loop().final_evaluations());
+  const Span<const StepRecord> steps = sealed.outputs().steps.records();
+  report.steps.assign(steps.begin(), steps.end());
+  report.metrics = run.opened.judge_kind->metrics;
+  report.metrics_note = run.opened.judge_kind->note;
+  set_evaluations(&report, sealed.outputs().evaluations.records(), sealed.loop().final_evaluations());
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
   add_loader(&report, sealed);
-  add_history(&report, run.history);
+  add_history(&report, run.resume.history);
   add_bad_samples(&report, skipped);
   add_contracts(&report, sealed, figures);
   report.provenance = provenance_of(run, sealed.isa());
@@ -349,9 +338,10 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
 }
 
 void write_judged(SealedRun& sealed, Report* report) {
-  const RecordedSplit* const split = sealed.run().last_judged();
+  const RecordedSplit* const split = sealed.run().data.last_judged();
   if (split == nullptr) return;
-  sealed.run().judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts()}, report);
+  sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts()},
+                                         report);
 }
 
 void write_run_folder(SealedRun& sealed, const Report& report) {

@@ -23,7 +23,7 @@ struct SealedFigures {
 };
 
 // "131,072 parameters, 65,536 of them trained".
-std::string parameters_text(const RecordedRun& run);
+std::string parameters_text(const ParameterSet& parameters);
 
 // Build, ISA, engine, seed and digests: what is needed to get the same bits.
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa);

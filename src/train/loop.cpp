@@ -9,22 +9,21 @@
 
 namespace bascule {
 
-TrainingLoop::TrainingLoop(const Parts& parts, const TrainingPosition& position)
-    : p_(parts),
+TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Saving& saving, TrainingOutputs* outputs,
+                           const TrainingPosition& position)
+    : run_(run),
+      p_(parts),
+      saving_(saving),
+      out_(*outputs),
       at_(position),
-      control_(parts.run.control, position.best),
+      control_(run.pace.control, position.best),
       agreement_(parts.group),
-      weights_step_(parts.run.finished ? parts.run.finished->step : position.global_step),
-      other_rows_until_(parts.run.resume && !has_same_validation(parts.run) ? position.global_step : -1),
-      saves_first_(saves_first(parts.run)) {
-  if (parts.writer == nullptr) return;
-  replaced_rows_.resize(static_cast<std::size_t>(parts.run.loader_settings.max_replacements));
+      weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
+      other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
+      saves_first_(saves_first(run.settings.training, run.resume)) {
+  if (saving.writer == nullptr) return;
+  replaced_rows_.resize(static_cast<std::size_t>(run.data.loader.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
-}
-
-double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
-  const std::int64_t updates = p_.run.length.updates_per_epoch;
-  return updates > 0 ? static_cast<double>(step) / static_cast<double>(updates) : 0.0;
 }
 
 // How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by the rows that
@@ -34,13 +33,13 @@ double TrainingLoop::epoch_of(std::int64_t step) const noexcept {
 // their gradients are whole, all learn here that one of them has no batch.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool first, double* weight,
                                  double* share) noexcept {
-  const int stream = p_.run.train_recording.loss_stream;
+  const int stream = run_.graphs.train_recording.loss_stream;
   if (!meets_early()) BASCULE_TRY(loaded);
   const BatchCounts counts = loaded.ok() ? batch->counts : BatchCounts{};
   const double own = static_cast<double>(counts[stream]);
   double all = own;
   if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
-  if (stream == kSamples) all = static_cast<double>(p_.run.length.cut.batch(batch->index).count);
+  if (stream == kSamples) all = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
   *share = own < all ? own / all : 1.0;
   if (first) {
     counted_ = 0.0;
@@ -53,44 +52,42 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool 
 
 // A rank without samples contributes zeros. False: another rank failed.
 bool TrainingLoop::replay_without_samples(bool first) noexcept {
-  Session& session = p_.run.session;
+  Session& session = p_.session;
   if (session.ring() != nullptr) return session.ring()->replay_without_samples(p_.threads);
   if (first) std::fill_n(session.gradients(), session.layout().trained_elements, 0.0f);
-  p_.group.position().reach(static_cast<std::int64_t>(session.tape(*p_.run.train_graph).step_count()));
+  p_.group.position().reach(static_cast<std::int64_t>(session.tape(*run_.graphs.train).step_count()));
   p_.group.heart().beat();
   return true;
 }
 
 // Gradients of one micro-batch, of which the batch is a share.
 Status TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
-  RecordedRun& run = p_.run;
-  const std::uint64_t seed = static_cast<std::uint64_t>(run.settings.training.seed);
+  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
   Replay replay;
-  if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run.length.cut, batch.index);
+  if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
   if (batch.counts.samples() == 0) {
     if (p_.gathered != nullptr) replay.peers.gather(replay.peers.context, nullptr, nullptr, 0, 0);
     return replay_without_samples(first) ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
   }
   replay.batch = batch;
-  if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run.length.cut.batch(batch.index).count;
+  if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run_.pace.length.cut.batch(batch.index).count;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
   replay.loss_weight = static_cast<float>(p_.gathered != nullptr ? weight : weight * share);
   replay.add_to_gradients = !first;
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
-  const Tape& tape = run.session.tape(*run.train_graph);
-  if (GradientRing* const ring = run.session.ring()) {
+  const Tape& tape = p_.session.tape(*run_.graphs.train);
+  if (GradientRing* const ring = p_.session.ring()) {
     if (!ring->replay(p_.threads, replay)) return {StatusCode::kRankFailed, {-1, 0}};
   } else {
     tape.replay(p_.threads, replay);
   }
-  loss_ += weight * share * static_cast<double>(*tape.at(run.train_recording.loss));
+  loss_ += weight * share * static_cast<double>(*tape.at(run_.graphs.train_recording.loss));
   return ok_status();
 }
 
 Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) noexcept {
-  RecordedRun& run = p_.run;
-  Stream& stream = p_.loader.stream(run.find(Split::kTrain)->stream);
+  Stream& stream = train_stream();
   const double began = monotonic_seconds();
   const Batch* batch = nullptr;
   p_.group.set_phase(RankPhase::kWaitingForData, at_.global_step + 1);
@@ -100,18 +97,18 @@ Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) n
   p_.group.set_phase(RankPhase::kComputing);
   double weight = 1.0, share = 1.0, backward = 0.0, reduction = 0.0;
   BASCULE_TRY(count_batch(next, batch, first, &weight, &share));
-  if (run.settings.machine.step_seconds > 0.0) {
-    sleep_until(loaded + run.settings.machine.step_seconds);
+  if (run_.settings.machine.step_seconds > 0.0) {
+    sleep_until(loaded + run_.settings.machine.step_seconds);
   } else {
-    const Tape& tape = run.session.tape(*run.train_graph);
+    const Tape& tape = p_.session.tape(*run_.graphs.train);
     const double backward_before = tape.seconds(true);
     if (last) {
       p_.group.position().begin_gradients(at_.global_step + 1);
-      run.session.update().begin(at_.global_step + 1);
+      p_.session.update().begin(at_.global_step + 1);
     }
     BASCULE_TRY(replay(*batch, weight, share, first));
     backward = tape.seconds(true) - backward_before;
-    if (run.session.ring() != nullptr) reduction = run.session.ring()->reduction_seconds();
+    if (p_.session.ring() != nullptr) reduction = p_.session.ring()->reduction_seconds();
   }
   *samples += batch->counts.samples();
   for (int i = 0; i < kMaxStreams; ++i) times_.rows[i] += batch->counts[i];
@@ -125,10 +122,9 @@ Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) n
 
 // The micro-batches of one update's share of the epoch.
 Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
-  const RecordedRun& run = p_.run;
-  const std::int64_t accumulation = run.settings.training.gradient_accumulation_steps;
-  const std::int64_t first = at_.global_step % run.length.updates_per_epoch * accumulation;
-  const std::int64_t micro = std::min(accumulation, run.length.batches_per_epoch - first);
+  const std::int64_t accumulation = run_.settings.training.gradient_accumulation_steps;
+  const std::int64_t first = at_.global_step % run_.pace.length.updates_per_epoch * accumulation;
+  const std::int64_t micro = std::min(accumulation, run_.pace.length.batches_per_epoch - first);
   loss_ = 0.0;
   for (std::int64_t i = 0; i < micro; ++i) {
     BASCULE_TRY(micro_batch(i == 0, i + 1 == micro, samples));
@@ -153,7 +149,7 @@ Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcep
 
 // The gradients' sum, clipping and AdamW.
 Status TrainingLoop::update() noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
+  const TrainingSettings& training = run_.settings.training;
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kUpdating);
   UpdateSettings settings;
@@ -165,8 +161,8 @@ Status TrainingLoop::update() noexcept {
   settings.max_grad_norm = training.max_grad_norm;
   settings.step = at_.global_step + 1;
   settings.gradient_factor = gradient_factor();
-  settings.groups = p_.run.group_rules;
-  Update& update = p_.run.session.update();
+  settings.groups = run_.pace.group_rules;
+  Update& update = p_.session.update();
   norm_ = update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
@@ -178,11 +174,11 @@ Status TrainingLoop::update() noexcept {
 
 // One update: gradients of all ranks, then what they add up to.
 Status TrainingLoop::step() noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
-  rate_ = p_.run.schedule.at(at_.global_step);
+  const TrainingSettings& training = run_.settings.training;
+  rate_ = run_.pace.schedule.at(at_.global_step);
   std::int64_t samples = 0;
   BASCULE_TRY(meet(compute_gradients(&samples), &samples));
-  if (p_.run.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
+  if (run_.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
   weights_step_ = ++at_.global_step;
   at_.loss_sum += loss_;
   at_.interval_loss += loss_;
@@ -201,12 +197,12 @@ Status TrainingLoop::step() noexcept {
 }
 
 void TrainingLoop::log(bool last) noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
+  const TrainingSettings& training = run_.settings.training;
   if (at_.global_step % training.logging_steps != 0 && !last) return;
   if (at_.interval_steps == 0) return;
   const double now = monotonic_seconds();
   const LoaderStatistics loader = p_.loader.statistics();
-  const StreamStatistics stream = train_stream();
+  const StreamStatistics stream = train_stream().statistics();
   interval_.steps = interval_steps_;
   interval_.samples = samples_here_;
   interval_.wall_seconds = now - interval_began_ - interval_paused_;
@@ -227,11 +223,11 @@ void TrainingLoop::log(bool last) noexcept {
       interval_.wall_seconds > 0.0 ? static_cast<double>(interval_.samples) / interval_.wall_seconds : 0.0;
   interval_.loader_samples_per_second = deliverable_samples_per_second({}, stream);
   interval_.ring_occupancy = stream.mean_occupancy;
-  p_.steps.append(interval_);
+  out_.steps.append(interval_);
   // A failed write to TensorBoard is no reason to stop a run: the records stay, and a note says so.
-  if (!p_.events.step(interval_, unix_seconds()).ok()) p_.progress.note("TensorBoard events could not be written");
-  if (!p_.log.step(interval_, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
-  p_.progress.record(interval_);
+  if (!out_.events.step(interval_, unix_seconds()).ok()) out_.progress.note("TensorBoard events could not be written");
+  if (!out_.log.step(interval_, unix_seconds()).ok()) out_.progress.note("log.jsonl could not be written");
+  out_.progress.record(interval_);
   interval_ = StepRecord{};
   at_.interval_loss = at_.interval_wall_seconds = at_.interval_loader_wait_seconds = 0.0;
   std::fill_n(at_.interval_seconds, kStepPhases, 0.0);
@@ -242,16 +238,12 @@ void TrainingLoop::log(bool last) noexcept {
   interval_paused_ = 0.0;
 }
 
-StreamStatistics TrainingLoop::train_stream() const noexcept {
-  return p_.loader.stream(p_.run.find(Split::kTrain)->stream).statistics();
-}
-
 // Times of this process up to now.
 void TrainingLoop::measure(double now) noexcept {
   const double paused = times_.evaluation_seconds + times_.save_seconds;
   times_.wall_seconds = now - began_;
   times_.counted_seconds = times_.counted_steps > 0 ? now - counted_from_ - (paused - paused_before_) : 0.0;
-  times_.could_deliver = deliverable_samples_per_second(loaded_before_, train_stream());
+  times_.could_deliver = deliverable_samples_per_second(loaded_before_, train_stream().statistics());
 }
 
 RunTotals TrainingLoop::totals() const noexcept {
@@ -269,22 +261,22 @@ RunTotals TrainingLoop::totals() const noexcept {
 }
 
 void TrainingLoop::begin() noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
-  const TrainingLength& length = p_.run.length;
+  const TrainingSettings& training = run_.settings.training;
+  const TrainingLength& length = run_.pace.length;
   const auto batch_of = [&](std::int64_t update) {
     return update / length.updates_per_epoch * length.batches_per_epoch +
            std::min(update % length.updates_per_epoch * training.gradient_accumulation_steps, length.batches_per_epoch);
   };
-  p_.loader.stream(p_.run.find(Split::kTrain)->stream).start(batch_of(at_.global_step), batch_of(length.total_updates));
+  train_stream().start(batch_of(at_.global_step), batch_of(length.total_updates));
 }
 
 Status TrainingLoop::run() noexcept {
-  const TrainingSettings& training = p_.run.settings.training;
-  const TrainingLength& length = p_.run.length;
+  const TrainingSettings& training = run_.settings.training;
+  const TrainingLength& length = run_.pace.length;
   began_ = counted_from_ = interval_began_ = monotonic_seconds();
-  if (!p_.run.finished) BASCULE_TRY(make_up());
-  const bool is_over = p_.run.is_over || control_.ends_after(at_.global_step);
-  if (!p_.run.finished) p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
+  if (!run_.resume.finished) BASCULE_TRY(make_up());
+  const bool is_over = run_.resume.is_over || control_.ends_after(at_.global_step);
+  if (!run_.resume.finished) out_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
   if (!is_over) begin();
   while (!is_over && !control_.ends_after(at_.global_step)) {
     if (const Status status = step(); !status.ok()) return save_and(status);
@@ -292,29 +284,29 @@ Status TrainingLoop::run() noexcept {
     if (steps_here_ == training.throughput_warmup_steps) {
       counted_from_ = now;
       paused_before_ = times_.evaluation_seconds + times_.save_seconds;
-      loaded_before_ = train_stream();
+      loaded_before_ = train_stream().statistics();
     }
     const double rate = now > interval_began_ ? static_cast<double>(samples_here_) / (now - interval_began_) : 0.0;
-    p_.progress.step({at_.global_step, epoch_of(at_.global_step), loss_, rate}, now);
+    out_.progress.step({at_.global_step, epoch_of(at_.global_step), loss_, rate}, now);
     // The interval is closed before the evaluation that may end training: a run that is stopped during it has the same
     // records.
     log(control_.may_end_after(at_.global_step));
     if (control_.evaluates_after(at_.global_step)) {
       if (const Status status = evaluate_and_judge(); !status.ok()) return save_and(status);
-      p_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
+      out_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
     }
     if (p_.group.size() == 1) signal_ = *p_.stop;
     const bool ends = control_.ends_after(at_.global_step), stop = signal_ != 0;
     if (stop || control_.saves_after(at_.global_step)) BASCULE_TRY(save());
     if (stop && !ends) {
-      p_.progress.end(monotonic_seconds());
+      out_.progress.end(monotonic_seconds());
       return {StatusCode::kStopped, {signal_, 0}};
     }
   }
   // Nothing was left to train: the checkpoint is kept as what it is with the settings of now.
-  if (times_.updates == 0 && !p_.run.changes.empty() && !p_.run.finished) BASCULE_TRY(save());
+  if (times_.updates == 0 && !run_.resume.changes.empty() && !run_.resume.finished) BASCULE_TRY(save());
   const double ended = monotonic_seconds();
-  if (!p_.run.finished) p_.progress.end(ended);
+  if (!run_.resume.finished) out_.progress.end(ended);
   measure(ended);
   // A run no longer than its warm-up is measured whole: better than no figure.
   if (times_.counted_steps == 0) {

@@ -21,6 +21,7 @@
 #include "src/runtime/threads.h"
 #include "src/train/agreement.h"
 #include "src/train/evaluate.h"
+#include "src/train/gathered_rows.h"
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 #include "src/train/replaced_samples.h"
@@ -48,29 +49,38 @@ struct TrainingTimes {
 // Rows with bad pictures that a checkpoint names, so that they may be mended or taken out.
 inline constexpr std::size_t kMostBadRowsKept = 4096;
 
+// The loop's records of steps and evaluations, and where it reports them.
+struct TrainingOutputs {
+  TensorBoardWriter events;
+  JsonLog log;
+  Progress progress = Progress::on_stderr();
+  RecordLog<StepRecord> steps;
+  RecordLog<EvaluationRecord> evaluations;
+};
+
 class TrainingLoop {
  public:
+  // Needed for every step.
   struct Parts {
-    RecordedRun& run;
+    Session& session;  // of the run
     Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;       // null: none
-    GatheredRows* gathered;       // null: the loss is made over each rank's own samples
+    Evaluation* evaluation;    // null: none
+    GatheredRows* gathered;    // null: the loss is made over each rank's own samples
+    const volatile int* stop;  // a signal's number when one has come
+  };
+  // Needed for checkpoints; all null where none are written.
+  struct Saving {
     ReplacedSamples* replaced;    // null in a run of one process
     CheckpointWriter* writer;     // null in ranks other than 0
     MomentExchange* moments;      // null where this node has all, and in ranks that are not the first of their node
     WeightsReader* best_weights;  // null where the last weights are kept, and in ranks that are not the first of a node
-    TensorBoardWriter& events;
-    JsonLog& log;
-    Progress& progress;
-    RecordLog<StepRecord>& steps;
-    RecordLog<EvaluationRecord>& evaluations;
-    const volatile int* stop;  // a signal's number when one has come
   };
 
   // Before the seal.
-  TrainingLoop(const Parts& parts, const TrainingPosition& position);
+  TrainingLoop(const RecordedRun& run, const Parts& parts, const Saving& saving, TrainingOutputs* outputs,
+               const TrainingPosition& position);
 
   // The parts of run(), for measuring: opens the stream of training batches at the position; then one update a call.
   void begin() noexcept;
@@ -106,7 +116,8 @@ class TrainingLoop {
   Status micro_batch(bool first, bool last, std::int64_t* samples) noexcept;
   Status count_batch(const Status& loaded, const Batch* batch, bool first, double* weight, double* share) noexcept;
   bool meets_early() const noexcept {
-    return p_.run.train_recording.loss_stream != kSamples || p_.gathered != nullptr || p_.run.session.ring() != nullptr;
+    return run_.graphs.train_recording.loss_stream != kSamples || p_.gathered != nullptr ||
+           p_.session.ring() != nullptr;
   }
   Status replay(const Batch& batch, double weight, double share, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
@@ -129,9 +140,9 @@ class TrainingLoop {
   Status save_and(Status status) noexcept;
   void log(bool last) noexcept;
   void measure(double now) noexcept;
-  StreamStatistics train_stream() const noexcept;
+  Stream& train_stream() const noexcept { return p_.loader.stream(run_.data.find(Split::kTrain)->stream); }
   TrainingPosition position_to_save(double now) const noexcept;
-  double epoch_of(std::int64_t step) const noexcept;
+  double epoch_of(std::int64_t step) const noexcept { return run_.pace.length.epoch_of(step); }
   Status make_up() noexcept;
   Status search_anew() noexcept;
   void keep_if_best() noexcept;
@@ -140,7 +151,10 @@ class TrainingLoop {
   bool repeats(std::int64_t step) const noexcept;
   double digest_of_weights() noexcept;
 
+  const RecordedRun& run_;
   Parts p_;
+  Saving saving_;
+  TrainingOutputs& out_;
   TrainingPosition at_;
   TrainingControl control_;
   Agreement agreement_;

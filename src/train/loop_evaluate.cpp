@@ -9,7 +9,7 @@
 namespace bascule {
 
 Status TrainingLoop::evaluate(Split split) noexcept {
-  const RecordedSplit* recorded = p_.run.find(split);
+  const RecordedSplit* recorded = run_.data.find(split);
   if (recorded == nullptr || p_.evaluation == nullptr) return ok_status();
   if (split == Split::kValidation && evaluated_ == weights_step_ && evaluated_ >= 0) return ok_status();
   const double began = monotonic_seconds();
@@ -20,20 +20,22 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   record.epoch = epoch_of(weights_step_);
   record.repeats = split == Split::kValidation && repeats(weights_step_) ? 1 : 0;
   BASCULE_TRY(p_.evaluation->run(p_.loader.stream(recorded->stream), *recorded->manifest,
-                                 split == Split::kTest && p_.run.predicts, p_.threads, p_.stop, &record, &p_.progress));
+                                 split == Split::kTest && run_.graphs.predicts, p_.threads, p_.stop, &record,
+                                 &out_.progress));
   (split == Split::kValidation ? last_validation_ : last_test_) = record;
   if (split == Split::kValidation) evaluated_ = weights_step_;
   reading_ = Split::kTrain;
   // A repeated evaluation has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
-  const Metrics metrics = p_.run.judge_kind->metrics;
+  const Metrics metrics = run_.opened.judge_kind->metrics;
   if (record.repeats == 0) {
-    if (split == Split::kValidation && !has_evaluated(weights_step_ + 1)) p_.evaluations.append(record);
-    if (!p_.events.evaluation(record, metrics, unix_seconds()).ok())
-      p_.progress.note("TensorBoard events could not be written");
-    if (!p_.log.evaluation(record, metrics, unix_seconds()).ok()) p_.progress.note("log.jsonl could not be written");
+    if (split == Split::kValidation && !has_evaluated(weights_step_ + 1)) out_.evaluations.append(record);
+    if (!out_.events.evaluation(record, metrics, unix_seconds()).ok())
+      out_.progress.note("TensorBoard events could not be written");
+    if (!out_.log.evaluation(record, metrics, unix_seconds()).ok())
+      out_.progress.note("log.jsonl could not be written");
   }
-  p_.progress.evaluation(record, metrics);
+  out_.progress.evaluation(record, metrics);
   const double seconds = monotonic_seconds() - began;
   times_.evaluation_seconds += seconds;
   interval_paused_ += seconds;
@@ -42,7 +44,7 @@ Status TrainingLoop::evaluate(Split split) noexcept {
 
 // This update's weights, or those of a later one.
 bool TrainingLoop::has_evaluated(std::int64_t step) const noexcept {
-  const Span<const EvaluationRecord> made = p_.evaluations.records();
+  const Span<const EvaluationRecord> made = out_.evaluations.records();
   return !made.empty() && made[made.size() - 1].global_step >= step;
 }
 
@@ -59,12 +61,12 @@ std::vector<EvaluationRecord> TrainingLoop::final_evaluations() const {
 // While training: what comes of it decides which weights are the best and whether to go on.
 Status TrainingLoop::evaluate_and_judge() noexcept {
   BASCULE_TRY(evaluate(Split::kValidation));
-  if (!p_.run.best_figure) return ok_status();
-  double figure = p_.group.is_first() ? p_.run.best_figure->of(last_validation_) : 0.0;
+  if (!run_.pace.best_figure) return ok_status();
+  double figure = p_.group.is_first() ? run_.pace.best_figure->of(last_validation_) : 0.0;
   BASCULE_TRY(agreement_.settle(ok_status(), {&figure, 1}));  // the figures are rank 0's
   const bool is_best = control_.judge(at_.global_step, figure);
   const BestSoFar& best = control_.best();
-  const char* const name = p_.run.best_figure->name();
+  const char* const name = run_.pace.best_figure->name();
   char text[160];
   if (is_best) {
     std::snprintf(text, sizeof text, "best %s so far", name);
@@ -72,22 +74,22 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
     std::snprintf(text, sizeof text, "best %s is still %.6g, at step %lld", name, best.figure,
                   static_cast<long long>(best.step));
   }
-  p_.progress.note(text);
+  out_.progress.note(text);
   if (!control_.stops_early()) return ok_status();
   std::snprintf(text, sizeof text, "stopping early: no new best in %lld evaluations",
                 static_cast<long long>(best.not_better));
-  p_.progress.note(text);
+  out_.progress.note(text);
   return ok_status();
 }
 
 // Makes up for an evaluation or save that a signal prevented after an update: the curve has no gap, and the best is the
 // one of the unbroken run.
 Status TrainingLoop::make_up() noexcept {
-  if (p_.run.searches_anew) return search_anew();
+  if (run_.resume.searches_anew) return search_anew();
   const std::int64_t step = at_.global_step;
   if (!control_.evaluates_after(step) || has_evaluated(step)) return ok_status();
   BASCULE_TRY(evaluate_and_judge());
-  return p_.run.best_figure && control_.saves_after(step) ? save() : ok_status();
+  return run_.pace.best_figure && control_.saves_after(step) ? save() : ok_status();
 }
 
 // The weights that the run goes on from are the first candidate.
@@ -96,14 +98,14 @@ Status TrainingLoop::search_anew() noexcept {
   other_rows_until_ = std::min(other_rows_until_, at_.global_step - 1);
   keep_if_best();
   if (!saves_first_) return ok_status();
-  p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, monotonic_seconds());
+  out_.progress.begin("train", at_.global_step, run_.pace.length.total_updates, monotonic_seconds());
   return save();
 }
 
 // The digest of the trained weights, as a number that a checkpoint keeps.
 double TrainingLoop::digest_of_weights() noexcept {
   digest_.reset();
-  const Session& session = p_.run.session;
+  const Session& session = p_.session;
   digest_.add(session.parameter_memory().trained,
               static_cast<std::size_t>(session.layout().trained_elements) * sizeof(float));
   return static_cast<double>(digest_.value() >> 11);
@@ -112,22 +114,22 @@ double TrainingLoop::digest_of_weights() noexcept {
 // By the first rank of every node, into what its ranks share.
 Status TrainingLoop::load_best() noexcept {
   const std::int64_t step = control_.best().checkpoint;
-  if (p_.run.finished || !p_.run.settings.training.load_best_model_at_end) return ok_status();
+  if (run_.resume.finished || !run_.settings.training.load_best_model_at_end) return ok_status();
   if (step < 0 || step == at_.global_step) return ok_status();
   p_.group.set_phase(RankPhase::kFinishing);
-  PathBuffer folder(p_.run.settings.training.output_dir.resolved);
+  PathBuffer folder(run_.settings.training.output_dir.resolved);
   folder.append("/checkpoint-").append(step);
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
-  const bool reads = p_.best_weights != nullptr;
+  const bool reads = saving_.best_weights != nullptr;
   double written = p_.group.is_first() ? at_.best_digest : 0.0;
-  BASCULE_TRY(
-      agreement_.settle(reads ? p_.best_weights->read(folder.c_str(), {beat, &p_.group}) : ok_status(), {&written, 1}));
+  BASCULE_TRY(agreement_.settle(reads ? saving_.best_weights->read(folder.c_str(), {beat, &p_.group}) : ok_status(),
+                                {&written, 1}));
   const bool same = !reads || digest_of_weights() == written;
   BASCULE_TRY(agreement_.settle(same ? ok_status() : Status{StatusCode::kReadFailed, {WeightsReader::kUnreadable, 0}}));
   weights_step_ = step;
   char text[96];
   std::snprintf(text, sizeof text, "loaded the best weights, from checkpoint-%lld", static_cast<long long>(step));
-  p_.progress.note(text);
+  out_.progress.note(text);
   return ok_status();
 }
 

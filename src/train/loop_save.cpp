@@ -42,16 +42,16 @@ Status TrainingLoop::save() noexcept {
   interval_paused_ += seconds;
   char text[96];
   std::snprintf(text, sizeof text, "saved checkpoint-%lld in %.2f s", static_cast<long long>(at_.global_step), seconds);
-  p_.progress.note(text);
+  out_.progress.note(text);
   return ok_status();
 }
 
 // Where nodes share out the moments rank 0 asks the others for theirs.
 Status TrainingLoop::write_or_serve() noexcept {
-  if (!p_.group.is_first()) return p_.moments != nullptr ? p_.moments->serve() : ok_status();
+  if (!p_.group.is_first()) return saving_.moments != nullptr ? saving_.moments->serve() : ok_status();
   const Status written = write_checkpoint();
-  if (p_.moments == nullptr) return written;
-  const Status finished = p_.moments->finish();
+  if (saving_.moments == nullptr) return written;
+  const Status finished = saving_.moments->finish();
   return written.ok() ? finished : written;
 }
 
@@ -59,7 +59,7 @@ Status TrainingLoop::write_or_serve() noexcept {
 Span<const std::int64_t> TrainingLoop::bad_rows(Span<const ReplacedSample> replaced) noexcept {
   const std::size_t count = std::min(replaced.size(), replaced_rows_.size());
   for (std::size_t i = 0; i < count; ++i) replaced_rows_[i] = replaced[i].bad_row;
-  const Manifest& manifest = *p_.run.find(Split::kTrain)->manifest;
+  const Manifest& manifest = *run_.data.find(Split::kTrain)->manifest;
   const std::size_t found =
       find_bad_rows(manifest, Span<std::int64_t>(replaced_rows_.data(), count), Span<BadRow>(bad_rows_));
   static_assert(sizeof(BadRow) == 3 * sizeof(std::int64_t));
@@ -67,32 +67,34 @@ Span<const std::int64_t> TrainingLoop::bad_rows(Span<const ReplacedSample> repla
 }
 
 void TrainingLoop::fill(SavedMoment* saved) noexcept {
-  const Stream& stream = p_.loader.stream(p_.run.find(Split::kTrain)->stream);
-  const Span<const ReplacedSample> replaced = p_.replaced != nullptr ? p_.replaced->merge() : stream.replacements();
+  const Stream& stream = train_stream();
+  const Span<const ReplacedSample> replaced =
+      saving_.replaced != nullptr ? saving_.replaced->merge() : stream.replacements();
   const std::int64_t bad_samples =
-      p_.replaced != nullptr ? p_.replaced->bad_samples() : stream.statistics().bad_samples;
+      saving_.replaced != nullptr ? saving_.replaced->bad_samples() : stream.statistics().bad_samples;
   static_assert(sizeof(ReplacedSample) == sizeof(Replacement) &&
                 offsetof(ReplacedSample, reason) == offsetof(Replacement, reason));
-  const NamedNumber of_loop[] = {{"best_figure_number", static_cast<double>(p_.run.best_figure_number())},
+  const NamedNumber of_loop[] = {{"best_figure_number", static_cast<double>(run_.pace.best_figure_number())},
                                  {"bad_samples", static_cast<double>(bad_samples)},
-                                 {"step_records_appended", static_cast<double>(p_.steps.appended())},
-                                 {"step_records_stride", static_cast<double>(p_.steps.stride())},
-                                 {"evaluation_records_appended", static_cast<double>(p_.evaluations.appended())},
-                                 {"evaluation_records_stride", static_cast<double>(p_.evaluations.stride())}};
+                                 {"step_records_appended", static_cast<double>(out_.steps.appended())},
+                                 {"step_records_stride", static_cast<double>(out_.steps.stride())},
+                                 {"evaluation_records_appended", static_cast<double>(out_.evaluations.appended())},
+                                 {"evaluation_records_stride", static_cast<double>(out_.evaluations.stride())}};
   static_assert(sizeof of_loop / sizeof of_loop[0] == kLoopNumbers);
   std::copy(std::begin(of_loop), std::end(of_loop), saved->numbers);
   write_numbers(position_to_save(began_ + times_.wall_seconds), saved->numbers + kLoopNumbers);
   const auto bytes = [](auto records) {
     return std::string_view(static_cast<const char*>(static_cast<const void*>(records.data())), records.size_bytes());
   };
-  saved->texts[0] = bytes(p_.steps.records());
-  saved->texts[1] = bytes(p_.evaluations.records());
+  saved->texts[0] = bytes(out_.steps.records());
+  saved->texts[1] = bytes(out_.evaluations.records());
   CheckpointMoment& moment = saved->moment;
   moment.global_step = at_.global_step;
-  const std::int64_t done_epochs = at_.global_step / p_.run.length.updates_per_epoch;
+  const std::int64_t done_epochs = at_.global_step / run_.pace.length.updates_per_epoch;
   const std::int64_t batches =
-      at_.global_step % p_.run.length.updates_per_epoch * p_.run.settings.training.gradient_accumulation_steps;
-  moment.samples_seen = done_epochs * p_.run.length.samples_per_epoch + batches * p_.run.length.cut.global_batch();
+      at_.global_step % run_.pace.length.updates_per_epoch * run_.settings.training.gradient_accumulation_steps;
+  moment.samples_seen =
+      done_epochs * run_.pace.length.samples_per_epoch + batches * run_.pace.length.cut.global_batch();
   moment.epoch = epoch_of(at_.global_step);
   moment.best_step = control_.best().checkpoint;
   moment.numbers = Span<const NamedNumber>(saved->numbers, kLoopNumbers + kPositionNumbers);
@@ -104,32 +106,31 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
 
 Status TrainingLoop::write_checkpoint() noexcept {
   // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
-  if (!p_.run.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
+  if (!p_.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
   SavedMoment saved;
   fill(&saved);
-  if (!p_.events.sync().ok()) p_.progress.note("TensorBoard events could not be synced");
-  if (!p_.log.sync().ok()) p_.progress.note("log.jsonl could not be synced");
+  if (!out_.events.sync().ok()) out_.progress.note("TensorBoard events could not be synced");
+  if (!out_.log.sync().ok()) out_.progress.note("log.jsonl could not be synced");
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
-  return p_.writer->save(saved.moment, {beat, &p_.group});
+  return saving_.writer->save(saved.moment, {beat, &p_.group});
 }
 
 // Which samples of the training data were replaced, by rank 0 of all ranks.
 Status TrainingLoop::gather_replaced() noexcept {
-  if (p_.replaced == nullptr || p_.replaced->gather(p_.loader.stream(p_.run.find(Split::kTrain)->stream)))
-    return ok_status();
+  if (saving_.replaced == nullptr || saving_.replaced->gather(train_stream())) return ok_status();
   return {StatusCode::kRankFailed, {-1, 0}};
 }
 
 Status TrainingLoop::save_last_state() noexcept {
   const std::int64_t best = control_.best().checkpoint;
-  const bool is_removed = p_.run.settings.training.save_total_limit == 1 && best >= 0 && best != at_.global_step;
-  if (!p_.run.finished && !is_removed) return ok_status();
+  const bool is_removed = run_.settings.training.save_total_limit == 1 && best >= 0 && best != at_.global_step;
+  if (!run_.resume.finished && !is_removed) return ok_status();
   BASCULE_TRY(gather_replaced());
   Status written = ok_status();
   if (p_.group.is_first()) {
     SavedMoment saved;
     fill(&saved);
-    written = p_.writer->save_last_state(saved.moment);
+    written = saving_.writer->save_last_state(saved.moment);
   }
   return agreement_.settle(written);
 }
@@ -138,11 +139,11 @@ Status TrainingLoop::save_last_state() noexcept {
 Status TrainingLoop::save_and(Status status) noexcept {
   const double now = monotonic_seconds();
   if (p_.group.has_failed()) return status;
-  p_.progress.begin("train", at_.global_step, p_.run.length.total_updates, now);
+  out_.progress.begin("train", at_.global_step, run_.pace.length.total_updates, now);
   const bool worth_saving =
       status.code != StatusCode::kNotFinite && status.code != StatusCode::kDiskFailed && at_.global_step > 0;
   if (worth_saving) BASCULE_TRY(save());
-  p_.progress.end(now);
+  out_.progress.end(now);
   return status;
 }
 

@@ -37,42 +37,36 @@ Status run_steps(TrainingLoop& loop, const Stream& stream, std::int64_t warmup, 
 
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
   const Settings& settings = run.settings;
-  own_indexes(run);
+  own_indexes(run.data);
   Arena arena(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
-  Loader loader(run.loader_settings, run.loader_plan,
+  Loader loader(run.data.loader, run.data.plan,
                 Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
   Threads threads(run.threads, run.threads == usable_cores());
   run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
   initialise_parameters(run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
 
-  TensorBoardWriter no_events;
-  JsonLog no_log;
-  Progress progress = Progress::on_stderr();
-  RecordLog<StepRecord> no_steps;
-  RecordLog<EvaluationRecord> no_evaluations;
+  TrainingOutputs outputs;
   const volatile int never = 0;
   Group alone(RankPlace{}, GroupOptions{});
-  TrainingLoop loop(TrainingLoop::Parts{run, alone, loader, threads, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                        nullptr, no_events, no_log, progress, no_steps, no_evaluations, &never},
-                    TrainingPosition{});
+  TrainingLoop loop(run, {run.session, alone, loader, threads, nullptr, nullptr, &never}, {}, &outputs, {});
   MeasuredSteps steps;
   steps.seconds.resize(static_cast<std::size_t>(count));
   steps.samples.resize(static_cast<std::size_t>(count));
   seal_memory();
-  const Status status = run_steps(loop, loader.stream(run.find(Split::kTrain)->stream), warmup, steps.seconds.data(),
-                                  steps.samples.data(), &steps);
+  const Status status = run_steps(loop, loader.stream(run.data.find(Split::kTrain)->stream), warmup,
+                                  steps.seconds.data(), steps.samples.data(), &steps);
   open_memory();
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
     throw Error(ErrorKind::kData, "",
-                diverged ? "loss or gradient is not finite" : describe(status, *run.find(Split::kTrain)->manifest),
+                diverged ? "loss or gradient is not finite" : describe(status, *run.data.find(Split::kTrain)->manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
   const TrainingTimes& times = loop.times();
   steps.micro_batches = times.micro_batches;
   for (int i = 0; i < kMaxStreams; ++i) steps.rows[i] = times.rows[i] / times.micro_batches;
-  steps.nodes = run.session.tape(*run.train_graph).node_times(steps.rows);
-  steps.stream = loader.stream(run.find(Split::kTrain)->stream).statistics();
+  steps.nodes = run.session.tape(*run.graphs.train).node_times(steps.rows);
+  steps.stream = loader.stream(run.data.find(Split::kTrain)->stream).statistics();
   return steps;
 }
 

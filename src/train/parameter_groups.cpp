@@ -53,13 +53,6 @@ std::vector<ParameterGroup> parameter_groups(const Settings& settings) {
   return groups;
 }
 
-std::vector<GroupRule> group_rules(const Settings& settings) {
-  std::vector<GroupRule> rules;
-  for (const GroupSettings& group : settings.training.groups)
-    rules.push_back({group.learning_rate_multiplier, group.weight_decay});
-  return rules;
-}
-
 void check_parameter_groups(const Settings& settings, const ParameterSet& parameters) {
   if (settings.training.groups.empty()) return;
   for (std::size_t group = 0; group < settings.training.groups.size(); ++group)

@@ -6,15 +6,11 @@
 
 #include "src/graph/parameters.h"
 #include "src/settings/settings.h"
-#include "src/train/update.h"
 
 namespace bascule {
 
 // The groups of a run, for recording its parameters.
 std::vector<ParameterGroup> parameter_groups(const Settings& settings);
-
-// The rules of the groups for the update, by ParameterPiece::group.
-std::vector<GroupRule> group_rules(const Settings& settings);
 
 // After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or
 // earlier groups have them all), for one that freezes a part of a matrix, and where nothing is left to train.

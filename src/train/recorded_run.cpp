@@ -18,6 +18,7 @@
 #include "src/pictures/preprocessor.h"
 #include "src/runtime/process_limits.h"
 #include "src/train/evaluate.h"
+#include "src/train/gathered_rows.h"
 #include "src/train/parameter_groups.h"
 #include "src/train/plan_control.h"
 #include "src/train/replaced_samples.h"
@@ -48,39 +49,40 @@ void check_is_downloaded(const Settings& settings, const char* key, const PathSe
               "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
 }
 
-void read_model_files(RecordedRun* run) {
-  const ModelSettings& model = run->settings.model;
-  check_is_downloaded(run->settings, "model.model_name_or_path", model.model_name_or_path);
-  check_is_downloaded(run->settings, "model.tokenizer_name", model.tokenizer_name);
-  run->config_path = model.model_name_or_path.resolved + "/config.json";
-  run->family = &family_of(run->config_path);
-  run->judge_kind = &judge_named(run->family->head(model.head)->judge);
+OpenedModel open_model_of(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  check_is_downloaded(settings, "model.model_name_or_path", model.model_name_or_path);
+  check_is_downloaded(settings, "model.tokenizer_name", model.tokenizer_name);
+  OpenedModel opened;
+  opened.config_path = model.model_name_or_path.resolved + "/config.json";
+  opened.family = &family_of(opened.config_path);
+  opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
   const auto has_weights = [&model](const std::string& tensor) {
     return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
   };
-  run->model = run->family->open({run->config_path, has_weights}, model.head);
-  run->inputs = run->model->inputs();
-  if (run->inputs.image_side > 0 && run->inputs.image_channels != 3) {
-    throw Error(ErrorKind::kData, run->config_path,
-                "the model reads pictures of " + std::to_string(run->inputs.image_channels) + " channels",
+  opened.model = opened.family->open({opened.config_path, has_weights}, model.head);
+  opened.inputs = opened.model->inputs();
+  if (opened.inputs.image_side > 0 && opened.inputs.image_channels != 3) {
+    throw Error(ErrorKind::kData, opened.config_path,
+                "the model reads pictures of " + std::to_string(opened.inputs.image_channels) + " channels",
                 "pictures are RGB: it must have 3");
   }
-  if (run->inputs.vocabulary_size > 0)
-    run->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
+  if (opened.inputs.vocabulary_size > 0)
+    opened.tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
   RecordOptions options;
-  options.dropout = model.dropout == Dropout::kConfig && run->settings.training.do_train;
-  run->loader_settings.fields = run->model->fields(options);
-  if (field_from(run->loader_settings.fields, FieldSource::kClassLabels) >= 0 &&
-      run->settings.data.label_column.empty()) {
-    throw Error(ErrorKind::kSettings, where_written(run->settings, "data.label_column"),
+  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
+  opened.fields = opened.model->fields(options);
+  if (field_from(opened.fields, FieldSource::kClassLabels) >= 0 && settings.data.label_column.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "data.label_column"),
                 "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",
                 "name the column of class numbers");
   }
-  const bool masks = field_from(run->loader_settings.fields, FieldSource::kMaskedRows) >= 0;
-  if (masks && run->tokenizer->mask_id() < 0) {
+  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  if (masks && opened.tokenizer->mask_id() < 0) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the tokenizer has no <mask> token, which " + model.head + " needs");
   }
+  return opened;
 }
 
 void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file) {
@@ -89,11 +91,11 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   const DataSettings& data = settings.data;
   RecordedSplit recorded;
   recorded.split = split;
-  const LoaderSettings& loader = run->loader_settings;
+  const LoaderSettings& loader = run->data.loader;
   const auto open = [&] {
     return open_manifest(file,
                          {reads_pictures(loader) ? data.image_column : "",
-                          reads_text(loader) ? data.caption_column : "", data.label_column, run->inputs.classes},
+                          reads_text(loader) ? data.caption_column : "", data.label_column, run->opened.inputs.classes},
                          loader.cache);
   };
   OpenedManifest opened = open();
@@ -105,7 +107,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   }
   if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
   recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
-  recorded.stream = run->loader_settings.streams.size();
+  recorded.stream = run->data.loader.streams.size();
   StreamSettings stream;
   stream.manifest = recorded.manifest.get();
   stream.shuffled = split == Split::kTrain;
@@ -115,26 +117,27 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   stream.ring_slots = data.ring_slots;
   stream.world_size = run->place.world_size;
   stream.rank = run->place.rank;
-  run->loader_settings.streams.push_back(stream);
-  run->splits.push_back(std::move(recorded));
+  run->data.loader.streams.push_back(stream);
+  run->data.splits.push_back(std::move(recorded));
 }
 
 void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   const Settings& settings = run->settings;
-  LoaderSettings& loader = run->loader_settings;
-  loader.tokenizer = run->tokenizer.get();
+  LoaderSettings& loader = run->data.loader;
+  loader.fields = run->opened.fields;
+  loader.tokenizer = run->opened.tokenizer.get();
   loader.seed = static_cast<std::uint64_t>(settings.training.seed);
   loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
   loader.negative_fraction = settings.data.negative_fraction;
-  loader.pad_id = static_cast<std::int32_t>(run->inputs.pad_id);
-  loader.vocabulary_size = run->inputs.vocabulary_size;
-  loader.max_positions = run->inputs.max_positions;
+  loader.pad_id = static_cast<std::int32_t>(run->opened.inputs.pad_id);
+  loader.vocabulary_size = run->opened.inputs.vocabulary_size;
+  loader.max_positions = run->opened.inputs.max_positions;
   loader.preprocessing = settings.data.preprocessing;
-  loader.image_side = run->inputs.image_side;
+  loader.image_side = run->opened.inputs.image_side;
   if (reads_pictures(loader)) {
     const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
-                                                  loader.image_side, run->family->image_processor);
+                                                  loader.image_side, run->opened.family->image_processor);
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;
@@ -153,16 +156,17 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);
-  check_data(run);
-  run->loader_plan = plan_loader(loader);
+  check_data(settings, run->data, &run->resume);
+  run->data.plan = plan_loader(loader);
 }
 
-void plan_length(RecordedRun* run) {
+void plan_pace(RecordedRun* run) {
   const TrainingSettings& training = run->settings.training;
-  const RecordedSplit* train = run->find(Split::kTrain);
+  const RecordedSplit* train = run->data.find(Split::kTrain);
   if (train == nullptr) return;
-  TrainingLength& length = run->length;
-  const StreamSettings& stream = run->loader_settings.streams[train->stream];
+  Pace& pace = run->pace;
+  TrainingLength& length = pace.length;
+  const StreamSettings& stream = run->data.loader.streams[train->stream];
   const BatchCut cut{train->manifest->rows(), stream.world_size, stream.batch_per_rank, stream.drop_last};
   length.cut = cut;
   length.batches_per_epoch = cut.batches_per_epoch();
@@ -171,33 +175,32 @@ void plan_length(RecordedRun* run) {
   length.total_updates =
       training.max_steps > 0 ? training.max_steps : updates_of_epochs(length, training.num_train_epochs);
   length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
-  run->schedule.kind = training.lr_scheduler_type;
-  run->schedule.learning_rate = training.learning_rate;
-  run->schedule.total_steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
-  run->schedule.power = training.lr_power;
-  run->schedule.end = training.lr_end;
-  run->schedule.cycles = training.lr_num_cycles;
-  run->schedule.timescale = training.lr_timescale;
-  run->schedule.min_ratio = training.min_lr_ratio;
-  run->schedule.warmup_steps = warmup_steps_of(training, run->schedule.total_steps);
-  if (run->resume) check_length(run);
-  plan_control(run);
-  run->step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
+  const std::int64_t steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
+  pace.schedule = {
+      training.lr_scheduler_type, training.learning_rate, warmup_steps_of(training, steps), steps,
+      training.lr_power,          training.lr_end,        training.lr_num_cycles,           training.lr_timescale,
+      training.min_lr_ratio};
+  for (const GroupSettings& group : training.groups)
+    pace.group_rules.push_back({group.learning_rate_multiplier, group.weight_decay});
+  if (training.gather_negatives && run->place.world_size > 1)
+    length.gathered_samples = std::min(cut.global_batch(), cut.rows);
+  if (run->resume.point) check_length(run->settings, pace, &run->resume);
+  plan_control(run->settings, run->data, run->opened.judge_kind->metrics, &pace, &run->resume);
+  pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
 void record_graphs(RecordedRun* run) {
   RecordOptions options;
   options.frozen = run->settings.model.freeze;
   options.label_smoothing = static_cast<float>(run->settings.training.label_smoothing_factor);
-  if (const RecordedSplit* train = run->find(Split::kTrain)) {
+  if (const RecordedSplit* train = run->data.find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
-    run->train_graph = 0;
-    run->session.set_groups(parameter_groups(run->settings), run->model->body_prefix());
-    run->group_rules = group_rules(run->settings);
-    BatchCounts train_bounds = run->loader_plan.streams[train->stream].bounds;
-    train_bounds[kSamplesOfAllRanks] = run->gathered_samples();
-    Graph& graph = run->session.add_graph(train_bounds, run->loader_settings.fields);
-    run->train_recording = run->model->record(graph, options);
+    run->graphs.train = 0;
+    run->session.set_groups(parameter_groups(run->settings), run->opened.model->body_prefix());
+    BatchCounts train_bounds = run->data.plan.streams[train->stream].bounds;
+    train_bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
+    Graph& graph = run->session.add_graph(train_bounds, run->opened.fields);
+    run->graphs.train_recording = run->opened.model->record(graph, options);
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
   }
@@ -205,34 +208,34 @@ void record_graphs(RecordedRun* run) {
   BatchCounts bounds;
   JudgeShape shape;
   BatchCounts of_test;
-  for (const RecordedSplit& split : run->splits) {
+  for (const RecordedSplit& split : run->data.splits) {
     if (split.split == Split::kTrain) continue;
-    const BatchCounts& own = run->loader_plan.streams[split.stream].bounds;
+    const BatchCounts& own = run->data.plan.streams[split.stream].bounds;
     for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], own[stream]);
     shape.max_rows = std::max(shape.max_rows, split.manifest->rows());
-    if (split.split != Split::kTest || !run->judge_kind->predicts) continue;
-    run->predicts = true;
+    if (split.split != Split::kTest || !run->opened.judge_kind->predicts) continue;
+    run->graphs.predicts = true;
     shape.predicted_rows = split.manifest->rows();
     of_test = own;
   }
   if (bounds.samples() == 0) return;
-  options.predictions = run->predicts;
-  run->evaluation_graph = run->train_graph ? 1 : 0;
-  Graph& graph = run->session.add_graph(bounds, run->loader_settings.fields);
-  run->evaluation_recording = run->model->record(graph, options);
+  options.predictions = run->graphs.predicts;
+  run->graphs.evaluation = run->graphs.train ? 1 : 0;
+  Graph& graph = run->session.add_graph(bounds, run->opened.fields);
+  run->graphs.evaluation_recording = run->opened.model->record(graph, options);
   shape.batch = run->settings.training.per_device_eval_batch_size;
-  shape.loss_stream = run->evaluation_recording.loss_stream;
-  if (run->predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
-  shape.fields = run->loader_settings.fields;
-  shape.outputs = judged_outputs(run->evaluation_recording, graph, nullptr);
-  run->judge = run->judge_kind->make(shape);
+  shape.loss_stream = run->graphs.evaluation_recording.loss_stream;
+  if (run->graphs.predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
+  shape.fields = run->opened.fields;
+  shape.outputs = judged_outputs(run->graphs.evaluation_recording, graph, nullptr);
+  run->graphs.judge = run->opened.judge_kind->make(shape);
   const TrainingSettings& training = run->settings.training;
   const std::int64_t every =
       std::max<std::int64_t>(1, training.eval_strategy == Interval::kSteps   ? training.eval_steps
-                                : training.eval_strategy == Interval::kEpoch ? run->length.updates_per_epoch
-                                                                             : run->length.total_updates);
-  run->evaluation_records =
-      planned_records(std::max<std::int64_t>(2, run->length.total_updates), every, kMaxEvaluationRecords) + 2;
+                                : training.eval_strategy == Interval::kEpoch ? run->pace.length.updates_per_epoch
+                                                                             : run->pace.length.total_updates);
+  run->pace.evaluation_records =
+      planned_records(std::max<std::int64_t>(2, run->pace.length.total_updates), every, kMaxEvaluationRecords) + 2;
 }
 
 void plan_memory(RecordedRun* run) {
@@ -242,25 +245,26 @@ void plan_memory(RecordedRun* run) {
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   std::vector<PlannedRange> ranges =
-      run->session.plan(run->train_graph.has_value(), run->threads, local_ranks, bucket_bytes,
+      run->session.plan(run->graphs.train.has_value(), run->threads, local_ranks, bucket_bytes,
                         distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
-  ranges.push_back({kLoaderMemory, run->loader_plan.total_bytes()});
-  if (run->judge) ranges.push_back({kEvaluationMemory, run->judge->bytes(), local_ranks > 1});
+  ranges.push_back({kLoaderMemory, run->data.plan.total_bytes()});
+  if (run->graphs.judge) ranges.push_back({kEvaluationMemory, run->graphs.judge->bytes(), local_ranks > 1});
   if (!run->place.is_alone()) {
     ranges.push_back(
-        {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->loader_settings.max_replacements), true});
+        {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->data.loader.max_replacements), true});
   }
-  if (run->gathered_samples() > 0)
-    ranges.push_back(
-        {kGatheredMemory, GatheredRows::bytes(run->gathered_samples(), run->train_recording.gathered_cols), true});
-  if (run->train_graph && run->place.nodes > 1) {
+  if (run->pace.length.gathered_samples > 0)
+    ranges.push_back({kGatheredMemory,
+                      GatheredRows::bytes(run->pace.length.gathered_samples, run->graphs.train_recording.gathered_cols),
+                      true});
+  if (run->graphs.train && run->place.nodes > 1) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
     ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});
   }
-  ranges.push_back(
-      {kRecordMemory, run->step_records * sizeof(StepRecord) + run->evaluation_records * sizeof(EvaluationRecord)});
+  ranges.push_back({kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
+                                       run->pace.evaluation_records * sizeof(EvaluationRecord)});
   std::size_t index_bytes = 0;
-  for (const RecordedSplit& split : run->splits) index_bytes += split.manifest->resident_bytes();
+  for (const RecordedSplit& split : run->data.splits) index_bytes += split.manifest->resident_bytes();
   run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes, static_cast<std::size_t>(local_ranks));
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
@@ -308,14 +312,14 @@ void note_sharding(RecordedRun* run) {
 
 }  // namespace
 
-const RecordedSplit* RecordedRun::find(Split split) const {
+const RecordedSplit* RunData::find(Split split) const {
   for (const RecordedSplit& recorded : splits) {
     if (recorded.split == split) return &recorded;
   }
   return nullptr;
 }
 
-const RecordedSplit* RecordedRun::last_judged() const {
+const RecordedSplit* RunData::last_judged() const {
   const RecordedSplit* const test = find(Split::kTest);
   return test != nullptr ? test : find(Split::kValidation);
 }
@@ -346,20 +350,15 @@ std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t sche
   return static_cast<std::int64_t>(std::ceil(training.warmup_ratio * static_cast<double>(schedule_steps)));
 }
 
-int RecordedRun::best_figure_number() const {
+int Pace::best_figure_number() const {
   return best_figure ? 1 + 2 * best_figure->number() + (control.greater_is_better ? 1 : 0) : 0;
-}
-
-std::int64_t RecordedRun::gathered_samples() const {
-  const bool gathers = settings.training.gather_negatives && place.world_size > 1 && find(Split::kTrain) != nullptr;
-  return gathers ? std::min(length.cut.global_batch(), length.cut.rows) : 0;
 }
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine, std::optional<ResumePoint> resume) {
   auto run = std::make_unique<RecordedRun>(settings);
-  run->resume = std::move(resume);
-  if (run->resume) run->changes = changes_since(*run->resume, settings);
+  run->resume.point = std::move(resume);
+  if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   run->place = place;
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
@@ -370,13 +369,13 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back("plan: for one of " + std::to_string(place.nodes) + " machines with " +
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
-  read_model_files(run.get());
-  check_model_files(run.get());
+  run->opened = open_model_of(settings);
+  check_model_files(settings, run->opened, &run->resume);
   plan_data(run.get(), engine);
-  plan_length(run.get());
+  plan_pace(run.get());
   record_graphs(run.get());
   plan_memory(run.get());
-  run->history = history_of(*run);
+  run->resume.history = history_of(run->resume);
   return run;
 }
 
@@ -387,8 +386,8 @@ int compute_threads(const Settings& settings, const RankPlace& place) {
   return threads_within(read_process_limits(), cores, place.local_size);
 }
 
-void own_indexes(RecordedRun& run) {
-  for (const RecordedSplit& split : run.splits) {
+void own_indexes(const RunData& data) {
+  for (const RecordedSplit& split : data.splits) {
     if (!split.manifest->own()) throw damaged_index(*split.manifest);
   }
 }

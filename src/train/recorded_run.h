@@ -18,12 +18,9 @@
 #include "src/loader/loader.h"
 #include "src/loader/sampler.h"
 #include "src/models/families.h"
-#include "src/report/step_record.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
-#include "src/train/evaluate.h"
-#include "src/train/gathered_rows.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
 #include "src/train/training_control.h"
@@ -46,6 +43,11 @@ struct TrainingLength {
   std::int64_t samples_per_epoch = 0;
   std::int64_t total_updates = 0;
   double epochs = 0.0;
+  std::int64_t gathered_samples = 0;  // most of all ranks that the training loss is made over; 0: each rank's own
+
+  double epoch_of(std::int64_t step) const noexcept {
+    return updates_per_epoch > 0 ? static_cast<double>(step) / static_cast<double>(updates_per_epoch) : 0.0;
+  }
 };
 
 // ceil(epochs * updates of an epoch)
@@ -60,51 +62,76 @@ struct FinishedWeights {
 // The warm-up of a schedule of this many updates.
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
 
-struct RecordedRun {
-  explicit RecordedRun(const Settings& s) : settings(s) {}
-
-  const Settings& settings;
-  std::optional<ResumePoint> resume;      // the checkpoint that the run goes on from
-  std::vector<SettingChange> changes;     // what differs from it, settings and content of files
-  std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
-  std::vector<SettingValue> model_files;  // digests of what is read from the model folder
+// The model of a run, read from its folder, and the inputs that it needs.
+struct OpenedModel {
   const Family* family = nullptr;
   std::unique_ptr<Model> model;
-  ModelInputs inputs;  // of the model
-  std::string config_path;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
-  std::vector<std::string> notes;     // for people: what happened to the indexes of manifests
-  LoaderSettings loader_settings;
-  LoaderPlan loader_plan;
-  TrainingLength length;
-  Schedule schedule;
-  ControlSettings control;
-  std::optional<EvaluationFigure> best_figure;  // says which evaluation is the best; none: nobody asked
-  std::optional<FinishedWeights> finished;
-  bool is_longer = false;      // than the checkpoint's
-  bool is_over = false;        // the checkpoint is of the end: nothing is left to train, and the best is known
-  bool searches_anew = false;  // the checkpoint's best does not count: the search begins with the weights of now
-  int threads = 1;
-  RankPlace place;
-
-  Session session;
-  std::vector<GroupRule> group_rules;  // of [[training.groups]]
-  std::optional<std::size_t> train_graph, evaluation_graph;
-  Recording train_recording, evaluation_recording;
+  ModelInputs inputs;
+  Fields fields;                          // filled by the loader
   const JudgeKind* judge_kind = nullptr;  // of the model's evaluations
-  std::unique_ptr<Judge> judge;           // null where nothing is evaluated
-  bool predicts = false;                  // the judge keeps predictions of the test file
-  std::size_t step_records = 0, evaluation_records = 0;
-  MemoryPlan plan;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string config_path;
+};
+
+// The samples of a run, and how they are loaded.
+struct RunData {
+  std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
+  LoaderSettings loader;
+  LoaderPlan plan;
 
   const RecordedSplit* find(Split split) const;
   // The split that is evaluated last, whose files the judge writes; null where nothing is.
   const RecordedSplit* last_judged() const;
+};
+
+// The session's graphs by number, their outputs, and the judge of the evaluation graph.
+struct RecordedGraphs {
+  std::optional<std::size_t> train, evaluation;
+  Recording train_recording, evaluation_recording;
+  std::unique_ptr<Judge> judge;  // null where nothing is evaluated
+  bool predicts = false;         // the judge keeps predictions of the test file
+};
+
+// How long a run trains, at which learning rates, and when it evaluates, saves and stops.
+struct Pace {
+  TrainingLength length;
+  Schedule schedule;
+  std::vector<GroupRule> group_rules;  // of [[training.groups]], by ParameterPiece::group
+  ControlSettings control;
+  std::optional<EvaluationFigure> best_figure;  // says which evaluation is the best; none: nobody asked
+  std::size_t step_records = 0, evaluation_records = 0;
+
   // A number of the figure and its direction; 0 where there is none. Bests of different figures do not compare.
   int best_figure_number() const;
-  // Most samples of all ranks that the training loss is made over; 0: each rank's own.
-  std::int64_t gathered_samples() const;
+};
+
+// The checkpoint that a run resumes from, the changes since then, and their consequences.
+struct ResumeState {
+  std::optional<ResumePoint> point;       // none: the run starts from the beginning
+  std::vector<SettingChange> changes;     // what differs from it, settings and content of files
+  std::vector<HistoryEntry> history;      // what was changed since the run began, up to now
+  std::vector<SettingValue> model_files;  // digests of what is read from the model folder
+  std::vector<std::string> notes;         // for people: consequences of the changes
+  std::optional<FinishedWeights> finished;
+  bool is_longer = false;      // than the checkpoint's
+  bool is_over = false;        // the checkpoint is of the end: nothing is left to train, and the best is known
+  bool searches_anew = false;  // the checkpoint's best does not count: the search begins with the weights of now
+};
+
+struct RecordedRun {
+  explicit RecordedRun(const Settings& s) : settings(s) {}
+
+  const Settings& settings;
+  RankPlace place;
+  int threads = 1;
+  OpenedModel opened;
+  RunData data;
+  Pace pace;
+  ResumeState resume;
+  Session session;
+  RecordedGraphs graphs;
+  MemoryPlan plan;
+  std::vector<std::string> notes;  // for people, about the machine and the indexes of manifests
 };
 
 // Names of the arena's categories beside those of the session.
@@ -129,6 +156,6 @@ RankPlace planned_place(const Settings& settings);
 int compute_threads(const Settings& settings, const RankPlace& place);
 
 // At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
-void own_indexes(RecordedRun& run);
+void own_indexes(const RunData& data);
 
 }  // namespace bascule

@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <ctime>
 #include <string>
 
 #include "src/base/error.h"
@@ -50,16 +49,16 @@ struct Lengths {
   std::int64_t schedule = 0;
 };
 
-Lengths lengths_then(const RecordedRun& run) {
+Lengths lengths_then(const ResumePoint& point, const TrainingLength& length) {
   const auto number = [&](const char* key) {
-    for (const SettingValue& one : run.resume->settings) {
+    for (const SettingValue& one : point.settings) {
       if (one.key == key) return number_of(one.value);
     }
     return 0.0;
   };
   Lengths lengths;
   const double steps = number(kMaxSteps), schedule = number(kScheduleSteps);
-  lengths.total = steps > 0.0 ? static_cast<std::int64_t>(steps) : updates_of_epochs(run.length, number(kEpochs));
+  lengths.total = steps > 0.0 ? static_cast<std::int64_t>(steps) : updates_of_epochs(length, number(kEpochs));
   lengths.schedule = schedule > 0.0 ? static_cast<std::int64_t>(schedule) : lengths.total;
   return lengths;
 }
@@ -72,8 +71,8 @@ bool depends_on_length(Scheduler kind) {
 }
 
 // How the rates from here on differ from those of the checkpoint's run; "" where they do not.
-std::string schedule_text(const RecordedRun& run, const Lengths& then) {
-  const Schedule& schedule = run.schedule;
+std::string schedule_text(const TrainingSettings& training, const Schedule& schedule, const Lengths& then,
+                          std::int64_t step) {
   if (schedule.kind == Scheduler::kConstant) return "";
   if (schedule.total_steps == then.schedule) {
     return "the schedule keeps its " + updates(schedule.total_steps) + "; afterwards the rate is " +
@@ -84,21 +83,11 @@ std::string schedule_text(const RecordedRun& run, const Lengths& then) {
     text = "the schedule is stretched from update " + std::to_string(then.schedule) + " to " +
            std::to_string(schedule.total_steps);
   }
-  const std::int64_t warm_then = warmup_steps_of(run.settings.training, then.schedule), warm = schedule.warmup_steps;
-  const std::int64_t step = run.resume->global_step;
+  const std::int64_t warm_then = warmup_steps_of(training, then.schedule), warm = schedule.warmup_steps;
   if (warm == warm_then || warm <= step) return text;
   return text + (text.empty() ? "" : "; ") + "the warm-up takes " + updates(warm) + " instead of " +
          std::to_string(warm_then) + ", so the rate " + (step < warm_then ? "rises" : "rises again") +
          " until update " + std::to_string(warm);
-}
-
-std::string utc_now() {
-  char text[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 }  // namespace
@@ -134,11 +123,10 @@ void check_settings(const ResumePoint& point, const Settings& now, std::int64_t 
   }
 }
 
-void check_length(RecordedRun* run) {
-  const ResumePoint& point = *run->resume;
-  const Settings& settings = run->settings;
-  const Lengths then = lengths_then(*run);
-  const std::int64_t total = run->length.total_updates, schedule = run->schedule.total_steps;
+void check_length(const Settings& settings, const Pace& pace, ResumeState* resume) {
+  const ResumePoint& point = *resume->point;
+  const Lengths then = lengths_then(point, pace.length);
+  const std::int64_t total = pace.length.total_updates, schedule = pace.schedule.total_steps;
   if (total < then.total) {
     const char* const key = settings.training.max_steps > 0 ? kMaxSteps : kEpochs;
     const std::string other = value_then(point, kMaxSteps) != "0" ? kMaxSteps : kEpochs;
@@ -150,23 +138,23 @@ void check_length(RecordedRun* run) {
     refuse(point, settings, kScheduleSteps, value_then(point, kScheduleSteps) + " (" + updates(then.schedule) + ")",
            value_now(settings, kScheduleSteps) + " (" + updates(schedule) + ")", KeyEffect::kLonger);
   }
-  run->is_longer = total > then.total;
+  resume->is_longer = total > then.total;
   if (total == then.total && schedule == then.schedule) return;
-  const std::string of_schedule = schedule_text(*run, then);
-  if (run->is_longer) {
-    run->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(then.total) +
-                         (of_schedule.empty() ? "" : ": " + of_schedule));
+  const std::string of_schedule = schedule_text(settings.training, pace.schedule, then, point.global_step);
+  if (resume->is_longer) {
+    resume->notes.push_back("resume: " + updates(total) + " instead of " + std::to_string(then.total) +
+                            (of_schedule.empty() ? "" : ": " + of_schedule));
   } else if (!of_schedule.empty()) {
-    run->notes.push_back("resume: " + of_schedule);
+    resume->notes.push_back("resume: " + of_schedule);
   }
 }
 
-std::vector<HistoryEntry> history_of(const RecordedRun& run) {
-  if (!run.resume) return {};
-  std::vector<HistoryEntry> history = run.resume->history;
-  const std::string time = utc_now();
-  for (const SettingChange& change : run.changes)
-    history.push_back({run.resume->global_step, change.key, change.from, change.to, time});
+std::vector<HistoryEntry> history_of(const ResumeState& resume) {
+  if (!resume.point) return {};
+  std::vector<HistoryEntry> history = resume.point->history;
+  const std::string time = utc_now("%Y-%m-%dT%H:%M:%SZ").c_str();
+  for (const SettingChange& change : resume.changes)
+    history.push_back({resume.point->global_step, change.key, change.from, change.to, time});
   return history;
 }
 

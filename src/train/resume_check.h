@@ -30,10 +30,10 @@ std::vector<SettingChange> changes_since(const ResumePoint& point, const Setting
 void check_settings(const ResumePoint& point, const Settings& now, std::int64_t not_finite_at);
 
 // The length of the run and of its schedule, once the rows are known: neither may shrink. A longer run is noted in
-// run->notes. Error kSettings naming the key, with both values.
-void check_length(RecordedRun* run);
+// resume->notes. Error kSettings naming the key, with both values.
+void check_length(const Settings& settings, const Pace& pace, ResumeState* resume);
 
 // The history that the checkpoint carries, with what was changed since.
-std::vector<HistoryEntry> history_of(const RecordedRun& run);
+std::vector<HistoryEntry> history_of(const ResumeState& resume);
 
 }  // namespace bascule

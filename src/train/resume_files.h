@@ -10,18 +10,16 @@
 
 namespace bascule {
 
-// config.json, tokenizer and preprocessor of the model folder, and where it is.
-std::vector<SettingValue> model_digests(const RecordedRun& run);
 // The digest of the weights in the model folder, under this name: names, shapes and values. Reads all of them.
 inline constexpr char kModelWeights[] = "model.weights";
 std::string weights_digest(const TensorSource& source);
 // One digest for each split that the run reads.
-std::vector<SettingValue> data_digests(const RecordedRun& run);
+std::vector<SettingValue> data_digests(const RunData& data);
 
-// Throws Error where the model folder's files are not those of run.resume: kSettings naming both paths where the path
-// was changed, else kData. The weights are read where the folder is another one.
-void check_model_files(RecordedRun* run);
+// Throws Error where the model folder's files are not those of resume->point: kSettings naming both paths where the
+// path was changed, else kData. The weights are read where the folder is another one.
+void check_model_files(const Settings& settings, const OpenedModel& opened, ResumeState* resume);
 // The same for the training data. Other evaluation data is a change of the history.
-void check_data(RecordedRun* run);
+void check_data(const Settings& settings, const RunData& data, ResumeState* resume);
 
 }  // namespace bascule

@@ -33,13 +33,13 @@ double digest_of_settings(const Settings& settings) {
 
 double digest_of_model(const RecordedRun& run) {
   Digest digest;
-  std::ifstream file(run.config_path, std::ios::binary);
+  std::ifstream file(run.opened.config_path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   digest.add(text.data(), text.size());
-  if (run.tokenizer) digest.add_number(run.tokenizer->digest());
-  digest.add(run.loader_settings.mean, sizeof run.loader_settings.mean);
-  digest.add(run.loader_settings.std, sizeof run.loader_settings.std);
-  const ProcessorRules& processor = run.loader_settings.processor;
+  if (run.opened.tokenizer) digest.add_number(run.opened.tokenizer->digest());
+  digest.add(run.data.loader.mean, sizeof run.data.loader.mean);
+  digest.add(run.data.loader.std, sizeof run.data.loader.std);
+  const ProcessorRules& processor = run.data.loader.processor;
   const double rules[] = {processor.does_resize ? 1.0 : 0.0, static_cast<double>(processor.shortest_edge),
                           static_cast<double>(processor.size_divisor), processor.levels};
   digest.add(rules, sizeof rules);
@@ -47,9 +47,9 @@ double digest_of_model(const RecordedRun& run) {
   return number_of(digest);
 }
 
-double digest_of_data(const RecordedRun& run) {
+double digest_of_data(const RunData& data) {
   Digest digest;
-  for (const RecordedSplit& split : run.splits) digest.add_number(split.manifest->data_digest());
+  for (const RecordedSplit& split : data.splits) digest.add_number(split.manifest->data_digest());
   return number_of(digest);
 }
 
@@ -82,21 +82,22 @@ void compare(Group& group, const std::vector<Seen>& seen, int stride) {
 
 }  // namespace
 
-void check_same_files(const RecordedRun& run, Group& group, std::int64_t checkpoint) {
+void check_same_files(const RecordedRun& run, Group& group) {
   if (group.nodes() == 1) return;
   const Settings& settings = run.settings;
   compare(group,
           {{digest_of_settings(settings), settings.origin.file, "settings"},
-           {digest_of_data(run), where_written(settings, "data.train_file"), "data"},
+           {digest_of_data(run.data), where_written(settings, "data.train_file"), "data"},
            {digest_of_model(run), where_written(settings, "model.model_name_or_path"), "model or tokenizer files"},
-           {static_cast<double>(checkpoint), where_written(settings, "training.output_dir"), "checkpoints"}},
+           {run.resume.point ? static_cast<double>(run.resume.point->global_step) : -1.0,
+            where_written(settings, "training.output_dir"), "checkpoints"}},
           1);
 }
 
-void check_same_weights(const RecordedRun& run, Group& group, const ParameterMemory& memory, bool resumes) {
+void check_same_weights(const Settings& settings, Group& group, const ParameterMemory& memory, bool resumes) {
   if (group.nodes() == 1) return;
   const char* const key = resumes ? "training.output_dir" : "model.model_name_or_path";
-  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(run.settings, key), "weights"}},
+  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(settings, key), "weights"}},
           group.local_size());
 }
 

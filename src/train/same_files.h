@@ -11,10 +11,9 @@
 
 namespace bascule {
 
-// checkpoint: the update after which this rank would go on; -1: none.
-void check_same_files(const RecordedRun& run, Group& group, std::int64_t checkpoint);
+void check_same_files(const RecordedRun& run, Group& group);
 
 // After they were read, or made, on every machine. resumes: they are of a checkpoint.
-void check_same_weights(const RecordedRun& run, Group& group, const ParameterMemory& memory, bool resumes);
+void check_same_weights(const Settings& settings, Group& group, const ParameterMemory& memory, bool resumes);
 
 }  // namespace bascule

@@ -66,9 +66,11 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                      Group& group)
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
-  const std::optional<ResumePoint>& point = run.resume;
-  check_same_files(run, group, point ? point->global_step : -1);
-  own_indexes(run);
+  const std::optional<ResumePoint>& point = run.resume.point;
+  RecordedGraphs& graphs = run.graphs;
+  const Pace& pace = run.pace;
+  check_same_files(run, group);
+  own_indexes(run.data);
   if (run.plan.shared_bytes > 0) {
     shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
     if (settings.machine.lock_memory) shared_.lock();
@@ -77,68 +79,68 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                    shared_.data());
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
   loader_ =
-      std::make_unique<Loader>(run.loader_settings, run.loader_plan,
+      std::make_unique<Loader>(run.data.loader, run.data.plan,
                                Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
   loader_progress_ = std::make_unique<CountedProgress>(
       group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart(), &group.position());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
   const DistributedSettings& distributed = settings.distributed;
-  if (run.train_graph && group.nodes() > 1) {
+  if (graphs.train && group.nodes() > 1) {
     const PlannedRange& lane = run.plan[kLaneMemory];
     run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
                                  distributed.wire_type == WireType::kBf16, run.session.shards());
   }
-  if (run.train_graph && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
-    run.session.overlap_reduction(*run.train_graph, static_cast<std::size_t>(distributed.bucket_mib) << 20);
+  if (graphs.train && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
+    run.session.overlap_reduction(*graphs.train, static_cast<std::size_t>(distributed.bucket_mib) << 20);
   load_weights_of_nodes(point, say);
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);
-  if (run.step_records > 0)
-    steps_ = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), run.step_records});
-  if (run.evaluation_records > 0) {
-    evaluations_ = RecordLog<EvaluationRecord>(
-        {static_cast<EvaluationRecord*>(static_cast<void*>(records + run.step_records * sizeof(StepRecord))),
-         run.evaluation_records});
+  if (pace.step_records > 0)
+    out_.steps = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), pace.step_records});
+  if (pace.evaluation_records > 0) {
+    out_.evaluations = RecordLog<EvaluationRecord>(
+        {static_cast<EvaluationRecord*>(static_cast<void*>(records + pace.step_records * sizeof(StepRecord))),
+         pace.evaluation_records});
   }
   if (point) resume_records(*point);
-  if (run.evaluation_graph) {
-    const Tape& tape = run.session.tape(*run.evaluation_graph);
-    run.judge->seal(arena_->at(run.plan[kEvaluationMemory]),
-                    judged_outputs(run.evaluation_recording, run.session.graph(*run.evaluation_graph), &tape),
-                    run.session.products());
-    evaluation_ = std::make_unique<Evaluation>(*run.judge, settings.training.per_device_eval_batch_size, tape, group);
+  if (graphs.evaluation) {
+    const Tape& tape = run.session.tape(*graphs.evaluation);
+    graphs.judge->seal(arena_->at(run.plan[kEvaluationMemory]),
+                       judged_outputs(graphs.evaluation_recording, run.session.graph(*graphs.evaluation), &tape),
+                       run.session.products());
+    evaluation_ =
+        std::make_unique<Evaluation>(*graphs.judge, settings.training.per_device_eval_batch_size, tape, group);
   }
-  if (run.train_graph && run.session.shards() != nullptr && group.is_leader()) {
+  if (graphs.train && run.session.shards() != nullptr && group.is_leader()) {
     moment_exchange_ =
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
   if (group.is_first()) {
-    if (run.judge && run.judge->names_tokens()) token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
+    if (graphs.judge && graphs.judge->names_tokens())
+      token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
     make_writers();
     check_disk();
   }
-  if (run.train_graph && settings.training.load_best_model_at_end && group.is_leader()) {
+  if (graphs.train && settings.training.load_best_model_at_end && group.is_leader()) {
     const Span<float> trained(run.session.parameter_memory().trained,
                               static_cast<std::size_t>(run.session.layout().trained_elements));
     std::optional<HfFolderPlan> files;
     if (!group.is_first()) files.emplace(folder_contents());
     best_weights_ = std::make_unique<WeightsReader>(group.is_first() ? *final_model_ : *files, trained);
   }
-  if (!group.is_first()) progress_ = Progress::silent();
+  if (!group.is_first()) out_.progress = Progress::silent();
   if (group.is_first()) open_logs();
   if (group.size() > 1) {
-    replaced_ = std::make_unique<ReplacedSamples>(group, run.loader_settings.max_replacements,
+    replaced_ = std::make_unique<ReplacedSamples>(group, run.data.loader.max_replacements,
                                                   arena_->at(run.plan[kReplacedMemory]));
   }
-  if (run.gathered_samples() > 0)
-    gathered_ =
-        std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]), run.train_recording.gathered_cols);
-  loop_ = std::make_unique<TrainingLoop>(
-      TrainingLoop::Parts{run, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), replaced_.get(),
-                          writer_.get(), moment_exchange_.get(), best_weights_.get(), events_, log_, progress_, steps_,
-                          evaluations_, stop},
-      position_);
+  if (pace.length.gathered_samples > 0)
+    gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
+                                               graphs.train_recording.gathered_cols);
+  const TrainingLoop::Parts parts{run.session, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), stop};
+  const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get()};
+  loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
   if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
 }
@@ -149,7 +151,7 @@ void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, v
   if (group_.nodes() == 1) return;
   meet("loading weights");
   if (group_.is_leader() && !group_.is_first()) load_weights(point, [](const std::string&) {});
-  check_same_weights(run_, group_, run_.session.parameter_memory(), point.has_value());
+  check_same_weights(run_.settings, group_, run_.session.parameter_memory(), point.has_value());
 }
 
 // range: this node's, of a moment; begin: where the tensor lies in the range of parameters. If
@@ -174,19 +176,19 @@ void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tenso
 
 // A run that ends by an error may end between an update's beginning and its sums.
 SealedRun::~SealedRun() {
-  if (run_.train_graph) run_.session.update().rest();
+  if (run_.graphs.train) run_.session.update().rest();
 }
 
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
   const ModelSettings& model = run_.settings.model;
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
   const ParameterMemory memory = run_.session.parameter_memory();
-  unused_ = run_.model->unused_tensors();
+  unused_ = run_.opened.model->unused_tensors();
   if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
-  if (run_.finished) {
-    load_finished(*run_.finished);
+  if (run_.resume.finished) {
+    load_finished(*run_.resume.finished);
   } else if (point) {
-    load_parameters(open_hf_weights(point->folder), memory, *run_.model, seed);
+    load_parameters(open_hf_weights(point->folder), memory, *run_.opened.model, seed);
     const TensorSource state = open_training_state(*point);
     std::vector<WantedTensor> wanted;
     for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name),
@@ -204,14 +206,14 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     initialise_parameters(memory, seed);
     say("weights: initialised with seed " + std::to_string(seed));
   } else {
-    const LoadReport report = load_parameters(source_, memory, *run_.model, seed);
+    const LoadReport report = load_parameters(source_, memory, *run_.opened.model, seed);
     say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
     for (const std::string& name : report.missing)
       say("weights: " + name + " missing from the checkpoint; initialised");
     std::string left_out;
     for (const std::string& name : report.unused) {
       const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
-        return piece.name == name || run_.model->body_prefix() + name == piece.name;
+        return piece.name == name || run_.opened.model->body_prefix() + name == piece.name;
       });
       if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
     }
@@ -226,7 +228,7 @@ void SealedRun::load_finished(const FinishedWeights& finished) {
       "restore the weights of update " + std::to_string(finished.step) + ", or choose another output_dir";
   try {
     const LoadReport report =
-        load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), *run_.model, 0);
+        load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), *run_.opened.model, 0);
     if (!report.missing.empty())
       throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
   } catch (const Error& error) {
@@ -236,7 +238,7 @@ void SealedRun::load_finished(const FinishedWeights& finished) {
 
 void SealedRun::make_unused_tensors() {
   for (const ParameterPiece& piece : unused_) {
-    const bool there = find_tensor(source_, piece.name, run_.model->body_prefix()) != nullptr;
+    const bool there = find_tensor(source_, piece.name, run_.opened.model->body_prefix()) != nullptr;
     unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
     if (!there)
       fill_initial(unused_values_.back().data(), piece.elements, piece.initial,
@@ -246,11 +248,11 @@ void SealedRun::make_unused_tensors() {
 
 void SealedRun::resume_records(const ResumePoint& point) {
   position_ = read_position(point);
-  if (run_.searches_anew || !run_.best_figure) position_.best = BestSoFar{};
-  restore_log(&steps_, point, kStepRecords, "step_records");
-  if (run_.evaluation_records > 0) restore_log(&evaluations_, point, kEvaluationRecords, "evaluation_records");
+  if (run_.resume.searches_anew || !run_.pace.best_figure) position_.best = BestSoFar{};
+  restore_log(&out_.steps, point, kStepRecords, "step_records");
+  if (run_.pace.evaluation_records > 0) restore_log(&out_.evaluations, point, kEvaluationRecords, "evaluation_records");
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
-  const RecordedSplit* const train = run_.find(Split::kTrain);
+  const RecordedSplit* const train = run_.data.find(Split::kTrain);
   const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
   std::vector<ReplacedSample> replaced;
   for (const Replacement& r : point.replacements) {
@@ -271,11 +273,12 @@ HfFolderContents SealedRun::folder_contents() const {
   const ParameterMemory memory = run_.session.parameter_memory();
   HfFolderContents contents;
   contents.config_json =
-      json_text(config_to_write(read_json_file(run_.config_path), run_.model->architecture()), 2) + "\n";
-  if (run_.tokenizer) contents.tokenizer_folder = model.tokenizer_name.resolved;
-  if (run_.inputs.image_side > 0) contents.preprocessor_folder = model.model_name_or_path.resolved;
-  if (run_.inputs.image_side > 0 && processor_file_of(contents.preprocessor_folder).empty())
-    contents.preprocessor_json = default_processor_text(run_.loader_settings.image_side, run_.family->image_processor);
+      json_text(config_to_write(read_json_file(run_.opened.config_path), run_.opened.model->architecture()), 2) + "\n";
+  if (run_.opened.tokenizer) contents.tokenizer_folder = model.tokenizer_name.resolved;
+  if (run_.opened.inputs.image_side > 0) contents.preprocessor_folder = model.model_name_or_path.resolved;
+  if (run_.opened.inputs.image_side > 0 && processor_file_of(contents.preprocessor_folder).empty())
+    contents.preprocessor_json =
+        default_processor_text(run_.data.loader.image_side, run_.opened.family->image_processor);
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
   for (std::size_t i = 0; i < unused_.size(); ++i) {
     TensorToWrite tensor;
@@ -283,7 +286,7 @@ HfFolderContents SealedRun::folder_contents() const {
     tensor.shape = unused_[i].shape;
     if (unused_values_[i].empty()) {
       tensor.source = &source_;
-      tensor.stored = find_tensor(source_, unused_[i].name, run_.model->body_prefix());
+      tensor.stored = find_tensor(source_, unused_[i].name, run_.opened.model->body_prefix());
     } else {
       tensor.data = unused_values_[i].data();
     }
@@ -315,22 +318,22 @@ std::vector<TensorToWrite> SealedRun::moments_to_write() {
 // Cuts off log entries of updates that are computed again.
 void SealedRun::open_logs() {
   const Settings& settings = run_.settings;
-  const Span<const EvaluationRecord> made = evaluations_.records();
+  const Span<const EvaluationRecord> made = out_.evaluations.records();
   const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
   const std::string& folder = settings.training.output_dir.resolved;
   cut_log_after(folder, position_.global_step, evaluated);
-  log_ = JsonLog::open(folder);
+  out_.log = JsonLog::open(folder);
   if (!settings.report.tensorboard) return;
-  if (run_.train_graph) cut_events_after(events_folder(settings), position_.global_step, evaluated);
-  events_ = TensorBoardWriter::open(events_folder(settings),
-                                    {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
+  if (run_.graphs.train) cut_events_after(events_folder(settings), position_.global_step, evaluated);
+  out_.events = TensorBoardWriter::open(events_folder(settings),
+                                        {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   // Under the name that Hugging Face's trainer gives its arguments.
-  events_.text("args", "```toml\n" + print_settings(settings) + "```", position_.global_step, unix_seconds());
+  out_.events.text("args", "```toml\n" + print_settings(settings) + "```", position_.global_step, unix_seconds());
 }
 
 void SealedRun::make_writers() {
   final_model_ = std::make_unique<HfFolderPlan>(folder_contents());
-  if (!run_.train_graph) return;
+  if (!run_.graphs.train) return;
   const Settings& settings = run_.settings;
   CheckpointContents contents;
   contents.output_dir = settings.training.output_dir.resolved;
@@ -338,20 +341,21 @@ void SealedRun::make_writers() {
   contents.keeps_later = settings.training.resume == Resume::kOlder;
   contents.model = folder_contents();
   contents.optimizer = moments_to_write();
-  if (run_.resume) contents.resumed_from = run_.resume->resumed_from;
+  if (run_.resume.point) contents.resumed_from = run_.resume.point->resumed_from;
   contents.settings_digest = settings_digest(settings);
   contents.settings = number_values(settings);
   contents.other_settings = other_values(settings);
-  contents.history = run_.history;
+  contents.history = run_.resume.history;
   const auto is_weights = [](const SettingValue& file) { return file.key == kModelWeights; };
-  if (!settings.model.from_scratch && std::none_of(run_.model_files.begin(), run_.model_files.end(), is_weights)) {
-    run_.model_files.push_back({kModelWeights, weights_digest(source_)});
+  if (!settings.model.from_scratch &&
+      std::none_of(run_.resume.model_files.begin(), run_.resume.model_files.end(), is_weights)) {
+    run_.resume.model_files.push_back({kModelWeights, weights_digest(source_)});
   }
-  contents.data = data_digests(run_);
-  const Manifest& rows = *run_.find(Split::kTrain)->manifest;
+  contents.data = data_digests(run_.data);
+  const Manifest& rows = *run_.data.find(Split::kTrain)->manifest;
   contents.rows = {rows.rows(), row_blocks(rows), rows.taken_out(), {}};
   contents.max_bad_rows = static_cast<std::int64_t>(kMostBadRowsKept);
-  contents.data.insert(contents.data.end(), run_.model_files.begin(), run_.model_files.end());
+  contents.data.insert(contents.data.end(), run_.resume.model_files.begin(), run_.resume.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
 }
@@ -362,13 +366,14 @@ void SealedRun::check_disk() const {
   const std::string& folder = training.output_dir.resolved;
   DiskDemand demand;
   if (writer_) {
-    const std::int64_t total = run_.length.total_updates, done = position_.global_step;
-    const ControlSettings& control = run_.control;
+    const std::int64_t total = run_.pace.length.total_updates, done = position_.global_step;
+    const ControlSettings& control = run_.pace.control;
     const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
                                : control.save == Interval::kEpoch ? control.updates_per_epoch
                                                                   : total;
-    if (done < total && !run_.is_over) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
-    if (saves_first(run_)) ++demand.saves;
+    if (done < total && !run_.resume.is_over)
+      demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
+    if (saves_first(training, run_.resume)) ++demand.saves;
     demand.checkpoint_bytes =
         writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes);  // its texts
     demand.save_total_limit = training.save_total_limit;
@@ -377,9 +382,10 @@ void SealedRun::check_disk() const {
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
-  if (const RecordedSplit* const last = run_.last_judged()) {
-    demand.final_files.push_back({run_.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
-                                  file_bytes_at(folder + "/" + run_.judge->file())});
+  if (const RecordedSplit* const last = run_.data.last_judged()) {
+    demand.final_files.push_back(
+        {run_.graphs.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
+         file_bytes_at(folder + "/" + run_.graphs.judge->file())});
   }
   demand.final_files.push_back({kReportBytes, 0});
   check_disk_space(folder, demand);

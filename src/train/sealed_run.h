@@ -32,16 +32,12 @@ class SealedRun {
   TrainingLoop& loop() { return *loop_; }
   Group& group() { return group_; }
   Loader& loader() { return *loader_; }
-  Threads& threads() { return *threads_; }
   ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
   CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
-  TensorBoardWriter& events() { return events_; }
   const HfFolderPlan& final_model() const { return *final_model_; }
-  const std::vector<std::string>& token_texts() const {
-    return token_texts_;
-  }  // by id; rank 0's, where predictions name tokens
-  const RecordLog<StepRecord>& steps() const { return steps_; }
-  const RecordLog<EvaluationRecord>& evaluations() const { return evaluations_; }
+  // By id; rank 0's, where predictions name tokens.
+  const std::vector<std::string>& token_texts() const { return token_texts_; }
+  const TrainingOutputs& outputs() const { return out_; }
   Isa isa() const { return isa_; }
 
  private:
@@ -78,11 +74,7 @@ class SealedRun {
   std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<WeightsReader> best_weights_;
-  TensorBoardWriter events_;
-  JsonLog log_;
-  Progress progress_ = Progress::on_stderr();
-  RecordLog<StepRecord> steps_;
-  RecordLog<EvaluationRecord> evaluations_;
+  TrainingOutputs out_;
   TrainingPosition position_;
   std::unique_ptr<TrainingLoop> loop_;
 };
