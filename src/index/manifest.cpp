@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -69,7 +70,7 @@ Manifest::Manifest(Manifest&& other) noexcept = default;
 Manifest& Manifest::operator=(Manifest&& other) noexcept = default;
 
 Manifest Manifest::load(const DataFiles& files, const ManifestColumns& columns) {
-  ManifestBuilder builder(files, !columns.image.empty());
+  ManifestBuilder builder(files, columns);
   if (!files.shards.empty()) return builder.finish(read_shards(columns, &builder));
   std::vector<std::uint64_t> digests;
   for (const DataFile& file : files.manifests) {
@@ -95,8 +96,15 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.image_path = image_path(result.image_id);
   }
   result.caption = part(tables_.captions, tables_.caption_end, i);
-  if (has_labels()) result.label = tables_.labels[i];
+  if (has_labels()) result.label = label_of(i);
   return result;
+}
+
+int Manifest::label_of(std::size_t place) const noexcept {
+  if (tables_.labels.size() == figures_.rows) return tables_.labels[place];
+  std::int32_t label = 0;
+  std::memcpy(&label, tables_.labels.data() + sizeof label * place, sizeof label);
+  return label;
 }
 
 std::int64_t Manifest::image_id(std::int64_t row) const noexcept {

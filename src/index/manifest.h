@@ -13,8 +13,8 @@
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
 // Other members, members without an ending and hidden ones are skipped.
 //
-// In memory a row costs 16 bytes and its caption, four more with labels, and a picture 12 bytes and its path with a
-// zero byte; in shards a row costs 32 bytes, its caption and the name of its picture.
+// In memory a row costs 16 bytes and its caption, one more with labels (four beyond 256 classes), and a picture 12
+// bytes and its path with a zero byte; in shards a row costs 32 bytes, its caption and the name of its picture.
 #pragma once
 
 #include <cstddef>
@@ -125,6 +125,7 @@ class Manifest {
   friend class IndexFile;
   Manifest();
   std::size_t place_of(std::int64_t row) const noexcept;
+  int label_of(std::size_t place) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
   std::uint64_t digest_of_sizes() const;
 

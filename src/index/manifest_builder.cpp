@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -26,8 +27,8 @@ constexpr char kHowToWrite[] = "write captions in UTF-8";
 
 }  // namespace
 
-ManifestBuilder::ManifestBuilder(DataFiles files, bool has_pictures)
-    : has_pictures_(has_pictures), slots_(1024, kFree) {
+ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
+    : has_pictures_(!columns.image.empty()), label_bytes_(columns.classes <= 256 ? 1 : 4), slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
@@ -66,7 +67,11 @@ void ManifestBuilder::add_row(std::string_view caption, int label) {
   ManifestStore& store = *manifest_.store_;
   store.captions.insert(store.captions.end(), caption.begin(), caption.end());
   store.caption_end.push_back(store.captions.size());
-  if (label >= 0) store.labels.push_back(label);
+  if (label >= 0) {
+    unsigned char bytes[sizeof label];
+    std::memcpy(bytes, &label, sizeof label);  // little-endian: the first byte alone is a label below 256
+    store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
+  }
   ManifestFigures& figures = manifest_.figures_;
   figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, caption.size());
   ++figures.rows;

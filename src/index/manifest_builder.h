@@ -15,7 +15,7 @@ namespace bascule {
 
 class ManifestBuilder {
  public:
-  ManifestBuilder(DataFiles files, bool has_pictures);
+  ManifestBuilder(DataFiles files, const ManifestColumns& columns);
 
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
@@ -40,6 +40,7 @@ class ManifestBuilder {
 
   Manifest manifest_;
   bool has_pictures_;
+  std::size_t label_bytes_;  // of one label
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty

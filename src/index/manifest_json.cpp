@@ -76,7 +76,9 @@ class RowReader {
       if (value == nullptr) return false;
       const bool is_number =
           value->kind == PlainKind::kInteger && value->integer >= 0 && value->integer < columns_.classes;
-      if (!is_number && value->kind != PlainKind::kTrue && value->kind != PlainKind::kFalse) return false;
+      const bool is_boolean =
+          columns_.classes == 2 && (value->kind == PlainKind::kTrue || value->kind == PlainKind::kFalse);
+      if (!is_number && !is_boolean) return false;
       label = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
     }
     builder_->add(image, caption, label, line);
@@ -188,7 +190,7 @@ int label_of_digits(std::string_view text, std::int64_t classes) noexcept {
 }
 
 int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
-  if (value.is_boolean()) return value.boolean() ? 1 : 0;
+  if (value.is_boolean() && columns.classes == 2) return value.boolean() ? 1 : 0;
   if (value.is_integer()) {
     const int label = label_of_digits(json_text(value), columns.classes);
     if (label >= 0) return label;

@@ -27,7 +27,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
 // of all members and of the contents of those that are text.
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
 
-// A label in JSON: a class number, false or true. Throws Error at `where` for anything else.
+// A label in JSON: a class number, or, of two classes, false or true. Throws Error at `where` for anything else.
 int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
 // A label in text: a class number. -1: it is none.
 int label_of_digits(std::string_view text, std::int64_t classes) noexcept;

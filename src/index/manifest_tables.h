@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
-// made. Beside the captions' and names' own bytes a row costs 16 bytes (four more with labels) and a picture 12 in
-// folders, a row 32 in shards.
+// made. Beside the captions' and names' own bytes a row costs 16 bytes (with labels one more, or four where there are
+// more than 256 classes) and a picture 12 in folders, a row 32 in shards.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct ManifestTables {
   Span<const std::uint64_t> caption_end;    // per row; a caption begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
   Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
-  Span<const std::int32_t> labels;          // per row, or empty
+  Span<const unsigned char> labels;         // per row one byte, or four; or empty
   Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
   Span<const PicturePlace> places;          // per picture, in shards; else empty
   Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
@@ -47,7 +47,7 @@ struct ManifestStore {
   std::vector<std::uint64_t> caption_end;
   std::vector<std::uint32_t> image_of_row;
   std::vector<std::uint32_t> line;
-  std::vector<std::int32_t> labels;
+  std::vector<unsigned char> labels;
   std::vector<std::uint64_t> name_end;
   std::vector<PicturePlace> places;
   std::vector<std::uint32_t> picture_bytes;

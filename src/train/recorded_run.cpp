@@ -62,17 +62,26 @@ OpenedModel open_model_of(const Settings& settings) {
   };
   opened.model = opened.family->open({opened.config_path, has_weights}, model.head);
   opened.inputs = opened.model->inputs();
-  if (opened.inputs.image_side > 0 && opened.inputs.image_channels != 3) {
+  RecordOptions options;
+  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
+  opened.fields = opened.model->fields(options);
+  const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
+  const auto need = [&](bool is_read, std::int64_t number, const char* what) {
+    if (is_read && number < 1)
+      throw Error(ErrorKind::kData, opened.config_path, std::string(what) + " is " + std::to_string(number),
+                  "it must be at least 1");
+  };
+  need(reads(FieldSource::kPixels), opened.inputs.image_side, "the side of the model's pictures");
+  need(reads(FieldSource::kTokenIds), opened.inputs.vocabulary_size, "the size of the model's vocabulary");
+  need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
+  if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, opened.config_path,
                 "the model reads pictures of " + std::to_string(opened.inputs.image_channels) + " channels",
                 "pictures are RGB: it must have 3");
   }
-  if (opened.inputs.vocabulary_size > 0)
+  if (reads(FieldSource::kTokenIds))
     opened.tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
-  RecordOptions options;
-  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
-  opened.fields = opened.model->fields(options);
-  if (field_from(opened.fields, FieldSource::kClassLabels) >= 0 && settings.data.label_column.empty()) {
+  if (reads(FieldSource::kClassLabels) && settings.data.label_column.empty()) {
     throw Error(ErrorKind::kSettings, where_written(settings, "data.label_column"),
                 "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",
                 "name the column of class numbers");
