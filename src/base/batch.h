@@ -23,7 +23,7 @@ inline constexpr int kMaxFields = 16;
 struct BatchCounts {
   std::int64_t rows[kMaxStreams] = {};
 
-  constexpr BatchCounts() {}  // no list of numbers, whose streams nobody could tell
+  constexpr BatchCounts() {}  // so {3, 40} does not compile: it would not say which streams it counts
   constexpr std::int64_t& operator[](int stream) { return rows[stream]; }
   constexpr std::int64_t operator[](int stream) const { return rows[stream]; }
   constexpr std::int64_t samples() const { return rows[kSamples]; }
@@ -36,7 +36,7 @@ struct Extent {
   std::int64_t fixed = 0;
 
   constexpr std::int64_t at(const BatchCounts& counts) const { return per_row * counts[stream] + fixed; }
-  // The same number of rows, each cut into `count`.
+  // `count` times as many rows.
   constexpr Extent times(std::int64_t count) const { return {stream, per_row * count, fixed * count}; }
   constexpr bool operator==(const Extent& other) const {
     return per_row == other.per_row && fixed == other.fixed && (stream == other.stream || per_row == 0);
@@ -50,7 +50,7 @@ constexpr Extent fixed_rows(std::int64_t count) { return Extent{kSamples, 0, cou
 // The content that a loader fills a field with.
 enum class FieldSource : std::uint8_t {
   kPixels,        // float32 (samples, 3 side side): the picture, normalised
-  kTokenIds,      // int32 (tokens): the captions, packed end to end
+  kTokenIds,      // int32 (tokens): the texts, packed end to end
   kPositionIds,   // int32 (tokens): pad_id + 1, + 2, ...; pad_id for a token that is pad_id
   kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
   kTextRowKeys,   // int64 (tokens): row_key(sample, token)

@@ -78,7 +78,7 @@ std::int64_t Launch::tasks_of(const void* pieces, const Replay& replay) {
 void Launch::run_task(const void* pieces, const Replay& replay, std::int64_t task, int thread) {
   for (const std::unique_ptr<Piece>& piece : static_cast<const Pieces*>(pieces)->pieces) {
     const std::int64_t tasks = piece->split.tasks(replay.batch.counts);
-    if (task < tasks) return piece->run(piece->split.range(task, replay.batch.counts), replay, thread);
+    if (task < tasks) return piece->run(*piece, piece->split.range(task, replay.batch.counts), replay, thread);
     task -= tasks;
   }
 }

@@ -2,11 +2,12 @@
 // How an operation becomes steps of a tape, at the seal. A step has one or more pieces, whose tasks fill the threads
 // together. A piece is a function, an argument block that speaks of whole tensors, and a declared split:
 //
-//   LayerNormForward* a = launch.rows(launch.kernels.layer_norm_forward, {...}, rows, cols);
+//   LayerNormForward* a = launch.kernel(launch.kernels.layer_norm_forward, {...}, by_rows(rows, cols));
 //   launch.operand(&a->row_keys, keys);           // filled in at each replay: a field of the batch
 //   launch.dropout(&a->dropout, place);
 //
-// The CPU cuts the block by the split into tasks (kernels/parts.h); another device could launch it whole as a grid.
+// The CPU cuts the block by the split into tasks (kernels/parts.h). Another device could launch a kernel's block whole,
+// as a grid; pieces whose function is the operation's own, such as the mean of a loss, run on the host.
 // Everything made here lives as long as the Launch and is not changed after the seal.
 #pragma once
 
@@ -168,22 +169,24 @@ class Launch {
 
  private:
   struct Piece {
-    explicit Piece(const TaskSplit& s) : split(s) {}
+    using Run = void (*)(const Piece& piece, Range range, const Replay& replay, int thread);
+    Piece(Run r, const TaskSplit& s) : run(r), split(s) {}
     virtual ~Piece() = default;
-    virtual void run(Range range, const Replay& replay, int thread) const noexcept = 0;
+    Run run;
     TaskSplit split;
     std::vector<LateArgument> late;
   };
   template <typename Block>
   struct PieceOf final : Piece {
     PieceOf(const Block& b, const TaskSplit& s, void (*f)(const Block&, Range, int))
-        : Piece(s), block(b), function(f) {}
-    void run(Range range, const Replay& replay, int thread) const noexcept override {
-      if (late.empty()) return function(block, range, thread);
-      Block filled = block;
-      for (const LateArgument& argument : late)
+        : Piece(&run_block, s), block(b), function(f) {}
+    static void run_block(const Piece& piece, Range range, const Replay& replay, int thread) {
+      const PieceOf& self = static_cast<const PieceOf&>(piece);
+      if (self.late.empty()) return self.function(self.block, range, thread);
+      Block filled = self.block;
+      for (const LateArgument& argument : self.late)
         argument.fill(static_cast<std::byte*>(static_cast<void*>(&filled)), replay, thread);
-      function(filled, range, thread);
+      self.function(filled, range, thread);
     }
     Block block;
     void (*function)(const Block&, Range, int);

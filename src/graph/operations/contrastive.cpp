@@ -19,7 +19,9 @@ static_assert(Peers::kOperands == kPairs);
 
 float scale_of(const float* logit_scale) { return static_cast<float>(std::exp(static_cast<double>(*logit_scale))); }
 
-// Places of both operations. kGathered: the operands of all ranks; where there is one process, the operands themselves.
+// Places of the loss and of its gradient, which are the same up to kWeights; then the loss writes kLosses and kLoss,
+// the gradient kDOperand and kDScale. kGathered: the operands of all ranks; in a single process, the operands
+// themselves.
 enum : std::size_t {
   kOperand = 0,
   kGathered = 3,
