@@ -29,6 +29,7 @@
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
+#include "src/distributed/group.h"
 #include "src/search/search.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/unexpanded_path.h"
@@ -104,8 +105,10 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
 using Chosen = std::function<int()>;
 
 std::string version_text() {
+  const std::string mpi = mpi_version();
   return std::string("bascule ") + BASCULE_VERSION +
          "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\noneDNN: " + gemm_library_version() +
+         "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
 }
 

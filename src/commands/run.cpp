@@ -272,6 +272,17 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   return launch_ranks(launch, &say);
 }
 
+void refuse_machines_without_mpi(const Settings& settings) {
+  const DistributedSettings& distributed = settings.distributed;
+  if (distributed.machines == 1 || !mpi_version().empty()) return;
+  const bool is_listed = distributed.hostfile.is_given();
+  throw Error(ErrorKind::kSettings,
+              is_listed ? where_written(settings, "distributed.hostfile") : "the launcher's environment",
+              (is_listed ? "distributed.hostfile: " : "") + std::to_string(distributed.machines) +
+                  " machines cannot be connected: this program was built without MPI",
+              "use one machine, or install libopenmpi-dev and build with -Dmpi=auto");
+}
+
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
@@ -281,6 +292,7 @@ int run_command(const std::string& settings_file, bool json) {
   const RankPlace place = place_from_environment();
   // Says also whether the ranks can be spread over the machines.
   settings.distributed.machines = place.is_alone() ? planned_place(settings).nodes : place.nodes;
+  refuse_machines_without_mpi(settings);
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),

@@ -40,6 +40,9 @@ struct RankPlace {
 // themselves, or spread the ranks unevenly.
 RankPlace place_from_environment();
 [[noreturn]] void refuse_uneven_nodes();
+// The library that connects the machines of a run, "Open MPI v4.1.4". Empty: the program was built without one, and a
+// run has one machine.
+std::string mpi_version();
 
 struct GroupOptions {
   std::int64_t timeout_seconds = 60;

@@ -56,6 +56,14 @@ void refuse_uneven_nodes() {
               "give every machine in the hostfile the same number of slots, world_size in total");
 }
 
+std::string mpi_version() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) return "";
+  const std::string text(version, static_cast<std::size_t>(length));
+  return text.substr(0, text.find(','));  // without the place where it was built
+}
+
 Nodes::Nodes(const RankPlace& place, ControlPage& page, bool has_own_core)
     : page_(page),
       local_rank_(place.local_rank),

@@ -45,5 +45,9 @@ def run(*arguments, **options):
     return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
 
 
+def has_mpi():
+    return "MPI: none" not in run("--version").stdout
+
+
 def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()

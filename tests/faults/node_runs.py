@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of two machines share: their settings, their processes, and that a run leaves nothing behind.
 
-Skipped where namespaces are not permitted. BASCULE_KILLS and BASCULE_TEST_SEED as in rank_runs.py.
+Skipped where namespaces are not permitted, and in a build without MPI. BASCULE_KILLS and BASCULE_TEST_SEED as in rank_runs.py.
 """
 import os
 import pathlib
@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run, settings
+from bascule_run import PROGRAM, has_mpi, run, settings
 from namespaces import TwoNodes, is_permitted
 from rank_runs import SEED, processes_of
 
@@ -48,6 +48,8 @@ class Nodes(unittest.TestCase):
     def setUpClass(cls):
         if not is_permitted():
             raise unittest.SkipTest("namespaces are not permitted here")
+        if not has_mpi():
+            raise unittest.SkipTest("this build has no MPI")
         cls.common = tempfile.TemporaryDirectory(dir=COMMON)
         cls.addClassCleanup(cls.common.cleanup)
 
