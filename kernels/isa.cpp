@@ -2,6 +2,9 @@
 #include "kernels/isa.h"
 
 namespace bascule {
+
+#if defined(__x86_64__)
+
 namespace {
 
 // The levels x86-64-v3 and x86-64-v4 that the ISA libraries are compiled for, by the members that both compilers can
@@ -23,8 +26,20 @@ bool isa_supported(Isa isa) {
   return isa == Isa::kAvx512 ? has_avx512() : has_avx2();
 }
 
-Isa best_isa() { return isa_supported(Isa::kAvx512) ? Isa::kAvx512 : Isa::kAvx2; }
+#else
 
-bool machine_runs_bascule() { return isa_supported(Isa::kAvx2); }
+bool isa_supported(Isa isa) { return isa == Isa::kScalar; }
+
+#endif
+
+Isa best_isa() {
+  Isa best = Isa::kScalar;
+  for (const Isa isa : kAllIsas) {
+    if (isa_supported(isa)) best = isa;
+  }
+  return best;
+}
+
+bool machine_runs_bascule() { return isa_supported(Isa::kScalar); }
 
 }  // namespace bascule

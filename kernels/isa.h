@@ -4,14 +4,34 @@
 
 namespace bascule {
 
-enum class Isa : int { kAvx2 = 0, kAvx512 = 1 };
+// kScalar is plain C++ for any CPU: for checking the others, not for speed.
+enum class Isa : int {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) enumerator,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+};
 
-constexpr const char* isa_name(Isa isa) { return isa == Isa::kAvx2 ? "avx2" : "avx512"; }
+constexpr Isa kAllIsas[] = {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) Isa::enumerator,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+};
 
-// Whether CPU and operating system run this set.
+// The name of isas.inc.
+constexpr const char* isa_name(Isa isa) {
+  constexpr const char* kNames[] = {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) #name,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+  };
+  return kNames[static_cast<int>(isa)];
+}
+
+// Whether this build has kernels for the set and CPU and operating system run them.
 bool isa_supported(Isa isa);
-// The best supported set. Below AVX2 with FMA there is none: machine_runs_bascule() is false.
+// The most capable supported set: on x86-64 never kScalar, unless machine_runs_bascule() is false.
 Isa best_isa();
+// On x86-64: whether AVX2 and FMA are there, which all kernels are compiled with.
 bool machine_runs_bascule();
 
 }  // namespace bascule

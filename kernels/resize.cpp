@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/resize.h"
 
+#define BASCULE_COMPILED_ONLY
+
 namespace bascule {
 
 // Each is defined by simd/resize.cpp, compiled for its ISA.
-namespace avx2 {
-extern const ResizeKernels kResizeKernels;
-}
-namespace avx512 {
-extern const ResizeKernels kResizeKernels;
-}
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  namespace name {                                \
+  extern const ResizeKernels kResizeKernels;      \
+  }
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
 
 const ResizeKernels& resize_kernels_for(Isa isa) {
-  return isa == Isa::kAvx512 ? avx512::kResizeKernels : avx2::kResizeKernels;
+  static constexpr const ResizeKernels* kTables[] = {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) &name::kResizeKernels,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+  };
+  return *kTables[static_cast<int>(isa)];
 }
 
 }  // namespace bascule

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/table.h"
 
+#define BASCULE_COMPILED_ONLY
+
 namespace bascule {
 
 // Each is defined by simd/table.cpp, compiled for its ISA.
-namespace avx2 {
-extern const KernelTable kTable;
-}
-namespace avx512 {
-extern const KernelTable kTable;
-}
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  namespace name {                                \
+  extern const KernelTable kTable;                \
+  }
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
 
-const KernelTable& kernels_for(Isa isa) { return isa == Isa::kAvx512 ? avx512::kTable : avx2::kTable; }
+const KernelTable& kernels_for(Isa isa) {
+  static constexpr const KernelTable* kTables[] = {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) &name::kTable,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+  };
+  return *kTables[static_cast<int>(isa)];
+}
 
 }  // namespace bascule

@@ -16,7 +16,7 @@ while IFS= read -r library; do
     printf '%s has weak symbols:\n%s\n' "$library" "$weak"
     status=1
   fi
-done < <(find "$build/kernels" -name 'libkernels_avx*.a')
+done < <(find "$build/kernels" -name 'libkernels_*.a')
 
 if [ "$found" = 0 ]; then
   echo "no ISA library under $build/kernels" >&2

@@ -29,7 +29,7 @@ def file_that(pattern, folder):
 
 
 def kernel_table():
-    lines = ["| kernel | contract | reference | AVX2 and AVX-512 |", "|---|---|---|---|"]
+    lines = ["| kernel | contract | reference | vector source |", "|---|---|---|---|"]
     for name, arguments in re.findall(r"^BASCULE_KERNEL\((\w+), (\w+)\)", (ROOT / "kernels/kernels.inc").read_text(), re.M):
         contract = file_that(rf"^struct {arguments} {{", "kernels")
         reference = file_that(rf"\b{name}\(", "kernels/reference")

@@ -8,6 +8,10 @@
 //   u32x16  bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and the products of Philox
 //   f64x16  sums in float64: set_f64 to_f64 + fma
 //   bf16    store_bf16 load_bf16
+//   float   first_lane horizontal_sum horizontal_max square_root (of one number: the C library's is an inline
+//           function, which an ISA unit must not have); transpose_eight (8 x 8)
+//
+// Every reduction ends in one tree: lanes i and i + 8, then i and i + 4, i and i + 2, i and i + 1.
 //
 //   f32x16 sum = set(0.0f);
 //   for_lanes(cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
@@ -23,10 +27,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__AVX512F__)
-#include "kernels/lanes/lanes_avx512.h"
+#if defined(BASCULE_SCALAR_LANES) || !defined(__AVX2__)
+#include "kernels/lanes/lanes_scalar.h"
 #else
-#include "kernels/lanes/lanes_avx2.h"
+#include "kernels/lanes/lanes_x86.h"
 #endif
 
 namespace bascule::BASCULE_ISA {
@@ -58,27 +62,6 @@ template <typename Step>
   if (c < count) step(FirstLanes{count - c}, c);
 }
 
-inline float first_lane(f32x16 x) { return _mm256_cvtss_f32(low_half(x)); }
-
-// The one tree: lanes i and i + 8, then i and i + 4, i and i + 2, i and i + 1.
-inline float horizontal_sum(f32x16 x) {
-  const __m256 eight = _mm256_add_ps(low_half(x), high_half(x));
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-inline float horizontal_max(f32x16 x) {
-  const __m256 eight = _mm256_max_ps(low_half(x), high_half(x));
-  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
-}
-inline double horizontal_sum(f64x16 x) {
-  const __m256d four = quarter_sum(x);
-  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
-  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
-}
-
 // sum = step(lanes, c, sum) over c = 0, 16, 32, ... below `count`, from zero, then down the tree. Two sums in turn:
 // each addition would otherwise wait for the one before it.
 template <typename Step>
@@ -95,9 +78,6 @@ template <typename Step>
                      __attribute__((always_inline)) { even = step(lanes, c + rest, even); });
   return horizontal_sum(even + odd);
 }
-
-// For single numbers: the C library's are inline functions, which an ISA unit must not have.
-inline float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
 }  // namespace
 }  // namespace bascule::BASCULE_ISA

@@ -13,7 +13,9 @@
 
 #include "kernels/lanes/lanes.h"
 
-#if defined(__AVX512F__)
+#if defined(BASCULE_SCALAR_LANES) || !defined(__AVX2__)
+#include "kernels/lanes/lanes_u8_scalar.h"
+#elif defined(__AVX512F__)
 #include "kernels/lanes/lanes_u8_avx512.h"
 #else
 #include "kernels/lanes/lanes_u8_avx2.h"

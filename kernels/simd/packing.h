@@ -2,8 +2,6 @@
 // Copies into packed form: rows of whole vectors, zero where the source has no column.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 
 #include "kernels/lanes/lanes.h"
@@ -22,31 +20,6 @@ inline void pack_rows(float* packed, std::int64_t packed_stride, const float* x,
   }
 }
 
-// out[j,i] = factor x[i,j] for i, j below 8.
-inline void transpose_eight(float* out, std::int64_t out_stride, const float* x, std::int64_t x_stride, __m256 factor) {
-  __m256 row[8];
-  __m256 pair[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) row[i] = _mm256_mul_ps(_mm256_loadu_ps(x + i * x_stride), factor);
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-    pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 8; i += 4) {
-    row[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-    row[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-    row[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-    row[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(out + i * out_stride, _mm256_permute2f128_ps(row[i], row[i + 4], 0x20));
-    _mm256_storeu_ps(out + (i + 4) * out_stride, _mm256_permute2f128_ps(row[i], row[i + 4], 0x31));
-  }
-}
-
 // packed[c,r] = factor x[r,c]; r runs to the next multiple of 16.
 inline void pack_transposed(float* packed, std::int64_t packed_stride, const float* x, std::int64_t x_stride,
                             std::int64_t rows, std::int64_t cols, float factor) {
@@ -55,8 +28,7 @@ inline void pack_transposed(float* packed, std::int64_t packed_stride, const flo
   const std::int64_t whole_cols = cols / 8 * 8;
   for (std::int64_t r = 0; r < whole_rows; r += 8) {
     for (std::int64_t c = 0; c < whole_cols; c += 8) {
-      transpose_eight(packed + c * packed_stride + r, packed_stride, x + r * x_stride + c, x_stride,
-                      _mm256_set1_ps(factor));
+      transpose_eight(packed + c * packed_stride + r, packed_stride, x + r * x_stride + c, x_stride, factor);
     }
     for (std::int64_t c = whole_cols; c < cols; ++c) {
       for (std::int64_t i = r; i < r + 8; ++i) packed[c * packed_stride + i] = factor * x[i * x_stride + c];

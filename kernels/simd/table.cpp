@@ -6,17 +6,18 @@ namespace bascule::BASCULE_ISA {
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr Isa kIsa = Isa::kAvx512;
-#else
-constexpr Isa kIsa = Isa::kAvx2;
-#endif
+// One constant an instruction set, by its name: that of this unit is BASCULE_ISA.
+namespace isa_called {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) [[maybe_unused]] constexpr Isa name = Isa::enumerator;
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+}  // namespace isa_called
 
 }  // namespace
 
 extern const KernelTable kTable;
 const KernelTable kTable = {
-    kIsa,
+    isa_called::BASCULE_ISA,
 #define BASCULE_KERNEL(name, Arguments) name,
 #include "kernels/kernels.inc"
 #undef BASCULE_KERNEL

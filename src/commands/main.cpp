@@ -176,7 +176,8 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("verify", "Run reference cases and check every tensor");
   auto arguments = std::make_shared<VerifyArguments>();
   as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"))->required();
-  command->add_option("--isa", arguments->isa, "instruction set: auto, avx2 or avx512");
+  command->add_option("--isa", arguments->isa,
+                      "instruction set: auto, avx2, avx512 or scalar (plain C++, for checking, not for speed)");
   command->add_option("--precision", arguments->precision, "number type: float32");
   command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");

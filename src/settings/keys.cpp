@@ -96,7 +96,7 @@ constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
-constexpr const char* kIsas[] = {"auto", "avx2", "avx512"};
+constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar"};
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
@@ -311,7 +311,7 @@ constexpr Key kKeys[] = {
     {"machine", "threads", integer<kMachine, &H::threads>(0, 4096), kFree,
      "compute threads; 0: every core of this rank, up to its CPU quota"},
     {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWhileTraining,
-     "most capable instruction set that kernels may use"},
+     "most capable instruction set that kernels may use; scalar: plain C++, for checking, not for speed"},
     {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "map arenas in huge pages"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree,
      "lock the arenas in memory, so that they are never swapped out"},

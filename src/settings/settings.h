@@ -65,7 +65,7 @@ enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
-enum class IsaSetting { kAuto, kAvx2, kAvx512 };
+enum class IsaSetting { kAuto, kAvx2, kAvx512, kScalar };
 
 // The settings that a folder's model permits.
 struct HeadWords {

@@ -25,6 +25,12 @@ class Bits(unittest.TestCase):
                                              data__dataloader_num_workers=str(workers))
                     self.assertEqual(first, again, f"{threads} threads, {workers} workers, {slots} slots")
 
+    def test_are_those_of_avx2_with_scalar_kernels(self):
+        for head in ("contrastive", "image_text_matching", "masked_lm"):
+            with self.subTest(head=head):
+                scalar = parameters_after(model__head=f'"{head}"', machine__isa='"scalar"')
+                self.assertEqual(scalar, parameters_after(model__head=f'"{head}"', machine__isa='"avx2"'))
+
     def test_are_the_same_for_the_other_heads_too(self):
         for head in ("image_text_matching", "masked_lm"):
             with self.subTest(head=head):

@@ -11,7 +11,7 @@ from bascule_run import ROOT, run
 
 DATA = ROOT / "tests" / "data"
 GOLDENS = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA) / "goldens"
-ISAS = ["avx2"] + ["avx512"] * ("avx512f" in pathlib.Path("/proc/cpuinfo").read_text())
+ISAS = ["scalar", "avx2"] + ["avx512"] * ("avx512f" in pathlib.Path("/proc/cpuinfo").read_text())
 
 
 class Verify(unittest.TestCase):

@@ -74,7 +74,7 @@ class Bench {
 
   // `bytes` moved by one call.
   void run(const std::string& problem, double bytes, const Kernel& kernel) {
-    for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    for (const Isa isa : kAllIsas) {
       const std::string text = problem + " isa=" + isa_name(isa) + " threads=1";
       if (!isa_supported(isa) || text.find(word_) == std::string::npos) continue;
       const KernelTable& kernels = kernels_for(isa);

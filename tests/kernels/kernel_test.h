@@ -36,7 +36,7 @@ constexpr double kEpsilon = kFloatEpsilon;
 inline const std::vector<Isa>& isas() {
   static const std::vector<Isa> supported = [] {
     std::vector<Isa> list;
-    for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    for (const Isa isa : kAllIsas) {
       if (isa_supported(isa)) {
         list.push_back(isa);
       } else {

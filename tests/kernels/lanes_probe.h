@@ -15,6 +15,10 @@ struct LanesProbe {
   void (*sigmoid)(float* y, const float* x, std::int64_t count);
   void (*sigmoid_slope)(float* y, const float* x, std::int64_t count);
   void (*normal_distribution)(float* y, const float* x, std::int64_t count);
+  // What every function of lanes.h makes of sixteen pairs, kLanesProbeRows results of sixteen lanes each; any NaN of
+  // an arithmetic function is one NaN. Needs count in 0 .. 16.
+  void (*everything)(float* out, const float* a, const float* b, std::int64_t count);
 };
+constexpr std::int64_t kLanesProbeRows = 40;
 
 }  // namespace bascule

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "kernels/reference/bf16.h"
-#include "kernels/table.h"
-#include "tests/support/seeded.h"
+#include "tests/kernels/kernel_test.h"
 
 namespace bascule::test {
 namespace {
@@ -15,14 +14,6 @@ float float_of(std::uint32_t bits) {
   float value = 0.0f;
   std::memcpy(&value, &bits, sizeof value);
   return value;
-}
-
-std::vector<Isa> isas() {
-  std::vector<Isa> all;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-    if (isa_supported(isa)) all.push_back(isa);
-  }
-  return all;
 }
 
 // Around every bf16, both NaNs, both infinities and subnormals: the ties, and the numbers next to them.

@@ -24,13 +24,15 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/lanes_probe.h"
 
+#define BASCULE_COMPILED_ONLY
+
 namespace bascule {
-namespace avx2 {
-extern const LanesProbe kLanesProbe;
-}
-namespace avx512 {
-extern const LanesProbe kLanesProbe;
-}
+#define BASCULE_INSTRUCTION_SET(enumerator, name) \
+  namespace name {                                \
+  extern const LanesProbe kLanesProbe;            \
+  }
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
 }  // namespace bascule
 
 namespace bascule::test {
@@ -52,11 +54,17 @@ std::vector<float> sample_of_all_floats() {
   return x;
 }
 
+const LanesProbe* const kProbes[] = {
+#define BASCULE_INSTRUCTION_SET(enumerator, name) &name::kLanesProbe,
+#include "kernels/isas.inc"
+#undef BASCULE_INSTRUCTION_SET
+};
+
 // The values of the first ISA, after comparing the bits of all. Any NaN equals any other.
 std::vector<float> evaluate(Function LanesProbe::*function, const std::vector<float>& x) {
   std::vector<float> first;
   for (const Isa isa : isas()) {
-    const LanesProbe& probe = isa == Isa::kAvx512 ? avx512::kLanesProbe : avx2::kLanesProbe;
+    const LanesProbe& probe = *kProbes[static_cast<int>(isa)];
     std::vector<float> y(x.size());
     (probe.*function)(y.data(), x.data(), static_cast<std::int64_t>(x.size()));
     for (float& v : y) v = std::isnan(v) ? std::numeric_limits<float>::quiet_NaN() : v;
@@ -113,6 +121,49 @@ TEST(Lanes, NormalDistributionKeepsItsRelativePrecisionInTheLeftTail) {
   // Below -13 the bell itself is subnormal and has fewer digits than the bound speaks of.
   const auto allowed = [](double x) { return x < -13.0 ? std::numeric_limits<double>::infinity() : 11.0 + x * x / 2; };
   EXPECT_LE(worst_ratio(&LanesProbe::normal_distribution, value, allowed), 1.0);
+}
+
+// Zeros, ones, ties of round, subnormals, the largest, infinities and NaNs against each other, then any bits.
+std::vector<float> pairs_of_note(Seeded& random) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float notable[] = {
+      0.0f,      -0.0f,         1.0f,          -1.0f,           0.5f,     1.5f,      2.5f, -2.5f,   8388607.5f,
+      0x1p-126f, 0x1p-149f,     -0x1p-140f,    0x1.fffffep127f, infinity, -infinity, nan,  -252.0f, 254.0f,
+      -149.5f,   0x1.010000p0f, 0x1.030000p0f, 3.0e-39f,        1.0e20f,  -7.25f};
+  std::vector<float> all;
+  for (const float x : notable) {
+    for (const float y : notable) all.insert(all.end(), {x, y});
+  }
+  while (all.size() < 2 * 64 * 1024) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(random.bits());
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    all.push_back(value);
+  }
+  return all;
+}
+
+TEST(Lanes, EveryFunctionGivesTheSameBitsOnEveryIsa) {
+  Seeded random;
+  const std::vector<float> all = pairs_of_note(random);
+  std::vector<float> a, b;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    a.push_back(all[i]);
+    b.push_back(all[i + 1]);
+  }
+  std::vector<float> first(16 * kLanesProbeRows), other(first.size());
+  for (std::size_t i = 0; i < a.size(); i += 16) {
+    const std::int64_t count = static_cast<std::int64_t>(i / 16 % 17);
+    for (const Isa isa : isas()) {
+      std::vector<float>& out = isa == isas().front() ? first : other;
+      std::fill(out.begin(), out.end(), 77.0f);
+      kProbes[static_cast<int>(isa)]->everything(out.data(), a.data() + i, b.data() + i, count);
+      ASSERT_NE(out.back(), 77.0f);
+      if (isa == isas().front()) continue;
+      const std::int64_t at = first_different_bit(first, other);
+      ASSERT_EQ(at, -1) << isa_name(isa) << ", row " << at / 16 << ", lane " << at % 16 << ", pairs from " << i;
+    }
+  }
 }
 
 }  // namespace

@@ -76,12 +76,13 @@ std::vector<float> bits_of_a_step(ModelHead head, Isa isa, int threads) {
   return bits;
 }
 
+// Products are the library's here, uncapped: the same on every ISA of ours.
 TEST(BridgeTower, AnyNumberOfThreadsGivesTheSameBitsOnEveryIsa) {
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-    if (!isa_supported(isa)) continue;
-    for (const ModelHead head : {ModelHead::kContrastive, ModelHead::kImageTextMatching, ModelHead::kMaskedLm}) {
-      const std::vector<float> one = bits_of_a_step(head, isa, 1);
-      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+  for (const ModelHead head : {ModelHead::kContrastive, ModelHead::kImageTextMatching, ModelHead::kMaskedLm}) {
+    const std::vector<float> one = bits_of_a_step(head, best_isa(), 1);
+    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+    for (const Isa isa : kAllIsas) {
+      if (!isa_supported(isa)) continue;
       for (const int threads : {1, 2, 3, 4}) {
         EXPECT_EQ(first_different_bit(bits_of_a_step(head, isa, threads), one), -1)
             << isa_name(isa) << ", " << threads << " threads, " << architecture_name(head);
