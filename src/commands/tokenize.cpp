@@ -5,11 +5,12 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
@@ -56,19 +57,19 @@ void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, s
                 "use 2 or more: <s> and </s> are always added"};
   }
   const TokenPadding padding = padding_of(arguments);
-  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(arguments.model);
   const std::string text{std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
   const Json texts = parse_json(text, kInputName);
   if (!texts.is_array()) throw Error{ErrorKind::kData, kInputName, "not an array", "write a JSON array of strings"};
   std::vector<std::vector<std::int32_t>> rows;
   std::size_t width = padding == TokenPadding::kMaxLength ? static_cast<std::size_t>(arguments.max_length) : 0;
   for (const Json& value : texts) {
-    rows.push_back(encode_row(value, rows.size(), tokenizer, arguments.max_length));
+    rows.push_back(encode_row(value, rows.size(), *tokenizer, arguments.max_length));
     if (padding == TokenPadding::kLongest) width = std::max(width, rows.back().size());
   }
   output << '[';
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].size() < width) rows[i].resize(width, tokenizer.pad_id());
+    if (rows[i].size() < width) rows[i].resize(width, tokenizer->pad_id());
     output << (i == 0 ? "" : ",\n ");
     write_ids(rows[i], output);
   }

@@ -48,7 +48,7 @@ std::optional<Lengths> read_record(const std::string& path, std::uint64_t key, c
   Record record = {};
   std::ifstream file(path, std::ios::binary);
   if (!file.read(static_cast<char*>(static_cast<void*>(record.data())), sizeof record)) return std::nullopt;
-  const bool is_sound = record[0] == key && record[3] == digest_of(record) && record[1] >= 2 &&
+  const bool is_sound = record[0] == key && record[3] == digest_of(record) && record[1] >= 1 &&
                         record[1] <= static_cast<std::uint64_t>(settings.max_seq_length) && record[2] <= INT32_MAX;
   if (!is_sound) return std::nullopt;
   return Lengths{static_cast<std::int64_t>(record[1]), static_cast<std::int64_t>(record[2])};
@@ -67,27 +67,24 @@ void write_record(const IndexCache& cache, const std::string& path, std::uint64_
 }
 
 Lengths measure(const Manifest& manifest, const TextSettings& settings) {
-  std::vector<std::byte> memory(TokenizerScratch::bytes(manifest.longest_caption_bytes()));
-  TokenizerScratch scratch{Span<std::byte>(memory)};
+  std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.max_seq_length));
   Lengths lengths;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-    std::int64_t count = 0;
-    const std::string_view caption = manifest.row(row).caption;
-    const Status status =
-        settings.tokenizer->encode_into(Span<const char>(caption.data(), caption.size()), ids, &count, scratch);
+    Encoded encoded;
+    const Status status = settings.tokenizer->encode_into({manifest.row(row).caption}, ids, &encoded, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest caption.
       throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};
     }
-    const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + count);
+    const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + encoded.tokens);
     if (greatest >= settings.vocabulary_size) {
       throw Error{ErrorKind::kData, manifest.where(row),
                   "the tokenizer gives token " + std::to_string(greatest) + ", the model's vocabulary has " +
                       std::to_string(settings.vocabulary_size),
                   "use the tokenizer that belongs to the model"};
     }
-    lengths.longest = std::max(lengths.longest, count);
+    lengths.longest = std::max(lengths.longest, encoded.tokens);
     lengths.greatest_id = std::max<std::int64_t>(lengths.greatest_id, greatest);
   }
   return lengths;

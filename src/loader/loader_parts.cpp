@@ -75,7 +75,9 @@ std::size_t longest_caption_bytes(const LoaderSettings& settings) {
 }
 
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan) {
-  return TextScratch::bytes(longest_caption_bytes(settings), plan.longest_caption);
+  const std::size_t tokenizer =
+      reads_text(settings) ? settings.tokenizer->scratch_bytes(longest_caption_bytes(settings)) : 0;
+  return TextScratch::bytes(tokenizer, plan.longest_caption);
 }
 
 std::size_t buffer_bytes(const LoaderPlan& plan) {

@@ -18,11 +18,12 @@ namespace {
 
 void check_text(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
-  // <s> and </s> at least; positions begin at pad_id + 1.
+  // Room for the special tokens; positions begin at pad_id + 1.
+  const std::int64_t least = settings.tokenizer->special_tokens(false);
   const std::int64_t most = settings.max_positions - settings.pad_id - 1;
-  if (settings.max_seq_length < 2 || settings.max_seq_length > most) {
-    refuse("data.max_seq_length", std::to_string(settings.max_seq_length) + ": the model has positions for 2 to " +
-                                      std::to_string(most) + " tokens");
+  if (settings.max_seq_length < least || settings.max_seq_length > most) {
+    refuse("data.max_seq_length", std::to_string(settings.max_seq_length) + ": the model has positions for " +
+                                      std::to_string(least) + " to " + std::to_string(most) + " tokens");
   }
   const std::int64_t tokens = settings.tokenizer->vocabulary_size();
   if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {

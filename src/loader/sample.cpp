@@ -11,15 +11,9 @@
 namespace bascule {
 namespace {
 
-std::size_t tokenizer_bytes(std::size_t longest_caption_bytes) noexcept {
-  return align_up(TokenizerScratch::bytes(longest_caption_bytes), kCacheLine);
-}
-
 std::size_t label_bytes(std::int64_t longest) noexcept {
   return align_up(static_cast<std::size_t>(longest) * sizeof(std::int32_t), kCacheLine);
 }
-
-Span<const char> text_of(std::string_view text) noexcept { return Span<const char>(text.data(), text.size()); }
 
 // As the reference counts: a padding token has position pad_id, every other one more than the one before.
 void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, std::int32_t pad_id) noexcept {
@@ -64,12 +58,12 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t 
   const std::int64_t longest = slot->bounds[slot->token_stream] / slot->bounds.samples();
   // Room for one token more than planned, so that none is cut away unseen.
   const std::int64_t space = std::min(settings.max_seq_length, longest + 1);
-  std::int64_t count = 0;
+  Encoded encoded;
   const Span<std::int32_t> free_ids(slot->token_ids + first_row, static_cast<std::size_t>(space));
   // longest_caption() has seen this caption pass.
   BASCULE_CHECK(
-      settings.tokenizer->encode_into(text_of(manifest.row(caption_row).caption), free_ids, &count, scratch.tokenizer)
-          .ok());
+      settings.tokenizer->encode_into({manifest.row(caption_row).caption}, free_ids, &encoded, scratch.tokenizer).ok());
+  const std::int64_t count = encoded.tokens;
   if (count > longest) return Status{StatusCode::kLongCaption, {caption_row, longest}};
   const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
   if (settings.masks_tokens) {
@@ -107,8 +101,8 @@ void write_image_keys(Slot* slot, std::int64_t b, std::uint64_t sample) noexcept
 
 }  // namespace
 
-std::size_t TextScratch::bytes(std::size_t longest_caption_bytes, std::int64_t longest_caption) noexcept {
-  return tokenizer_bytes(longest_caption_bytes) + label_bytes(longest_caption);
+std::size_t TextScratch::bytes(std::size_t tokenizer_bytes, std::int64_t longest_caption) noexcept {
+  return align_up(tokenizer_bytes, kCacheLine) + label_bytes(longest_caption);
 }
 
 TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) noexcept
@@ -118,10 +112,10 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) n
           static_cast<std::size_t>(longest_caption)) {}
 
 std::int64_t max_masked_tokens(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
-  constexpr std::int64_t kEnds = 2;  // <s> and </s> are never selected
   if (!settings.masks_tokens) return 0;
+  const std::int64_t candidates = longest - settings.tokenizer->special_tokens(false);
   // At least one a sample, so that a graph always has a row to be made for.
-  return samples * std::max<std::int64_t>(1, masked_count(longest - kEnds, settings.masking.probability));
+  return samples * std::max<std::int64_t>(1, masked_count(candidates, settings.masking.probability));
 }
 
 void begin_batch(Slot* slot) noexcept {

@@ -30,11 +30,11 @@ struct TextSettings {
 class TextScratch {
  public:
   // A multiple of 64.
-  static std::size_t bytes(std::size_t longest_caption_bytes, std::int64_t longest_caption) noexcept;
+  static std::size_t bytes(std::size_t tokenizer_bytes, std::int64_t longest_caption) noexcept;
   // Requires `bytes` of memory, 64-byte aligned.
   TextScratch(Span<std::byte> memory, std::int64_t longest_caption) noexcept;
 
-  TokenizerScratch tokenizer;
+  Span<std::byte> tokenizer;
   Span<std::int32_t> labels;
 };
 

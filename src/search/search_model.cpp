@@ -74,7 +74,7 @@ SearchModel::SearchModel(const std::string& folder, const Model& model, Use use,
 void SearchModel::record(Use use) {
   fields_ = model_.fields({});
   if (use.texts) {
-    tokenizer_ = Tokenizer::load(folder_);
+    tokenizer_ = load_tokenizer(folder_);
     longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.pad_id - 1);
     if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");

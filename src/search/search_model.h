@@ -16,7 +16,7 @@
 #include "src/report/search_page.h"
 #include "src/runtime/threads.h"
 #include "src/settings/settings.h"
-#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
 #include "src/train/session.h"
 
 namespace bascule {
@@ -65,7 +65,7 @@ class SearchModel {
   std::string folder_;
   RunInputs inputs_;
   std::int64_t longest_text_ = 0;  // tokens
-  std::optional<Tokenizer> tokenizer_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
   std::optional<PictureDecoder> decoder_;
   std::int64_t batch_ = 0;  // most pictures of a replay
   Session session_;

@@ -17,11 +17,11 @@ constexpr std::size_t kAlignmentBytes = alignof(std::uint64_t);
 
 }  // namespace
 
-std::size_t TokenizerScratch::bytes(std::size_t longest_text_bytes) noexcept {
+std::size_t MergeScratch::bytes(std::size_t longest_text_bytes) noexcept {
   return longest_text_bytes * kBytesPerByte + kAlignmentBytes;
 }
 
-TokenizerScratch::TokenizerScratch(Span<std::byte> memory) noexcept {
+MergeScratch::MergeScratch(Span<std::byte> memory) noexcept {
   void* begin = memory.data();
   std::size_t size = memory.size();
   if (std::align(kAlignmentBytes, kBytesPerByte, begin, size) == nullptr) return;
@@ -38,7 +38,7 @@ TokenizerScratch::TokenizerScratch(Span<std::byte> memory) noexcept {
   pair_rank_ = static_cast<std::uint32_t*>(ranks);
 }
 
-PieceMerger::PieceMerger(std::string_view piece, const Vocabulary& vocabulary, TokenizerScratch& scratch) noexcept
+PieceMerger::PieceMerger(std::string_view piece, const Vocabulary& vocabulary, MergeScratch& scratch) noexcept
     : scratch_(scratch) {
   BASCULE_CHECK(piece.size() <= scratch.longest_piece_bytes());
   place_bytes(piece, vocabulary);

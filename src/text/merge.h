@@ -13,12 +13,12 @@ namespace bascule {
 
 // The working memory of one thread that tokenises, laid over memory of the caller (any alignment; it must outlive
 // this).
-class TokenizerScratch {
+class MergeScratch {
  public:
   // Enough for any text of at most this many bytes: a little more than 44 times that.
   static std::size_t bytes(std::size_t longest_text_bytes) noexcept;
 
-  explicit TokenizerScratch(Span<std::byte> memory) noexcept;
+  explicit MergeScratch(Span<std::byte> memory) noexcept;
 
   // The longest piece (word, run of digits or of signs) that can be merged in this memory, in bytes.
   std::size_t longest_piece_bytes() const noexcept { return longest_piece_bytes_; }
@@ -41,7 +41,7 @@ class TokenizerScratch {
 //   for (std::int32_t place = merger.first(); place >= 0; place = merger.next(place)) use(merger.token(place));
 class PieceMerger {
  public:
-  PieceMerger(std::string_view piece, const Vocabulary& vocabulary, TokenizerScratch& scratch) noexcept;
+  PieceMerger(std::string_view piece, const Vocabulary& vocabulary, MergeScratch& scratch) noexcept;
 
   // The place of the first token, -1 if there is none (all bytes unknown); then of those after it, -1 after the last.
   std::int32_t first() const noexcept { return first_; }
@@ -55,7 +55,7 @@ class PieceMerger {
   void enqueue(std::int32_t place) noexcept;
   void merge_all(const MergeTable& merges) noexcept;
 
-  TokenizerScratch& scratch_;
+  MergeScratch& scratch_;
   std::size_t queued_ = 0;
   std::int32_t first_ = -1;
   std::int32_t symbols_ = 0;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoBERTa's byte-level BPE: text to token ids, exactly as Transformers' RobertaTokenizer with tokenizers 0.23. Text is
-// not normalised; special tokens written in the text are taken as such; text that is not UTF-8 is refused.
+// Text to token ids, exactly as Transformers' tokenizer of the same folder gives them. A kind of tokenizer
+// (tokenizer_kinds.h) finds the tokens of one text; special tokens, pairs of texts and truncation are here.
 //
-//   const Tokenizer tokenizer = Tokenizer::load("model");                  // before the seal
-//   std::vector<std::int32_t> ids = tokenizer.encode("two cats", 128);     // <s> ... </s>, at most 128 ids
+//   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer("model");  // before the seal
+//   std::vector<std::int32_t> ids = tokenizer->encode("two cats", 128);          // <s> ... </s>, at most 128 ids
 //
-// A loader worker that tokenises after the seal brings its own working memory:
+// A loader worker that tokenises after the seal brings its own working memory, any alignment:
 //
-//   TokenizerScratch scratch(Span<std::byte>(memory, TokenizerScratch::bytes(longest_caption_bytes)));
-//   BASCULE_TRY(tokenizer.encode_into(text, ids, &count, scratch));
+//   Span<std::byte> scratch = ...;  // tokenizer->scratch_bytes(longest_text_bytes)
+//   BASCULE_TRY(tokenizer->encode_into({text}, ids, &encoded, scratch));
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,49 +22,95 @@
 
 #include "src/base/span.h"
 #include "src/base/status.h"
-#include "src/text/merge.h"
-#include "src/text/vocabulary.h"
 
 namespace bascule {
 
-class Tokenizer {
+// A text, or a pair of texts that become one sequence.
+struct Texts {
+  std::string_view first;
+  std::optional<std::string_view> second = std::nullopt;
+};
+
+// A sequence of tokens. Those from `second_begin` on have the type Tokenizer::second_type(), the others have type 0.
+struct Encoded {
+  std::int64_t tokens = 0;
+  std::int64_t second_begin = 0;  // of one text: `tokens`
+};
+
+// What is true of a tokenizer whatever its kind.
+struct TokenizerFacts {
+  // The special tokens of a sequence: before its first text, between the texts of a pair, and at its end.
+  std::vector<std::int32_t> before, between, after;
+  std::int32_t second_type = 0;            // token type of a pair's second text and of `after` behind it
+  std::int32_t pad_id = -1, mask_id = -1;  // -1: there is none
+  std::vector<std::int32_t> special_ids;   // of all special tokens, ascending: these are never masked
+  std::int32_t vocabulary_size = 0;        // one more than the greatest id
+  std::uint64_t digest = 0;                // equal for tokenizers whose files say the same
+};
+
+// Where a kind of tokenizer puts the ids of a text: keeps those that fit, and counts all.
+class TokenOutput {
  public:
-  // A Hugging Face folder: tokenizer.json, or vocab.json and merges.txt with special_tokens_map.json,
-  // tokenizer_config.json and added_tokens.json where they exist. tokenizer.json wins where both are there. Throws
-  // Error (kData).
-  static Tokenizer load(const std::string& folder);
-
-  // <s>, the text's tokens, </s>. max_length (0: no limit, else at least 2) cuts on the right and keeps both ends.
-  // Throws Error (kData) naming the first byte that is not UTF-8.
-  std::vector<std::int32_t> encode(std::string_view text, std::int64_t max_length = 0) const;
-
-  // The same into ids[0, *count), where ids.size() (at least 2) is the maximal length. After the seal: allocates
-  // nothing; work ends with the piece that fills ids. ids and text do not overlap. *count is written only if the status
-  // is ok. kBadSample: the text is not UTF-8 (detail: the byte's place, 0), or a piece before the cut is longer than
-  // the scratch holds, which cannot be where the scratch was made for the longest text (detail: the piece's place, 1).
-  Status encode_into(Span<const char> text, Span<std::int32_t> ids, std::int64_t* count,
-                     TokenizerScratch& scratch) const noexcept;
-
-  std::int32_t bos_id() const noexcept { return vocabulary_.bos_id; }
-  std::int32_t eos_id() const noexcept { return vocabulary_.eos_id; }
-  std::int32_t pad_id() const noexcept { return vocabulary_.pad_id; }
-  std::int32_t mask_id() const noexcept { return vocabulary_.mask_id; }
-  std::int32_t unk_id() const noexcept { return vocabulary_.unk_id; }
-  // One more than the greatest id.
-  std::int32_t vocabulary_size() const noexcept { return vocabulary_.size; }
-  // Equal for tokenizers whose files say the same.
-  std::uint64_t digest() const noexcept { return vocabulary_.digest; }
-  // Ids of all special tokens, ascending.
-  Span<const std::int32_t> special_ids() const noexcept { return vocabulary_.special_ids; }
+  // counts_all: the number of all ids is wanted, also of those that do not fit.
+  TokenOutput(Span<std::int32_t> ids, bool counts_all) noexcept : ids_(ids), counts_all_(counts_all) {}
+  void add(std::int32_t id) noexcept {
+    if (count_ < ids_.size()) ids_[count_] = id;
+    ++count_;
+  }
+  // No further id is of use.
+  bool is_done() const noexcept { return !counts_all_ && count_ >= ids_.size(); }
+  std::size_t count() const noexcept { return count_; }
+  std::size_t kept() const noexcept { return std::min(count_, ids_.size()); }
 
  private:
-  class Output;
-  explicit Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
-  Status encode_text(std::string_view text, Output& output, TokenizerScratch& scratch) const noexcept;
-  Status encode_between(std::string_view text, std::size_t begin, std::size_t end, Output& output,
-                        TokenizerScratch& scratch) const noexcept;
+  Span<std::int32_t> ids_;
+  std::size_t count_ = 0;
+  bool counts_all_;
+};
 
-  Vocabulary vocabulary_;
+class Tokenizer {
+ public:
+  // The second detail of the status kBadSample: the text is not UTF-8; a part of it needs more scratch.
+  static constexpr std::int64_t kNotUtf8 = 0, kPieceTooLong = 1;
+
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // The text's tokens between the special ones. max_length (0: no limit, else room for the special tokens) cuts the
+  // text on the right. Throws Error (kData) naming the first byte that is not UTF-8.
+  std::vector<std::int32_t> encode(std::string_view text, std::int64_t max_length = 0) const;
+
+  // The same into ids[0, encoded->tokens), where ids.size() (at least special_tokens()) is the maximal length. A pair
+  // that does not fit is cut as Transformers' "longest_first" does. After the seal: allocates nothing. ids and texts do
+  // not overlap. *encoded is written only if the status is ok. kBadSample: see above; the first detail is the place in
+  // the text. kPieceTooLong cannot be where the scratch is made for the longest text.
+  Status encode_into(const Texts& texts, Span<std::int32_t> ids, Encoded* encoded,
+                     Span<std::byte> scratch) const noexcept;
+
+  // Working memory for texts of at most this many bytes.
+  virtual std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept = 0;
+
+  std::int64_t special_tokens(bool is_pair) const noexcept {
+    return static_cast<std::int64_t>(facts_.before.size() + facts_.after.size() +
+                                     (is_pair ? facts_.between.size() : 0));
+  }
+  std::int32_t second_type() const noexcept { return facts_.second_type; }
+  std::int32_t pad_id() const noexcept { return facts_.pad_id; }
+  std::int32_t mask_id() const noexcept { return facts_.mask_id; }
+  std::int32_t vocabulary_size() const noexcept { return facts_.vocabulary_size; }
+  Span<const std::int32_t> special_ids() const noexcept { return facts_.special_ids; }
+  std::uint64_t digest() const noexcept { return facts_.digest; }
+
+ protected:
+  explicit Tokenizer(TokenizerFacts facts) : facts_(std::move(facts)) {}
+
+ private:
+  // Adds the ids of a text, which is UTF-8, in order, until output.is_done(). After the seal; may use all of scratch.
+  virtual Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept = 0;
+  Status tokenize_checked(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept;
+
+  TokenizerFacts facts_;
 };
 
 }  // namespace bascule

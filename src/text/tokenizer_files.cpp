@@ -2,7 +2,6 @@
 #include "src/text/tokenizer_files.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -12,13 +11,8 @@
 namespace bascule {
 namespace {
 
-bool file_exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error{ErrorKind::kData, where, what, "only RoBERTa's byte-level BPE is supported"};
+  throw Error{ErrorKind::kData, where, what, "of BPE tokenizers only RoBERTa's are supported"};
 }
 
 std::int32_t token_id(const Json& value, const std::string& token, const std::string& where) {
@@ -90,11 +84,8 @@ std::string type_of(const Json& object, const std::string& key, const std::strin
 }
 
 void check_model(const Json& model, const std::string& where, TokenizerFiles* files) {
-  const std::string type = get_string(model, "type", where, "BPE");
-  if (type != "BPE") refuse(where, "the model's type is \"" + type + "\"");
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!get_string(model, key, where, "").empty()) refuse(where, std::string(key) + " is not empty");
-  }
+  if (!get_string(model, "continuing_subword_prefix", where, "").empty())
+    refuse(where, "continuing_subword_prefix is not empty");
   for (const char* key : {"byte_fallback", "ignore_merges", "fuse_unk"}) {
     if (get_bool(model, key, where, false)) refuse(where, std::string(key) + " is true");
   }
@@ -112,6 +103,7 @@ void check_processing(const Json& document, const std::string& where, TokenizerF
   const std::string ending = type_of(document, "post_processor", where);
   if (ending != "RobertaProcessing" && ending != "BertProcessing")
     refuse(where, "the post_processor is \"" + ending + "\"");
+  files->has_bert_pairs = ending == "BertProcessing";
   const Json& post_processor = get_object(document, "post_processor", where);
   for (const auto& [key, name] : {std::pair{"cls", &files->bos}, std::pair{"sep", &files->eos}}) {
     const Json& pair = get_array(post_processor, key, where);
@@ -121,8 +113,7 @@ void check_processing(const Json& document, const std::string& where, TokenizerF
   }
 }
 
-void read_tokenizer_json(const std::string& path, TokenizerFiles* files) {
-  const Json document = read_json_file(path);
+void read_tokenizer_json(const Json& document, const std::string& path, TokenizerFiles* files) {
   const Json& model = get_object(document, "model", path);
   check_model(model, path, files);
   check_processing(document, path, files);
@@ -175,8 +166,9 @@ void read_role(const Json& map, const char* role, std::string* name, const std::
   }
 }
 
-void read_roles(const std::string& path, TokenizerFiles* files) {
-  if (!file_exists(path)) return;
+void read_roles(const TokenizerFolder& folder, const char* file, TokenizerFiles* files) {
+  if (!folder.has(file)) return;
+  const std::string path = folder.path + "/" + file;
   const Json map = read_json_file(path);
   if (get_bool(map, "add_prefix_space", path, false)) refuse(path, "add_prefix_space is true");
   // RobertaTokenizer puts cls_token before the text and sep_token after it; bos_token and eos_token play no part.
@@ -212,28 +204,22 @@ void add_roles(TokenizerFiles* files) {
 
 }  // namespace
 
-TokenizerFiles read_tokenizer_files(const std::string& folder) {
+TokenizerFiles read_tokenizer_files(const TokenizerFolder& folder) {
   TokenizerFiles files;
-  const std::string whole = folder + "/tokenizer.json";
-  if (file_exists(whole)) {
-    read_tokenizer_json(whole, &files);
+  if (!folder.document.is_null()) {
+    read_tokenizer_json(folder.document, folder.where, &files);
   } else {
-    const std::string vocabulary = folder + "/vocab.json";
-    if (!file_exists(vocabulary)) {
-      throw Error{ErrorKind::kData, folder, "has neither tokenizer.json nor vocab.json",
-                  "choose a folder with one of them, for example with model.tokenizer_name"};
-    }
-    read_vocabulary(read_json_file(vocabulary), vocabulary, &files);
-    read_merges_file(folder + "/merges.txt", &files);
-    const std::string added = folder + "/added_tokens.json";
-    if (file_exists(added)) {
+    read_vocabulary(read_json_file(folder.where), folder.where, &files);
+    read_merges_file(folder.path + "/merges.txt", &files);
+    if (folder.has("added_tokens.json")) {
+      const std::string added = folder.path + "/added_tokens.json";
       const Json document = read_json_file(added);
       if (!document.is_object()) throw Error{ErrorKind::kData, added, "not an object of tokens and ids"};
       for (const auto& [text, id] : document.items()) put_added({text, token_id(id, text, added)}, added, &files);
     }
   }
-  read_roles(folder + "/tokenizer_config.json", &files);
-  read_roles(folder + "/special_tokens_map.json", &files);
+  read_roles(folder, "tokenizer_config.json", &files);
+  read_roles(folder, "special_tokens_map.json", &files);
   add_roles(&files);
   return files;
 }

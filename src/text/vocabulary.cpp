@@ -128,8 +128,8 @@ std::vector<std::pair<std::int32_t, std::string>> tokens_by_id(const TokenizerFi
 // The tokens that merging makes of their own bytes.
 WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& words, const Vocabulary& vocabulary) {
   WordTable table(words.size());
-  std::vector<std::byte> memory(TokenizerScratch::bytes(WordTable::kLongest));
-  TokenizerScratch scratch{Span<std::byte>(memory)};
+  std::vector<std::byte> memory(MergeScratch::bytes(WordTable::kLongest));
+  MergeScratch scratch{Span<std::byte>(memory)};
   for (const auto& [bytes, id] : words) {
     const PieceMerger merger(bytes, vocabulary, scratch);
     const std::int32_t first = merger.first();
@@ -138,7 +138,7 @@ WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& wo
   return table;
 }
 
-void set_added(const TokenizerFiles& files, Vocabulary* vocabulary) {
+void set_added(const TokenizerFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
   vocabulary->added = files.added;
   std::sort(vocabulary->added.begin(), vocabulary->added.end(), [](const AddedToken& a, const AddedToken& b) {
     return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.text < b.text;
@@ -146,12 +146,11 @@ void set_added(const TokenizerFiles& files, Vocabulary* vocabulary) {
   std::fill(std::begin(vocabulary->first_byte_of_added), std::end(vocabulary->first_byte_of_added), false);
   for (const AddedToken& token : vocabulary->added) {
     vocabulary->first_byte_of_added[static_cast<unsigned char>(token.text[0])] = true;
-    vocabulary->size = std::max(vocabulary->size, token.id + 1);
-    if (token.special) vocabulary->special_ids.push_back(token.id);
+    facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
+    if (token.special) facts->special_ids.push_back(token.id);
   }
-  std::sort(vocabulary->special_ids.begin(), vocabulary->special_ids.end());
-  const auto end = std::unique(vocabulary->special_ids.begin(), vocabulary->special_ids.end());
-  vocabulary->special_ids.erase(end, vocabulary->special_ids.end());
+  std::sort(facts->special_ids.begin(), facts->special_ids.end());
+  facts->special_ids.erase(std::unique(facts->special_ids.begin(), facts->special_ids.end()), facts->special_ids.end());
 }
 
 std::uint64_t digest_of(const TokenizerFiles& files) {
@@ -167,6 +166,7 @@ std::uint64_t digest_of(const TokenizerFiles& files) {
   for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
     add(*role);
   }
+  if (files.has_bert_pairs) add("<s> a </s> b </s>");
   return XXH3_64bits(said.data(), said.size());
 }
 
@@ -206,14 +206,14 @@ std::int32_t WordTable::find(std::string_view word) const noexcept {
   return entries_[i].token;
 }
 
-Vocabulary load_vocabulary(const std::string& folder) {
+Vocabulary load_vocabulary(const TokenizerFolder& folder, TokenizerFacts* facts) {
   const TokenizerFiles files = read_tokenizer_files(folder);
   Vocabulary vocabulary;
-  vocabulary.digest = digest_of(files);
+  facts->digest = digest_of(files);
   std::fill(std::begin(vocabulary.byte_token), std::end(vocabulary.byte_token), -1);
   std::vector<std::pair<std::string, std::int32_t>> words;
   for (const auto& [id, token] : tokens_by_id(files)) {
-    vocabulary.size = id + 1;
+    facts->vocabulary_size = id + 1;
     const std::optional<std::string> bytes = token_bytes(token);
     if (!bytes || bytes->empty()) continue;
     if (bytes->size() == 1) vocabulary.byte_token[static_cast<unsigned char>((*bytes)[0])] = id;
@@ -222,26 +222,15 @@ Vocabulary load_vocabulary(const std::string& folder) {
   if (!files.unknown_byte.empty()) vocabulary.unknown_byte_token = required_id(files.unknown_byte, files);
   vocabulary.merges = merge_table(files);
   vocabulary.words = word_table(words, vocabulary);
-  set_added(files, &vocabulary);
-  vocabulary.bos_id = required_id(files.bos, files);
-  vocabulary.eos_id = required_id(files.eos, files);
-  vocabulary.pad_id = required_id(files.pad, files);
-  vocabulary.mask_id = id_of(files.mask, files);
-  vocabulary.unk_id = id_of(files.unk, files);
+  set_added(files, &vocabulary, facts);
+  const std::int32_t end = required_id(files.eos, files);
+  facts->before = {required_id(files.bos, files)};
+  facts->between = files.has_bert_pairs ? std::vector{end} : std::vector{end, end};
+  facts->after = {end};
+  facts->second_type = files.has_bert_pairs ? 1 : 0;
+  facts->pad_id = required_id(files.pad, files);
+  facts->mask_id = id_of(files.mask, files);
   return vocabulary;
-}
-
-std::vector<std::string> load_token_texts(const std::string& folder) {
-  const TokenizerFiles files = read_tokenizer_files(folder);
-  std::vector<std::string> texts;
-  const auto put = [&](std::int32_t id, const std::string& text) {
-    const std::size_t at = static_cast<std::size_t>(id);
-    if (texts.size() <= at) texts.resize(at + 1);
-    texts[at] = text;
-  };
-  for (const auto& [token, id] : files.tokens) put(id, token);
-  for (const AddedToken& token : files.added) put(token.id, token.text);
-  return texts;
 }
 
 }  // namespace bascule

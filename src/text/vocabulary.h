@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables behind the tokenizer, as vocabulary.cpp makes them from a Hugging Face folder: which byte is which token,
+// The tables behind byte-level BPE, as vocabulary.cpp makes them from a Hugging Face folder: which byte is which token,
 // which pairs of tokens merge, which words are one token, which special tokens are looked for in the text.
 #pragma once
 
@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 
@@ -64,7 +67,7 @@ struct AddedToken {
   std::int32_t id = -1;
   bool takes_space_before = false;  // Hugging Face: lstrip
   bool takes_space_after = false;   // rstrip
-  bool special = true;              // counts among Vocabulary::special_ids
+  bool special = true;              // counts among TokenizerFacts::special_ids
 };
 
 struct Vocabulary {
@@ -74,18 +77,9 @@ struct Vocabulary {
   WordTable words;
   std::vector<AddedToken> added;  // the longest first
   bool first_byte_of_added[256];  // where a search for added tokens has to look closer
-
-  std::int32_t size = 0;  // one more than the greatest id
-  std::int32_t bos_id = -1, eos_id = -1, pad_id = -1, mask_id = -1, unk_id = -1;
-  std::vector<std::int32_t> special_ids;  // ascending
-  std::uint64_t digest = 0;               // XXH3 of all that the tokenizer's files say
 };
 
-// See Tokenizer::load. Throws Error (kData).
-Vocabulary load_vocabulary(const std::string& folder);
-
-// By id, each token as the folder's files write it, in the byte-level alphabet: what Transformers'
-// convert_ids_to_tokens() gives. Empty for an id that no token has. Throws Error (kData).
-std::vector<std::string> load_token_texts(const std::string& folder);
+// Throws Error (kData). facts->digest: XXH3 of all that the files say.
+Vocabulary load_vocabulary(const TokenizerFolder& folder, TokenizerFacts* facts);
 
 }  // namespace bascule

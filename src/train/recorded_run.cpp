@@ -17,6 +17,7 @@
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
 #include "src/runtime/process_limits.h"
+#include "src/text/tokenizer_kinds.h"
 #include "src/train/evaluate.h"
 #include "src/train/gathered_rows.h"
 #include "src/train/parameter_groups.h"
@@ -79,8 +80,7 @@ OpenedModel open_model_of(const Settings& settings) {
                 "the model reads pictures of " + std::to_string(opened.inputs.image_channels) + " channels",
                 "pictures are RGB: it must have 3");
   }
-  if (reads(FieldSource::kTokenIds))
-    opened.tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(model.tokenizer_name.resolved));
+  if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
   if (reads(FieldSource::kClassLabels) && settings.data.label_column.empty()) {
     throw Error(ErrorKind::kSettings, where_written(settings, "data.label_column"),
                 "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",

@@ -67,9 +67,9 @@ struct OpenedModel {
   const Family* family = nullptr;
   std::unique_ptr<Model> model;
   ModelInputs inputs;
-  Fields fields;                          // filled by the loader
-  const JudgeKind* judge_kind = nullptr;  // of the model's evaluations
-  std::unique_ptr<Tokenizer> tokenizer;
+  Fields fields;                               // filled by the loader
+  const JudgeKind* judge_kind = nullptr;       // of the model's evaluations
+  std::unique_ptr<const Tokenizer> tokenizer;  // null where the model reads no text
   std::string config_path;
 };
 

@@ -14,6 +14,7 @@
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/report/readable.h"
+#include "src/text/tokenizer_kinds.h"
 #include "src/train/disk_space.h"
 #include "src/train/plan_control.h"
 #include "src/train/resume_check.h"

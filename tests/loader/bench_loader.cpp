@@ -15,6 +15,7 @@
 
 #include "src/base/align.h"
 #include "src/loader/loader.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
@@ -52,10 +53,10 @@ void load_epochs(const LoaderSettings& settings) {
 }
 
 void run(char** arguments) {
-  const Tokenizer tokenizer = Tokenizer::load(arguments[1]);
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(arguments[1]);
   const Manifest manifest = Manifest::load(std::string(arguments[2]), {"image", "caption", ""});
   LoaderSettings settings;
-  settings.tokenizer = &tokenizer;
+  settings.tokenizer = tokenizer.get();
   settings.max_seq_length = 24;
   settings.vocabulary_size = 1 << 20;
   settings.max_positions = 66;

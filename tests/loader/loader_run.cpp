@@ -64,8 +64,8 @@ FilledBatch::FilledBatch(const Batch& batch, const Fields& declared) : Batch(bat
 std::string emoji_folder() { return std::string(BASCULE_TEST_DATA) + "/emoji-captions"; }
 
 const Tokenizer& emoji_tokenizer() {
-  static const Tokenizer tokenizer = Tokenizer::load(emoji_folder() + "/tokenizer");
-  return tokenizer;
+  static const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(emoji_folder() + "/tokenizer");
+  return *tokenizer;
 }
 
 LoaderSettings emoji_settings(const Manifest& manifest) {

@@ -11,7 +11,7 @@
 
 #include "src/index/manifest.h"
 #include "src/loader/loader.h"
-#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule::test {
 

@@ -11,7 +11,7 @@
 #include "src/json/json.h"
 #include "src/models/bridgetower.h"
 #include "src/pictures/picture_decoder.h"
-#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {
@@ -76,12 +76,12 @@ PaddedBatch FinishedRun::batch() const {
   PaddedBatch batch;
   batch.samples = kRows;
   batch.length = length;
-  const Tokenizer tokenizer = Tokenizer::load(path());
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(path());
   for (const std::string& caption : captions_) {
-    const std::vector<std::int32_t> ids = tokenizer.encode(caption, length);
+    const std::vector<std::int32_t> ids = tokenizer->encode(caption, length);
     for (std::int64_t t = 0; t < length; ++t) {
       const bool valid = t < static_cast<std::int64_t>(ids.size());
-      batch.input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : tokenizer.pad_id());
+      batch.input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : tokenizer->pad_id());
       batch.attention_mask.push_back(valid ? 1 : 0);
     }
   }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/tokenizer_kinds.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/text/byte_level_bpe.h"
+
+namespace bascule {
+namespace {
+
+constexpr TokenizerKind kKinds[] = {
+    {"byte-level BPE (RoBERTa)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
+     load_byte_level_bpe, byte_level_bpe_texts},
+};
+
+// The model that a vocabulary's file belongs to, where there is no tokenizer.json.
+constexpr struct {
+  const char *file, *model;
+} kVocabularies[] = {{"vocab.json", "BPE"},
+                     {"vocab.txt", "WordPiece"},
+                     {"spiece.model", "Unigram"},
+                     {"sentencepiece.bpe.model", "Unigram"}};
+
+TokenizerFolder open_folder(const std::string& path) {
+  TokenizerFolder folder;
+  folder.path = path;
+  if (folder.has("tokenizer.json")) {
+    folder.where = path + "/tokenizer.json";
+    folder.document = read_json_file(folder.where);
+    const Json& model = get_object(folder.document, "model", folder.where);
+    folder.model = get_string(model, "type", folder.where, "BPE");
+    folder.word_end = get_string(model, "end_of_word_suffix", folder.where, "");
+    return folder;
+  }
+  const auto* const found = std::find_if(std::begin(kVocabularies), std::end(kVocabularies),
+                                         [&](const auto& one) { return folder.has(one.file); });
+  if (found == std::end(kVocabularies)) {
+    throw Error{ErrorKind::kData, path, "has neither tokenizer.json nor vocab.json",
+                "choose a folder with one of them, for example with model.tokenizer_name"};
+  }
+  folder.where = path + "/" + found->file;
+  folder.model = found->model;
+  const std::string config = path + "/tokenizer_config.json";
+  // CLIP's vocab.json looks like RoBERTa's.
+  if (folder.has("tokenizer_config.json") &&
+      get_string(read_json_file(config), "tokenizer_class", config, "").rfind("CLIP", 0) == 0)
+    folder.word_end = "</w>";
+  return folder;
+}
+
+const TokenizerKind& kind_of(const TokenizerFolder& folder) {
+  std::string known;
+  for (const TokenizerKind& kind : kKinds) {
+    if (kind.is(folder)) return kind;
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  throw Error{ErrorKind::kData, folder.where,
+              "a " + folder.model + " tokenizer" +
+                  (folder.word_end.empty() ? "" : " with \"" + folder.word_end + "\" at the end of words") +
+                  " is not supported",
+              "use one of: " + known};
+}
+
+}  // namespace
+
+bool TokenizerFolder::has(const char* file) const {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path + "/" + file, ignored);
+}
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder) {
+  const TokenizerFolder opened = open_folder(folder);
+  return kind_of(opened).load(opened);
+}
+
+std::vector<std::string> load_token_texts(const std::string& folder) {
+  const TokenizerFolder opened = open_folder(folder);
+  return kind_of(opened).token_texts(opened);
+}
+
+}  // namespace bascule

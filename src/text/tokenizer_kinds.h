@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of tokenizers, and the one of a Hugging Face folder. Before the seal; throws Error (kData).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/json/value.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+// A folder with tokenizer files, and what they say about the kind of tokenizer.
+struct TokenizerFolder {
+  std::string path;
+  Json document;         // tokenizer.json; null where there is none
+  std::string where;     // the file that says the kind
+  std::string model;     // "BPE", "WordPiece", "Unigram"
+  std::string word_end;  // what BPE puts behind each word; empty: nothing
+
+  bool has(const char* file) const;
+};
+
+// One line of the table.
+struct TokenizerKind {
+  const char* name;  // for people
+  bool (*is)(const TokenizerFolder& folder);
+  std::unique_ptr<const Tokenizer> (*load)(const TokenizerFolder& folder);
+  std::vector<std::string> (*token_texts)(const TokenizerFolder& folder);
+};
+
+// A folder of no kind in the table is refused by the name of its kind.
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder);
+
+// By id, the text of each token: what Transformers' convert_ids_to_tokens() gives. Empty for an id that no token has.
+std::vector<std::string> load_token_texts(const std::string& folder);
+
+}  // namespace bascule
