@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a model that predicts masked tokens: accuracy and perplexity over the labelled ones. Leaves predictions.jsonl.
 #include <algorithm>
-#include <cmath>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
 
@@ -79,7 +79,7 @@ class MaskedTokens final : public Judge {
 
   void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
     (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
-    (*record)[kPerplexity] = std::exp(record->loss);
+    (*record)[kPerplexity] = fixed_exp(record->loss);
   }
 
  private:

@@ -2,9 +2,9 @@
 // Judges whether a model tells a picture's own caption from another's: accuracy, and the area under the ROC curve.
 // Leaves predictions.jsonl.
 #include <algorithm>
-#include <cmath>
 
 #include "src/base/align.h"
+#include "src/base/elementary.h"
 #include "src/judge/area_under_curve.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
@@ -37,7 +37,7 @@ class Matching final : public Judge {
     write_predictions(files, rows(), caption_rows_, [this](JsonStream& out, std::int64_t place, std::int64_t) {
       out.key("matched").boolean(labels_[place] == 1);
       out.key("predicted").boolean(scores_[place] > 0.0f);
-      out.key("probability").number(1.0 / (1.0 + std::exp(-static_cast<double>(scores_[place]))));
+      out.key("probability").number(1.0 / (1.0 + fixed_exp(-static_cast<double>(scores_[place]))));
     });
   }
 

@@ -15,7 +15,8 @@ constexpr char kEvaluationPrefix[] = "eval_";
 
 // Hugging Face rounds run times to 4 digits and rates to 3.
 double rounded(double value, int digits) {
-  const double scale = std::pow(10.0, digits);
+  double scale = 1.0;
+  for (int i = 0; i < digits; ++i) scale *= 10.0;
   const double scaled = std::round(value * scale);
   return std::isfinite(scaled) ? scaled / scale : value;
 }

@@ -46,7 +46,8 @@ std::string tick_text(double value, double spacing) {
   } else if (spacing >= 1.0) {
     return readable_count(std::llround(value)).c_str();
   } else {
-    const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(spacing) - 1e-9)), 0, 8);
+    int decimals = 0;
+    for (double rest = spacing; rest < 1.0 - 1e-9 && decimals < 8; rest *= 10.0) ++decimals;
     std::snprintf(text, sizeof text, "%.*f", decimals, value);
   }
   return text;
@@ -252,7 +253,9 @@ std::vector<double> nice_ticks(double low, double high) {
     high += room;
   }
   const double raw = (high - low) / 5.0;
-  const double magnitude = std::pow(10.0, std::floor(std::log10(raw)));
+  double magnitude = 1.0;  // the largest power of ten that is not above `raw`
+  while (magnitude > raw) magnitude /= 10.0;
+  while (magnitude * 10.0 <= raw && magnitude < 1e300) magnitude *= 10.0;
   const double rest = raw / magnitude;
   const double spacing = (rest < 1.5 ? 1.0 : rest < 3.5 ? 2.0 : rest < 7.5 ? 5.0 : 10.0) * magnitude;
   std::vector<double> ticks;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/parameter_values.h"
 
-#include <cmath>
-
+#include "src/base/elementary.h"
 #include "src/base/philox.h"
 
 namespace bascule {
@@ -13,14 +12,6 @@ std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 14695981039346656037u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return hash;
-}
-
-// Two normal deviates from two words (Box & Muller 1958), in float64.
-void normal_pair(std::uint32_t a, std::uint32_t b, double* first, double* second) {
-  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(a) + 0.5) / 4294967296.0));
-  const double angle = 6.283185307179586 * (static_cast<double>(b) + 0.5) / 4294967296.0;
-  *first = radius * std::cos(angle);
-  *second = radius * std::sin(angle);
 }
 
 }  // namespace
@@ -40,8 +31,8 @@ void fill_initial(float* destination, std::int64_t count, const InitialValue& la
                                  static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
     const PhiloxBlock words = philox4x32(counter, key);
     double values[4];
-    normal_pair(words.word[0], words.word[1], &values[0], &values[1]);
-    normal_pair(words.word[2], words.word[3], &values[2], &values[3]);
+    fixed_normal_pair(words.word[0], words.word[1], &values[0], &values[1]);
+    fixed_normal_pair(words.word[2], words.word[3], &values[2], &values[3]);
     for (std::int64_t k = 0; k < 4 && i + k < count; ++k)
       destination[i + k] = static_cast<float>(deviation * values[k]);
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/elementary.h"
+
 namespace bascule {
 namespace {
 
@@ -18,13 +20,13 @@ double Schedule::at(std::int64_t step) const noexcept {
   if (kind == Scheduler::kConstant) return learning_rate;
   if (step < warmup_steps) return learning_rate * (s / std::max(1.0, warm));
   const double span = std::max(1.0, total - warm), progress = (s - warm) / span;
-  const auto half_cosine = [](double at) { return 0.5 * (1.0 + std::cos(kPi * at)); };
+  const auto half_cosine = [](double at) { return 0.5 * (1.0 + fixed_cos(kPi * at)); };
   switch (kind) {
     case Scheduler::kLinear: return learning_rate * std::max(0.0, (total - s) / span);
-    case Scheduler::kCosine: return learning_rate * std::max(0.0, 0.5 * (1.0 + std::cos(kPi * (s - warm) / span)));
+    case Scheduler::kCosine: return learning_rate * std::max(0.0, 0.5 * (1.0 + fixed_cos(kPi * (s - warm) / span)));
     case Scheduler::kPolynomial: {
       const double left = std::max(0.0, 1.0 - progress);
-      return learning_rate * (((learning_rate - end) * std::pow(left, power) + end) / learning_rate);
+      return learning_rate * (((learning_rate - end) * fixed_power(left, power) + end) / learning_rate);
     }
     case Scheduler::kCosineWithRestarts:
       return progress >= 1.0 ? 0.0

@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/elementary.h"
 #include "src/distributed/lane_reduction.h"
 #include "src/distributed/nodes.h"
 
@@ -194,8 +195,6 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   const Block& block = u.blocks_[number];
   const std::int64_t moments = u.shards_ != nullptr ? u.shards_->blocks[number].place : block.offset;
   const UpdateSettings& s = u.settings_;
-  const double correction1 = 1.0 - std::pow(s.beta1, static_cast<double>(s.step));
-  const double correction2 = 1.0 - std::pow(s.beta2, static_cast<double>(s.step));
   const GroupRule rule = block.group < 0 ? GroupRule{} : s.groups[static_cast<std::size_t>(block.group)];
   const double learning_rate = s.learning_rate * rule.learning_rate_multiplier;
   const double weight_decay = rule.weight_decay >= 0.0 ? rule.weight_decay : block.decayed ? s.weight_decay : 0.0;
@@ -210,8 +209,8 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
   a.beta2 = static_cast<float>(s.beta2);
   a.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
-  a.step_size = static_cast<float>(learning_rate / correction1);
-  a.inverse_sqrt_correction2 = static_cast<float>(1.0 / std::sqrt(correction2));
+  a.step_size = static_cast<float>(learning_rate / u.correction1_);
+  a.inverse_sqrt_correction2 = u.inverse_sqrt_correction2_;
   a.epsilon = static_cast<float>(s.epsilon);
   u.kernels_.adamw(a);
 }
@@ -276,6 +275,9 @@ std::int64_t Update::received_bytes() const noexcept {
 
 double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   settings_ = settings;
+  const double step = static_cast<double>(settings.step);
+  correction1_ = 1.0 - fixed_power(settings.beta1, step);
+  inverse_sqrt_correction2_ = static_cast<float>(1.0 / std::sqrt(1.0 - fixed_power(settings.beta2, step)));
   const double began = monotonic_seconds();
   wire_seconds_ = 0.0;
   summed_ = reducer_ ? own_of_bucket_[reducer_->finish()] : 0;

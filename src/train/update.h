@@ -136,7 +136,8 @@ class Update {
   Group* group_;
   double reduction_seconds_ = 0.0, wire_seconds_ = 0.0;
   UpdateSettings settings_;
-  float gradient_scale_ = 1.0f;
+  double correction1_ = 1.0;  // of the first moment, for its bias
+  float inverse_sqrt_correction2_ = 1.0f, gradient_scale_ = 1.0f;
   Span<std::byte> lane_memory_;
   bool is_bf16_ = false;                  // between nodes
   const MomentShards* shards_ = nullptr;  // null: this node holds all moments

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The predictions of a head over classes, from its logits and what their loss has computed of them already.
 #include <algorithm>
-#include <cmath>
 
+#include "src/base/elementary.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
 
@@ -26,7 +26,7 @@ void run(const Block& b, Range range, int) {
     const float* const logits = b.logits + r * b.cols;
     const std::int64_t first = std::find(logits, logits + b.cols, b.tops[r]) - logits;
     b.classes[r] = first < b.cols ? static_cast<std::int32_t>(first) : 0;  // none is equal to a NaN
-    const double own = std::exp(static_cast<double>(logits[label]) - static_cast<double>(b.tops[r]));
+    const double own = fixed_exp(static_cast<double>(logits[label]) - static_cast<double>(b.tops[r]));
     b.probabilities[r] = static_cast<float>(own / (static_cast<double>(b.others[r]) + own));
   }
 }

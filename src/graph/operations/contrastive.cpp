@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contrastive loss: three one-sided cross entropies over the local batch, or that of all ranks, and its gradient.
-#include <cmath>
-
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
@@ -17,7 +16,7 @@ constexpr std::int64_t kRowsPerTask = 8;
 
 static_assert(Peers::kOperands == kPairs);
 
-float scale_of(const float* logit_scale) { return static_cast<float>(std::exp(static_cast<double>(*logit_scale))); }
+float scale_of(const float* logit_scale) { return static_cast<float>(fixed_exp(static_cast<double>(*logit_scale))); }
 
 // Places of the loss and of its gradient, which are the same up to kWeights; then the loss writes kLosses and kLoss,
 // the gradient kDOperand and kDScale. kGathered: the operands of all ranks; in a single process, the operands
