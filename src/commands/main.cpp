@@ -22,6 +22,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/base/error.h"
+#include "src/base/float_environment.h"
 #include "src/commands/bench.h"
 #include "src/commands/decode.h"
 #include "src/commands/help_text.h"
@@ -304,6 +305,7 @@ void open_standard_descriptors() {
 
 int main(int argc, char** argv) {
   bascule::open_standard_descriptors();
+  bascule::use_default_float_environment();
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
   try {
     return bascule::run_command_line(argc, argv);

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "src/base/float_environment.h"
+
 namespace bascule {
 namespace {
 
@@ -50,6 +52,7 @@ std::size_t BucketReducer::finish() noexcept {
 }
 
 void BucketReducer::serve() noexcept {
+  use_default_float_environment();
   for (;;) {
     while (sem_wait(&begun_) != 0) continue;  // a signal
     const std::int64_t update = update_.load();

@@ -11,6 +11,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/float_environment.h"
 #include "src/distributed/group.h"
 
 namespace bascule {
@@ -79,6 +80,7 @@ Nodes::Nodes(const RankPlace& place, ControlPage& page, bool has_own_core)
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_MULTIPLE)
     throw Error(ErrorKind::kRank, "MPI", "does not start with thread support");
+  use_default_float_environment();
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check_spread(place);
   require(MPI_Comm_split(MPI_COMM_WORLD, local_rank_, node_, &lane_));

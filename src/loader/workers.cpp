@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/float_environment.h"
 
 namespace bascule {
 namespace {
@@ -83,6 +84,7 @@ void Workers::start_threads(std::int64_t count) {
       Worker* const worker = workers_[static_cast<std::size_t>(i)].get();
       threads_.emplace_back([worker] {
         lower_priority();
+        use_default_float_environment();
         worker->run();
       });
     }

@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cfenv>
+#include <limits>
 #include <memory>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "tests/support/seeded.h"
 
@@ -105,6 +111,25 @@ TEST_P(ThreadCounts, ReplayShortListsAgainAndAgain) {
     threads.replay(list.steps, replay, {});
   }
   expect_each_task_once_a_round(record, 1000);
+}
+
+// A library that was linked with -ffast-math leaves the thread that loads it like this.
+TEST_P(ThreadCounts, ComputeWithTheDefaultFloatEnvironment) {
+  const auto tasks = [](const void*, const Replay&) -> std::int64_t { return 64; };
+  const auto run = [](const void* arguments, const Replay&, std::int64_t, int) {
+    auto& strange = *static_cast<std::atomic<int>*>(const_cast<void*>(arguments));
+    const volatile float smallest = std::numeric_limits<float>::min(), one = 1.0f, tiny = 0x1p-30f;
+    if (smallest / 2.0f == 0.0f || one + tiny != 1.0f) ++strange;
+  };
+  std::atomic<int> strange{0};
+  const Step step{run, tasks, &strange, 0};
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x8040);  // flush subnormal results to zero, take subnormal operands as zero
+#endif
+  std::fesetround(FE_UPWARD);
+  Threads threads(GetParam(), false);
+  for (int round = 0; round < 20; ++round) threads.replay(Span<const Step>(&step, 1), Replay{}, {});
+  EXPECT_EQ(strange.load(), 0);
 }
 
 TEST_P(ThreadCounts, StartAndEndWithoutWork) {

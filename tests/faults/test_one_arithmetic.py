@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract 3, of what is not a kernel: results depend neither on the C library's mathematics, nor on what a library did to the floating-point environment, nor on the vector
+instructions of the JPEG decoder."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import PROGRAM, ROOT, digest, run
+from small_run import small_settings
+
+# Those that IEEE 754 or the C standard defines to the bit, and the state of the unit.
+EXACT = {"ceil", "fesetenv", "floor", "fma", "fmod", "llround", "lround", "round", "sqrt", "trunc", "nearbyint", "rint"}
+PICTURES = ROOT / "tests" / "data" / "images"
+
+
+def functions_of(library):
+    """The functions that a shared library gives to others, without versions."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1].split("@")[0] for line in lines}
+
+
+def libraries_of(program):
+    lines = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[0].split(".")[0]: line.split()[2] for line in lines if "=> /" in line}
+
+
+class OneArithmetic(unittest.TestCase):
+    def test_of_the_mathematical_library_only_exact_functions_are_called(self):
+        lines = subprocess.run(["nm", "-D", "--undefined-only", PROGRAM], capture_output=True, text=True, check=True).stdout.splitlines()
+        wanted = {line.split()[-1].split("@")[0] for line in lines}
+        mathematics = wanted & functions_of(libraries_of(PROGRAM)["libm"])
+        self.assertIn("sqrt", mathematics)
+        self.assertEqual(mathematics - EXACT, set())
+
+    def test_a_library_of_fast_mathematics_changes_nothing(self):
+        digests = set()
+        for preload in ("", str(PROGRAM.parent / "tests" / "libfast_math.so")):
+            with tempfile.TemporaryDirectory() as folder:
+                folder = pathlib.Path(folder)
+                environment = {**os.environ, "LD_PRELOAD": preload} if preload else os.environ
+                done = run("run", small_settings(folder, model__dropout='"config"', data__dataloader_num_workers="1", machine__threads="2"), env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertNotIn("cannot be preloaded", done.stderr)
+                digests.add(digest(folder / "run" / "model.safetensors"))
+        self.assertEqual(len(digests), 1)
+
+    def test_pixels_are_the_same_without_the_decoder_s_vector_instructions(self):
+        files = sorted([*PICTURES.glob("jpeg/*"), *PICTURES.glob("png/*")])
+        self.assertGreater(len(files), 300)
+        for preprocessing in ("training", "processor"):
+            for size in (32, 224):  # decoded to a fraction of their size, and not
+                digests, answers = set(), set()
+                for setting in ("JSIMD_NONE_OF_THEM", "JSIMD_FORCENONE", "JSIMD_FORCESSE2"):
+                    with self.subTest(preprocessing=preprocessing, size=size, setting=setting), tempfile.TemporaryDirectory() as folder:
+                        pixels = pathlib.Path(folder) / "pixels.safetensors"
+                        done = run("decode", "--preprocessing", preprocessing, "--size", size, "--output", pixels, *files, env={**os.environ, setting: "1"})
+                        self.assertGreater(done.stdout.count('"ok":true'), 200, done.stderr)
+                        digests.add(digest(pixels))
+                        answers.add(done.stdout)
+                self.assertEqual((len(digests), len(answers)), (1, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
