@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No weak symbol in an ISA library of a debug build. A weak symbol is an inline function; compiled with AVX-512 it could be the
-# copy that the linker keeps for everyone, and the program would die on a smaller CPU.
+# No weak symbol and no approximate instruction in an ISA library of a debug build. A weak symbol is an inline function;
+# compiled with AVX-512 it could be the copy that the linker keeps for everyone, and the program would die on a smaller CPU.
+# An approximate reciprocal or square root (rcp, rsqrt) gives other bits on another CPU.
 #   tools/check_isa_symbols.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
@@ -14,6 +15,11 @@ while IFS= read -r library; do
   weak=$(nm --demangle "$library" | grep -E '^[0-9a-f ]* [VWvwu] ' || true)
   if [ -n "$weak" ]; then
     printf '%s has weak symbols:\n%s\n' "$library" "$weak"
+    status=1
+  fi
+  approximate=$(objdump -d --no-show-raw-insn "$library" | grep -E '\sv?r(cp|sqrt)[0-9ps]' || true)
+  if [ -n "$approximate" ]; then
+    printf '%s has approximate instructions:\n%s\n' "$library" "$approximate"
     status=1
   fi
 done < <(find "$build/kernels" -name 'libkernels_*.a')

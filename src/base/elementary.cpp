@@ -4,12 +4,15 @@
 // than 2^-64 of the result in it.
 #include "src/base/elementary.h"
 
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 namespace bascule {
 namespace {
+
+static_assert(FLT_EVAL_METHOD == 0, "an operation on doubles rounds to double");
 
 // The unevaluated sum of two doubles, |low| <= half an ulp of high.
 struct Wide {
