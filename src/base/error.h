@@ -12,12 +12,13 @@ namespace bascule {
 
 // The values are the program's exit codes.
 enum class ErrorKind : int {
-  kInternal = 1,  // a bug of ours
-  kSettings = 2,  // settings file or command line
-  kData = 3,      // data, model files or media device
-  kMemory = 4,    // the plan does not fit, or the system refused
-  kRank = 5,      // a rank of a parallel run failed
-  kDisk = 6,      // writing failed: full, read-only, I/O error
+  kInternal = 1,       // a bug of ours
+  kSettings = 2,       // settings file or command line
+  kData = 3,           // data, model files or media device
+  kMemory = 4,         // the plan does not fit, or the system refused
+  kRank = 5,           // a rank of a parallel run failed
+  kDisk = 6,           // writing failed: full, read-only, I/O error
+  kNotAsRecorded = 7,  // the machine or the result is not what was recorded
 };
 
 // The advice for a write that failed with this errno.

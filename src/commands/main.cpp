@@ -174,9 +174,16 @@ void add_settings(CLI::App& app, Chosen* chosen) {
 }
 
 void add_verify(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("verify", "Run reference cases and check every tensor");
+  CLI::App* command =
+      app.add_subcommand("verify", "Run reference cases and check every tensor, or check this machine's bits");
   auto arguments = std::make_shared<VerifyArguments>();
-  as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"))->required();
+  CLI::Option* folders =
+      as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"));
+  command
+      ->add_flag("--bits", arguments->bits,
+                 "instead: run a small training run and compare its digest with the one recorded for every machine; "
+                 "exit code 7 if they differ")
+      ->excludes(folders);
   command->add_option("--isa", arguments->isa,
                       "instruction set: auto, avx2, avx512 or scalar (plain C++, for checking, not for speed)");
   command->add_option("--precision", arguments->precision, "number type: float32");

@@ -31,6 +31,10 @@ class BridgeTower final : public Model {
     check_bridgetower_config(config_, head_, source.config_path);
   }
 
+  BridgeTower(const BridgeTowerConfig& config, ModelHead head) : head_(head), config_(config) {
+    check_bridgetower_config(config_, head_, "");
+  }
+
   const char* architecture() const override { return architecture_name(head_); }
   const char* body_prefix() const override { return kBodyPrefix; }
   bool may_be_fresh(const std::string& tensor) const override {
@@ -158,6 +162,41 @@ std::vector<FamilyHead> heads() {
   return {contrastive, matching, masked};
 }
 
+// Every link and activation, towers of one width and of two, shared parts and not. Sums of a product over more than 256
+// terms: a feed-forward width, and the rows of 11 pictures of the first model. The others have few: emulators are slow.
+std::vector<std::unique_ptr<Model>> small_models() {
+  BridgeTowerConfig config;
+  config.text.vocab_size = 90;
+  config.text.hidden_size = config.hidden_size = 64;
+  config.text.num_hidden_layers = config.vision.num_hidden_layers = config.num_hidden_layers = 1;
+  config.text.num_attention_heads = 2;
+  config.text.intermediate_size = 260;
+  config.text.max_position_embeddings = 20;
+  config.vision.hidden_size = 64;
+  config.vision.patch_size = 7;
+  config.vision.image_size = 36;
+  config.contrastive_hidden_size = 20;
+  config.has_logit_scale = true;
+  config.logit_scale_init_value = 2.6592;
+  BridgeTowerConfig matching = config, masked = config;
+  matching.text.hidden_size = matching.hidden_size = 72;
+  matching.text.hidden_act = Activation::kQuickGelu;
+  matching.vision.image_size = 24;
+  matching.link_tower_type = LinkTower::kInterpolate;
+  matching.share_cross_modal_transformer_layers = false;
+  masked.text.hidden_act = masked.hidden_act = Activation::kGeluTanh;
+  masked.vision.image_size = 15;
+  masked.num_hidden_layers = 2;
+  masked.link_tower_type = LinkTower::kScaledAdd;
+  masked.vision.share_layernorm = false;
+  masked.tie_word_embeddings = true;
+  std::vector<std::unique_ptr<Model>> models;
+  models.push_back(std::make_unique<BridgeTower>(config, ModelHead::kContrastive));
+  models.push_back(std::make_unique<BridgeTower>(matching, ModelHead::kImageTextMatching));
+  models.push_back(std::make_unique<BridgeTower>(masked, ModelHead::kMaskedLm));
+  return models;
+}
+
 }  // namespace
 
 extern const Family kBridgeTower;
@@ -170,6 +209,7 @@ const Family kBridgeTower = {"bridgetower",
                                return std::unique_ptr<Model>(new BridgeTower(source, head));
                              },
                              [](const std::string& head) { return architecture_name(head_named(head, "")); },
-                             {kTextPooler}};
+                             {kTextPooler},
+                             &small_models};
 
 }  // namespace bascule

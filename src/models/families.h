@@ -28,6 +28,8 @@ struct Family {
 
   const char* (*architecture)(const std::string& head);  // the Hugging Face class of a model with it
   std::vector<std::string> idle = {};                    // those of `parts` that have no gradient
+  // Made in memory for `bascule verify --bits`: small, with dropout, one for each head. Null: none.
+  std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;

@@ -13,7 +13,10 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
   };
   for (std::int64_t s = 0; s < padded.samples; ++s) {
     text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-    sample_keys_.push_back(row_key(static_cast<std::uint64_t>(s), 0));
+    const std::uint64_t number = static_cast<std::uint64_t>(padded.first_sample + s);
+    sample_keys_.push_back(row_key(number, 0));
+    for (std::int64_t row = 0; row < padded.image_rows; ++row)
+      image_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(row)));
     std::int32_t counted = 0;
     bool ended = false;
     for (std::int64_t t = 0; t < padded.length; ++t) {
@@ -37,7 +40,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
         selected_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
         labels_.push_back(labelled ? static_cast<std::int32_t>(padded.labels[at]) : -100);
       }
-      text_row_keys_.push_back(row_key(static_cast<std::uint64_t>(s), static_cast<std::uint64_t>(t)));
+      text_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(t)));
       padded_row_.push_back(static_cast<std::int64_t>(at));
       token_ids_.push_back(static_cast<std::int32_t>(id));
       position_ids_.push_back(position);
@@ -78,7 +81,7 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kMaskedLabels:
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
-      case FieldSource::kImageRowKeys: break;  // nothing is dropped
+      case FieldSource::kImageRowKeys: batch.fields[i] = image_row_keys_.data(); break;
     }
   }
   return batch;

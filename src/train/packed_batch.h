@@ -17,6 +17,8 @@ struct PaddedBatch {
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
   std::vector<std::int64_t> labels;          // matching: (B); masked LM: (B, length), -100: not counted; else empty
   std::vector<float> pixels;                 // (B, channels, height, width)
+  // For dropout: the number of the first sample in the run, and the rows of a picture (0: nothing is dropped in them).
+  std::int64_t first_sample = 0, image_rows = 0;
 };
 
 class PackedBatch {
@@ -37,7 +39,7 @@ class PackedBatch {
  private:
   const std::vector<float> pixels_;
   std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_;
-  std::vector<std::uint64_t> text_row_keys_, sample_keys_;
+  std::vector<std::uint64_t> text_row_keys_, image_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;
 };
 

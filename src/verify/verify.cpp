@@ -9,6 +9,7 @@
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"
+#include "src/verify/verify_bits.h"
 #include "src/verify/verify_case.h"
 
 namespace bascule {
@@ -68,13 +69,21 @@ Json json_of(const VerifiedCase& result) {
 
 }  // namespace
 
+int verify_threads(const VerifyArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);
+}
+
 int verify_command(const VerifyArguments& arguments) {
   if (!arguments.precision.empty() && arguments.precision != "float32") {
     throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "use float32");
   }
+  if (arguments.bits) return verify_bits_command(arguments);
+  if (arguments.folders.empty()) {
+    throw Error(ErrorKind::kSettings, "verify", "missing folder of reference cases",
+                "name one, or check the bits of this machine with --bits");
+  }
   const Isa isa = choose_isa(arguments.isa);
-  const int threads =
-      arguments.threads > 0 ? arguments.threads : threads_within(read_process_limits(), usable_cores(), 1);
+  const int threads = verify_threads(arguments);
   bool passed = true;
   Json cases = Json::array();
   for (const std::string& folder : find_cases(arguments.folders)) {

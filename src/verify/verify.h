@@ -14,8 +14,12 @@ struct VerifyArguments {
   std::string isa;        // "auto", "avx2", "avx512", "scalar"
   std::string precision;  // "float32"
   int threads = 0;        // 0: every core
+  bool bits = false;      // no folders: the small run of verify_bits.h
   bool json = false;
 };
+
+// arguments.threads, or every core.
+int verify_threads(const VerifyArguments& arguments);
 
 // Prints to standard output (tables, or one JSON document). Returns the exit code: 0 only if every case passed, 3
 // otherwise. Throws Error.

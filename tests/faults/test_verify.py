@@ -45,6 +45,13 @@ class Verify(unittest.TestCase):
             self.assertRegex(done.stdout, r"(?m)^FAILED mlm_tied ")
             self.assertIn("  FAILED loss ", done.stdout)
 
+    def test_the_bits_of_a_small_run_need_no_file_and_are_the_same_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("verify", "--bits", "--json", cwd=folder)
+            result = json.loads(done.stdout)
+            self.assertEqual(done.returncode, 0 if result["passed"] else 7)
+            self.assertEqual(result["digest"], json.loads(run("verify", "--bits", "--json", "--threads", 3).stdout)["digest"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_bits.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/base/error.h"
+#include "src/graph/backward.h"
+#include "src/json/json.h"
+#include "src/models/families.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/guard.h"
+#include "src/train/packed_batch.h"
+#include "src/train/schedule.h"
+#include "src/train/session.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::uint64_t kSeed = 20261122;
+constexpr std::int64_t kSamplesOfUpdate[] = {11, 2, 3};
+constexpr std::int64_t kLongest = 15;  // tokens of a caption
+constexpr std::size_t kTrain = 0, kEvaluation = 1;
+
+std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t modulus) { return (a * 7919 + b * 104729) % modulus; }
+
+// Pixels and tokens are functions of their coordinates, exact in float32.
+PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int64_t first, std::int64_t samples) {
+  PaddedBatch batch;
+  batch.first_sample = first;
+  batch.samples = samples;
+  batch.length = kLongest;
+  const int keys = field_from(fields, FieldSource::kImageRowKeys);
+  if (keys >= 0) batch.image_rows = fields[static_cast<std::size_t>(keys)].rows.per_row;
+  const bool masked = field_from(fields, FieldSource::kMaskedRows) >= 0;
+  const bool matches = field_from(fields, FieldSource::kMatchLabels) >= 0;
+  for (std::int64_t sample = first; sample < first + samples; ++sample) {
+    const std::int64_t length = 3 + mixed(sample, 1, kLongest - 2);
+    for (std::int64_t t = 0; t < kLongest; ++t) {
+      const bool present = t < length;
+      const std::int64_t first_word = inputs.pad_id + 1;
+      const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, inputs.vocabulary_size - first_word);
+      batch.input_ids.push_back(present ? word : inputs.pad_id);
+      batch.attention_mask.push_back(present ? 1 : 0);
+      if (masked)
+        batch.labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
+    }
+    if (matches) batch.labels.push_back(sample % 2);
+    for (std::int64_t i = 0; i < inputs.image_channels * inputs.image_side * inputs.image_side; ++i)
+      batch.pixels.push_back(static_cast<float>(mixed(sample, i, 2039) - 1019) / 512.0f);
+  }
+  return batch;
+}
+
+// Bytes of tensors whose elements have four bytes; names keep one's values from passing for another's.
+class BitsDigest {
+ public:
+  void add(const std::string& name, const void* values, std::int64_t count) {
+    digest_.add(name.data(), name.size());
+    digest_.add(values, static_cast<std::size_t>(count) * sizeof(float));
+  }
+  void add_number(double number) { digest_.add(&number, sizeof number); }
+  std::uint64_t value() const { return digest_.value(); }
+
+ private:
+  Digest digest_;
+};
+
+// One of the family's small models, recorded, planned and sealed with its batches.
+class BitsRun {
+ public:
+  BitsRun(const Model& model, Isa isa, int threads);
+  void replay() noexcept;
+  void add_to(BitsDigest* digest) const;
+
+ private:
+  struct Update {
+    double loss = 0.0, norm = 0.0, rate = 0.0;
+  };
+
+  static constexpr std::size_t kUpdates = std::size(kSamplesOfUpdate);
+
+  Session session_;
+  Recording trained_, evaluated_;
+  Fields fields_, evaluation_fields_;
+  std::vector<PackedBatch> batches_;
+  std::unique_ptr<Threads> threads_;
+  Update updates_[kUpdates];
+};
+
+BitsRun::BitsRun(const Model& model, Isa isa, int threads) {
+  RecordOptions training, evaluation;
+  training.dropout = true;
+  training.label_smoothing = 0.1f;
+  evaluation.predictions = true;
+  fields_ = model.fields(training);
+  evaluation_fields_ = model.fields(evaluation);
+  const ModelInputs inputs = model.inputs();
+  BatchCounts bounds;
+  std::int64_t first = 0;
+  for (const std::int64_t samples : kSamplesOfUpdate) {
+    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs.vocabulary_size, inputs.max_positions,
+                          static_cast<std::int32_t>(inputs.pad_id), field_from(fields_, FieldSource::kMaskedRows) >= 0,
+                          false, "verify --bits");
+    const BatchCounts counts = batches_.back().counts(fields_);
+    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
+    first += samples;
+  }
+  Graph& train = session_.add_graph(bounds, fields_);
+  trained_ = model.record(train, training);
+  derive_backward(train);
+  evaluated_ = model.record(session_.add_graph(bounds, evaluation_fields_), evaluation);
+  threads_ = std::make_unique<Threads>(threads, false);
+  session_.seal_alone(true, kernels_for(isa), threads);
+  initialise_parameters(session_.parameter_memory(), kSeed);
+}
+
+void BitsRun::replay() noexcept {
+  const Schedule schedule = {Scheduler::kCosine, 5e-3, 1, static_cast<std::int64_t>(kUpdates) + 1};
+  for (std::size_t step = 0; step < kUpdates; ++step) {
+    Replay replay;
+    replay.batch = batches_[step].batch(fields_);
+    replay.dropout_key[0] = static_cast<std::uint32_t>(kSeed);
+    replay.dropout_key[1] = static_cast<std::uint32_t>(step);
+    session_.tape(kTrain).replay(*threads_, replay);
+    UpdateSettings settings;
+    settings.step = static_cast<std::int64_t>(step) + 1;
+    settings.learning_rate = schedule.at(settings.step);
+    settings.weight_decay = 0.01;
+    settings.max_grad_norm = 1.0;
+    updates_[step].loss = static_cast<double>(*session_.tape(kTrain).at(trained_.loss));
+    updates_[step].norm = session_.update().run(*threads_, settings);
+    updates_[step].rate = settings.learning_rate;
+  }
+  Replay replay;
+  replay.batch = batches_[0].batch(evaluation_fields_);
+  session_.tape(kEvaluation).replay(*threads_, replay);
+}
+
+void BitsRun::add_to(BitsDigest* digest) const {
+  for (const Update& update : updates_) {
+    for (const double number : {update.loss, update.norm, update.rate}) digest->add_number(number);
+  }
+  const BatchCounts counts = batches_[0].counts(evaluation_fields_);
+  const Tape& evaluation = session_.tape(kEvaluation);
+  for (const NamedTensor& output : evaluated_.outputs) {
+    const TensorInfo& info = session_.graph(kEvaluation)[output.tensor];
+    const void* const values = info.dtype == DType::kInt32
+                                   ? static_cast<const void*>(evaluation.at_int32(output.tensor))
+                                   : evaluation.at(output.tensor);
+    digest->add(output.name, values, info.rows.at(counts) * info.cols);
+  }
+  const ParameterMemory memory = session_.parameter_memory();
+  for (int p = 0; p < memory.set->size(); ++p) {
+    const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
+    for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+      digest->add(piece.name, memory.at(p) + piece.first_element, piece.elements);
+      if (!place.trained) continue;
+      const std::int64_t offset = place.offset + piece.first_element;
+      digest->add("exp_avg", session_.exp_avg() + offset, piece.elements);
+      digest->add("exp_avg_sq", session_.exp_avg_sq() + offset, piece.elements);
+    }
+  }
+}
+
+std::string hexadecimal(std::uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, digest);
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t compute_bits(Isa isa, int threads) {
+  BitsDigest digest;
+  for (const std::unique_ptr<Model>& model : usual_family().small_models()) {
+    BitsRun run(*model, isa, threads);
+    seal_memory();
+    run.replay();
+    open_memory();
+    run.add_to(&digest);
+  }
+  return digest.value();
+}
+
+int print_bits(std::uint64_t digest, std::uint64_t recorded, Isa isa, int threads, bool json) {
+  const bool passed = digest == recorded;
+  if (json) {
+    const Json document = {{"passed", passed},
+                           {"digest", hexadecimal(digest)},
+                           {"expected", hexadecimal(recorded)},
+                           {"isa", isa_name(isa)},
+                           {"threads", threads}};
+    std::printf("%s\n", json_text(document).c_str());
+  } else if (passed) {
+    std::printf("passed: the training run has the digest that is recorded for every machine, %s (%s, %d threads)\n",
+                hexadecimal(digest).c_str(), isa_name(isa), threads);
+  } else {
+    std::printf("FAILED: the training run has the digest %s, not the recorded %s (%s, %d threads)\n",
+                hexadecimal(digest).c_str(), hexadecimal(recorded).c_str(), isa_name(isa), threads);
+  }
+  return passed ? 0 : exit_code(ErrorKind::kNotAsRecorded);
+}
+
+int verify_bits_command(const VerifyArguments& arguments) {
+  const Isa isa = choose_isa(arguments.isa);
+  const int threads = verify_threads(arguments);
+  return print_bits(compute_bits(isa, threads), kRecordedBits, isa, threads, arguments.json);
+}
+
+}  // namespace bascule
