@@ -23,7 +23,11 @@ bool has_avx512() {
 
 bool isa_supported(Isa isa) {
   __builtin_cpu_init();
-  return isa == Isa::kAvx512 ? has_avx512() : has_avx2();
+  switch (isa) {
+    case Isa::kAvx512Bf16: return has_avx512() && __builtin_cpu_supports("avx512bf16");
+    case Isa::kAvx512: return has_avx512();
+    default: return has_avx2();
+  }
 }
 
 #else

@@ -13,6 +13,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/gemm_tile.h"
 #include "kernels/isa.h"
 #include "kernels/layer_norm.h"
 #include "kernels/loss.h"

@@ -27,7 +27,7 @@ BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
 ACTIVATIONS = ["kernels/activation.h"]  # the enum of activation kinds, which config.json names
-ISA = [*SETTINGS, "kernels/"]  # machine.isa, and what this CPU runs: one choice for our kernels and for oneDNN
+ISA = [*SETTINGS, "kernels/"]  # machine.isa, and what this CPU runs, and whose matrix products
 ONE_PICTURE = ["src/files/", "src/index/tar_reader.h", "src/loader/media.h"]  # one picture at a time, outside a loader
 SUMS = ["kernels/bf16.h", "kernels/elementwise.h"]  # argument structs: what is done to numbers that come from other nodes
 
@@ -60,6 +60,7 @@ OURS = [
     ("src/models/", [*BASE, *SETTINGS, *CONFIG_JSON, *ACTIVATIONS, "src/graph/"]),
     ("src/plan/", [*BASE, "src/graph/"]),
     ("src/runtime/choose_isa", [*BASE, *ISA]),
+    ("src/runtime/choose_products", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     ("src/index/", [*JSON, *FILES, *SETTINGS]),
     ("src/text/", JSON),
@@ -78,7 +79,7 @@ OURS = [
 
 # A library's headers (a regular expression on the name) and the only places that may include them.
 THIRD_PARTY = [
-    (r"(oneapi/)?dnnl", ["kernels/gemm/primitives."]),
+    (r"(oneapi/)?dnnl", ["kernels/gemm/onednn_primitives.", "tests/kernels/onednn_bf16."]),
     (r"(jpeglib|jerror|jmorecfg|jconfig|turbojpeg)\.h", ["firmware_shims/codec/"]),
     (r"(png|pngconf|zlib)\.h", ["firmware_shims/codec/"]),
     (r"nlohmann/", ["src/json/"]),

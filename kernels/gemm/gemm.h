@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind: oneDNN.
+// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind: our own
+// kernels (gemm_tile.h, which defines their arithmetic), or oneDNN.
 //
 // A Gemm is one product of a model, made before the seal for one set of extents and run after it for any number of rows
 // R up to its bound.
 //   kForward         C (R, n) = A (R, k) B (n, k)^T + bias       y = x W^T + b
 //   kInputGradient   C (R, n) (+)= A (R, k) B (k, n)             dx = dy W
 //   kWeightGradient  C (n, k) (+)= A (R, n)^T B (R, k)           dW = dy^T x
-// All are row-major float32; strides are leading dimensions. R is rounded up to a multiple of 16, so
+// All are row-major; strides are leading dimensions, in elements. oneDNN's products round R up to a multiple of 16, so
 //   * A (and C of the first two kinds) must have align_up(R, 16) rows of memory, and the rows past R must hold finite
-//     numbers; rows of C past R are overwritten with numbers of no meaning;
+//     numbers; rows of C past R may be overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
-// Tiles, their chunks and the order of these depend on the extents, R and the ISA alone, never on threads (tiles.h).
 //
-//   auto cache = GemmCache::make(threads);               // before the seal; one a process, outlives its Gemms
-//   auto gemm = Gemm::make(spec, *cache);                // before the seal
-//   gemm_use_this_thread_alone();                        // once in every thread that runs tasks
+//   auto library = own_products(kernels, scratch);  // before the seal; one a process, outlives its Gemms
+//   auto gemm = library->make(spec);                         // before the seal
 //   for task in [0, gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
-// Strides equal to the columns are the library's fast path; wider ones work, at up to a tenth less speed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+
+#include "kernels/gemm_tile.h"
+#include "kernels/table.h"
 
 namespace bascule {
 
-enum class GemmKind { kForward, kInputGradient, kWeightGradient };
+enum class GemmType { kFloat32, kBf16 };  // of A and B
 
 struct GemmSpec {
   GemmKind kind;
@@ -34,50 +36,53 @@ struct GemmSpec {
   std::int64_t lda, ldb, ldc;
   bool bias;                           // kForward only
   bool may_overwrite, may_accumulate;  // which of accumulate = false / true will be asked for
+  GemmType type = GemmType::kFloat32;
 };
 
 struct GemmRun {
   float* c;
-  const float* a;
-  const float* b;
+  const void* a;  // of the spec's type, as b
+  const void* b;
   const float* bias;
   std::int64_t rows;
   bool accumulate;
 };
 
-// The library's primitives, shared by all Gemms that need the same ones, with argument blocks and scratch for each
-// thread.
-class GemmCache {
- public:
-  static std::unique_ptr<GemmCache> make(int threads);
-  virtual ~GemmCache() = default;
-
- protected:
-  GemmCache() = default;
-};
-
 class Gemm {
  public:
-  // Throws std::runtime_error (oneDNN's words) where the library has no implementation other than its reference one.
-  // Not while another thread makes or runs a Gemm of the same cache. The cache must outlive the Gemm.
-  static std::unique_ptr<Gemm> make(const GemmSpec& spec, GemmCache& cache);
   virtual ~Gemm() = default;
 
   virtual std::int64_t tasks(std::int64_t rows) const noexcept = 0;
-  // thread: 0 .. threads-1; each has argument blocks of its own. Calls into the library, which allocates and frees at
-  // once (7 blocks, 300 bytes a call; for weight gradients, wide strides and AVX2 also a packing buffer of some 100
-  // KB).
+  // thread: 0 .. threads-1, each with scratch of its own. Allocates nothing itself; oneDNN allocates and frees at once
+  // (7 blocks, 300 bytes a call; for weight gradients, wide strides and AVX2 also a packing buffer of some 100 KB).
   virtual void run(std::int64_t task, int thread, const GemmRun& run) const noexcept = 0;
 
  protected:
   Gemm() = default;
 };
 
-// Tells the library, which splits its work over OpenMP threads, to use none but the calling thread.
-void gemm_use_this_thread_alone() noexcept;
+// Whose products these are, with the scratch of each thread.
+class GemmLibrary {
+ public:
+  virtual ~GemmLibrary() = default;
+  // Throws std::runtime_error for a shape that is none, and where oneDNN has no implementation but its reference one,
+  // or the type is bf16. Not while another thread makes or runs a Gemm of the same library.
+  virtual std::unique_ptr<Gemm> make(const GemmSpec& spec) = 0;
 
-// Caps oneDNN to the ISA ("avx2" / "avx512"). Must come before the first make(); false if it came too late.
-bool gemm_limit_isa(bool avx512);
-const char* gemm_library_version();
+ protected:
+  GemmLibrary() = default;
+  static void require_valid(const GemmSpec& spec);
+};
+
+// Tiles depend on the extents alone, and do not show in the bits. scratch: kGemmTileScratchBytes for each thread,
+// 64-byte aligned.
+std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch);
+
+// Tiles, their chunks and the order of these depend on the extents, R and the ISA, and show in the bits; so does the
+// CPU. isa caps the library's instruction set, once a process. Every thread that runs tasks first calls
+// onednn_use_this_thread_alone(), or the library splits its work over OpenMP threads. Null if built without oneDNN.
+std::unique_ptr<GemmLibrary> onednn_products(Isa isa, int threads);
+void onednn_use_this_thread_alone() noexcept;
+std::string onednn_version();  // "oneDNN 2.6.3", or "none"
 
 }  // namespace bascule

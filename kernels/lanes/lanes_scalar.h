@@ -227,10 +227,11 @@ inline double horizontal_sum(f64x16 x) {
   return x.lane[0];
 }
 
-// out[j,i] = factor x[i,j] for i, j below 8.
+// out[j,i] = factor x[i,j] for i, j below 8. Not scaled: the bits of x, whatever they stand for.
+template <bool kScaled>
 inline void transpose_eight(float* out, std::int64_t out_stride, const float* x, std::int64_t x_stride, float factor) {
   for (int j = 0; j < 8; ++j) {
-    for (int i = 0; i < 8; ++i) out[j * out_stride + i] = x[i * x_stride + j] * factor;
+    for (int i = 0; i < 8; ++i) out[j * out_stride + i] = kScaled ? x[i * x_stride + j] * factor : x[i * x_stride + j];
   }
 }
 

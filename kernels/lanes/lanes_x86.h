@@ -38,13 +38,17 @@ inline double horizontal_sum(f64x16 x) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-// out[j,i] = factor x[i,j] for i, j below 8.
+// out[j,i] = factor x[i,j] for i, j below 8. Not scaled: the bits of x, whatever they stand for.
+template <bool kScaled>
 inline void transpose_eight(float* out, std::int64_t out_stride, const float* x, std::int64_t x_stride, float factor) {
   const __m256 factors = _mm256_set1_ps(factor);
   __m256 row[8];
   __m256 pair[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) row[i] = _mm256_mul_ps(_mm256_loadu_ps(x + i * x_stride), factors);
+  for (int i = 0; i < 8; ++i) {
+    row[i] = _mm256_loadu_ps(x + i * x_stride);
+    if (kScaled) row[i] = _mm256_mul_ps(row[i], factors);
+  }
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) {
     pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);

@@ -20,23 +20,25 @@ inline void pack_rows(float* packed, std::int64_t packed_stride, const float* x,
   }
 }
 
-// packed[c,r] = factor x[r,c]; r runs to the next multiple of 16.
+// packed[c,r] = factor x[r,c]; r runs to the next multiple of 16. Not scaled: the bits of x, whatever they stand for.
+template <bool kScaled = true>
 inline void pack_transposed(float* packed, std::int64_t packed_stride, const float* x, std::int64_t x_stride,
-                            std::int64_t rows, std::int64_t cols, float factor) {
+                            std::int64_t rows, std::int64_t cols, float factor = 1.0f) {
+  const auto scaled = [factor](float element) { return kScaled ? factor * element : element; };
   const std::int64_t rows_end = (rows + kLanes - 1) / kLanes * kLanes;
   const std::int64_t whole_rows = rows / 8 * 8;
   const std::int64_t whole_cols = cols / 8 * 8;
   for (std::int64_t r = 0; r < whole_rows; r += 8) {
     for (std::int64_t c = 0; c < whole_cols; c += 8) {
-      transpose_eight(packed + c * packed_stride + r, packed_stride, x + r * x_stride + c, x_stride, factor);
+      transpose_eight<kScaled>(packed + c * packed_stride + r, packed_stride, x + r * x_stride + c, x_stride, factor);
     }
     for (std::int64_t c = whole_cols; c < cols; ++c) {
-      for (std::int64_t i = r; i < r + 8; ++i) packed[c * packed_stride + i] = factor * x[i * x_stride + c];
+      for (std::int64_t i = r; i < r + 8; ++i) packed[c * packed_stride + i] = scaled(x[i * x_stride + c]);
     }
   }
   for (std::int64_t c = 0; c < cols; ++c) {
     float* const out = packed + c * packed_stride;
-    for (std::int64_t r = whole_rows; r < rows_end; ++r) out[r] = r < rows ? factor * x[r * x_stride + c] : 0.0f;
+    for (std::int64_t r = whole_rows; r < rows_end; ++r) out[r] = r < rows ? scaled(x[r * x_stride + c]) : 0.0f;
   }
 }
 

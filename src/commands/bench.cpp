@@ -12,6 +12,7 @@
 #include "src/commands/bench_figures.h"
 #include "src/pictures/media_options.h"
 #include "src/runtime/choose_isa.h"
+#include "src/runtime/choose_products.h"
 #include "src/train/check_fits.h"
 #include "src/train/measured_steps.h"
 
@@ -80,6 +81,7 @@ int bench_command(const BenchArguments& arguments) {
                 "the run does not train: nothing to measure", "set do_train = true");
   }
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  require_products(settings.machine.products);
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",
@@ -91,7 +93,12 @@ int bench_command(const BenchArguments& arguments) {
   bench.threads = compute_threads(settings, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());
-    bench.limits = measure_limits(threads);
+    const std::string packed = "packed operands";
+    const MemoryPlan memory = make_memory_plan({{packed, products_bytes(settings.machine.products, bench.threads)}}, 0);
+    const Arena arena(memory, ArenaOptions{});
+    const auto products =
+        make_products(settings.machine.products, kernels_for(isa), bench.threads, arena.at(memory[packed]));
+    bench.limits = measure_limits(threads, *products);
   }
   for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);

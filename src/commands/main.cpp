@@ -108,7 +108,8 @@ using Chosen = std::function<int()>;
 std::string version_text() {
   const std::string mpi = mpi_version();
   return std::string("bascule ") + BASCULE_VERSION +
-         "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\noneDNN: " + gemm_library_version() +
+         "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\nmatrix products: ours" +
+         (onednn_version() == "none" ? "" : ", " + onednn_version()) +
          "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
 }
@@ -184,8 +185,9 @@ void add_verify(CLI::App& app, Chosen* chosen) {
                  "instead: run a small training run and compare its digest with the one recorded for every machine; "
                  "exit code 7 if they differ")
       ->excludes(folders);
-  command->add_option("--isa", arguments->isa,
-                      "instruction set: auto, avx2, avx512 or scalar (plain C++, for checking, not for speed)");
+  command->add_option(
+      "--isa", arguments->isa,
+      "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
   command->add_option("--precision", arguments->precision, "number type: float32");
   command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");

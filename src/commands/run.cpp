@@ -235,6 +235,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
+    require_products(settings.machine.products);
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), std::move(point));
       plan_evaluation_again(settings, &run->resume);

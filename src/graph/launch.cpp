@@ -24,7 +24,7 @@ void LateArgument::fill(std::byte* block, const Replay& replay, int thread) cons
   }
 }
 
-Launch::Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmCache& products)
+Launch::Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmLibrary& products)
     : kernels(table), graph_(graph), addresses_(std::move(addresses)), products_(products) {}
 
 void Launch::add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block) {

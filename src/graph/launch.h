@@ -84,7 +84,7 @@ struct LateArgument {
 class Launch {
  public:
   // addresses: by tensor; may be null for a tensor that no step touches.
-  Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmCache& products);
+  Launch(const Graph& graph, std::vector<void*> addresses, const KernelTable& table, GemmLibrary& products);
 
   const KernelTable& kernels;
 
@@ -98,7 +98,7 @@ class Launch {
   }
   const BatchCounts& bounds() const { return graph_.bounds(); }
   const Gemm* product(const GemmSpec& spec) {
-    gemms_.push_back(Gemm::make(spec, products_));
+    gemms_.push_back(products_.make(spec));
     return gemms_.back().get();
   }
 
@@ -209,7 +209,7 @@ class Launch {
 
   const Graph& graph_;
   std::vector<void*> addresses_;
-  GemmCache& products_;
+  GemmLibrary& products_;
   std::int32_t node_ = 0;
   bool is_new_step_ = true;
   Span<std::byte> block_;  // of the piece that was added last

@@ -48,7 +48,7 @@ class ContrastiveRetrieval final : public Judge {
   }
 
  protected:
-  void found(GemmCache& products) override {
+  void found(GemmLibrary& products) override {
     for (Embeddings& one : embeddings_) one.of_batch = floats(one.name);
     retrieval_ = std::make_unique<Retrieval>(shape().max_rows, width_, scratch_, products);
   }

@@ -25,7 +25,7 @@ void Judge::plan_bytes(Part part, std::size_t bytes, std::function<void(std::byt
   bytes_ += parts_.back().bytes;
 }
 
-void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmCache& products) {
+void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products) {
   std::size_t at = 0;
   for (const Part part : {Part::kRows, Part::kPredictions, Part::kScratch}) {
     for (const PlannedPart& planned : parts_) {

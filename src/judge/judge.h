@@ -64,7 +64,7 @@ class Judge {
 
   std::size_t bytes() const { return bytes_; }
   // memory: bytes(), 64-byte aligned. outputs: those of the shape, with their addresses.
-  void seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmCache& products);
+  void seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products);
   // The part of the memory that take() writes: what ranks put together before finish().
   Span<std::byte> taken() const;
 
@@ -119,7 +119,7 @@ class Judge {
   bool keeps_predictions() const noexcept { return keeps_predictions_; }
 
   // The memory has its place and the outputs have their addresses.
-  virtual void found(GemmCache& products) = 0;
+  virtual void found(GemmLibrary& products) = 0;
   // Everything of a row goes to the row's place. counted: rows of the batch that its loss is a mean over. Returns how
   // many of them were right, where that is counted.
   virtual double take_rows(const Batch& batch, const Manifest& manifest, std::int64_t counted) noexcept = 0;

@@ -63,7 +63,7 @@ class MaskedTokens final : public Judge {
   }
 
  protected:
-  void found(GemmCache&) override {
+  void found(GemmLibrary&) override {
     hits_ = integers("hits");
     if (shape().predicted_rows == 0) return;
     predicted_ = integers("predicted");

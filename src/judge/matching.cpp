@@ -42,7 +42,7 @@ class Matching final : public Judge {
   }
 
  protected:
-  void found(GemmCache&) override {
+  void found(GemmLibrary&) override {
     hits_ = integers("hits");
     logits_ = floats("logits");
   }

@@ -13,13 +13,12 @@ std::size_t Retrieval::bytes(std::int64_t max_rows) {
          2 * static_cast<std::size_t>(max_rows) * sizeof(std::int32_t);
 }
 
-Retrieval::Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmCache& products)
+Retrieval::Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmLibrary& products)
     : max_rows_(max_rows), width_(width), scores_(static_cast<float*>(static_cast<void*>(memory))) {
   first_row_ = static_cast<std::int32_t*>(static_cast<void*>(scores_ + kBlock * max_rows));
   picture_rows_ = first_row_ + max_rows;
   // Scores are computed against all max_rows candidates; those past the rows of a measurement are not looked at.
-  product_ =
-      Gemm::make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false}, products);
+  product_ = products.make({GemmKind::kForward, kBlock, max_rows, width, width, width, max_rows, false, true, false});
   step_ = {run, tasks, this, 0};
 }
 

@@ -36,7 +36,7 @@ class Retrieval {
   static constexpr std::int64_t kBlock = 256;  // queries at a time
 
   // For up to max_rows rows of `width` floats. memory: bytes(max_rows), 64-byte aligned. Before the seal.
-  Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmCache& products);
+  Retrieval(std::int64_t max_rows, std::int64_t width, std::byte* memory, GemmLibrary& products);
   static std::size_t bytes(std::int64_t max_rows);
 
   // Embeddings (rows, width) with memory for max_rows rounded up to 16; pictures (rows): numbers from 0 to

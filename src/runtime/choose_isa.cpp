@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/choose_isa.h"
 
-#include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
 
 namespace bascule {
@@ -13,13 +12,13 @@ Isa isa_called(const std::string& name) {
     if (name == isa_name(isa)) return isa;
   }
   throw Error(ErrorKind::kSettings, "isa", "\"" + name + "\" is not an instruction set",
-              "use auto, avx2, avx512 or scalar");
+              "use auto, avx2, avx512, avx512_bf16 or scalar");
 }
 
 }  // namespace
 
 const char* isa_word(IsaSetting isa) {
-  constexpr const char* kWords[] = {"auto", "avx2", "avx512", "scalar"};
+  constexpr const char* kWords[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
   return kWords[static_cast<int>(isa)];
 }
 
@@ -28,9 +27,6 @@ Isa choose_isa(const std::string& name) {
     throw Error(ErrorKind::kSettings, "this CPU", "lacks AVX2 or FMA", "Bascule needs a CPU with both");
   const Isa isa = name.empty() || name == "auto" ? best_isa() : isa_called(name);
   if (!isa_supported(isa)) throw Error(ErrorKind::kSettings, "isa", "this CPU does not support " + name, "use auto");
-  if (!gemm_limit_isa(isa == Isa::kAvx512))
-    throw Error(ErrorKind::kInternal, "isa",
-                "oneDNN was initialised before it was limited to " + std::string(isa_name(isa)));
   return isa;
 }
 

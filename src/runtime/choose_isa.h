@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the word of a setting or an option to the instruction set that this process uses, for our kernels and for
-// oneDNN.
+// From the word of a setting or an option to the instruction set that this process uses.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 namespace bascule {
 
 // "" or "auto": the best that this CPU runs. Throws Error kSettings for a word that is none, or a set that this CPU
-// lacks. Must be called before the first matrix product is made.
+// lacks.
 Isa choose_isa(const std::string& name);
 
 // The word that choose_isa() takes for a setting.

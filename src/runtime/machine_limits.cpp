@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/gemm/gemm.h"
 #include "src/base/clock.h"
 
 namespace bascule {
@@ -29,9 +28,8 @@ double best_seconds(Threads& threads, const Step& step) {
 struct Product {
   static constexpr std::int64_t kRows = 2048;
 
-  Product(std::int64_t n, std::int64_t k, int threads)
-      : cache(GemmCache::make(threads)),
-        gemm(Gemm::make({GemmKind::kForward, kRows, n, k, k, k, n, false, true, false}, *cache)),
+  Product(std::int64_t n, std::int64_t k, GemmLibrary& products)
+      : gemm(products.make({GemmKind::kForward, kRows, n, k, k, k, n, false, true, false})),
         flops(2.0 * static_cast<double>(kRows) * static_cast<double>(n) * static_cast<double>(k)),
         a(static_cast<std::size_t>(kRows * k), 0.5f),
         b(static_cast<std::size_t>(n * k), 0.25f),
@@ -45,7 +43,6 @@ struct Product {
     p.gemm->run(task, thread, {p.c.data(), p.a.data(), p.b.data(), nullptr, kRows, false});
   }
 
-  std::unique_ptr<GemmCache> cache;
   std::unique_ptr<Gemm> gemm;
   double flops;
   std::vector<float> a, b;
@@ -69,10 +66,10 @@ struct Copy {
 
 }  // namespace
 
-MachineLimits measure_limits(Threads& threads) {
+MachineLimits measure_limits(Threads& threads, GemmLibrary& products) {
   MachineLimits limits;
   for (const auto& shape : kShapes) {
-    const Product product(shape[0], shape[1], threads.count());
+    const Product product(shape[0], shape[1], products);
     const double seconds = best_seconds(threads, {Product::run, Product::tasks, &product, 0});
     limits.gflops_per_second = std::max(limits.gflops_per_second, product.flops * 1e-9 / seconds);
   }

@@ -2,6 +2,7 @@
 // The limits of this machine, measured with the run's own threads: the ceiling that `bascule bench` compares with.
 #pragma once
 
+#include "kernels/gemm/gemm.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {
@@ -12,6 +13,6 @@ struct MachineLimits {
 };
 
 // Takes about a second and 300 MiB, given back at once. Before the seal.
-MachineLimits measure_limits(Threads& threads);
+MachineLimits measure_limits(Threads& threads, GemmLibrary& products);
 
 }  // namespace bascule

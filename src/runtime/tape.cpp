@@ -32,7 +32,7 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
 }  // namespace
 
 Tape::Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory,
-           const KernelTable& kernels, GemmCache& products)
+           const KernelTable& kernels, GemmLibrary& products)
     : graph_(graph), memory_(memory) {
   launch_ = std::make_unique<Launch>(graph, addresses_of(graph, plan, layout, memory), kernels, products);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {

@@ -36,7 +36,7 @@ class Tape {
  public:
   // Before the seal. The graph must outlive the tape.
   Tape(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout, const TapeMemory& memory,
-       const KernelTable& kernels, GemmCache& products);
+       const KernelTable& kernels, GemmLibrary& products);
 
   // After the seal. The batch must keep within the graph's bounds.
   void replay(Threads& threads, Replay replay) const noexcept;

@@ -96,11 +96,13 @@ constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
-constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar"};
+constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
+constexpr const char* kProducts[] = {"ours", "onednn"};
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
 constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
+constexpr KeyEffect kWithLibrary = KeyEffect::kWithLibrary;
 constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
 constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
 constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
@@ -310,8 +312,13 @@ constexpr Key kKeys[] = {
      "memory that the run may use, GiB; 0: as much as the machine and its control groups allow"},
     {"machine", "threads", integer<kMachine, &H::threads>(0, 4096), kFree,
      "compute threads; 0: every core of this rank, up to its CPU quota"},
-    {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWhileTraining,
+    {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWithLibrary,
      "most capable instruction set that kernels may use; scalar: plain C++, for checking, not for speed"},
+    {"machine", "products", choice<kMachine, &H::products>(kProducts), kNumbers,
+     "matrix products: ours give the same bits on every CPU with AVX2 and FMA, onednn only on the same kind of CPU "
+     "with "
+     "the same `isa`",
+     nullptr, "\"onednn\""},
     {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "map arenas in huge pages"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree,
      "lock the arenas in memory, so that they are never swapped out"},

@@ -37,6 +37,9 @@ constexpr EffectText kEffects[] = {
     {KeyEffect::kBetweenMachines, "on one machine",
      "it may change on one machine, where it has no effect; on several a change would give different results, so it is "
      "refused"},
+    {KeyEffect::kWithLibrary, "with our products",
+     "any value gives the same results with `machine.products = \"ours\"`; with oneDNN's products a change may lead to "
+     "different weights, and applies from the checkpoint on"},
     {KeyEffect::kNumbers, "no", "a change would give different results, so it is refused"},
 };
 
@@ -50,12 +53,15 @@ bool is_present(const Key& key, const Settings& settings) {
 }
 
 KeyEffect effect_of(const Key& key, const Settings& settings) {
+  if (key.effect == KeyEffect::kWithLibrary)
+    return settings.machine.products == Products::kOurs ? KeyEffect::kFree : KeyEffect::kWhileTraining;
   if (key.effect != KeyEffect::kBetweenMachines) return key.effect;
   return settings.distributed.machines > 1 ? KeyEffect::kNumbers : KeyEffect::kFree;
 }
 
 bool is_number(KeyEffect effect) {
-  return effect != KeyEffect::kFree && effect != KeyEffect::kWhileTraining && effect != KeyEffect::kSameProduct;
+  return effect != KeyEffect::kFree && effect != KeyEffect::kWhileTraining && effect != KeyEffect::kSameProduct &&
+         effect != KeyEffect::kWithLibrary;
 }
 
 // The frozen parts as a checkpoint keeps them, idle ones being frozen as they are by default; other values as they are.
@@ -76,8 +82,9 @@ std::string idle_parts_at_default(const Key& key, const std::string& value, cons
 KeyValues keys_where(bool numbers, const Settings& settings) {
   KeyValues keys;
   for (const Key& key : all_keys()) {
-    if (is_number(key.effect) == numbers && is_present(key, settings))
-      keys.emplace_back(qualified_name(key), idle_parts_at_default(key, value_text(key, settings), settings.words));
+    if (is_number(key.effect) != numbers || !is_present(key, settings)) continue;
+    const std::string value = idle_parts_at_default(key, value_text(key, settings), settings.words);
+    if (key.before == nullptr || value != key.before) keys.emplace_back(qualified_name(key), value);
   }
   return keys;
 }
@@ -143,7 +150,8 @@ std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyVa
     const std::string* then = find(numbers, name);
     if (then == nullptr) then = find(others, name);
     if (then == nullptr && !is_number(key.effect)) continue;
-    const std::string from = then != nullptr ? *then : value_text(key, defaults);
+    const std::string before = key.before != nullptr ? key.before : value_text(key, defaults);
+    const std::string from = then != nullptr ? *then : before;
     compare(name, idle_parts_at_default(key, from, now.words),
             idle_parts_at_default(key, value_text(key, now), now.words), effect_of(key, now));
   }

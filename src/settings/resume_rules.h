@@ -22,6 +22,7 @@ enum class KeyEffect {
   kSameProduct,      // ranks and accumulation: may change where their product stays
   kBetweenMachines,  // on several machines kNumbers, on one kFree
   kWhileTraining,    // may lead to other weights as long as the run trains, none afterwards: may change
+  kWithLibrary,      // with oneDNN's products kWhileTraining, with our own kFree
   kFree,             // the same results with any value
 };
 
@@ -44,8 +45,9 @@ std::vector<KeyRule> resume_rules(const Settings& settings);
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 // Keys with any effect but kFree, kWhileTraining and kSameProduct with their canonical values, in the order of the
-// reference, frozen parts that have no gradient being at their default; and
-// what follows from several keys together, under a name of its own: world size and accumulation enter as their product.
+// reference, frozen parts that have no gradient being at their default, a value of programs older than its key left
+// out; and what follows from several keys together, under a name of its own: world size and accumulation enter as their
+// product.
 KeyValues number_keys(const Settings& settings);
 // The remaining keys.
 KeyValues other_keys(const Settings& settings);
@@ -59,9 +61,9 @@ struct SettingChange {
 };
 
 // Differences between number_keys() and other_keys() of the start and the settings of now, in the order of the
-// reference. A number key that was not kept (an older program did not have it) had its default; another key that was
-// not kept is no change. An entry that is no key, such as the product, has the effect kNumbers. kBetweenMachines is
-// resolved by the machines of now.
+// reference. A number key that was not kept (an older program did not have it) had the value that the table states, or
+// its default; another key that was not kept is no change. An entry that is no key, such as the product, has the effect
+// kNumbers. kBetweenMachines and kWithLibrary are resolved by the settings of now.
 std::vector<SettingChange> setting_changes(const KeyValues& numbers, const KeyValues& others, const Settings& now);
 
 }  // namespace bascule

@@ -65,7 +65,8 @@ enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
-enum class IsaSetting { kAuto, kAvx2, kAvx512, kScalar };
+enum class IsaSetting { kAuto, kAvx2, kAvx512, kScalar, kAvx512Bf16 };
+enum class Products { kOurs, kOnednn };  // whose matrix products
 
 // The settings that a folder's model permits.
 struct HeadWords {
@@ -199,6 +200,7 @@ struct MachineSettings {
   double memory_limit_gib = 0.0;  // 0: what the machine or its control group has
   std::int64_t threads = 0;       // 0: every core of this rank
   IsaSetting isa = IsaSetting::kAuto;
+  Products products = Products::kOurs;
   bool huge_pages = false;
   bool lock_memory = false;
   double step_seconds = 0.0;  // > 0: an exact wait in place of the arithmetic

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/report/report.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -18,6 +19,8 @@ struct ContractFigures {
   // Sealed.
   bool guarded = false;
   std::uint64_t foreign_calls = 0, foreign_bytes = 0;  // by libraries after the seal
+  // Bits: whose matrix products the run computed with.
+  Products products = Products::kOurs;
   // Durability.
   std::int64_t checkpoints = 0;    // saved by this process
   bool newest_is_in_place = true;  // the checkpoint of the last update

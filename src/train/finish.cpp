@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 
-#include "kernels/gemm/gemm.h"
 #include "src/base/error.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/state_file.h"
@@ -181,6 +180,7 @@ void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& seale
   figures.guarded = sealed_figures.guarded;
   figures.foreign_calls = sealed_figures.foreign_calls;
   figures.foreign_bytes = sealed_figures.foreign_bytes;
+  figures.products = sealed.run().settings.machine.products;
   figures.checkpoints = times.checkpoints;
   figures.newest_is_in_place =
       has_checkpoint(sealed.run().settings.training.output_dir.resolved, sealed.loop().position().global_step);
@@ -289,15 +289,16 @@ std::string parameters_text(const ParameterSet& parameters) {
 }
 
 std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
-  std::vector<NamedText> facts = {{"bascule", BASCULE_VERSION},
-                                  {"compiler", __VERSION__},
-                                  {"oneDNN", gemm_library_version()},
-                                  {"isa", isa_name(isa)},
-                                  {"threads", std::to_string(run.threads)},
-                                  {"media engine", media_engine_query(media_engine_builtin()).name},
-                                  {"ranks", std::to_string(run.place.world_size)},
-                                  {"seed", std::to_string(run.settings.training.seed)},
-                                  {"settings digest", settings_digest(run.settings)}};
+  std::vector<NamedText> facts = {
+      {"bascule", BASCULE_VERSION},
+      {"compiler", __VERSION__},
+      {"matrix products", run.settings.machine.products == Products::kOurs ? "ours" : onednn_version()},
+      {"isa", isa_name(isa)},
+      {"threads", std::to_string(run.threads)},
+      {"media engine", media_engine_query(media_engine_builtin()).name},
+      {"ranks", std::to_string(run.place.world_size)},
+      {"seed", std::to_string(run.settings.training.seed)},
+      {"settings digest", settings_digest(run.settings)}};
   for (const RecordedSplit& split : run.data.splits) {
     facts.push_back({std::string(split_name(split.split)) + " data digest",
                      std::string(DigestText(split.manifest->data_digest()).text())});

@@ -253,6 +253,7 @@ void plan_memory(RecordedRun* run) {
   std::optional<std::size_t> bucket_bytes;
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
+  run->session.set_products(run->settings.machine.products);
   std::vector<PlannedRange> ranges =
       run->session.plan(run->graphs.train.has_value(), run->threads, local_ranks, bucket_bytes,
                         distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);

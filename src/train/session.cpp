@@ -19,6 +19,7 @@ constexpr char kExpAvgSq[] = "exp_avg_sq";
 constexpr char kPartials[] = "gradient norm";
 constexpr char kWorkspace[] = "workspace";
 constexpr char kScratch[] = "thread scratch";
+constexpr char kProducts[] = "packed operands";
 
 std::size_t bytes_of_floats(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
@@ -69,6 +70,7 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
   }
   ranges.push_back({kWorkspace, workspace});
   ranges.push_back({kScratch, thread_scratch_bytes_ * static_cast<std::size_t>(threads)});
+  ranges.push_back({kProducts, products_bytes(choice_, threads)});
   return ranges;
 }
 
@@ -113,7 +115,7 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
     update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, exp_avg_, exp_avg_sq_,
                                        arena.as<double>(plan[kPartials]), kernels, group);
   }
-  products_ = GemmCache::make(threads);
+  products_ = make_products(choice_, kernels, threads, arena.at(plan[kProducts]));
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
     tapes_.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_));
   }

@@ -19,6 +19,7 @@
 #include "src/plan/gradient_ring.h"
 #include "src/plan/memory_plan.h"
 #include "src/runtime/arena.h"
+#include "src/runtime/choose_products.h"
 #include "src/runtime/tape.h"
 #include "src/train/gradient_ring.h"
 #include "src/train/parameter_values.h"
@@ -36,13 +37,16 @@ class Session {
   void set_groups(std::vector<ParameterGroup> groups, std::string body_prefix) {
     parameters_.set_groups(std::move(groups), std::move(body_prefix));
   }
+  // Before plan(): whose matrix products the tapes call.
+  void set_products(Products products) { choice_ = products; }
   // The graph's number is its place in the order of adding. The first graph with a backward part decides the
   // parameters' order.
   Graph& add_graph(const BatchCounts& bounds, Fields fields);
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
 
   // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
-  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads. With
+  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads and of
+  // their products. With
   // several ranks on a node all but the last two are shared, and there is one range of gradients for each.
   // bucket_bytes: there is one range of gradients' sums, and a ring of buckets of about this size for each
   // (GradientRing). moment_nodes: so many nodes of local_ranks ranks each share out the moments.
@@ -75,11 +79,12 @@ class Session {
   float* exp_avg() const { return exp_avg_; }
   float* exp_avg_sq() const { return exp_avg_sq_; }
   Update& update() { return *update_; }
-  GemmCache& products() { return *products_; }  // after seal(): for products beside the tapes
+  GemmLibrary& products() { return *products_; }  // after seal(): for products beside the tapes
 
  private:
   std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;
 
+  Products choice_ = Products::kOurs;
   ParameterSet parameters_;
   ParameterLayout layout_;
   std::vector<std::unique_ptr<Graph>> graphs_;
@@ -94,7 +99,7 @@ class Session {
   TapeMemory memory_;
   float* exp_avg_ = nullptr;
   float* exp_avg_sq_ = nullptr;
-  std::unique_ptr<GemmCache> products_;
+  std::unique_ptr<GemmLibrary> products_;
   std::vector<std::unique_ptr<Tape>> tapes_;
   std::unique_ptr<Update> update_;
   std::unique_ptr<GradientRing> ring_;

@@ -11,7 +11,7 @@ namespace bascule {
 
 struct VerifyArguments {
   std::vector<std::string> folders;
-  std::string isa;        // "auto", "avx2", "avx512", "scalar"
+  std::string isa;        // "auto", "avx2", "avx512", "avx512_bf16", "scalar"
   std::string precision;  // "float32"
   int threads = 0;        // 0: every core
   bool bits = false;      // no folders: the small run of verify_bits.h

@@ -25,7 +25,7 @@ class ClassAccuracy final : public Judge {
   void write_files(const JudgedFiles&, Report*) const override {}
 
  protected:
-  void found(GemmCache&) override { hits_ = integers("hits"); }
+  void found(GemmLibrary&) override { hits_ = integers("hits"); }
   double take_rows(const Batch&, const Manifest&, std::int64_t counted) noexcept override {
     double right = 0.0;
     for (std::int64_t s = 0; s < counted; ++s) right += hits_[s];

@@ -45,6 +45,17 @@ def run(*arguments, **options):
     return subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
 
 
+def has_onednn():
+    return "oneDNN" in run("--version").stdout
+
+
+def instruction_sets():
+    """Those that this machine runs, as machine.isa names them."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+    needs = {"scalar": "", "avx2": "avx2", "avx512": "avx512bw", "avx512_bf16": "avx512_bf16"}
+    return [isa for isa, flag in needs.items() if not flag or flag in flags]
+
+
 def has_mpi():
     return "MPI: none" not in run("--version").stdout
 

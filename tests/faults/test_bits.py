@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract 3: the same bits again, with any number of compute threads and loader workers, on each instruction set."""
+"""Contract 3: the same bits again, with any number of compute threads and loader workers, and on each instruction set."""
 import pathlib
 import tempfile
 import unittest
 
-from bascule_run import digest, run, settings
+from bascule_run import digest, has_onednn, instruction_sets, run, settings
 
 
 def parameters_after(**changes):
@@ -15,27 +15,33 @@ def parameters_after(**changes):
         return digest(pathlib.Path(folder) / "run" / "model.safetensors")
 
 
+HEADS = ("contrastive", "image_text_matching", "masked_lm")
+
+
 class Bits(unittest.TestCase):
-    def test_do_not_depend_on_threads_workers_or_slots(self):
-        for isa in ("avx2", "auto"):
-            with self.subTest(isa=isa):
-                first = parameters_after(machine__threads="1", machine__isa=f'"{isa}"', data__dataloader_num_workers="0")
-                for threads, workers, slots in ((1, 1, 3), (2, 0, 2), (3, 2, 8), (4, 4, 3)):
+    def test_do_not_depend_on_instruction_set_threads_workers_or_slots(self):
+        first = parameters_after(machine__threads="1", data__dataloader_num_workers="0")
+        for isa in instruction_sets():
+            for threads, workers, slots in ((1, 1, 3), (2, 0, 2), (3, 2, 8), (4, 4, 3)):
+                with self.subTest(isa=isa, threads=threads, workers=workers, slots=slots):
                     again = parameters_after(machine__threads=str(threads), machine__isa=f'"{isa}"', data__ring_slots=str(slots),
                                              data__dataloader_num_workers=str(workers))
-                    self.assertEqual(first, again, f"{threads} threads, {workers} workers, {slots} slots")
+                    self.assertEqual(first, again)
 
-    def test_are_those_of_avx2_with_scalar_kernels(self):
-        for head in ("contrastive", "image_text_matching", "masked_lm"):
-            with self.subTest(head=head):
-                scalar = parameters_after(model__head=f'"{head}"', machine__isa='"scalar"')
-                self.assertEqual(scalar, parameters_after(model__head=f'"{head}"', machine__isa='"avx2"'))
+    def test_are_the_same_for_every_head_on_every_instruction_set(self):
+        for head in HEADS:
+            one = parameters_after(model__head=f'"{head}"', machine__threads="1")
+            for isa in instruction_sets():
+                with self.subTest(head=head, isa=isa):
+                    self.assertEqual(one, parameters_after(model__head=f'"{head}"', machine__isa=f'"{isa}"', machine__threads="3"))
 
-    def test_are_the_same_for_the_other_heads_too(self):
-        for head in ("image_text_matching", "masked_lm"):
-            with self.subTest(head=head):
-                one = parameters_after(model__head=f'"{head}"', machine__threads="1")
-                self.assertEqual(one, parameters_after(model__head=f'"{head}"', machine__threads="3"))
+    def test_of_the_librarys_products_do_not_depend_on_threads(self):
+        if not has_onednn():
+            self.skipTest("built without oneDNN")
+        for isa in instruction_sets():
+            with self.subTest(isa=isa):
+                keys = {"machine__products": '"onednn"', "machine__isa": f'"{isa}"'}
+                self.assertEqual(parameters_after(machine__threads="1", **keys), parameters_after(machine__threads="3", **keys))
 
     def test_change_with_the_seed(self):
         self.assertNotEqual(parameters_after(training__seed="1"), parameters_after(training__seed="2"))

@@ -31,7 +31,7 @@ OTHER = {
     "training.gather_negatives": ["true"], "distributed.wire_type": ['"bf16"'], "machine.step_seconds": ["0.01"],
     "data.dataloader_num_workers": ["0", "2"], "data.ring_slots": ["2", "5"], "media_engine.queue_depth": ["4"], "media_engine.memory_mib": ["64"],
     "media_engine.fallback": ["false"], "training.logging_steps": ["1", "3", "7"], "training.save_steps": ["0", "1", "5"],
-    "training.eval_strategy": ['"epoch"'], "machine.isa": ['"avx2"'],
+    "training.eval_strategy": ['"epoch"'], "machine.isa": ['"avx2"'], "machine.products": ['"onednn"'],
     "training.eval_steps": ["2"], "training.save_total_limit": ["0", "1", "4"], "training.throughput_warmup_steps": ["0"],
     "distributed.bucket_mib": ["7"], "distributed.timeout_seconds": ["30"], "distributed.distribution_strategy": ['"ddp"', '"sharded"'],
     "machine.threads": ["1", "2"], "machine.memory_limit_gib": ["6.5"], "report.html": ["false"], "report.tensorboard": ["false"],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/graph/graph_run.h"
+#include "tests/support/own_products.h"
 
 #include <algorithm>
 #include <cmath>
@@ -110,7 +111,7 @@ void GraphRun::seal(const KernelTable& kernels) {
   memory_ = {arena_->as<float>(plan["trained"]), arena_->as<float>(plan["gradients"]), arena_->as<float>(plan["fixed"]),
              arena_->at(plan["workspace"]),      arena_->at(plan["scratch"]),          workspace.thread_scratch_bytes};
   threads_ = std::make_unique<Threads>(thread_count_, false);
-  products_ = GemmCache::make(thread_count_);
+  products_ = std::make_unique<OwnProducts>(thread_count_, kernels.isa);
   tape_ = std::make_unique<Tape>(graph_, workspace, layout_, memory_, kernels, *products_);
   for (int p = 0; p < parameters_.size(); ++p) {
     const Parameter& parameter = parameters_[p];

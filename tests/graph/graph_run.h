@@ -113,7 +113,7 @@ class GraphRun {
   TapeMemory memory_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Threads> threads_;
-  std::unique_ptr<GemmCache> products_;
+  std::unique_ptr<GemmLibrary> products_;
   std::unique_ptr<Tape> tape_;
 };
 

@@ -16,6 +16,7 @@
 #include "src/judge/judges.h"
 #include "src/runtime/threads.h"
 #include "tests/judge/metric_of.h"
+#include "tests/support/own_products.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -45,7 +46,7 @@ class Judging {
       : kind_(judge_named(judge)),
         keeps_predictions_(keeps_predictions),
         width_(width),
-        products_(GemmCache::make(1)),
+        products_(1),
         threads_(1, false) {
     std::string rows;
     for (std::size_t i = 0; i < pictures.size(); ++i) {
@@ -63,7 +64,7 @@ class Judging {
     shape.outputs = outputs();
     judge_ = kind_.make(shape);
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, judge_->bytes())));
-    judge_->seal(memory_.get(), outputs(), *products_);
+    judge_->seal(memory_.get(), outputs(), products_);
     begin();
   }
   void begin() { judge_->begin(manifest_->rows(), keeps_predictions_); }
@@ -158,7 +159,7 @@ class Judging {
   std::int64_t width_;
   TemporaryFolder folder_;
   std::unique_ptr<Manifest> manifest_;
-  std::unique_ptr<GemmCache> products_;
+  OwnProducts products_;
   Threads threads_;
   float loss_ = 0.0f, floats_[5][1024] = {};
   std::int32_t integers_[2][1024] = {};

@@ -115,7 +115,7 @@ class Counting final : public Judge {
   void write_files(const JudgedFiles&, Report*) const override {}
 
  protected:
-  void found(GemmCache&) override {}
+  void found(GemmLibrary&) override {}
   double take_rows(const Batch& batch, const Manifest&, std::int64_t) noexcept override {
     return static_cast<double>(batch.counts.samples());
   }

@@ -14,6 +14,7 @@
 
 #include "src/base/align.h"
 #include "src/runtime/threads.h"
+#include "tests/support/own_products.h"
 #include "tests/support/seeded.h"
 
 namespace bascule::test {
@@ -81,12 +82,12 @@ struct Rows {
 };
 
 RecallBothWays measure(Rows rows, std::int64_t max_rows, int threads) {
-  const std::unique_ptr<GemmCache> products = GemmCache::make(threads);
+  OwnProducts products(threads);
   std::vector<float> scratch(Retrieval::bytes(max_rows) / sizeof(float));
   const std::size_t padded = static_cast<std::size_t>(align_up<std::int64_t>(max_rows, 16) * rows.width);
   rows.text.resize(padded);
   rows.images.resize(padded);
-  Retrieval retrieval(max_rows, rows.width, static_cast<std::byte*>(static_cast<void*>(scratch.data())), *products);
+  Retrieval retrieval(max_rows, rows.width, static_cast<std::byte*>(static_cast<void*>(scratch.data())), products);
   Threads pool(threads, false);
   return retrieval.measure(pool, rows.text.data(), rows.images.data(), rows.pictures.data(), rows.rows);
 }

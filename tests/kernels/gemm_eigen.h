@@ -18,10 +18,10 @@ struct GemmTruth {
   MatrixF64 bound;  // of the absolute error, element by element
 };
 
-inline MatrixF64 rows_of(const float* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+inline MatrixF64 rows_of(const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   using Strided =
       Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
-  return Strided(data, rows, columns, Eigen::OuterStride<>(stride)).cast<double>();
+  return Strided(static_cast<const float*>(data), rows, columns, Eigen::OuterStride<>(stride)).cast<double>();
 }
 
 // C after `run` over the valid rows. `before` is what C holds before an accumulating run.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BASCULE_GEMM_ISA=avx2 caps the library before the first test: meson runs this executable once each way.
+// Our own products; BASCULE_TEST_ONEDNN=avx2 or avx512: oneDNN's, capped to it. meson runs this executable once each
+// way.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -17,26 +18,25 @@
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/tiles.h"
+#include "kernels/gemm/onednn_tiles.h"
+#include "kernels/gemm/own_tiles.h"
 #include "tests/kernels/gemm_eigen.h"
 #include "tests/support/error_bound.h"
 #include "tests/support/guarded_buffer.h"
+#include "tests/support/own_products.h"
 #include "tests/support/seeded.h"
 
 namespace bascule::test {
 namespace {
 
-class CapIsa : public ::testing::Environment {
- public:
-  void SetUp() override {
-    const char* const isa = std::getenv("BASCULE_GEMM_ISA");
-    if (isa != nullptr) {
-      ASSERT_TRUE(gemm_limit_isa(std::string(isa) == "avx512"));
-    }
-    gemm_use_this_thread_alone();
-  }
-};
-[[maybe_unused]] ::testing::Environment* const kCapIsa = ::testing::AddGlobalTestEnvironment(new CapIsa);
+// The instruction set that oneDNN is capped to; null: our own products.
+const char* onednn_isa() { return std::getenv("BASCULE_TEST_ONEDNN"); }
+
+std::unique_ptr<GemmLibrary> make_library(int threads) {
+  if (onednn_isa() == nullptr) return std::make_unique<OwnProducts>(threads);
+  onednn_use_this_thread_alone();
+  return onednn_products(std::string(onednn_isa()) == "avx512" ? Isa::kAvx512 : Isa::kAvx2, threads);
+}
 
 constexpr GemmKind kKinds[] = {GemmKind::kForward, GemmKind::kInputGradient, GemmKind::kWeightGradient};
 
@@ -107,14 +107,14 @@ void run_all(const Gemm& gemm, const GemmRun& run) {
 }
 
 // Result within the bound, columns between the matrix and its stride untouched.
-void expect_right(const Case& test, GemmCache& cache, Seeded& random) {
+void expect_right(const Case& test, GemmLibrary& library, Seeded& random) {
   SCOPED_TRACE(::testing::Message() << test);
   Operands o(test, random);
   const std::vector<float> before(o.c.begin(), o.c.end());
   const std::int64_t valid = test.kind == GemmKind::kWeightGradient ? test.n : test.rows;
   const MatrixF64 held = rows_of(before.data(), valid, o.c_columns, o.spec.ldc);
   const GemmRun run = o.run(test);
-  run_all(*Gemm::make(o.spec, cache), run);
+  run_all(*library.make(o.spec), run);
 
   const GemmTruth truth = eigen_gemm(o.spec, run, held);
   const MatrixF64 error = (rows_of(o.c.data(), valid, o.c_columns, o.spec.ldc) - truth.value).cwiseAbs();
@@ -130,7 +130,7 @@ void expect_right(const Case& test, GemmCache& cache, Seeded& random) {
 // than that by more than a quarter, whatever its length. (Bounds by magnitude, as above, allow k epsilon.)
 TEST(Gemm, LongSumsAreNoWorseThanOneChainOfAdditions) {
   Seeded random;
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   for (const std::int64_t length : {768, 1024, 2048, 3072, 4096}) {
     for (const GemmKind kind : kKinds) {
       const bool weight = kind == GemmKind::kWeightGradient;
@@ -138,12 +138,39 @@ TEST(Gemm, LongSumsAreNoWorseThanOneChainOfAdditions) {
       SCOPED_TRACE(::testing::Message() << test);
       Operands o(test, random);
       const GemmRun run = o.run(test);
-      run_all(*Gemm::make(o.spec, *cache), run);
+      run_all(*library->make(o.spec), run);
       const std::int64_t rows = weight ? test.n : test.rows;
       const MatrixF64 held = MatrixF64::Zero(rows, o.c_columns);
       const MatrixF64 truth = eigen_gemm(o.spec, run, held).value;
       const MatrixF64 error = rows_of(o.c.data(), rows, o.c_columns, o.spec.ldc) - truth;
       EXPECT_LE(error.norm() / truth.norm(), 1.25 * kFloatEpsilon * std::sqrt(static_cast<double>(length) / 6.0));
+    }
+  }
+}
+
+TEST(OwnTiles, CoverTheMatrixWithoutEmptyTilesForEveryRowCountUpToTheBound) {
+  for (const GemmKind kind : kKinds) {
+    for (std::int64_t bound = 1; bound <= 7000; bound += bound < 40 ? 1 : 331) {
+      for (std::int64_t cols = 1; cols <= 60000; cols = cols < 40 ? cols + 1 : cols * 5 / 4) {
+        const OwnTiling tiling = own_tiling(kind, bound, cols);
+        ASSERT_TRUE(tiling.width >= 1 && tiling.width <= kGemmTileCols) << bound << " " << cols;
+        for (const std::int64_t rows : {std::int64_t{1}, bound / 3 + 1, bound}) {
+          const OwnGrid grid = own_grid(tiling, rows, cols);
+          ASSERT_TRUE((grid.rows - 1) * grid.height < rows && grid.rows * grid.height >= rows) << bound << " " << cols;
+          ASSERT_TRUE((grid.columns - 1) * grid.width < cols && grid.columns * grid.width >= cols)
+              << bound << " " << cols;
+        }
+      }
+    }
+  }
+}
+
+TEST(OwnTiles, LargeProductsHaveTasksInMultiplesOfFour) {
+  for (const std::int64_t width : {768, 1024, 3072, 4096}) {
+    for (const GemmKind kind : kKinds) {
+      const std::int64_t rows = kind == GemmKind::kWeightGradient ? width : 2600;
+      const std::int64_t tasks = own_grid(own_tiling(kind, rows, width), rows, width).tasks();
+      EXPECT_TRUE(tasks >= 4 && tasks % 4 == 0) << width << ": " << tasks;
     }
   }
 }
@@ -190,13 +217,13 @@ TEST(GemmTiles, WeightGridCoversTheMatrixWithoutEmptyTiles) {
 // keeps for the thread count as in use: some KB.)
 TEST(Gemm, ARunLeavesNothingAllocated) {
   Seeded random;
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   for (const GemmKind kind : kKinds) {
     for (const auto& [n, k] : {std::array<std::int64_t, 2>{1, 1}, {1, 6}, {6, 1}, {6, 2}, {130, 72}, {256, 770}}) {
       for (const std::int64_t slack : {0, 16}) {
         const Case test{kind, 70, n, k, slack, kind == GemmKind::kForward};
         Operands o(test, random);
-        const auto gemm = Gemm::make(o.spec, *cache);
+        const auto gemm = library->make(o.spec);
         const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
         run_all(*gemm, o.run(test));
         EXPECT_LT(mallinfo2().uordblks + mallinfo2().hblkhd, before + 16384) << test;
@@ -207,13 +234,13 @@ TEST(Gemm, ARunLeavesNothingAllocated) {
 
 TEST(Gemm, EveryKindIsWithinTheBoundForAllOddExtents) {
   Seeded random;
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   for (const GemmKind kind : kKinds) {
     for (const std::int64_t n : {1, 2, 6, 20, 24, 72, 130}) {
       for (const std::int64_t k : {1, 6, 17, 20, 72, 130}) {
         const std::int64_t rows = random.integer(1, 70);
-        expect_right({kind, rows, n, k, 0, kind == GemmKind::kForward, false}, *cache, random);
-        expect_right({kind, rows, n, k, random.integer(1, 19), false, kind != GemmKind::kForward}, *cache, random);
+        expect_right({kind, rows, n, k, 0, kind == GemmKind::kForward, false}, *library, random);
+        expect_right({kind, rows, n, k, random.integer(1, 19), false, kind != GemmKind::kForward}, *library, random);
       }
     }
   }
@@ -221,24 +248,24 @@ TEST(Gemm, EveryKindIsWithinTheBoundForAllOddExtents) {
 
 TEST(Gemm, ModelSizedExtentsAreWithinTheBound) {
   Seeded random;
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   for (const GemmKind kind : kKinds) {
-    expect_right({kind, 325, 768, 770, 0, kind == GemmKind::kForward, false}, *cache, random);
-    expect_right({kind, 300, 770, 768, 0, false, true}, *cache, random);
-    expect_right({kind, 130, 1540, 128, 0, false, false}, *cache, random);
-    expect_right({kind, 40, 130, 1540, 0, kind == GemmKind::kForward, false}, *cache, random);
-    expect_right({kind, 600, 192, 256, 64, kind == GemmKind::kForward, false}, *cache, random);
+    expect_right({kind, 325, 768, 770, 0, kind == GemmKind::kForward, false}, *library, random);
+    expect_right({kind, 300, 770, 768, 0, false, true}, *library, random);
+    expect_right({kind, 130, 1540, 128, 0, false, false}, *library, random);
+    expect_right({kind, 40, 130, 1540, 0, kind == GemmKind::kForward, false}, *library, random);
+    expect_right({kind, 600, 192, 256, 64, kind == GemmKind::kForward, false}, *library, random);
   }
 }
 
 // One Gemm for all row counts up to its bound, as a tape uses it.
 TEST(Gemm, EveryRowCountUpToTheBoundRunsOnTheSameGemm) {
   Seeded random;
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   for (const GemmKind kind : kKinds) {
     const Case largest{kind, 600, 20, 24};
     Operands o(largest, random);
-    const auto gemm = Gemm::make(o.spec, *cache);
+    const auto gemm = library->make(o.spec);
     for (std::int64_t rows = 600; rows >= 1; rows -= rows > 40 ? 7 : 1) {
       const Case test{kind, rows, 20, 24};
       Operands p(test, random);
@@ -253,8 +280,8 @@ TEST(Gemm, EveryRowCountUpToTheBoundRunsOnTheSameGemm) {
 }
 
 TEST(Gemm, AWeightGradientOfNoRowsIsZeroOrWhatWasThere) {
-  const auto cache = GemmCache::make(1);
-  const auto gemm = Gemm::make({GemmKind::kWeightGradient, 16, 20, 24, 20, 24, 26, false, true, true}, *cache);
+  const auto library = make_library(1);
+  const auto gemm = library->make({GemmKind::kWeightGradient, 16, 20, 24, 20, 24, 26, false, true, true});
   const std::vector<float> nothing(16 * 24, 0.0f);
   for (const bool accumulate : {true, false}) {
     std::vector<float> c(20 * 26, 3.0f);
@@ -265,13 +292,13 @@ TEST(Gemm, AWeightGradientOfNoRowsIsZeroOrWhatWasThere) {
 
 std::vector<float> run_on_threads(const Case& test, int threads) {
   Seeded random(7);
-  const auto cache = GemmCache::make(threads);
+  const auto library = make_library(threads);
   Operands o(test, random);
-  const auto gemm = Gemm::make(o.spec, *cache);
+  const auto gemm = library->make(o.spec);
   const GemmRun run = o.run(test);
   std::atomic<std::int64_t> next{0};
   const auto work = [&](int thread) {
-    gemm_use_this_thread_alone();
+    if (onednn_isa() != nullptr) onednn_use_this_thread_alone();
     for (std::int64_t task = next++; task < gemm->tasks(run.rows); task = next++) gemm->run(task, thread, run);
   };
   std::vector<std::thread> others;
@@ -296,38 +323,43 @@ TEST(Gemm, ThreadCountDoesNotChangeABit) {
 TEST(Gemm, RowsPastTheLastDoNotReachTheValidOnes) {
   for (const GemmKind kind : {GemmKind::kForward, GemmKind::kInputGradient}) {
     const Case test{kind, 37, 24, 72};
-    const auto cache = GemmCache::make(1);
+    const auto library = make_library(1);
     Seeded first(3);
     Seeded second(3);
     Operands o(test, first);
     Operands p(test, second);
     for (auto i = static_cast<std::size_t>(37 * p.spec.lda); i < p.a.size(); ++i) p.a[i] = 1e30f;
-    run_all(*Gemm::make(o.spec, *cache), o.run(test));
-    run_all(*Gemm::make(p.spec, *cache), p.run(test));
+    run_all(*library->make(o.spec), o.run(test));
+    run_all(*library->make(p.spec), p.run(test));
     const auto valid = static_cast<std::size_t>(37 * o.spec.ldc);
     EXPECT_EQ(first_different_bit(o.c.span().first(valid), p.c.span().first(valid)), -1) << test;
   }
 }
 
 TEST(Gemm, SpecsThatContradictThemselvesAreRefused) {
-  const auto cache = GemmCache::make(1);
+  const auto library = make_library(1);
   const GemmSpec good{GemmKind::kForward, 16, 8, 8, 8, 8, 8, true, true, false};
-  EXPECT_NO_THROW(Gemm::make(good, *cache));
+  EXPECT_NO_THROW(library->make(good));
   GemmSpec narrow = good;
   narrow.lda = 7;
-  EXPECT_THROW(Gemm::make(narrow, *cache), std::runtime_error);
+  EXPECT_THROW(library->make(narrow), std::runtime_error);
   GemmSpec bias = good;
   bias.kind = GemmKind::kInputGradient;
-  EXPECT_THROW(Gemm::make(bias, *cache), std::runtime_error);
+  EXPECT_THROW(library->make(bias), std::runtime_error);
   GemmSpec unused = good;
   unused.may_overwrite = false;
-  EXPECT_THROW(Gemm::make(unused, *cache), std::runtime_error);
+  EXPECT_THROW(library->make(unused), std::runtime_error);
 }
 
-TEST(Gemm, TheIsaCannotBeCappedAfterTheFirstPrimitive) {
-  const auto cache = GemmCache::make(1);
-  EXPECT_NE(Gemm::make({GemmKind::kForward, 16, 8, 8, 8, 8, 8, false, true, false}, *cache), nullptr);
-  EXPECT_FALSE(gemm_limit_isa(false));
+TEST(Gemm, OnednnIsCappedOnceAProcessAndHasNoBf16) {
+  if (onednn_isa() == nullptr) GTEST_SKIP() << "only of oneDNN";
+  const Isa other = std::string(onednn_isa()) == "avx512" ? Isa::kAvx2 : Isa::kAvx512;
+  const auto library = make_library(1);
+  GemmSpec spec{GemmKind::kForward, 16, 8, 8, 8, 8, 8, false, true, false};
+  EXPECT_NE(library->make(spec), nullptr);
+  EXPECT_THROW(onednn_products(other, 1), std::runtime_error);
+  spec.type = GemmType::kBf16;
+  EXPECT_THROW(library->make(spec), std::runtime_error);
 }
 
 }  // namespace

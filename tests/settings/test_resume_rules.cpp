@@ -76,7 +76,7 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"distributed.hostfile", "yes"},
                                                        {"machine.memory_limit_gib", "yes"},
                                                        {"machine.threads", "yes"},
-                                                       {"machine.isa", "while training"},
+                                                       {"machine.isa", "with our products"},
                                                        {"machine.huge_pages", "yes"},
                                                        {"machine.lock_memory", "yes"},
                                                        {"report.tensorboard", "yes"},
@@ -163,6 +163,31 @@ TEST(ResumeRules, AKeyThatWasNotKeptHadItsDefault) {
   settings.training.lr_schedule_steps = 9;
   settings.machine.threads = 3;
   EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "training.lr_schedule_steps: 0 -> 9 [longer]\n");
+}
+
+// Programs that did not have the key computed with oneDNN's products, whatever is the default since.
+TEST(ResumeRules, AProgramWithoutOwnProductsHadThoseOfOnednn) {
+  Settings settings = settings_of(kLeast);
+  settings.machine.products = Products::kOnednn;
+  const KeyValues numbers = number_keys(settings);
+  EXPECT_EQ(
+      std::count_if(numbers.begin(), numbers.end(), [](const auto& one) { return one.first == "machine.products"; }),
+      0);
+  EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "");
+  settings.machine.products = Products::kOurs;
+  EXPECT_EQ(changes_text(setting_changes(numbers, {}, settings)), "machine.products: \"onednn\" -> \"ours\" [no]\n");
+}
+
+// Another instruction set gives the same bits with our own products only.
+TEST(ResumeRules, TheInstructionSetIsFreeWithOurProducts) {
+  for (const Products products : {Products::kOurs, Products::kOnednn}) {
+    Settings then = settings_of(kLeast);
+    then.machine.products = products;
+    Settings now = then;
+    now.machine.isa = IsaSetting::kAvx2;
+    EXPECT_EQ(changed(then, now), products == Products::kOurs ? "machine.isa: \"auto\" -> \"avx2\" [yes]\n"
+                                                              : "machine.isa: \"auto\" -> \"avx2\" [while training]\n");
+  }
 }
 
 TEST(ResumeRules, WhatOnlyTheStartKnewBinds) {

@@ -53,6 +53,13 @@ TEST(Contracts, AreKeptByAGoodRunAndTwoAreNotItsToJudge) {
   EXPECT_EQ(judge_contracts(good()).size(), 7u);
 }
 
+TEST(Contracts, BitsSaysWhichCpusGiveTheSame) {
+  ContractFigures figures = good();
+  EXPECT_EQ(line(figures, "Bits").detail.find("any x86-64 CPU"), 0u);
+  figures.products = Products::kOnednn;
+  EXPECT_EQ(line(figures, "Bits").detail.find("the same kind of CPU"), 0u);
+}
+
 TEST(Contracts, MemoryIsBrokenAboveThreePercentAnd64MibARank) {
   ContractFigures figures = good();
   figures.resident_bytes = 1094 * kMib;

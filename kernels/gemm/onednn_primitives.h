@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's matmul primitives, made once and run by pointer. Inside the room only: gemm_onednn.cpp cuts products into
+// oneDNN's matmul primitives, made once and run by pointer. Inside the room only: onednn_gemm.cpp cuts products into
 // these.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/tiles.h"
+#include "kernels/gemm/onednn_tiles.h"
 
 namespace bascule {
 
@@ -64,9 +64,10 @@ class Product {
   std::vector<Arguments> arguments_;  // by thread
 };
 
-class OnednnCache final : public GemmCache {
+class OnednnProducts final : public GemmLibrary {
  public:
-  explicit OnednnCache(int threads);
+  explicit OnednnProducts(int threads);
+  std::unique_ptr<Gemm> make(const GemmSpec& spec) override;
 
   const Product* product(const ProductKey& key);
   const GemmTiling& tiling() const noexcept { return tiling_; }

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/gemm/rounding.h"
+
 namespace bascule {
 
 constexpr std::int64_t kGemmUnit = 16;        // rows
@@ -27,7 +29,6 @@ constexpr GemmTiling kTilingAvx512 = {16, 384};
 constexpr GemmTiling kTilingAvx2 = {32, 768};
 constexpr std::size_t kGemmMaxUnits = 32;
 
-constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t gemm_units(std::int64_t rows) { return ceil_divide(rows, kGemmUnit); }
 
 struct RowTile {

@@ -5,18 +5,21 @@
 #include <stdexcept>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/primitives.h"
-#include "kernels/gemm/tiles.h"
+#include "kernels/gemm/onednn_primitives.h"
+#include "kernels/gemm/onednn_tiles.h"
 
 namespace bascule {
 namespace {
+
+const float* a_of(const GemmRun& run) { return static_cast<const float*>(run.a); }
+const float* b_of(const GemmRun& run) { return static_cast<const float*>(run.b); }
 
 using ByUnits = std::array<const Product*, kGemmMaxUnits + 1>;
 
 // Forward and input gradient: a task is a tile of rows over the full width of C.
 class RowGemm final : public Gemm {
  public:
-  RowGemm(const GemmSpec& spec, OnednnCache& cache) : spec_(spec), cache_(cache) {
+  RowGemm(const GemmSpec& spec, OnednnProducts& cache) : spec_(spec), cache_(cache) {
     const std::int64_t max_units = gemm_units(spec.max_rows);
     for (std::int64_t units = 1; units <= max_units; ++units) {
       // Heights of a row count are two at most: those of the first and of the last tile.
@@ -34,11 +37,11 @@ class RowGemm final : public Gemm {
     const std::int64_t row = tile.first * kGemmUnit;
     const ByUnits& products = run.accumulate ? accumulate_ : overwrite_;
     products[static_cast<std::size_t>(tile.units)]->run(thread, cache_.stream(thread), run.c + row * spec_.ldc,
-                                                        run.a + row * spec_.lda, run.b, run.bias);
+                                                        a_of(run) + row * spec_.lda, b_of(run), run.bias);
   }
 
  private:
-  void add(std::int64_t units, OnednnCache& cache) {
+  void add(std::int64_t units, OnednnProducts& cache) {
     const bool transposed = spec_.kind == GemmKind::kForward;  // B is stored (n, k)
     ProductKey key{units * kGemmUnit,          spec_.n,   spec_.k,    spec_.lda, 1, transposed ? 1 : spec_.ldb,
                    transposed ? spec_.ldb : 1, spec_.ldc, spec_.bias, false};
@@ -49,7 +52,7 @@ class RowGemm final : public Gemm {
   }
 
   GemmSpec spec_;
-  const OnednnCache& cache_;
+  const OnednnProducts& cache_;
   ByUnits overwrite_{};
   ByUnits accumulate_{};
 };
@@ -57,7 +60,7 @@ class RowGemm final : public Gemm {
 // Weight gradient: a task is a tile of C, over all chunks of rows in order.
 class WeightGemm final : public Gemm {
  public:
-  WeightGemm(const GemmSpec& spec, OnednnCache& cache)
+  WeightGemm(const GemmSpec& spec, OnednnProducts& cache)
       : spec_(spec), cache_(cache), grid_(weight_grid(spec.n, spec.k, cache.tiling())) {
     const std::int64_t max_units = gemm_units(spec.max_rows);
     for (std::int64_t units = 1; units <= kGemmChunkUnits && units <= max_units; units *= 2) {
@@ -83,7 +86,8 @@ class WeightGemm final : public Gemm {
       const std::int64_t row = first * kGemmUnit;
       const ByUnits& products = accumulate ? tile.accumulate : tile.overwrite;
       products[static_cast<std::size_t>(chunk)]->run(thread, cache_.stream(thread), run.c + i * spec_.ldc + j,
-                                                     run.a + row * spec_.lda + i, run.b + row * spec_.ldb + j, nullptr);
+                                                     a_of(run) + row * spec_.lda + i, b_of(run) + row * spec_.ldb + j,
+                                                     nullptr);
       accumulate = true;
       first += chunk;
     }
@@ -101,7 +105,7 @@ class WeightGemm final : public Gemm {
     ByUnits accumulate{};
   };
 
-  void add(std::int64_t units, int last_row, int last_column, std::int64_t max_units, OnednnCache& cache) {
+  void add(std::int64_t units, int last_row, int last_column, std::int64_t max_units, OnednnProducts& cache) {
     const std::int64_t height = last_row != 0 ? spec_.n - (grid_.rows - 1) * grid_.height : grid_.height;
     const std::int64_t width = last_column != 0 ? spec_.k - (grid_.columns - 1) * grid_.width : grid_.width;
     if (height > spec_.n || width > spec_.k) return;  // no tile but the last one
@@ -115,32 +119,18 @@ class WeightGemm final : public Gemm {
   }
 
   GemmSpec spec_;
-  const OnednnCache& cache_;
+  const OnednnProducts& cache_;
   WeightGrid grid_;
   TileProducts products_[2][2];  // [in the last row of tiles][in the last column of tiles]
 };
 
-void require_valid(const GemmSpec& spec) {
-  const bool weight = spec.kind == GemmKind::kWeightGradient;
-  const bool extents = spec.max_rows >= 1 && spec.n >= 1 && spec.k >= 1;
-  const std::int64_t a_columns = weight ? spec.n : spec.k;
-  const std::int64_t b_columns = spec.kind == GemmKind::kInputGradient ? spec.n : spec.k;
-  const std::int64_t c_columns = weight ? spec.k : spec.n;
-  const bool strides = spec.lda >= a_columns && spec.ldb >= b_columns && spec.ldc >= c_columns;
-  const bool bias = !spec.bias || spec.kind == GemmKind::kForward;
-  if (!extents || !strides || !bias || !(spec.may_overwrite || spec.may_accumulate)) {
-    throw std::runtime_error(
-        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias outside kForward, or no use");
-  }
-}
-
 }  // namespace
 
-std::unique_ptr<Gemm> Gemm::make(const GemmSpec& spec, GemmCache& cache) {
+std::unique_ptr<Gemm> OnednnProducts::make(const GemmSpec& spec) {
   require_valid(spec);
-  auto& primitives = static_cast<OnednnCache&>(cache);  // GemmCache::make is its only maker
-  if (spec.kind == GemmKind::kWeightGradient) return std::make_unique<WeightGemm>(spec, primitives);
-  return std::make_unique<RowGemm>(spec, primitives);
+  if (spec.type != GemmType::kFloat32) throw std::runtime_error("gemm: oneDNN's products are float32 here");
+  if (spec.kind == GemmKind::kWeightGradient) return std::make_unique<WeightGemm>(spec, *this);
+  return std::make_unique<RowGemm>(spec, *this);
 }
 
 }  // namespace bascule

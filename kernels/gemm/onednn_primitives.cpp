@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/gemm/primitives.h"
+#include "kernels/gemm/onednn_primitives.h"
 
 #include <oneapi/dnnl/dnnl_debug.h>
 
@@ -148,7 +148,7 @@ void Product::run(int thread, dnnl_stream_t stream, float* dst, const float* src
   }
 }
 
-OnednnCache::OnednnCache(int threads)
+OnednnProducts::OnednnProducts(int threads)
     : tiling_(dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core ? kTilingAvx2 : kTilingAvx512) {
   dnnl_engine_t created_engine = nullptr;
   require(dnnl_engine_create(&created_engine, dnnl_cpu, 0), "engine");
@@ -165,7 +165,7 @@ OnednnCache::OnednnCache(int threads)
 // The library generates its three families of sgemm code at the first product that takes them (40,000 allocations in
 // all): here, not in the first step. Which products take them was found by counting allocations over 4,000 shapes; rows
 // wider than the matrix keep it from its other implementation.
-void OnednnCache::generate_code() {
+void OnednnProducts::generate_code() {
   const OneThread one_thread;
   const float zeros[64] = {};
   float dst[64];
@@ -176,9 +176,9 @@ void OnednnCache::generate_code() {
   }
 }
 
-void OnednnCache::FreeAligned::operator()(void* block) const noexcept { std::free(block); }
+void OnednnProducts::FreeAligned::operator()(void* block) const noexcept { std::free(block); }
 
-const Product* OnednnCache::product(const ProductKey& key) {
+const Product* OnednnProducts::product(const ProductKey& key) {
   const int threads = static_cast<int>(streams_.size());
   const auto [place, added] = products_.try_emplace(key, key, threads, engine_.get());
   Product& product = place->second;
@@ -193,7 +193,7 @@ const Product* OnednnCache::product(const ProductKey& key) {
   return &product;
 }
 
-void OnednnCache::grow_scratch(std::size_t bytes) {
+void OnednnProducts::grow_scratch(std::size_t bytes) {
   scratch_bytes_ = (bytes + 4095) / 4096 * 4096;
   for (std::size_t thread = 0; thread < streams_.size(); ++thread) {
     scratch_[thread].reset(std::aligned_alloc(4096, scratch_bytes_));
@@ -204,20 +204,21 @@ void OnednnCache::grow_scratch(std::size_t bytes) {
   }
 }
 
-std::unique_ptr<GemmCache> GemmCache::make(int threads) { return std::make_unique<OnednnCache>(threads); }
-
-void gemm_use_this_thread_alone() noexcept { omp_set_num_threads(1); }
-
-bool gemm_limit_isa(bool avx512) {
-  return dnnl_set_max_cpu_isa(avx512 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2) == dnnl_success;
+std::unique_ptr<GemmLibrary> onednn_products(Isa isa, int threads) {
+  // Only before the first primitive of the process.
+  static const Isa first = isa;
+  static const bool is_limited =
+      dnnl_set_max_cpu_isa(isa >= Isa::kAvx512 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2) == dnnl_success;
+  if (!is_limited || isa != first)
+    throw std::runtime_error("oneDNN was initialised before it was limited to " + std::string(isa_name(isa)));
+  return std::make_unique<OnednnProducts>(threads);
 }
 
-const char* gemm_library_version() {
-  static const std::string version = [] {
-    const dnnl_version_t* const v = dnnl_version();
-    return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
-  }();
-  return version.c_str();
+void onednn_use_this_thread_alone() noexcept { omp_set_num_threads(1); }
+
+std::string onednn_version() {
+  const dnnl_version_t* const v = dnnl_version();
+  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
 }
 
 }  // namespace bascule

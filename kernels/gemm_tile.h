@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One tile of a matrix product, and the definition of its arithmetic: every implementation of it gives the same bits.
+//
+//   kForward         C (rows, cols) = A (rows, depth) B (cols, depth)^T + bias     y = x W^T + b
+//   kInputGradient   C (rows, cols) = A (rows, depth) B (depth, cols)              dx = dy W
+//   kWeightGradient  C (rows, cols) = A (depth, rows)^T B (depth, cols)            dW = dy^T x
+//
+// Arithmetic, for each element of C by itself, with a_d and b_d its factors at depth d:
+//   c = what C holds (accumulate), the bias, or nothing
+//   for each chunk of kGemmChunk depths, in order:  p = 0;  for d in the chunk, in order: p = fma(a_d, b_d, p);  c = c
+//   + p
+// "Nothing" plus p is p. fma rounds once; all rounding is to nearest even. How a product is cut into tiles does not
+// show.
+//
+// bf16: operands are bfloat16, C and bias float32. A chunk has kGemmChunkBf16 depths, taken in pairs, the odd one
+// first:
+//   p = fma(a_2q+1, b_2q+1, p);  p = fma(a_2q, b_2q, p)
+// with zeros in place of a missing last odd depth. Every operand and every result of fma and of c + p that is subnormal
+// (after rounding with an unbounded exponent) is replaced by zero of its sign. This is what VDPBF16PS computes, in the
+// order of Intel's Instruction Set Reference, "VDPBF16PS"; a NaN result may have any payload.
+//
+// Row-major; lda, ldb and ldc count elements. Nothing past a matrix is read or written. Aliasing: none. Summing in
+// chunks keeps the error that of sums of about kGemmChunk terms; bounds in test_gemm.cpp.
+//
+// cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, 64-byte aligned, one a thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bascule {
+
+enum class GemmKind { kForward, kInputGradient, kWeightGradient };
+
+constexpr std::int64_t kGemmChunk = 256;
+constexpr std::int64_t kGemmChunkBf16 = 512;
+constexpr std::int64_t kGemmTileCols = 384;
+
+template <typename Element>
+struct GemmTileOf {
+  GemmKind kind;
+  float* c;
+  const Element* a;
+  const Element* b;
+  const float* bias;  // (cols) or null; not with accumulate
+  std::int64_t lda, ldb, ldc;
+  std::int64_t rows, cols, depth;
+  bool accumulate;
+  void* scratch;
+};
+using GemmTile = GemmTileOf<float>;
+using GemmTileBf16 = GemmTileOf<std::uint16_t>;
+
+// A chunk of B, and a few rows of A over a chunk.
+constexpr std::size_t kGemmTileScratchBytes =
+    static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunk + 16)) * sizeof(float);
+
+}  // namespace bascule

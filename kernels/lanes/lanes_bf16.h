@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pairs of bf16 numbers in the bits of sixteen floats, the even number of a pair in the lower half, and the sum of
+// their products: the instruction VDPBF16PS where the unit is compiled for it, the same bits by two fused multiply-adds
+// elsewhere. gemm_tile.h defines the arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/lanes/lanes.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+#if defined(BASCULE_SCALAR_LANES) || !defined(__AVX2__)
+
+// Plain C++ does not have a mode that replaces subnormal numbers by zeros, and Arm's decides before rounding.
+struct SubnormalsAreZeros {
+  SubnormalsAreZeros() {}
+};
+
+inline float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
+// The smallest normal number may be a subnormal sum rounded up. In float64 the sum is exact where it is near that
+// number.
+inline float fma_flushed(float a, float b, float c) {
+  const float sum = __builtin_fmaf(a, b, c);
+  if (__builtin_fabsf(sum) != 0x1p-126f) return flushed(sum);
+  const double exact = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
+  return __builtin_fabs(exact) < 0x1p-126 - 0x1p-151 ? __builtin_copysignf(0.0f, sum) : sum;
+}
+inline f32x16 fma_flushed(f32x16 a, f32x16 b, f32x16 c) {
+  for (int i = 0; i < 16; ++i) c.lane[i] = fma_flushed(flushed(a.lane[i]), flushed(b.lane[i]), c.lane[i]);
+  return c;
+}
+inline f32x16 add_flushed(f32x16 a, f32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] = flushed(flushed(a.lane[i]) + b.lane[i]);
+  return a;
+}
+
+#else
+
+// While one lives, instructions take and give zeros in place of subnormal numbers. The arithmetic that it is for must
+// be in functions that are not inlined beside it, or the compiler may move it.
+class SubnormalsAreZeros {
+ public:
+  SubnormalsAreZeros() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | kDenormalsAreZeros); }
+  ~SubnormalsAreZeros() { _mm_setcsr(before_); }
+  SubnormalsAreZeros(const SubnormalsAreZeros&) = delete;
+  SubnormalsAreZeros& operator=(const SubnormalsAreZeros&) = delete;
+
+ private:
+  static constexpr unsigned kDenormalsAreZeros = 0x40;
+  unsigned before_;
+};
+inline f32x16 fma_flushed(f32x16 a, f32x16 b, f32x16 c) { return fma(a, b, c); }
+inline f32x16 add_flushed(f32x16 a, f32x16 b) { return a + b; }
+
+#endif
+
+// p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
+#if defined(__AVX512BF16__)
+inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
+  return {_mm512_dpbf16_ps(p.lanes, reinterpret_cast<__m512bh>(a.lanes), reinterpret_cast<__m512bh>(b.lanes))};
+}
+#else
+inline f32x16 even_of_pairs(f32x16 x) { return from_bits(shift_left<16>(bits_of(x))); }
+inline f32x16 odd_of_pairs(f32x16 x) { return from_bits(shift_left<16>(shift_right_signed<16>(bits_of(x)))); }
+inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
+  const f32x16 odd = fma_flushed(odd_of_pairs(a), odd_of_pairs(b), p);
+  return fma_flushed(even_of_pairs(a), even_of_pairs(b), odd);
+}
+#endif
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA

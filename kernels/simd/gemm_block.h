@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The innermost block of a matrix product: as many sums as the registers hold, over one chunk of depths, added to C.
+// Each sum is a chain of its own (gemm_tile.h), so the extents of a block do not show in the bits.
+//
+// A word is what one step multiplies: a float32 number, or the bits of a pair of bf16 numbers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm_tile.h"
+#include "kernels/lanes/lanes.h"
+#include "kernels/lanes/lanes_bf16.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+// The rows and vectors of a block: 28 sums of 32 registers, or 6 pairs of 16. B is read from the second-level cache:
+// the wider the rows of A, the less often.
+#if defined(__AVX512F__) && !defined(BASCULE_SCALAR_LANES)
+constexpr int kBlockRows = 14;
+constexpr int kBlockVectors = 2;
+constexpr std::int64_t kPrefetchSteps = 8;
+#else
+constexpr int kBlockRows = 6;
+constexpr int kBlockVectors = 1;
+constexpr std::int64_t kPrefetchSteps = 0;  // slows AVX2 down
+#endif
+constexpr std::int64_t kBlockCols = kBlockVectors * kLanes;
+constexpr std::int64_t kChunkSteps = 256;
+// From one row of A to the next. Not a multiple of 4096 bytes: the rows would fall on the same lines of the first
+// cache.
+constexpr std::int64_t kRowPitch = kChunkSteps + 16;
+
+struct Float32Steps {
+  using Element = float;
+  static constexpr std::int64_t kDepths = 1;  // of a step
+  static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma(a, b, sum); }
+  static f32x16 add(f32x16 c, f32x16 sum) { return c + sum; }
+};
+struct Bf16Steps {
+  using Element = std::uint16_t;
+  static constexpr std::int64_t kDepths = 2;
+  static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return dot_pairs(a, b, sum); }
+  static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
+};
+static_assert(kGemmChunk == kChunkSteps && kGemmChunkBf16 == kChunkSteps * Bf16Steps::kDepths, "");
+
+// How A lies: a row's words follow one another, rows kRowPitch apart; or the words of a step do, steps kBlockRows
+// apart.
+enum class PackedA { kRows, kSteps };
+
+struct GemmBlock {
+  float* c;
+  std::int64_t ldc;
+  const float* a;
+  const float* b;  // (steps, kBlockCols)
+  std::int64_t steps;
+  const float* start;  // what the sums are added to: C, the bias (start_row = 0), or null
+  std::int64_t start_row;
+  std::int64_t cols;  // of C from here on
+};
+
+// Row i, vector v of the block: C from what it starts with and the sum of this chunk.
+template <typename Steps, typename Lanes>
+[[gnu::always_inline]] inline void finish(const GemmBlock& x, int i, int v, Lanes lanes, f32x16 sum) {
+  float* const c = x.c + i * x.ldc + v * kLanes;
+  if (x.start != nullptr) sum = Steps::add(load(x.start + i * x.start_row + v * kLanes, lanes), sum);
+  store(c, lanes, sum);
+}
+
+template <typename Steps, PackedA kPackedA, int kRows>
+[[gnu::noinline]] void multiply_block(const GemmBlock& x) {
+  f32x16 sum[kRows][kBlockVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    __builtin_prefetch(x.c + i * x.ldc, 1);
+    if (kBlockVectors > 1) __builtin_prefetch(x.c + i * x.ldc + kLanes, 1);
+#pragma GCC unroll 8
+    for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = set(0.0f);
+  }
+  const float* a = x.a;
+  const float* b = x.b;
+  for (std::int64_t step = 0; step < x.steps; ++step) {
+    f32x16 row[kBlockVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kBlockVectors; ++v) {
+      row[v] = load(b + v * kLanes);
+      if (kPrefetchSteps > 0) __builtin_prefetch(b + kPrefetchSteps * kBlockCols + v * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const f32x16 word = set(kPackedA == PackedA::kRows ? a[i * kRowPitch] : a[i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(word, row[v], sum[i][v]);
+    }
+    a += kPackedA == PackedA::kRows ? 1 : kBlockRows;
+    b += kBlockCols;
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kBlockVectors; ++v) {
+    const std::int64_t left = x.cols - v * kLanes;
+    if (left >= kLanes) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) finish<Steps>(x, i, v, AllLanes{}, sum[i][v]);
+    } else if (left > 0) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) finish<Steps>(x, i, v, FirstLanes{left}, sum[i][v]);
+    }
+  }
+}
+
+// The block of exactly so many rows, at most kRows.
+template <typename Steps, PackedA kPackedA, int kRows = kBlockRows>
+void multiply_block_of(const GemmBlock& x, std::int64_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return multiply_block_of<Steps, kPackedA, kRows - 1>(x, rows);
+  }
+  multiply_block<Steps, kPackedA, kRows>(x);
+}
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA

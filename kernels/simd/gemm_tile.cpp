@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tile chunk by chunk: the chunk of B is packed once, into the second-level cache; then a few rows of A at a time,
+// into the first, which every block of columns uses.
+#include "kernels/gemm_tile.h"
+
+#include <cstdint>
+
+#include "kernels/lanes/lanes.h"
+#include "kernels/simd/gemm_block.h"
+#include "kernels/simd/kernels.h"
+#include "kernels/simd/packing.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+// The words of a chunk. Packing writes whole vectors: up to 15 words past a row are overwritten.
+
+// words[r * kRowPitch + s]: `rows` rows of a matrix whose depths lie side by side.
+void pack_words(float* words, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
+  pack_rows(words, kRowPitch, x, stride, rows, depths);
+}
+void pack_words(float* words, const std::uint16_t* x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (depths % 2 != 0) words[r * kRowPitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
+    __builtin_memcpy(words + r * kRowPitch, x + r * stride, static_cast<std::size_t>(depths) * sizeof *x);
+  }
+}
+
+// words[s * words_stride + c]: `cols` columns of a matrix whose depths lie `stride` apart.
+void pack_steps(float* words, std::int64_t words_stride, const float* x, std::int64_t stride, std::int64_t depths,
+                std::int64_t cols) {
+  pack_rows(words, words_stride, x, stride, depths, cols);
+}
+void pack_steps(float* words, std::int64_t words_stride, const std::uint16_t* x, std::int64_t stride,
+                std::int64_t depths, std::int64_t cols) {
+  static constexpr std::uint16_t kZeros[kBlockCols > kBlockRows ? kBlockCols : kBlockRows] = {};
+  for (std::int64_t d = 0; d < depths; d += 2) {
+    const std::uint16_t* const even = x + d * stride;
+    const std::uint16_t* const odd = d + 1 < depths ? even + stride : kZeros;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
+      __builtin_memcpy(words + c, &pair, sizeof pair);
+    }
+    words += words_stride;
+  }
+}
+
+// The same from a matrix whose depths lie side by side. `rows_of_words` holds 16 rows of kRowPitch.
+void pack_steps_transposed(float* words, const float* x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
+                           float*) {
+  pack_transposed<false>(words, kBlockCols, x, stride, cols, depths);
+}
+void pack_steps_transposed(float* words, const std::uint16_t* x, std::int64_t stride, std::int64_t depths,
+                           std::int64_t cols, float* rows_of_words) {
+  for (std::int64_t c = 0; c < cols; c += kLanes) {
+    const std::int64_t count = least(kLanes, cols - c);
+    pack_words(rows_of_words, x + c * stride, stride, count, depths);
+    pack_transposed<false>(words + c, kBlockCols, rows_of_words, kRowPitch, count, (depths + 1) / 2);
+  }
+}
+
+template <typename Steps>
+using TileOf = GemmTileOf<typename Steps::Element>;
+
+template <typename Steps>
+void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int64_t depths, float* rows_of_words) {
+  for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+    const std::int64_t cols = least(kBlockCols, t.cols - col);
+    if (t.kind == GemmKind::kForward) {
+      pack_steps_transposed(packed, t.b + col * t.ldb + first, t.ldb, depths, cols, rows_of_words);
+    } else {
+      pack_steps(packed, kBlockCols, t.b + first * t.ldb + col, t.ldb, depths, cols);
+    }
+    packed += kChunkSteps * kBlockCols;
+  }
+}
+
+template <typename Steps, PackedA kPackedA>
+void multiply_tile(const TileOf<Steps>& t) {
+  float* const packed_b = static_cast<float*>(t.scratch);
+  float* const packed_a = packed_b + kChunkSteps * kGemmTileCols;
+  constexpr std::int64_t kDepths = kChunkSteps * Steps::kDepths;
+  for (std::int64_t first = 0; first < t.depth; first += kDepths) {
+    const std::int64_t depths = least(kDepths, t.depth - first);
+    pack_b<Steps>(packed_b, t, first, depths, packed_a);
+    const bool is_added = first > 0 || t.accumulate;
+    for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
+      const std::int64_t rows = least(kBlockRows, t.rows - row);
+      if constexpr (kPackedA == PackedA::kRows) {
+        pack_words(packed_a, t.a + row * t.lda + first, t.lda, rows, depths);
+      } else {
+        pack_steps(packed_a, kBlockRows, t.a + first * t.lda + row, t.lda, depths, rows);
+      }
+      GemmBlock block{t.c + row * t.ldc, t.ldc, packed_a, packed_b, (depths + Steps::kDepths - 1) / Steps::kDepths,
+                      nullptr,           0,     0};
+      for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+        block.start = is_added ? block.c : t.bias != nullptr ? t.bias + col : nullptr;
+        block.start_row = is_added ? t.ldc : 0;
+        block.cols = t.cols - col;
+        multiply_block_of<Steps, kPackedA>(block, rows);
+        block.c += kBlockCols;
+        block.b += kChunkSteps * kBlockCols;
+      }
+    }
+  }
+}
+
+template <typename Steps>
+void multiply(const TileOf<Steps>& t) {
+  if (t.depth == 0 && !t.accumulate) {  // a sum of nothing
+    for (std::int64_t row = 0; row < t.rows; ++row) {
+      for (std::int64_t col = 0; col < t.cols; ++col) t.c[row * t.ldc + col] = t.bias != nullptr ? t.bias[col] : 0.0f;
+    }
+  }
+  if (t.kind == GemmKind::kWeightGradient) {
+    multiply_tile<Steps, PackedA::kSteps>(t);
+  } else {
+    multiply_tile<Steps, PackedA::kRows>(t);
+  }
+}
+
+}  // namespace
+
+void gemm_tile(const GemmTile& tile) { multiply<Float32Steps>(tile); }
+
+void gemm_tile_bf16(const GemmTileBf16& tile) {
+  const SubnormalsAreZeros mode;
+  multiply<Bf16Steps>(tile);
+}
+
+}  // namespace bascule::BASCULE_ISA

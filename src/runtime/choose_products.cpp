@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/runtime/choose_products.h"
+
+#include "src/base/error.h"
+
+namespace bascule {
+
+void require_products(Products products) {
+  if (products == Products::kOnednn && onednn_version() == "none") {
+    throw Error(ErrorKind::kSettings, "machine.products", "this program was built without oneDNN",
+                "use \"ours\", or build with -Donednn=enabled");
+  }
+}
+
+std::size_t products_bytes(Products products, int threads) {
+  return products == Products::kOurs ? kGemmTileScratchBytes * static_cast<std::size_t>(threads) : 0;
+}
+
+std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch) {
+  require_products(products);
+  if (products == Products::kOurs) return own_products(kernels, scratch);
+  return onednn_products(kernels.isa, threads);
+}
+
+}  // namespace bascule

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the setting machine.products to the library that makes a process's matrix products.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/gemm/gemm.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// Throws Error kSettings where this program was built without the library.
+void require_products(Products products);
+
+// Memory of ours that products work in, of all threads together; 64-byte aligned. oneDNN has its own.
+std::size_t products_bytes(Products products, int threads);
+// Before the seal. scratch: products_bytes().
+std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch);
+
+}  // namespace bascule

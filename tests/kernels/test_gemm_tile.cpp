@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of gemm_tile.h, to the bit: every instruction set against the plain loops of the reference.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <ostream>
+#include <vector>
+
+#include "kernels/reference/gemm_tile.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr GemmKind kKinds[] = {GemmKind::kForward, GemmKind::kInputGradient, GemmKind::kWeightGradient};
+
+struct Case {
+  GemmKind kind;
+  std::int64_t rows, cols, depth, slack;
+  bool bias, accumulate;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  constexpr const char* kNames[] = {"forward", "input gradient", "weight gradient"};
+  return out << kNames[static_cast<int>(c.kind)] << " " << c.rows << " x " << c.cols << " depth " << c.depth
+             << " slack " << c.slack << (c.bias ? " bias" : "") << (c.accumulate ? " accumulate" : "");
+}
+
+std::uint32_t bits_of(float x) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+// A NaN may have any payload.
+bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
+
+struct alignas(64) Scratch {
+  std::byte bytes[kGemmTileScratchBytes];
+};
+
+// Operands that end at an unreadable page; C with a mark between the rows.
+template <typename Element>
+struct Operands {
+  GemmTileOf<Element> tile;
+  GuardedBuffer<Element> a, b;
+  GuardedBuffer<float> c, bias;
+
+  template <typename Fill>
+  Operands(const Case& test, const Fill& fill)
+      : a(extent(test.kind == GemmKind::kWeightGradient ? test.depth : test.rows, a_columns(test), test.slack)),
+        b(extent(test.kind == GemmKind::kForward ? test.cols : test.depth, b_columns(test), test.slack)),
+        c(extent(test.rows, test.cols, test.slack)),
+        bias(static_cast<std::size_t>(test.cols)) {
+    for (Element& x : a.span()) x = fill.element();
+    for (Element& x : b.span()) x = fill.element();
+    for (float& x : c.span()) x = fill.sum();
+    for (float& x : bias.span()) x = fill.sum();
+    tile = {test.kind,
+            c.data(),
+            a.data(),
+            b.data(),
+            test.bias ? bias.data() : nullptr,
+            a_columns(test) + test.slack,
+            b_columns(test) + test.slack,
+            test.cols + test.slack,
+            test.rows,
+            test.cols,
+            test.depth,
+            test.accumulate,
+            nullptr};
+  }
+
+ private:
+  static std::int64_t a_columns(const Case& test) {
+    return test.kind == GemmKind::kWeightGradient ? test.rows : test.depth;
+  }
+  static std::int64_t b_columns(const Case& test) { return test.kind == GemmKind::kForward ? test.depth : test.cols; }
+  static std::size_t extent(std::int64_t rows, std::int64_t columns, std::int64_t slack) {
+    return static_cast<std::size_t>(rows == 0 ? 0 : (rows - 1) * (columns + slack) + columns);
+  }
+};
+
+template <typename Element, typename Fill>
+void expect_same_bits(const Case& test, const Fill& fill, void (*reference)(const GemmTileOf<Element>&),
+                      void (*KernelTable::*kernel)(const GemmTileOf<Element>&)) {
+  Operands<Element> o(test, fill);
+  const std::vector<float> before(o.c.begin(), o.c.end());
+  std::vector<float> truth = before;
+  GemmTileOf<Element> tile = o.tile;
+  tile.c = truth.data();
+  reference(tile);
+  const auto scratch = std::make_unique<Scratch>();
+  for (const Isa isa : isas()) {
+    std::copy(before.begin(), before.end(), o.c.begin());
+    std::memset(scratch->bytes, 0xff, sizeof scratch->bytes);  // NaN: what is not packed must not be used
+    o.tile.scratch = scratch->bytes;
+    (kernels_for(isa).*kernel)(o.tile);
+    for (std::size_t i = 0; i < truth.size(); ++i)
+      ASSERT_TRUE(same(o.c[i], truth[i]))
+          << test << " " << isa_name(isa) << " element " << i << ": " << o.c[i] << " instead of " << truth[i];
+  }
+}
+
+struct NormalFloats {
+  Seeded& random;
+  float element() const { return static_cast<float>(random.normal()); }
+  float sum() const { return static_cast<float>(random.normal()); }
+};
+struct NormalBf16 {
+  Seeded& random;
+  std::uint16_t element() const {
+    return static_cast<std::uint16_t>(bits_of(static_cast<float>(random.normal())) >> 16);
+  }
+  float sum() const { return static_cast<float>(random.normal()); }
+};
+// Every pattern of bits is as likely: subnormals, infinities and NaN among them; or numbers whose products lie about
+// the smallest normal one.
+struct AnyBf16 {
+  Seeded& random;
+  bool tiny;
+  std::uint16_t element() const {
+    const std::uint64_t bits = random.bits();
+    const std::uint64_t exponent = 61 + (bits >> 32) % 5;  // products from 2^-132 to 2^-122
+    return static_cast<std::uint16_t>(tiny ? (bits & 0x807f) | exponent << 7 : bits);
+  }
+  float sum() const { return tiny ? static_cast<float>(random.uniform(-2.0, 2.0)) * 0x1p-126f : 1.0f; }
+};
+
+Case random_case(Seeded& random, GemmKind kind) {
+  // Around the edges of blocks, chunks and pairs.
+  constexpr std::int64_t kDepths[] = {1, 2, 3, 7, 16, 17, 64, 255, 256, 257, 511, 512, 513, 600, 1025};
+  Case test{kind,
+            random.integer(1, 45),
+            random.integer(1, 100),
+            kDepths[random.integer(0, 14)],
+            random.chance(0.5) ? 0 : random.integer(1, 19),
+            false,
+            false};
+  if (random.chance(0.1)) test.cols = kGemmTileCols - random.integer(0, 33);
+  test.accumulate = random.chance(0.4);
+  test.bias = !test.accumulate && kind == GemmKind::kForward && random.chance(0.5);
+  return test;
+}
+
+TEST(GemmTile, EveryInstructionSetGivesTheBitsOfTheReference) {
+  Seeded random;
+  for (int i = 0; i < 120; ++i) {
+    for (const GemmKind kind : kKinds)
+      expect_same_bits<float>(random_case(random, kind), NormalFloats{random}, reference::gemm_tile,
+                              &KernelTable::gemm_tile);
+  }
+}
+
+TEST(GemmTile, Bf16GivesTheBitsOfTheReference) {
+  Seeded random;
+  for (int i = 0; i < 120; ++i) {
+    for (const GemmKind kind : kKinds)
+      expect_same_bits<std::uint16_t>(random_case(random, kind), NormalBf16{random}, reference::gemm_tile_bf16,
+                                      &KernelTable::gemm_tile_bf16);
+  }
+}
+
+TEST(GemmTile, Bf16OfAnyPatternOfBitsGivesTheBitsOfTheReference) {
+  Seeded random;
+  for (int i = 0; i < 120; ++i) {
+    for (const GemmKind kind : kKinds) {
+      Case test = random_case(random, kind);
+      if (i % 2 == 0) test.depth = random.integer(1, 5);  // a NaN or an infinity does not hide the rest
+      expect_same_bits<std::uint16_t>(test, AnyBf16{random, i % 4 >= 2}, reference::gemm_tile_bf16,
+                                      &KernelTable::gemm_tile_bf16);
+    }
+  }
+}
+
+TEST(GemmTile, ASumOfNothingIsZeroTheBiasOrWhatIsThere) {
+  Seeded random;
+  for (const GemmKind kind : kKinds) {
+    for (const bool accumulate : {false, true}) {
+      const Case test{kind, 5, 20, 0, 3, kind == GemmKind::kForward && !accumulate, accumulate};
+      expect_same_bits<float>(test, NormalFloats{random}, reference::gemm_tile, &KernelTable::gemm_tile);
+    }
+  }
+}
+
+// Subnormal operands and results are zeros in bf16, and stay what they are in float32.
+TEST(GemmTile, OnlyBf16TakesSubnormalNumbersAsZeros) {
+  const float one = 1.0f, smallest = 0x1p-149f;
+  const std::uint16_t one_bf16 = 0x3f80, subnormal_bf16 = 0x0001;
+  const auto scratch = std::make_unique<Scratch>();
+  for (const Isa isa : isas()) {
+    float c = 7.0f;
+    kernels_for(isa).gemm_tile(
+        {GemmKind::kForward, &c, &one, &smallest, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes});
+    EXPECT_EQ(c, smallest) << isa_name(isa);
+    kernels_for(isa).gemm_tile_bf16(
+        {GemmKind::kForward, &c, &one_bf16, &subnormal_bf16, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes});
+    EXPECT_EQ(c, 0.0f) << isa_name(isa);
+    EXPECT_EQ(smallest * one, smallest) << "the mode of the thread is as it was";
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
