@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/lanes_probe.h"
 
+#include "kernels/lanes/lanes_bf16.h"
 #include "kernels/lanes/lanes_math.h"
 #include "kernels/lanes/lanes_philox.h"
 
@@ -97,10 +98,34 @@ void everything(float* out, const float* a, const float* b, std::int64_t count) 
   rows.add(set(static_cast<float>(sum - static_cast<double>(high))));
 }
 
+template <typename MultiplyAdd>
+float run_chains(std::int64_t steps, const MultiplyAdd& multiply_add) {
+  f32x16 sum[kProbeChains];
+  for (f32x16& s : sum) s = set(0.0f);
+  float factor = 0x1p-70f;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    asm volatile("" : "+m"(factor));  // the compiler may not compute the chains beforehand
+    const f32x16 a = set(factor);
+#pragma GCC unroll 16
+    for (f32x16& s : sum) s = multiply_add(a, a, s);
+  }
+  f32x16 all = sum[0];
+  for (std::int64_t i = 1; i < kProbeChains; ++i) all = all + sum[i];
+  return horizontal_sum(all);
+}
+
+float multiply_adds(std::int64_t steps) {
+  return run_chains(steps, [](f32x16 a, f32x16 b, f32x16 s) { return fma(a, b, s); });
+}
+float dot_products(std::int64_t steps) {
+  return run_chains(steps, [](f32x16 a, f32x16 b, f32x16 s) { return dot_pairs(a, b, s); });
+}
+
 }  // namespace
 
 extern const LanesProbe kLanesProbe;
-const LanesProbe kLanesProbe = {exp_all,   log_all, tanh_all, sigmoid_all, sigmoid_slope_all, normal_distribution_all,
-                                everything};
+const LanesProbe kLanesProbe = {exp_all,     log_all,           tanh_all,
+                                sigmoid_all, sigmoid_slope_all, normal_distribution_all,
+                                everything,  multiply_adds,     dot_products};
 
 }  // namespace bascule::BASCULE_ISA

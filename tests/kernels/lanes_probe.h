@@ -18,7 +18,12 @@ struct LanesProbe {
   // What every function of lanes.h makes of sixteen pairs, kLanesProbeRows results of sixteen lanes each; any NaN of
   // an arithmetic function is one NaN. Needs count in 0 .. 16.
   void (*everything)(float* out, const float* a, const float* b, std::int64_t count);
+  // `steps` steps of kProbeChains chains of fma, or of dot products of bf16 pairs, that do not wait for one another: as
+  // fast as the registers allow. Returns their sum, so that nothing is left out.
+  float (*multiply_adds)(std::int64_t steps);
+  float (*dot_products)(std::int64_t steps);
 };
+constexpr std::int64_t kProbeChains = 12;
 constexpr std::int64_t kLanesProbeRows = 40;
 
 }  // namespace bascule

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN's bf16 product of a GemmSpec, whole and on as many threads as OpenMP has: what bench_gemm compares ours with.
+#pragma once
+
+#include <memory>
+
+#include "kernels/gemm/gemm.h"
+
+namespace bascule {
+
+class OnednnBf16 {
+ public:
+  virtual ~OnednnBf16() = default;
+  virtual void run(const GemmRun& run) const = 0;
+
+  // Null if built without oneDNN, or where it has no such product.
+  static std::unique_ptr<OnednnBf16> make(const GemmSpec& spec);
+};
+
+}  // namespace bascule
