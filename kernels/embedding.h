@@ -6,8 +6,9 @@
 
 namespace bascule {
 
-// out[r,:] = word[word_index[r],:] + position[position_index[r],:] + type[:]
-// Source: BridgeTowerTextEmbeddings.forward. Shapes: out (rows, cols) dense; tables (any, cols); type (cols).
+// out[r,:] = word[word_index[r],:] + position[position_index[r],:] + type[type_index[r],:]
+// Source: BridgeTowerTextEmbeddings.forward. Shapes: out (rows, cols) dense; tables (any, cols). type_index null: 0 of
+// every row.
 // Requires: every index lies in its table (checked at the border, when tokens are read).
 struct TextEmbeddingForward {
   float* out;
@@ -16,11 +17,12 @@ struct TextEmbeddingForward {
   const float* type;
   const std::int32_t* word_index;
   const std::int32_t* position_index;
+  const std::int32_t* type_index;
   std::int64_t rows, cols;
 };
 
 // d_table[index[r], c] += d_out[r, c] for r = 0, 1, ... in order, and first_col <= c < last_col; rows with index ==
-// skip (the padding row, which torch never updates; -1: none) are left out. Accumulates. Column ranges let threads
+// skip (a padding row, which torch never updates; -1: none) are left out. Accumulates. Column ranges let threads
 // share one table.
 struct EmbeddingBackward {
   float* d_table;

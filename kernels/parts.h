@@ -107,6 +107,7 @@ inline TextEmbeddingForward part_of(TextEmbeddingForward a, std::int64_t first, 
   a.out += first * a.cols;
   a.word_index += first;
   a.position_index += first;
+  if (a.type_index != nullptr) a.type_index += first;
   a.rows = count;
   return a;
 }

@@ -11,8 +11,10 @@ namespace bascule::reference {
 template <typename T>
 void text_embedding_forward(T* out, const T* word, const T* position, const T* type, const TextEmbeddingForward& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
+    const std::int64_t type_row = a.type_index == nullptr ? 0 : a.type_index[r];
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      out[r * a.cols + c] = word[a.word_index[r] * a.cols + c] + position[a.position_index[r] * a.cols + c] + type[c];
+      out[r * a.cols + c] =
+          word[a.word_index[r] * a.cols + c] + position[a.position_index[r] * a.cols + c] + type[type_row * a.cols + c];
     }
   }
 }

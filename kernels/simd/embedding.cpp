@@ -11,10 +11,11 @@ void text_embedding_forward(const TextEmbeddingForward& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* const word = a.word + a.word_index[r] * a.cols;
     const float* const position = a.position + a.position_index[r] * a.cols;
+    const float* const type = a.type + (a.type_index == nullptr ? 0 : a.type_index[r]) * a.cols;
     float* const out = a.out + r * a.cols;
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          store(out + c, lanes, load(word + c, lanes) + load(position + c, lanes) + load(a.type + c, lanes));
+          store(out + c, lanes, load(word + c, lanes) + load(position + c, lanes) + load(type + c, lanes));
         });
   }
 }

@@ -50,7 +50,8 @@ constexpr Extent fixed_rows(std::int64_t count) { return Extent{kSamples, 0, cou
 // The content that a loader fills a field with.
 enum class FieldSource : std::uint8_t {
   kPixels,        // float32 (samples, 3 side side): the picture, normalised
-  kTokenIds,      // int32 (tokens): the texts, packed end to end
+  kTokenIds,      // int32 (tokens): the texts, packed end to end; a pair of texts is one sequence
+  kTokenTypes,    // int32 (tokens): 0, or the tokenizer's type for the second text of a pair
   kPositionIds,   // int32 (tokens): pad_id + 1, + 2, ...; pad_id for a token that is pad_id
   kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
   kTextRowKeys,   // int64 (tokens): row_key(sample, token)

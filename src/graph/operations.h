@@ -51,10 +51,19 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys);
 
-// (R, C): word + position + first row of type, by the rows' token_ids and position_ids (int32). padding: the row of
-// word and position that is never trained.
-Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
-                      Tensor token_ids, Tensor position_ids, std::int32_t padding);
+// (R, C): word + position + type, each by the row's number in it (int32). No numbers of types: every row has the first.
+struct EmbeddingTables {
+  Tensor word, position, type;
+};
+struct EmbeddingRows {
+  Tensor token_ids, position_ids, token_types;
+};
+// Rows of word and position that are never trained; -1: there is none.
+struct EmbeddingPadding {
+  std::int32_t word = -1, position = -1;
+};
+Tensor text_embedding(Graph& graph, const std::string& name, const EmbeddingTables& tables, const EmbeddingRows& rows,
+                      EmbeddingPadding padding);
 
 // Pictures (B, channels * height * width) to patches: (B * (height / patch) * (width / patch), channels * patch *
 // patch).

@@ -93,7 +93,8 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   const bool in_shards = !files.shards.empty();
   const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
   if (f.rows == 0 || f.pictures > f.rows || (in_shards && f.pictures == 0)) return false;
-  if (!is(t.caption_end.size(), f.rows) || !is(t.name_end.size(), f.pictures)) return false;
+  if (!is(t.caption_end.size(), f.rows) && !is(t.caption_end.size(), 2 * f.rows)) return false;
+  if (!is(t.name_end.size(), f.pictures)) return false;
   if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
   if (!t.labels.empty() && !is(t.labels.size(), f.rows) && !is(t.labels.size(), 4 * f.rows)) return false;
@@ -105,7 +106,8 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   const bool names_fit = f.pictures == 0 ? t.names.empty()
                                          : !t.names.empty() && t.names[t.names.size() - 1] == 0 &&
                                                t.name_end[f.pictures - 1] == t.names.size();
-  return names_fit && t.caption_end[f.rows - 1] == t.captions.size() && f.longest_caption_bytes <= t.captions.size();
+  return names_fit && t.caption_end[t.caption_end.size() - 1] == t.captions.size() &&
+         f.longest_caption_bytes <= t.captions.size();
 }
 
 // The contents in the order of the file: every section, then zeros up to the next bound.

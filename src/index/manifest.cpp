@@ -56,7 +56,8 @@ std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, st
 }  // namespace
 
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting) {
-  return Error{ErrorKind::kData, where, "no column \"" + column + "\"", "set data." + setting};
+  return Error{ErrorKind::kData, where, "no column \"" + column + "\"",
+               setting.empty() ? "add it: the model reads it" : "set data." + setting};
 }
 
 Error damaged_index(const Manifest& manifest) {
@@ -95,7 +96,9 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.image_id = image_id(row);
     result.image_path = image_path(result.image_id);
   }
-  result.caption = part(tables_.captions, tables_.caption_end, i);
+  const std::size_t captions = has_pairs() ? 2 : 1;
+  result.caption = part(tables_.captions, tables_.caption_end, captions * i);
+  if (captions == 2) result.second_caption = part(tables_.captions, tables_.caption_end, 2 * i + 1);
   if (has_labels()) result.label = label_of(i);
   return result;
 }

@@ -11,15 +11,18 @@
 //   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
 //             in .json. One line break at the end of a text member is left out.
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
+// The second caption of a pair is found as a caption is, but never in .txt.
 // Other members, members without an ending and hidden ones are skipped.
 //
-// In memory a row costs 16 bytes and its caption, one more with labels (four beyond 256 classes), and a picture 12
-// bytes and its path with a zero byte; in shards a row costs 32 bytes, its caption and the name of its picture.
+// In memory a row costs 16 bytes and its caption, one more with labels (four beyond 256 classes), 8 and the second
+// caption with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes, its
+// captions and the name of its picture.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,16 +39,18 @@ struct ManifestColumns {
                                 // it; empty: rows have no picture, and image_path is empty (not in shards)
   std::string caption = "caption";
   std::string label;
-  std::int64_t classes = 2;  // labels are numbers from 0 on, below this
+  std::int64_t classes = 2;         // labels are numbers from 0 on, below this
+  std::string second_caption = "";  // of pairs; empty: rows have one caption
 };
 
 struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
   std::string_view caption;     // UTF-8
-  int label = -1;               // the number of its class; -1 without a label column
-  std::int64_t image_id = 0;    // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
-                                // 0 in rows without pictures
+  std::optional<std::string_view> second_caption;  // of a pair
+  int label = -1;                                  // the number of its class; -1 without a label column
+  std::int64_t image_id = 0;  // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
+                              // 0 in rows without pictures
 };
 
 class IndexMapping;
@@ -69,6 +74,7 @@ class Manifest {
   std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
   bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
+  bool has_pairs() const noexcept { return tables_.caption_end.size() > figures_.rows; }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;

@@ -17,10 +17,14 @@ namespace {
 
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
 
-// The problem of a caption; empty: none.
-std::string problem_of_caption(std::string_view caption) {
-  const std::size_t invalid = first_invalid_utf8(caption);
-  return invalid == caption.size() ? "" : "byte " + std::to_string(invalid) + " of the caption is not UTF-8";
+// The problem of captions; empty: none.
+std::string problem_of_captions(std::string_view caption, std::string_view second) {
+  const auto invalid_byte = [](std::string_view text, const char* of) -> std::string {
+    const std::size_t invalid = first_invalid_utf8(text);
+    return invalid == text.size() ? "" : "byte " + std::to_string(invalid) + of + " is not UTF-8";
+  };
+  const std::string problem = invalid_byte(caption, " of the caption");
+  return problem.empty() ? invalid_byte(second, " of the second caption") : problem;
 }
 
 constexpr char kHowToWrite[] = "write captions in UTF-8";
@@ -28,33 +32,37 @@ constexpr char kHowToWrite[] = "write captions in UTF-8";
 }  // namespace
 
 ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
-    : has_pictures_(!columns.image.empty()), label_bytes_(columns.classes <= 256 ? 1 : 4), slots_(1024, kFree) {
+    : has_pictures_(!columns.image.empty()),
+      has_pairs_(!columns.second_caption.empty()),
+      label_bytes_(columns.classes <= 256 ? 1 : 4),
+      slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
-void ManifestBuilder::add(std::string_view image_path, std::string_view caption, int label, std::int64_t line) {
+void ManifestBuilder::add(std::string_view image_path, std::string_view caption, std::string_view second_caption,
+                          int label, std::int64_t line) {
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
     return Error{ErrorKind::kData, current_->path + ":" + std::to_string(line), what, what_to_do};
   };
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path contains a zero byte", "");
-  const std::string problem = problem_of_caption(caption);
+  const std::string problem = problem_of_captions(caption, second_caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
-  add_row(caption, label);
+  add_row(caption, second_caption, label);
   if (has_pictures_)
     manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 
 void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
-                                 int label) {
+                                 std::string_view second_caption, int label) {
   const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
-  const std::string problem = problem_of_caption(caption);
+  const std::string problem = problem_of_captions(caption, second_caption);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
-  add_row(caption, label);
+  add_row(caption, second_caption, label);
   add_name(name);
   manifest_.store_->places.push_back(place);
   manifest_.figures_.largest_picture_bytes =
@@ -63,17 +71,21 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
 
 void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
 
-void ManifestBuilder::add_row(std::string_view caption, int label) {
+void ManifestBuilder::add_row(std::string_view caption, std::string_view second_caption, int label) {
   ManifestStore& store = *manifest_.store_;
-  store.captions.insert(store.captions.end(), caption.begin(), caption.end());
-  store.caption_end.push_back(store.captions.size());
+  ManifestFigures& figures = manifest_.figures_;
+  const auto add_caption = [&](std::string_view text) {
+    store.captions.insert(store.captions.end(), text.begin(), text.end());
+    store.caption_end.push_back(store.captions.size());
+    figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, text.size());
+  };
+  add_caption(caption);
+  if (has_pairs_) add_caption(second_caption);
   if (label >= 0) {
     unsigned char bytes[sizeof label];
     std::memcpy(bytes, &label, sizeof label);  // little-endian: the first byte alone is a label below 256
     store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
   }
-  ManifestFigures& figures = manifest_.figures_;
-  figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, caption.size());
   ++figures.rows;
 }
 

@@ -20,11 +20,13 @@ class ManifestBuilder {
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
-  // image_path: of no use where rows have no pictures. label: -1 in every row where there are none. Throws Error
-  // (kData) naming the line.
-  void add(std::string_view image_path, std::string_view caption, int label, std::int64_t line);
+  // image_path and second_caption: of no use where rows have none. label: -1 in every row where there are none. Throws
+  // Error (kData) naming the line.
+  void add(std::string_view image_path, std::string_view caption, std::string_view second_caption, int label,
+           std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
-  void add_member(std::string_view name, const PicturePlace& place, std::string_view caption, int label);
+  void add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
+                  std::string_view second_caption, int label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
   std::int64_t rows() const { return manifest_.rows(); }
@@ -33,13 +35,14 @@ class ManifestBuilder {
   Manifest finish(std::uint64_t digest);
 
  private:
-  void add_row(std::string_view caption, int label);
+  void add_row(std::string_view caption, std::string_view second_caption, int label);
   void add_name(std::string_view name);
   std::uint32_t image_id(std::string_view path);
   void grow_slots();
 
   Manifest manifest_;
   bool has_pictures_;
+  bool has_pairs_;
   std::size_t label_bytes_;  // of one label
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix

@@ -124,6 +124,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
   };
   const std::size_t image = column(columns.image, "image_column");
   const std::size_t caption = column(columns.caption, "caption_column");
+  const std::size_t second = column(columns.second_caption, "");
   const std::size_t label = column(columns.label, "label_column");
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {
@@ -135,7 +136,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                   std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
                   "put quotes around a field that contains the separator"};
     }
-    builder->add(field(image), field(caption),
+    builder->add(field(image), field(caption), field(second),
                  label == kNone ? -1 : label_of(records.field(label), columns, records.where()), records.line());
   }
   return records.digest();

@@ -50,18 +50,20 @@ class RowReader {
     const std::string where = file_ + ":" + std::to_string(line);
     if (!row.is_object()) throw Error{ErrorKind::kData, where, "not a JSON object", "write one object a row"};
     static const std::string kNone;
-    const std::string& image =
-        columns_.image.empty() ? kNone : string_column(row, columns_.image, "image_column", where);
-    const std::string& caption =
-        columns_.caption.empty() ? kNone : string_column(row, columns_.caption, "caption_column", where);
-    builder_->add(image, caption, label_column(row, columns_, where), line);
+    const auto string_of = [&](const std::string& column, const char* setting) -> const std::string& {
+      return column.empty() ? kNone : string_column(row, column, setting, where);
+    };
+    const std::string& image = string_of(columns_.image, "image_column");
+    const std::string& caption = string_of(columns_.caption, "caption_column");
+    const std::string& second = string_of(columns_.second_caption, "");
+    builder_->add(image, caption, second, label_column(row, columns_, where), line);
   }
 
  private:
   // Ten times as fast. False: nothing was done, and the row is read the other way, which also says what is wrong.
   bool read_plain(std::string_view text, std::int64_t line) {
     if (!plain_.read(text) || first_invalid_utf8(text) != text.size()) return false;
-    std::string_view image, caption;
+    std::string_view image, caption, second;
     const auto take = [&](const std::string& column, std::string_view* text_of_column) {
       if (column.empty()) return true;
       const PlainMember* const member = plain_.find(column);
@@ -69,7 +71,8 @@ class RowReader {
       *text_of_column = member->text;
       return true;
     };
-    if (!take(columns_.image, &image) || !take(columns_.caption, &caption)) return false;
+    if (!take(columns_.image, &image) || !take(columns_.caption, &caption) || !take(columns_.second_caption, &second))
+      return false;
     int label = -1;
     if (!columns_.label.empty()) {
       const PlainMember* const value = plain_.find(columns_.label);
@@ -81,7 +84,7 @@ class RowReader {
       if (!is_number && !is_boolean) return false;
       label = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
     }
-    builder_->add(image, caption, label, line);
+    builder_->add(image, caption, second, label, line);
     return true;
   }
 

@@ -33,7 +33,8 @@ int label_of_value(const Json& value, const ManifestColumns& columns, const std:
 int label_of_digits(std::string_view text, std::int64_t classes) noexcept;
 // "use 0 or 1"
 std::string labels_to_use(std::int64_t classes);
-// The Error for a row or header that lacks a column. setting: its key, such as "image_column".
+// The Error for a row or header that lacks a column. setting: its key, such as "image_column"; empty: the model names
+// the column.
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
 
 }  // namespace bascule

@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -53,7 +54,7 @@ struct Sample {
   std::string key;
   std::string picture;  // the member; empty: none yet
   PicturePlace place;
-  Text caption, caption_txt, json, label, label_cls;
+  Text caption, caption_txt, second_caption, json, label, label_cls;
 };
 
 class ShardReader {
@@ -63,6 +64,7 @@ class ShardReader {
         digest_(digest),
         image_(columns.image == ManifestColumns().image ? "" : lower(columns.image)),
         caption_(columns.caption),
+        second_caption_(columns.second_caption),
         label_(columns.label),
         columns_(columns) {}
 
@@ -108,6 +110,8 @@ class ShardReader {
       take_text(tar, member, &sample_.caption);
     } else if (ending == "txt" && caption_ == ManifestColumns().caption) {
       take_text(tar, member, &sample_.caption_txt);
+    } else if (!second_caption_.empty() && ending == lower(second_caption_)) {
+      take_text(tar, member, &sample_.second_caption);
     } else if (ending == "json") {
       take_text(tar, member, &sample_.json);
     } else if (!label_.empty() && ending == lower(label_)) {
@@ -137,8 +141,8 @@ class ShardReader {
 
   void end_sample() {
     const Sample& s = sample_;
-    const bool is_used = !s.picture.empty() || s.caption.is_there || s.caption_txt.is_there || s.json.is_there ||
-                         s.label.is_there || s.label_cls.is_there;
+    const bool is_used = !s.picture.empty() || s.caption.is_there || s.caption_txt.is_there ||
+                         s.second_caption.is_there || s.json.is_there || s.label.is_there || s.label_cls.is_there;
     if (s.is_any && is_used) add_sample();
     sample_ = Sample();
   }
@@ -146,14 +150,16 @@ class ShardReader {
   void add_sample() {
     const Sample& s = sample_;
     if (s.picture.empty()) {
-      const Sample::Text* const texts[] = {&s.caption, &s.caption_txt, &s.json, &s.label, &s.label_cls};
+      const Sample::Text* const texts[] = {&s.caption, &s.caption_txt, &s.second_caption,
+                                           &s.json,    &s.label,       &s.label_cls};
       const auto* const one =
           *std::find_if(std::begin(texts), std::end(texts), [](auto* text) { return text->is_there; });
       throw refuse(one->member, "no picture belongs to it: no " + s.key + (image_.empty() ? ".jpg" : "." + image_),
                    "keep the members of a sample together, or set data.image_column to another extension");
     }
     const Json json = s.json.is_there ? parse_row() : Json();
-    const std::string caption = caption_.empty() ? "" : caption_of(json);
+    const std::string caption = caption_of(json, caption_, {&s.caption, &s.caption_txt});
+    const std::string second_caption = caption_of(json, second_caption_, {&s.second_caption});
     const int label = label_.empty() ? -1 : label_of(json);
     // A key that comes again would be the same sample twice, or two halves of one.
     const std::uint64_t hash = XXH3_64bits(s.key.data(), s.key.size());
@@ -166,7 +172,7 @@ class ShardReader {
         throw refuse(s.picture, "the sample " + s.key + " occurs twice", "give every sample of a shard its own key");
       }
     }
-    builder_->add_member(s.picture, s.place, caption, label);
+    builder_->add_member(s.picture, s.place, caption, second_caption, label);
   }
 
   Json parse_row() const {
@@ -179,20 +185,25 @@ class ShardReader {
     return json.find(column);  // nothing where there is no document
   }
 
-  std::string caption_of(const Json& json) const {
-    for (const Sample::Text* text : {&sample_.caption, &sample_.caption_txt}) {
+  // The first of the members that is there, else the string of the document. Empty without a column.
+  std::string caption_of(const Json& json, const std::string& column,
+                         std::initializer_list<const Sample::Text*> members) const {
+    if (column.empty()) return "";
+    for (const Sample::Text* text : members) {
       if (text->is_there) return std::string(without_line_break(text->contents));
     }
-    const Json* const value = find_value(json, caption_);
+    const Json* const value = find_value(json, column);
     if (value == nullptr) {
       throw refuse(sample_.picture,
                    "no caption belongs to it: no " + sample_.key +
-                       (caption_ == ManifestColumns().caption ? ".txt" : "." + caption_) + " and no \"" + caption_ +
+                       (column == ManifestColumns().caption ? ".txt" : "." + column) + " and no \"" + column +
                        "\" in " + sample_.key + ".json",
-                   "keep the members of a sample together, or set data.caption_column to another extension or key");
+                   column == caption_
+                       ? "keep the members of a sample together, or set data.caption_column to another extension or key"
+                       : "keep the members of a sample together");
     }
     if (!value->is_string()) {
-      throw refuse(sample_.json.member, "\"" + caption_ + "\" is " + json_text(*value) + ", not a string");
+      throw refuse(sample_.json.member, "\"" + column + "\" is " + json_text(*value) + ", not a string");
     }
     return value->string();
   }
@@ -219,7 +230,7 @@ class ShardReader {
   ManifestBuilder* builder_;
   Digest* digest_;
   std::string image_;  // empty: jpg, jpeg or png
-  std::string caption_;
+  std::string caption_, second_caption_;
   std::string label_;
   const ManifestColumns& columns_;
   std::uint32_t number_ = 0;

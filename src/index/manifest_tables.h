@@ -20,7 +20,7 @@ struct PicturePlace {
 };
 
 struct ManifestTables {
-  Span<const std::uint64_t> caption_end;    // per row; a caption begins where the one before ends
+  Span<const std::uint64_t> caption_end;    // per row, or two with pairs; a caption begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
   Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
   Span<const unsigned char> labels;         // per row one byte, or four; or empty

@@ -39,6 +39,7 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   add_text(&key, columns.caption);
   add_text(&key, columns.label);
   add_text(&key, std::to_string(columns.classes));
+  if (!columns.second_caption.empty()) add_text(&key, columns.second_caption);
   return XXH3_64bits(key.data(), key.size());
 }
 

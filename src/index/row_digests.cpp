@@ -104,9 +104,11 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
   const ManifestRow one = manifest.row(row);
   const std::size_t slash = one.image_path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? one.image_path : one.image_path.substr(slash + 1);
-  return static_cast<std::int64_t>(hash_of(XXH3_64bits(one.caption.data(), one.caption.size()),
-                                           XXH3_64bits(name.data(), name.size()),
-                                           static_cast<std::uint64_t>(one.label)));
+  std::uint64_t captions = XXH3_64bits(one.caption.data(), one.caption.size());
+  if (one.second_caption)
+    captions = hash_of(captions, XXH3_64bits(one.second_caption->data(), one.second_caption->size()), 2);
+  return static_cast<std::int64_t>(
+      hash_of(captions, XXH3_64bits(name.data(), name.size()), static_cast<std::uint64_t>(one.label)));
 }
 
 std::vector<std::int64_t> row_blocks(const Manifest& manifest) {

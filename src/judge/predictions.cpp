@@ -12,11 +12,14 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;  // written at a time
 // One line, with its line break.
 std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_row, const Manifest& manifest,
                     const AddPrediction& add) {
-  const std::string_view image = manifest.row(row).image_path, caption = manifest.row(caption_row).caption;
-  for (std::string buffer(4096 + 2 * (image.size() + caption.size()), '\0');; buffer.resize(2 * buffer.size())) {
+  const std::string_view image = manifest.row(row).image_path;
+  const ManifestRow captions = manifest.row(caption_row);
+  for (std::string buffer(4096 + 2 * (image.size() + captions.caption.size()), '\0');;
+       buffer.resize(2 * buffer.size())) {
     JsonStream out(Span<char>(buffer.data(), buffer.size()));
     out.begin_object();
-    out.key("row").integer(row).key("image").string(image).key("caption").string(caption);
+    out.key("row").integer(row).key("image").string(image).key("caption").string(captions.caption);
+    if (captions.second_caption) out.key("second_caption").string(*captions.second_caption);
     add(out, place, row);
     out.end_object();
     if (!out.overflowed()) return std::string(out.text()) + "\n";

@@ -72,7 +72,7 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
   Lengths lengths;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     Encoded encoded;
-    const Status status = settings.tokenizer->encode_into({manifest.row(row).caption}, ids, &encoded, scratch);
+    const Status status = settings.tokenizer->encode_into(texts_of(manifest.row(row)), ids, &encoded, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest caption.
       throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};

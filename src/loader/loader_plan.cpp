@@ -19,7 +19,7 @@ namespace {
 void check_text(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
   // Room for the special tokens; positions begin at pad_id + 1.
-  const std::int64_t least = settings.tokenizer->special_tokens(false);
+  const std::int64_t least = settings.tokenizer->special_tokens(settings.streams.front().manifest->has_pairs());
   const std::int64_t most = settings.max_positions - settings.pad_id - 1;
   if (settings.max_seq_length < least || settings.max_seq_length > most) {
     refuse("data.max_seq_length", std::to_string(settings.max_seq_length) + ": the model has positions for " +
@@ -76,7 +76,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   for (const Field& field : settings.fields) {
     if (field.source == FieldSource::kTokenIds) plan.bounds[field.rows.stream] = samples * plan.longest_caption;
     if (field.source == FieldSource::kMaskedRows)
-      plan.bounds[field.rows.stream] = max_masked_tokens(text, samples, plan.longest_caption);
+      plan.bounds[field.rows.stream] = max_masked_tokens(text, *stream.manifest, samples, plan.longest_caption);
   }
   plan.slot_bytes = slot_bytes(slot_shape(settings, plan));
   return plan;

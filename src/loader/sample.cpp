@@ -62,7 +62,7 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t 
   const Span<std::int32_t> free_ids(slot->token_ids + first_row, static_cast<std::size_t>(space));
   // longest_caption() has seen this caption pass.
   BASCULE_CHECK(
-      settings.tokenizer->encode_into({manifest.row(caption_row).caption}, free_ids, &encoded, scratch.tokenizer).ok());
+      settings.tokenizer->encode_into(texts_of(manifest.row(caption_row)), free_ids, &encoded, scratch.tokenizer).ok());
   const std::int64_t count = encoded.tokens;
   if (count > longest) return Status{StatusCode::kLongCaption, {caption_row, longest}};
   const Span<std::int32_t> ids = free_ids.first(static_cast<std::size_t>(count));
@@ -70,6 +70,11 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t 
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
   }
   if (slot->position_ids != nullptr) write_positions(slot->position_ids + first_row, ids, settings.pad_id);
+  if (slot->token_types != nullptr) {
+    std::int32_t* const types = slot->token_types + first_row;
+    std::fill(types, types + encoded.second_begin, 0);
+    std::fill(types + encoded.second_begin, types + count, settings.tokenizer->second_type());
+  }
   if (slot->text_row_keys != nullptr) {
     for (std::int64_t t = 0; t < count; ++t)
       slot->text_row_keys[first_row + t] = row_key(sample, static_cast<std::uint64_t>(t));
@@ -111,9 +116,10 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_caption) n
           static_cast<std::int32_t*>(static_cast<void*>(memory.data() + memory.size() - label_bytes(longest_caption))),
           static_cast<std::size_t>(longest_caption)) {}
 
-std::int64_t max_masked_tokens(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept {
+std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& manifest, std::int64_t samples,
+                               std::int64_t longest) noexcept {
   if (!settings.masks_tokens) return 0;
-  const std::int64_t candidates = longest - settings.tokenizer->special_tokens(false);
+  const std::int64_t candidates = longest - settings.tokenizer->special_tokens(manifest.has_pairs());
   // At least one a sample, so that a graph always has a row to be made for.
   return samples * std::max<std::int64_t>(1, masked_count(candidates, settings.masking.probability));
 }

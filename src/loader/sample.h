@@ -38,8 +38,12 @@ class TextScratch {
   Span<std::int32_t> labels;
 };
 
-// Most masked tokens of a batch of `samples`.
-std::int64_t max_masked_tokens(const TextSettings& settings, std::int64_t samples, std::int64_t longest) noexcept;
+// A row's texts, as the tokenizer takes them.
+inline Texts texts_of(const ManifestRow& row) noexcept { return {row.caption, row.second_caption}; }
+
+// Most masked tokens of a batch of `samples` of the manifest.
+std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& manifest, std::int64_t samples,
+                               std::int64_t longest) noexcept;
 
 // When a slot is opened, slot->place being set: its batch without samples, which for an empty place is all of it.
 void begin_batch(Slot* slot) noexcept;

@@ -51,6 +51,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         cut(&slot->token_ids, 1);  // where a caption that is longer than planned shows
         slot->token_stream = field.rows.stream;
         break;
+      case FieldSource::kTokenTypes: cut(&slot->token_types); break;
       case FieldSource::kPositionIds: cut(&slot->position_ids); break;
       case FieldSource::kTextOffsets: cut(&slot->text_offsets); break;
       case FieldSource::kTextRowKeys: cut(&slot->text_row_keys); break;

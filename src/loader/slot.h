@@ -32,6 +32,7 @@ struct SampleRecord {
 struct Slot {
   float* pixels = nullptr;
   std::int32_t* token_ids = nullptr;
+  std::int32_t* token_types = nullptr;
   std::int32_t* position_ids = nullptr;
   std::int32_t* text_offsets = nullptr;
   std::uint64_t* text_row_keys = nullptr;

@@ -16,8 +16,10 @@ Tensor text_embeddings(Recorder& r) {
       r.table(name + ".position_embeddings.weight", text.max_position_embeddings, text.hidden_size, deviation);
   const Tensor type =
       r.table(name + ".token_type_embeddings.weight", text.type_vocab_size, text.hidden_size, deviation);
-  const Tensor sum = text_embedding(r.graph, name, word, position, type, r.graph.field("token_ids"),
-                                    r.graph.field("position_ids"), static_cast<std::int32_t>(text.pad_token_id));
+  const std::int32_t padding = static_cast<std::int32_t>(text.pad_token_id);
+  const Tensor sum =
+      text_embedding(r.graph, name, {word, position, type},
+                     {r.graph.field("token_ids"), r.graph.field("position_ids"), {}}, {padding, padding});
   const Tensor normed = norm(r, name + ".LayerNorm", sum, text.layer_norm_eps);
   return dropout(r.graph, name + ".dropout", normed, r.drop(text.hidden_dropout_prob), r.keys("text_row_keys"));
 }

@@ -53,6 +53,7 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
     }
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+  token_types_.resize(token_ids_.size());
 }
 
 BatchCounts PackedBatch::counts(const Fields& fields) const {
@@ -73,6 +74,7 @@ Batch PackedBatch::batch(const Fields& fields) const {
     switch (fields[i].source) {
       case FieldSource::kPixels: batch.fields[i] = pixels_.data(); break;
       case FieldSource::kTokenIds: batch.fields[i] = token_ids_.data(); break;
+      case FieldSource::kTokenTypes: batch.fields[i] = token_types_.data(); break;
       case FieldSource::kPositionIds: batch.fields[i] = position_ids_.data(); break;
       case FieldSource::kTextOffsets: batch.fields[i] = text_offsets_.data(); break;
       case FieldSource::kTextRowKeys: batch.fields[i] = text_row_keys_.data(); break;

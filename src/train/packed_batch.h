@@ -38,6 +38,7 @@ class PackedBatch {
 
  private:
   const std::vector<float> pixels_;
+  std::vector<std::int32_t> token_types_;  // all 0: a padded batch has no pairs
   std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_;
   std::vector<std::uint64_t> text_row_keys_, image_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;

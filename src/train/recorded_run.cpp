@@ -81,6 +81,12 @@ OpenedModel open_model_of(const Settings& settings) {
                 "pictures are RGB: it must have 3");
   }
   if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
+  if (reads(FieldSource::kTokenTypes) && opened.tokenizer->second_type() >= opened.inputs.token_types) {
+    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
+                "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
+                    ", the model has " + std::to_string(opened.inputs.token_types) + " token types",
+                "use the tokenizer that belongs to the model");
+  }
   if (reads(FieldSource::kClassLabels) && settings.data.label_column.empty()) {
     throw Error(ErrorKind::kSettings, where_written(settings, "data.label_column"),
                 "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",
@@ -102,10 +108,11 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   recorded.split = split;
   const LoaderSettings& loader = run->data.loader;
   const auto open = [&] {
-    return open_manifest(file,
-                         {reads_pictures(loader) ? data.image_column : "",
-                          reads_text(loader) ? data.caption_column : "", data.label_column, run->opened.inputs.classes},
-                         loader.cache);
+    return open_manifest(
+        file,
+        {reads_pictures(loader) ? data.image_column : "", reads_text(loader) ? data.caption_column : "",
+         data.label_column, run->opened.inputs.classes, reads_text(loader) ? run->opened.inputs.second_caption : ""},
+        loader.cache);
   };
   OpenedManifest opened = open();
   // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two model families and a judge that the program does not know: a linear classifier of pictures, and a classifier of
-// texts without pictures. Linked with main.cpp they make bascule_classifiers, which trains them beside those of src/.
+// Three model families and a judge that the program does not know: a linear classifier of pictures, and classifiers of
+// texts and of pairs of texts without pictures. Linked with main.cpp they make bascule_classifiers, which trains them
+// beside those of src/.
 #include <memory>
 #include <string>
 #include <utility>
@@ -113,7 +114,7 @@ class PictureClassifier final : public Classifier {
 };
 
 // Embeddings, one head of attention over each text, and its first row.
-class TextClassifier final : public Classifier {
+class TextClassifier : public Classifier {
  public:
   using Classifier::Classifier;
   const char* architecture() const override { return "TextClassifierForTests"; }
@@ -135,10 +136,12 @@ class TextClassifier final : public Classifier {
   Recording record(Graph& graph, const RecordOptions& options) const override {
     const std::int64_t width = number("hidden_size");
     const SampleRows rows{rows_of_stream(kTokens), graph.field("text_offsets"), {}};
-    const Tensor embedded = text_embedding(
-        graph, "embeddings", weight(graph, "word.weight", number("vocab_size"), width, 0.1f),
-        weight(graph, "position.weight", kPositions, width, 0.02f), weight(graph, "type.weight", 1, width, 0.02f),
-        graph.field("token_ids"), graph.field("position_ids"), kPad);
+    const Tensor embedded =
+        text_embedding(graph, "embeddings",
+                       {weight(graph, "word.weight", number("vocab_size"), width, 0.1f),
+                        weight(graph, "position.weight", kPositions, width, 0.02f),
+                        weight(graph, "type.weight", inputs().token_types, width, 0.1f)},
+                       {graph.field("token_ids"), graph.field("position_ids"), token_types(graph)}, {kPad, kPad});
     const Tensor all = linear(graph, "qkv", embedded, weight(graph, "qkv.weight", 3 * width, width, 0.1f),
                               bias(graph, "qkv.bias", 3 * width));
     const Tensor context =
@@ -146,10 +149,35 @@ class TextClassifier final : public Classifier {
     return classify(graph, options, first_rows(graph, "first", context, rows));
   }
 
- private:
+ protected:
   static constexpr int kTokens = kFirstModelStream;
+
+ private:
+  virtual Tensor token_types(Graph&) const { return {}; }
+
   static constexpr std::int64_t kPositions = 40;
   static constexpr std::int32_t kPad = 1;
+};
+
+// The same of pairs: the texts of columns "caption" and "reply", told apart by the types of their tokens.
+class PairClassifier final : public TextClassifier {
+ public:
+  using TextClassifier::TextClassifier;
+  const char* architecture() const override { return "PairClassifierForTests"; }
+  ModelInputs inputs() const override {
+    ModelInputs inputs = TextClassifier::inputs();
+    inputs.token_types = number("type_vocab_size");
+    inputs.second_caption = "reply";
+    return inputs;
+  }
+  Fields fields(const RecordOptions& options) const override {
+    Fields fields = TextClassifier::fields(options);
+    fields.push_back({"token_types", DType::kInt32, rows_of_stream(kTokens), 1, FieldSource::kTokenTypes});
+    return fields;
+  }
+
+ private:
+  Tensor token_types(Graph& graph) const override { return graph.field("token_types"); }
 };
 
 FamilyHead classes() {
@@ -172,12 +200,16 @@ const Family kPictures = {
 const Family kTexts = {"text_classifier", "", {classes()}, {}, {}, open<TextClassifier>, [](const std::string&) {
                          return "TextClassifierForTests";
                        }};
+const Family kPairs = {"pair_classifier", "", {classes()}, {}, {}, open<PairClassifier>, [](const std::string&) {
+                         return "PairClassifierForTests";
+                       }};
 
 // Before main.
 [[maybe_unused]] const bool kRegistered = [] {
   add_judge(kClassAccuracy);
   add_family(kPictures);
   add_family(kTexts);
+  add_family(kPairs);
   return true;
 }();
 

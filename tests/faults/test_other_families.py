@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model families that live in tests/ alone: a classifier of pictures, and one of texts without pictures, go through the program's own
+"""Model families that live in tests/ alone: classifiers of pictures, of texts and of pairs of texts without pictures, go through the program's own
 training, evaluation, saving, resuming and reporting. bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
 """
 import json
@@ -50,17 +50,24 @@ class OtherFamilies(unittest.TestCase):
                 row["image"] = f"{number}.png"
             else:
                 row["caption"] = f"a {WORDS[number % 3]} and {generator.randint(0, 99)}"
+            if kind == "pair_classifier":  # only the second text tells the class
+                row["reply"], row["caption"] = row["caption"], f"a {generator.choice(WORDS)} and {generator.randint(0, 99)}"
             lines.append(json.dumps(row) + "\n")
         for split, part in (("train", lines[:rows - 12]), ("validation", lines[-12:-6]), ("test", lines[-6:])):
             (data / f"{split}.jsonl").write_text("".join(part))
-        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 3, "vocab_size": 3000, "hidden_size": 16}))
+        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 3, "vocab_size": 3000, "hidden_size": 16,
+                                                      "type_vocab_size": 2}))
+        tokenizer = json.loads((EMOJI / "tokenizer/tokenizer.json").read_text())
+        if kind == "pair_classifier":
+            tokenizer["post_processor"]["type"] = "BertProcessing"  # the tokens of the second text have type 1
+        (data / "tokenizer.json").write_text(json.dumps(tokenizer))
         return data
 
     def settings(self, name, kind, **changes):
         data = self.make_data(kind)
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        tokenizer = f'"{EMOJI}/tokenizer"' if kind == "text_classifier" else None
+        tokenizer = f'"{data}"' if kind != "picture_classifier" else None
         return settings(folder, **{
             "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
@@ -73,7 +80,7 @@ class OtherFamilies(unittest.TestCase):
 
     def test_learn_are_judged_saved_and_reported(self):
         for kind, architecture, elements in (("picture_classifier", "PictureClassifierForTests", 3 * 3 * SIDE * SIDE),
-                                          ("text_classifier", "TextClassifierForTests", 3 * 16)):
+                                          ("text_classifier", "TextClassifierForTests", 3 * 16), ("pair_classifier", "PairClassifierForTests", 3 * 16)):
             with self.subTest(kind):
                 folder, done = self.finished(kind, kind, training__eval_strategy='"steps"', training__eval_steps="20", training__save_steps="20",
                                              training__load_best_model_at_end="true", training__metric_for_best_model='"class_accuracy"')
@@ -85,11 +92,11 @@ class OtherFamilies(unittest.TestCase):
                 self.assertIn('"eval_class_accuracy"', (folder / "log.jsonl").read_text())
                 self.assertEqual(json.loads((folder / "config.json").read_text())["architectures"], [architecture])
                 self.assertEqual(len(tensors(folder / "model.safetensors")["classifier.weight"]), elements)
-                self.assertEqual((folder / "tokenizer.json").exists() or (folder / "vocab.json").exists(), kind == "text_classifier")
+                self.assertEqual((folder / "tokenizer.json").exists() or (folder / "vocab.json").exists(), kind != "picture_classifier")
                 self.assertEqual((folder / "preprocessor_config.json").exists(), kind == "picture_classifier")
 
     def test_goes_on_to_the_same_bits_and_sums_over_ranks(self):
-        for kind in ("picture_classifier", "text_classifier"):
+        for kind in ("picture_classifier", "text_classifier", "pair_classifier"):
             with self.subTest(kind):
                 whole, _ = self.finished(f"{kind}-whole", kind)
                 self.finished(f"{kind}-parts", kind, training__max_steps="27", training__lr_schedule_steps="60")
@@ -139,6 +146,15 @@ class OtherFamilies(unittest.TestCase):
                 done = run("plan", settings_file)
                 self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (3, 1), done.stderr)
                 self.assertIn(f"{data}/config.json", done.stderr)
+        for change, words in (({"type_vocab_size": 1}, "has token type 1, the model has 1 token types"), ({"type_vocab_size": 2}, 'no column "reply"; add it')):
+            with self.subTest(change):
+                settings_file = self.settings("wrong", "pair_classifier")
+                config = json.loads((data / "config.json").read_text())
+                (data / "config.json").write_text(json.dumps({**config, **change}))
+                (data / "train.jsonl").write_text('{"caption": "red rose", "class": 0}\n')
+                done = run("plan", settings_file)
+                self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (3, 1), done.stderr)
+                self.assertIn(words, done.stderr)
         self.settings("wrong", "text_classifier")
         (data / "train.jsonl").write_text('{"caption": "red rose", "class": true}\n')
         done = run("plan", self.folder / "wrong" / "run.toml")

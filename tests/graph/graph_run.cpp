@@ -19,6 +19,7 @@ TestBatch::TestBatch(Seeded& random, const std::vector<std::int64_t>& lengths, s
         selected.push_back(static_cast<std::int32_t>(ids.size()));
       ids.push_back(static_cast<std::int32_t>(random.integer(0, vocabulary - 1)));
       positions.push_back(static_cast<std::int32_t>(2 + t));
+      types.push_back(2 * t >= lengths[s] ? 1 : 0);
       text_keys.push_back(row_key(s, static_cast<std::uint64_t>(t)));
     }
     offsets.push_back(static_cast<std::int32_t>(ids.size()));
@@ -38,6 +39,7 @@ Fields batch_fields() {
   return {{"pixels", DType::kFloat32, rows_per_sample(1), 1, FieldSource::kPixels},
           {"token_ids", DType::kInt32, text_rows(), 1, FieldSource::kTokenIds},
           {"position_ids", DType::kInt32, text_rows(), 1, FieldSource::kPositionIds},
+          {"token_types", DType::kInt32, text_rows(), 1, FieldSource::kTokenTypes},
           {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
           {"text_row_keys", DType::kInt64, text_rows(), 1, FieldSource::kTextRowKeys},
           {"image_row_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kImageRowKeys},
@@ -53,6 +55,7 @@ Batch TestBatch::batch(const Fields& fields) const {
     switch (fields[i].source) {
       case FieldSource::kPixels: batch.fields[i] = pixels.data(); break;
       case FieldSource::kTokenIds: batch.fields[i] = ids.data(); break;
+      case FieldSource::kTokenTypes: batch.fields[i] = types.data(); break;
       case FieldSource::kPositionIds: batch.fields[i] = positions.data(); break;
       case FieldSource::kTextOffsets: batch.fields[i] = offsets.data(); break;
       case FieldSource::kTextRowKeys: batch.fields[i] = text_keys.data(); break;

@@ -51,7 +51,7 @@ struct TestBatch {
   std::int64_t samples() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t text_rows() const { return offsets.back(); }
 
-  std::vector<std::int32_t> ids, positions, offsets, selected, labels;
+  std::vector<std::int32_t> ids, positions, types, offsets, selected, labels;
   std::vector<std::uint64_t> text_keys, sample_keys, image_keys;
   std::vector<float> pixels;
 };

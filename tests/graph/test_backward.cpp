@@ -74,8 +74,8 @@ TEST(DeriveBackward, SumsTheGradientsOfTiedEmbeddings) {
         Graph& g = run.graph();
         const Tensor word = run.parameter("word", kVocabulary, kWidth);
         const Tensor e =
-            text_embedding(g, "e", word, run.parameter("position", 12, kWidth), run.parameter("type", 1, kWidth),
-                           run.field("token_ids"), run.field("position_ids"), 1);
+            text_embedding(g, "e", {word, run.parameter("position", 12, kWidth), run.parameter("type", 1, kWidth)},
+                           {run.field("token_ids"), run.field("position_ids"), {}}, {1, 1});
         cross_entropy_loss(
             g, linear(g, "logits", gather_rows(g, "selected", e, run.field("selected_rows")), word, Tensor{}),
             run.field("labels"));

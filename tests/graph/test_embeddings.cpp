@@ -13,9 +13,14 @@
 namespace bascule::test {
 namespace {
 
-TEST(TextEmbedding, GradientsAreExactAndThePaddingRowHasNone) {
-  constexpr std::int64_t kPadding = 1, kWidth = 70;
-  for (int frozen = -1; frozen < 3; ++frozen) {
+// RoBERTa's padding and one type for all rows, then BERT's padding and a type for each row; each table frozen in turn.
+TEST(TextEmbedding, GradientsAreExactAndPaddingRowsHaveNone) {
+  constexpr std::int32_t kPadding = 1;
+  constexpr std::int64_t kWidth = 70;
+  for (int variant = 0; variant < 8; ++variant) {
+    const int frozen = variant % 4 - 1;
+    const bool has_types = variant >= 4;
+    const EmbeddingPadding padding{kPadding, has_types ? -1 : kPadding};
     std::vector<TestBatch> batches = some_batches();
     batches[0].positions[3] = kPadding;  // a token that has the padding id gets the padding row's position
     batches[0].ids[3] = kPadding;
@@ -23,21 +28,22 @@ TEST(TextEmbedding, GradientsAreExactAndThePaddingRowHasNone) {
         kBounds, batches,
         [=](GraphRun& run) {
           const Tensor word = run.parameter("word", kVocabulary, kWidth, frozen != 0),
-                       position = run.parameter("position", 20, kWidth, frozen != 1);
-          return std::vector<Tensor>{text_embedding(run.graph(), "e", word, position,
-                                                    run.parameter("type", 2, kWidth, frozen != 2),
-                                                    run.field("token_ids"), run.field("position_ids"), kPadding)};
+                       position = run.parameter("position", 20, kWidth, frozen != 1),
+                       type = run.parameter("type", 2, kWidth, frozen != 2);
+          const EmbeddingRows rows{run.field("token_ids"), run.field("position_ids"),
+                                   has_types ? run.field("token_types") : Tensor{}};
+          return std::vector<Tensor>{text_embedding(run.graph(), "e", {word, position, type}, rows, padding)};
         },
-        [](const auto& v, const TestBatch& batch) {
+        [=](const auto& v, const TestBatch& batch) {
           auto e = v.input("cotangent0", batch.text_rows());  // for its shape
           for (std::int64_t r = 0; r < e.rows; ++r) {
-            const std::int64_t id = batch.ids[static_cast<std::size_t>(r)],
-                               at = batch.positions[static_cast<std::size_t>(r)];
+            const std::size_t i = static_cast<std::size_t>(r);
+            const std::int64_t id = batch.ids[i], at = batch.positions[i], type = has_types ? batch.types[i] : 0;
             for (std::int64_t c = 0; c < e.cols; ++c) {
               auto word = v.matrix("word")(id, c), position = v.matrix("position")(at, c);
-              if (id == kPadding) word.derivative = 0.0;
-              if (at == kPadding) position.derivative = 0.0;
-              e(r, c) = word + position + v.matrix("type")(0, c);
+              if (id == padding.word) word.derivative = 0.0;
+              if (at == padding.position) position.derivative = 0.0;
+              e(r, c) = word + position + v.matrix("type")(type, c);
             }
           }
           return v.loss({e});

@@ -75,6 +75,43 @@ TEST(Manifest, GivesTheSameRowsFromEveryKindOfFile) {
   for (const std::string& file : files) EXPECT_EQ(rows_of(Manifest::load(file, labelled())), expected) << file;
 }
 
+TEST(Manifest, GivesPairsOfCaptions) {
+  const TemporaryFolder folder;
+  const ManifestColumns columns{"", "a", "", 2, "b"};
+  const std::vector<std::string> files = {
+      folder.write("rows.jsonl", R"({"a": "one", "b": "an answer"})"
+                                 "\n"
+                                 R"({"b": "", "a": "tw\u00f3"})"
+                                 "\n"),
+      folder.write("rows.json", R"([{"a": "one", "b": "an answer"}, {"b": "", "a": "tw\u00f3"}])"),
+      folder.write("rows.csv", "b,c,a\nan answer,x,one\n,y,tw\u00f3\n")};
+  for (const std::string& file : files) {
+    const Manifest manifest = Manifest::load(file, columns);
+    EXPECT_TRUE(manifest.has_pairs());
+    EXPECT_EQ(manifest.row(0).caption, "one");
+    EXPECT_EQ(manifest.row(0).second_caption, "an answer");
+    EXPECT_EQ(manifest.row(1).caption, "tw\u00f3");
+    EXPECT_EQ(manifest.row(1).second_caption, "");
+    EXPECT_EQ(manifest.longest_caption_bytes(), 9u);
+    EXPECT_NE(manifest.captions_digest(), Manifest::load(file, {"", "a", ""}).captions_digest());
+    EXPECT_EQ(Manifest::load(file, {"", "a", ""}).row(0).second_caption, std::nullopt);
+    try {
+      Manifest::load(file, {"", "a", "", 2, "none"});
+      ADD_FAILURE() << file;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(":1: no column \"none\"; add it: the model reads it"), std::string::npos)
+          << error.what();
+    }
+  }
+  const std::string bad = folder.write("bad.csv", "a,b\none,\xFF\n");
+  try {
+    Manifest::load(bad, columns);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(":2: byte 0 of the second caption is not UTF-8"), std::string::npos);
+  }
+}
+
 TEST(Manifest, KeepsACarriageReturnInsideQuotes) {
   const TemporaryFolder folder;
   const std::string file = folder.write("rows.csv", "image,caption\r\na.jpg,\"one\r\ntwo\"\r\n");

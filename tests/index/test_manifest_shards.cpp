@@ -91,6 +91,25 @@ TEST(ManifestShards, TakeColumnsAsEndingsOrAsKeys) {
   EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.left.jpg|by key|0|left"}));
 }
 
+TEST(ManifestShards, GivePairsOfCaptions) {
+  const TemporaryFolder folder;
+  std::string tar;
+  add_member(&tar, "0.jpg", "0");
+  add_member(&tar, "0.txt", "one\n");
+  add_member(&tar, "0.reply", "by ending\n");
+  add_member(&tar, "1.jpg", "1");
+  add_member(&tar, "1.json", R"({"caption": "two", "reply": "by key"})");
+  ManifestColumns columns;
+  columns.second_caption = "reply";
+  const Manifest manifest = Manifest::load(folder.write("s.tar", with_end(tar)), columns);
+  EXPECT_EQ(manifest.row(0).caption, "one");
+  EXPECT_EQ(manifest.row(0).second_caption, "by ending");
+  EXPECT_EQ(manifest.row(1).caption, "two");
+  EXPECT_EQ(manifest.row(1).second_caption, "by key");
+  columns.second_caption = "answer";
+  EXPECT_THROW(Manifest::load(folder.path() + "/s.tar", columns), Error);
+}
+
 using Members = std::vector<std::pair<std::string, std::string>>;
 
 TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {

@@ -102,6 +102,21 @@ TEST_F(KeptIndexes, AreTextsWithoutPicturesAgain) {
   EXPECT_THROW((void)open_manifest(path, columns, cache), Error) << "the class is one too many now";
 }
 
+TEST_F(KeptIndexes, ArePairsOfCaptionsAgain) {
+  columns = {"", "a", "", 2, "b"};
+  const std::string path = data.write("rows.csv", "a,b\none,1\ntwo,\n");
+  EXPECT_FALSE(is_from_index(path));
+  OpenedManifest again = open_manifest(path, columns, cache);
+  EXPECT_EQ(again.note, "");
+  EXPECT_TRUE(again.manifest.own());
+  EXPECT_EQ(again.manifest.row(0).second_caption, "1");
+  EXPECT_EQ(again.manifest.row(1).caption, "two");
+  EXPECT_EQ(again.manifest.row(1).second_caption, "");
+  columns.second_caption = "";
+  EXPECT_FALSE(is_from_index(path)) << "the index of pairs is another one";
+  EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(1).second_caption, std::nullopt);
+}
+
 TEST_F(KeptIndexes, AreTheShardsAgain) {
   std::string tar;
   test::add_member(&tar, "0.jpg", "12345");

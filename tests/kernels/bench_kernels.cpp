@@ -177,7 +177,7 @@ void row_passes(Bench& bench, Pool& pool, std::int64_t R, std::int64_t C) {
     k.embedding_backward({a, b, index.data(), R, C, 0, C, -1});
   });
   bench.run("text_embedding_forward" + shape(R, C), 3 * row_bytes, [&](const KernelTable& k) {
-    k.text_embedding_forward({a, b, c, part, index.data(), index.data(), R, C});
+    k.text_embedding_forward({a, b, c, part, index.data(), index.data(), nullptr, R, C});
   });
   bench.run("blend_backward" + shape(R, C), 5 * row_bytes, [&](const KernelTable& k) {
     k.blend_backward({d, e, part, part + 1, a, b, c, R * C, 0.7f, 0.3f, false, false});

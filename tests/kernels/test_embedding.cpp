@@ -15,22 +15,27 @@ const std::int32_t kWords[kRows] = {1, 4, 1, 0, 3, 1};
 const std::int32_t kPositions[kRows] = {2, 3, 4, 2, 1, 1};
 const std::int32_t kDistinct[3] = {4, 0, 2};
 
+const std::int32_t kTypes[kRows] = {0, 0, 1, 1, 0, 1};
+
 // All of these kernels only add, in an order that the reference shares: in float it gives the very bits.
 TEST(Embedding, ForwardGivesTheBitsOfTheReference) {
   Seeded random;
   for (const std::int64_t cols : lengths()) {
     const auto word = normal(random, kTable * cols), position = normal(random, kTable * cols);
-    const auto type = normal(random, cols);
-    TextEmbeddingForward a{nullptr, nullptr, nullptr, nullptr, kWords, kPositions, kRows, cols};
-    std::vector<float> truth(static_cast<std::size_t>(kRows * cols));
-    reference::text_embedding_forward(truth.data(), word.data(), position.data(), type.data(), a);
-    for (const Place place : kPlaces) {
-      const auto out = same_on_every_isa([&](const KernelTable& kernels) {
-        Floats y(kRows * cols, place), w(word, place), p(position, place), t(type, place);
-        kernels.text_embedding_forward({y.data(), w.data(), p.data(), t.data(), kWords, kPositions, kRows, cols});
-        return y.values();
-      });
-      EXPECT_EQ(first_different_bit(out, truth), -1) << cols;
+    const auto type = normal(random, 2 * cols);
+    for (const std::int32_t* const types : {static_cast<const std::int32_t*>(nullptr), kTypes}) {
+      TextEmbeddingForward a{nullptr, nullptr, nullptr, nullptr, kWords, kPositions, types, kRows, cols};
+      std::vector<float> truth(static_cast<std::size_t>(kRows * cols));
+      reference::text_embedding_forward(truth.data(), word.data(), position.data(), type.data(), a);
+      for (const Place place : kPlaces) {
+        const auto out = same_on_every_isa([&](const KernelTable& kernels) {
+          Floats y(kRows * cols, place), w(word, place), p(position, place), t(type, place);
+          kernels.text_embedding_forward(
+              {y.data(), w.data(), p.data(), t.data(), kWords, kPositions, types, kRows, cols});
+          return y.values();
+        });
+        EXPECT_EQ(first_different_bit(out, truth), -1) << cols;
+      }
     }
   }
 }

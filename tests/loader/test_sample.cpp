@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/dropout.h"
 #include "src/base/batch.h"
+#include "src/base/error.h"
+#include "src/json/json.h"
 #include "src/loader/masking.h"
 #include "src/loader/sampler.h"
 #include "tests/loader/loader_run.h"
@@ -184,6 +187,40 @@ TEST(Batch, HoldsTextsAndClassesWithoutPictures) {
     });
     EXPECT_EQ(seen, 10);
   }
+}
+
+TEST(Batch, HoldsPairsOfTextsWithTheTypesOfTheirTokens) {
+  test::TemporaryFolder folder;
+  Json document = read_json_file(test::emoji_folder() + "/tokenizer/tokenizer.json");
+  document["post_processor"]["type"] = "BertProcessing";
+  folder.write("tokenizer.json", json_text(document));
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(folder.path());
+  std::string lines = "a,b\n";
+  for (int row = 0; row < 10; ++row)
+    lines +=
+        std::string(static_cast<std::size_t>(3 * row), 'a') + ",a dog and " + std::to_string(row * row) + " cats\n";
+  const Manifest manifest = Manifest::load(folder.write("pairs.csv", lines), ManifestColumns{"", "a", "", 2, "b"});
+  LoaderSettings settings = emoji_settings(manifest);
+  settings.tokenizer = tokenizer.get();
+  settings.max_seq_length = 12;
+  settings.fields.erase(settings.fields.begin());  // pixels
+  settings.fields.push_back({"types", DType::kInt32, rows_of_stream(test::kTokens), 1, FieldSource::kTokenTypes});
+  std::vector<std::byte> scratch(tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
+  std::int64_t cut = 0;
+  for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
+    const ManifestRow row = manifest.row(batch.rows[b]);
+    std::vector<std::int32_t> ids(12);
+    Encoded encoded;
+    ASSERT_TRUE(tokenizer->encode_into({row.caption, row.second_caption}, ids, &encoded, scratch).ok());
+    cut += encoded.tokens == 12 ? 1 : 0;
+    ids.resize(static_cast<std::size_t>(encoded.tokens));
+    ASSERT_EQ(ids_of(batch, b), ids);
+    const auto* const types = batch.field<std::int32_t>(field_named(settings.fields, "types")) + batch.text_offsets[b];
+    for (std::int64_t t = 0; t < encoded.tokens; ++t) ASSERT_EQ(types[t], t < encoded.second_begin ? 0 : 1);
+  });
+  EXPECT_GT(cut, 0);
+  settings.max_seq_length = 2;
+  EXPECT_THROW(plan_loader(settings), Error) << "no room for three special tokens";
 }
 
 TEST(Batch, HoldsPicturesAndClassesWithoutTexts) {

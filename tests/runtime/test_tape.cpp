@@ -19,8 +19,9 @@ void record_small_model(GraphRun& run) {
   Graph& g = run.graph();
   const SampleRows text = run.text();
   g.set_scope("embeddings");
-  const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
-                                  run.parameter("type", 1, 96), run.field("token_ids"), run.field("position_ids"), 1);
+  const Tensor e = text_embedding(
+      g, "e", {run.parameter("word", 30, 96), run.parameter("position", 70, 96), run.parameter("type", 1, 96)},
+      {run.field("token_ids"), run.field("position_ids"), {}}, {1, 1});
   g.set_scope("layer");
   const Tensor all = linear(g, "qkv", e, run.parameter("qkv.w", 288, 96), run.parameter("qkv.b", 1, 288));
   const Tensor a =
@@ -107,8 +108,9 @@ TEST(Tape, AGradientIsFinalBehindItsLastWrite) {
   GraphRun run(kBounds, 1);
   Graph& g = run.graph();
   g.set_scope("layer");
-  const Tensor e = text_embedding(g, "e", run.parameter("word", 30, 96), run.parameter("position", 70, 96),
-                                  run.parameter("type", 1, 96), run.field("token_ids"), run.field("position_ids"), 1);
+  const Tensor e = text_embedding(
+      g, "e", {run.parameter("word", 30, 96), run.parameter("position", 70, 96), run.parameter("type", 1, 96)},
+      {run.field("token_ids"), run.field("position_ids"), {}}, {1, 1});
   const Tensor weight = run.parameter("w", 96, 96);
   const Tensor twice = linear(g, "second", linear(g, "first", e, weight, Tensor{}), weight, Tensor{});
   const Tensor rows = gather_rows(g, "rows", twice, run.field("selected_rows"));

@@ -30,8 +30,8 @@ Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int
 // first to be written and the last to be final.
 void record(Graph& g) {
   const Tensor word = matrix(g, "word", 333, 37);
-  Tensor x = text_embedding(g, "e", word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37), g.field("token_ids"),
-                            g.field("position_ids"), 1);
+  Tensor x = text_embedding(g, "e", {word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37)},
+                            {g.field("token_ids"), g.field("position_ids"), {}}, {1, 1});
   std::int64_t width = 37;
   for (const std::int64_t next : {301, 5, 99, 1023, 37}) {
     const std::string name = std::to_string(next);

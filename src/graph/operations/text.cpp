@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kTables = 3;  // word, position, type
 
-// The attribute of both is the padding row, std::int32_t.
+// The attribute of both is the EmbeddingPadding.
 namespace gradient {
-enum : std::size_t { kDOut, kTokens, kPositions, kDTable };
+enum : std::size_t { kDOut, kTokens, kPositions, kTypes, kDTable };
 constexpr std::int64_t kElementsPerTask = 1 << 16;  // of a table that is cleared
 constexpr std::int64_t kColumnsOfTask = 64;
 
@@ -33,17 +33,21 @@ struct Block {
   void (*add)(const Add&);
   float *d_word, *d_position, *d_type;
   const float* d_out;
-  const std::int32_t *tokens, *positions;
+  const std::int32_t *tokens, *positions, *types;  // types null: all 0
   std::int64_t rows, cols;
-  std::int32_t padding;
+  EmbeddingPadding padding;
 };
 
 void run(const Block& b, Range range, int) {
   if (b.d_word != nullptr)
-    b.embedding({b.d_word, b.d_out, b.tokens, b.rows, b.cols, range.first, range.end(), b.padding});
+    b.embedding({b.d_word, b.d_out, b.tokens, b.rows, b.cols, range.first, range.end(), b.padding.word});
   if (b.d_position != nullptr)
-    b.embedding({b.d_position, b.d_out, b.positions, b.rows, b.cols, range.first, range.end(), b.padding});
+    b.embedding({b.d_position, b.d_out, b.positions, b.rows, b.cols, range.first, range.end(), b.padding.position});
   if (b.d_type == nullptr) return;
+  if (b.types != nullptr) {
+    b.embedding({b.d_type, b.d_out, b.types, b.rows, b.cols, range.first, range.end(), -1});
+    return;
+  }
   float part[kColumnsOfTask];
   b.column_sums({part, b.d_out + range.first, b.rows, range.count, b.cols});
   b.add({b.d_type + range.first, b.d_type + range.first, part, range.count});
@@ -73,34 +77,36 @@ void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kDOut);
   Block* const b =
       l.step(Block{l.kernels.embedding_backward, l.kernels.column_sums, l.kernels.add, tables[0], tables[1], tables[2],
-                   l.at(node[kDOut]), nullptr, nullptr, 0, cols, node.as<std::int32_t>()},
+                   l.at(node[kDOut]), nullptr, nullptr, nullptr, 0, cols, node.as<EmbeddingPadding>()},
              {fixed_rows(cols), kColumnsOfTask}, run);
   l.operand(&b->tokens, node[kTokens]);
   l.operand(&b->positions, node[kPositions]);
+  l.operand(&b->types, node[kTypes]);
   l.rows(&b->rows, node.rows(kDOut));
 }
 
 constexpr OperationKind kKind{"text_embedding_backward", cost, launch};
 }  // namespace gradient
 
-enum : std::size_t { kTable = 0, kTokens = 3, kPositions, kOut };
+enum : std::size_t { kTable = 0, kTokens = 3, kPositions, kTypes, kOut };
 
 void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kOut])) return;
-  std::vector<Operand> operands = {reads(d_out), reads(node[kTokens]), reads(node[kPositions])};
+  std::vector<Operand> operands = {reads(d_out), reads(node[kTokens]), reads(node[kPositions]), reads(node[kTypes])};
   for (std::size_t i = 0; i < kTables; ++i) operands.push_back(b.slot(node[kTable + i]));
   b.emit(gradient::kKind, std::move(operands), node.attributes());
 }
 
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kOut);
-  TextEmbeddingForward* const a = l.kernel(
-      l.kernels.text_embedding_forward,
-      {l.at(node[kOut]), l.at(node[kTable]), l.at(node[kTable + 1]), l.at(node[kTable + 2]), nullptr, nullptr, 0, cols},
-      by_rows(node.rows(kOut), cols));
+  TextEmbeddingForward* const a = l.kernel(l.kernels.text_embedding_forward,
+                                           {l.at(node[kOut]), l.at(node[kTable]), l.at(node[kTable + 1]),
+                                            l.at(node[kTable + 2]), nullptr, nullptr, nullptr, 0, cols},
+                                           by_rows(node.rows(kOut), cols));
   l.operand(&a->word_index, node[kTokens]);
   l.operand(&a->position_index, node[kPositions]);
+  l.operand(&a->type_index, node[kTypes]);
 }
 
 constexpr OperationKind kKind{"text_embedding", cost_by_elements<kOut, 2, 12>, launch, derive};
@@ -133,10 +139,13 @@ constexpr OperationKind kKind{"dropout", cost_by_elements<kX, 20, 8>, launch, de
 
 }  // namespace
 
-Tensor text_embedding(Graph& graph, const std::string& name, Tensor word, Tensor position, Tensor type,
-                      Tensor token_ids, Tensor position_ids, std::int32_t padding) {
-  const Tensor out = graph.activation(name, graph[token_ids].rows, graph[word].cols, graph[word].dtype);
-  graph.add(kKind, {reads(word), reads(position), reads(type), reads(token_ids), reads(position_ids), writes(out)},
+Tensor text_embedding(Graph& graph, const std::string& name, const EmbeddingTables& tables, const EmbeddingRows& rows,
+                      EmbeddingPadding padding) {
+  const TensorInfo& word = graph[tables.word];
+  const Tensor out = graph.activation(name, graph[rows.token_ids].rows, word.cols, word.dtype);
+  graph.add(kKind,
+            {reads(tables.word), reads(tables.position), reads(tables.type), reads(rows.token_ids),
+             reads(rows.position_ids), reads(rows.token_types), writes(out)},
             Attributes::of(padding));
   return out;
 }
