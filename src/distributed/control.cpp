@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/distributed/control.h"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <cstring>
 
 #include "src/base/futex.h"
+#include "src/base/spin_pause.h"
 
 namespace bascule {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::int64_t kLookNs = 50'000'000;  // how often a sleeper looks for a
 bool wait_for_others(ControlPage& page, std::uint32_t phase, int spins) noexcept {
   for (int i = 0; i < spins; ++i) {
     if (page.barrier_phase.load(std::memory_order_acquire) != phase) return true;
-    _mm_pause();
+    spin_pause();
   }
   for (int i = 0; i < kYields; ++i) {
     if (page.barrier_phase.load(std::memory_order_acquire) != phase) return true;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/threads.h"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include "kernels/gemm/gemm.h"
 #include "src/base/clock.h"
 #include "src/base/float_environment.h"
 #include "src/base/futex.h"
+#include "src/base/spin_pause.h"
 
 namespace bascule {
 namespace {
@@ -68,7 +68,7 @@ Threads::~Threads() {
 void Threads::wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
   for (int i = 0; i < spins_; ++i) {
     if (word.load(std::memory_order_acquire) != value) return;
-    _mm_pause();
+    spin_pause();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   while (word.load(std::memory_order_seq_cst) == value) futex_wait(word, value, FutexReach::kProcess);
