@@ -46,6 +46,8 @@ double seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+TEST(Nodes, TheLibraryBetweenThemHasAName) { EXPECT_EQ(mpi_version().find("Open MPI v"), 0u); }
+
 TEST(GroupOnNodes, KnowsItsPlaceAndItsLane) {
   EXPECT_EQ(group->size(), group->nodes() * group->local_size());
   EXPECT_EQ(group->is_leader(), group->local_rank() == 0);

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract 3: the recorded bits on whatever machine this is, by whole trainings on each of its instruction sets. See tools/recorded_bits.py."""
+import subprocess
+import sys
+import unittest
+
+from bascule_run import PROGRAM, ROOT, instruction_sets
+
+
+class RecordedBits(unittest.TestCase):
+    def test_each_instruction_set_computes_them(self):
+        for isa in instruction_sets():
+            with self.subTest(isa=isa):
+                done = subprocess.run([sys.executable, ROOT / "tools/recorded_bits.py", PROGRAM, "--isa", isa], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

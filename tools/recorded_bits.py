@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs short trainings and compares digests of weights, moments and metrics with those in tests/data/recorded_bits.json.
+
+  tools/recorded_bits.py build/bascule                      every run, on each instruction set of this CPU
+  tools/recorded_bits.py build/bascule --record             writes the file anew, after a change that is meant to change bits
+  tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
+
+The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
+pictures, on one rank and two. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+"""
+import argparse
+import json
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "faults"))
+from bascule_run import instruction_sets  # noqa: E402
+from run_digests import digests  # noqa: E402: the path first
+from run_edited import NO_EVALUATION, edited  # noqa: E402
+
+DATA = ROOT / "tests/data"
+RECORD = DATA / "recorded_bits.json"
+
+
+def golden(name):
+    """Settings of a run of tests/data/run_goldens."""
+    case = json.loads((DATA / "run_goldens" / name / "run.json").read_text())
+    changes = {"model": {"model_name_or_path": f'"{DATA}/goldens/{case["model"]}"', "tokenizer_name": f'"{DATA}/run_goldens/tokenizer"'},
+               "data": {"train_file": f'"{DATA}/run_goldens/rows.jsonl"', "max_seq_length": 32}}
+    for key, value in {**case["settings"], **case["ways"]["one rank"]}.items():
+        table, name = key.split("__")
+        changes.setdefault(table, {})[name] = value
+    return "", changes
+
+
+def demo(updates, batch, **changes):
+    """Settings of the demo's first updates, without evaluation where an emulator would take minutes for it."""
+    emoji = DATA / "emoji-captions"
+    changes = {table: dict(keys) for table, keys in changes.items()}
+    files = {f"{split}_file": f'"{emoji}/{split}.jsonl"' if split == "train" or updates > 2 else None for split in ("train", "validation", "test")}
+    changes["model"] = {"model_name_or_path": f'"{emoji}/model"', "tokenizer_name": f'"{emoji}/tokenizer"'}
+    changes["data"] = {**files, **changes.get("data", {})}
+    changes["training"] = {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    return (ROOT / "config/demo.toml").read_text(), changes
+
+
+TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
+QUICK = {
+    "golden contrastive": lambda: golden("contrastive"),
+    "demo, 2 updates": lambda: demo(2, 2),
+}
+RUNS = {
+    **QUICK,
+    "golden matching": lambda: golden("matching"),
+    "golden masked_lm": lambda: golden("masked_lm"),
+    "demo, 20 updates": lambda: demo(20, 64),
+    "demo, 6 updates, pictures prepared as in training": lambda: demo(6, 16, **TRAINING_PREPARATION),
+    "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
+}
+
+
+def output_of(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    errors = [line for line in done.stderr.splitlines() if not line.startswith("qemu-")]
+    return done.returncode, done.stdout, "\n".join(errors)
+
+
+def has_recorded_bits(start, isa):
+    code, output, errors = output_of([*start, "verify", "--bits", "--isa", isa, "--threads", "2"])
+    print(output + errors, end="", flush=True)
+    return code == 0
+
+
+def digests_of(start, name, isa):
+    text, changes = RUNS[name]()
+    with tempfile.TemporaryDirectory() as folder:
+        changes.setdefault("training", {})["output_dir"] = f'"{folder}/run"'
+        changes["machine"] = {"isa": f'"{isa}"', "threads": 2}
+        settings = pathlib.Path(folder) / "settings.toml"
+        settings.write_text(edited(text, changes))
+        code, _, errors = output_of([*start, "run", settings])
+        if code != 0:
+            sys.exit(f"{name}, {isa}: exit code {code}: {errors}")
+        return {file: digest[:16] for file, digest in digests(pathlib.Path(folder) / "run").items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("--emulator", type=shlex.split, default=[], help="command that runs the program")
+    parser.add_argument("--isa", action="append", help="instruction set; default: each of this CPU, under an emulator its best")
+    parser.add_argument("--quick", action="store_true", help="only the runs that are short enough for an emulator")
+    parser.add_argument("--record", action="store_true", help="write the digests of this CPU's best instruction set")
+    arguments = parser.parse_args()
+
+    start = [*arguments.emulator, arguments.program.resolve()]
+    isas = ["auto"] if arguments.record or arguments.emulator else instruction_sets()
+    recorded = {} if arguments.record else json.loads(RECORD.read_text())
+    different = 0
+    for isa in arguments.isa or isas:
+        different += 0 if has_recorded_bits(start, isa) else 1
+        for name in QUICK if arguments.quick else RUNS:
+            if "ranks" in name and shutil.which("mpirun") is None:
+                print(f"{name}, {isa}: skipped, mpirun is not installed")
+                continue
+            found = digests_of(start, name, isa)
+            if arguments.record:
+                recorded[name] = found
+            files = [file for file in sorted({*found, *recorded[name]}) if found.get(file) != recorded[name].get(file)]
+            different += len(files)
+            print(f"{name}, {isa}: " + (f"DIFFERENT: {', '.join(files)}" if files else f"{len(found)} digests as recorded"), flush=True)
+    if arguments.record:
+        RECORD.write_text(json.dumps(recorded, indent=1) + "\n")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
