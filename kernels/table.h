@@ -21,9 +21,12 @@
 
 namespace bascule {
 
+template <typename Arguments>
+using KernelFunction = void (*)(const Arguments&);
+
 struct KernelTable {
   Isa isa;
-#define BASCULE_KERNEL(name, Arguments) void (*name)(const Arguments&);
+#define BASCULE_KERNEL(name, Arguments) KernelFunction<Arguments> name;
 #include "kernels/kernels.inc"
 #undef BASCULE_KERNEL
 };

@@ -6,6 +6,9 @@
 //   GuardedBuffer<float> row(33);                    // starts at whatever alignment 33 floats before a page give
 //   GuardedBuffer<float> loose(33, AlignAt::kStart); // starts on a page (64-byte aligned); guarded exactly in front
 //
+// With BASCULE_GUARD_PAGES=0 in the environment these pages can be read and written: QEMU 7.2 touches the lanes too
+// that a masked load or store of AVX2 leaves out.
+//
 // Elements start as zero. Move-only; `T` is trivially copyable.
 #pragma once
 
@@ -37,6 +40,7 @@ class GuardedBuffer {
     base_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base_ == MAP_FAILED) fail("mmap");
     auto* const first = static_cast<unsigned char*>(base_) + page;
+    if (!has_guards() && mprotect(base_, mapped_bytes_, PROT_READ | PROT_WRITE) != 0) fail("mprotect");
     if (inner_bytes > 0 && mprotect(first, inner_bytes, PROT_READ | PROT_WRITE) != 0) fail("mprotect");
     const std::size_t slack_bytes = align == AlignAt::kEnd ? inner_bytes - size * sizeof(T) : 0;
     data_ = static_cast<T*>(static_cast<void*>(first + slack_bytes));
@@ -72,6 +76,10 @@ class GuardedBuffer {
   Span<const T> span() const { return Span<const T>(data_, size_); }
 
  private:
+  static bool has_guards() {
+    const char* const setting = std::getenv("BASCULE_GUARD_PAGES");
+    return setting == nullptr || setting[0] != '0';
+  }
   [[noreturn]] static void fail(const char* call) {
     std::perror(call);
     std::abort();
