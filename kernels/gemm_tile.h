@@ -51,8 +51,8 @@ struct GemmTileOf {
 using GemmTile = GemmTileOf<float>;
 using GemmTileBf16 = GemmTileOf<std::uint16_t>;
 
-// A chunk of B, and a few rows of A over a chunk.
+// A chunk of B, and a few rows of A over the depths of a chunk.
 constexpr std::size_t kGemmTileScratchBytes =
-    static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunk + 16)) * sizeof(float);
+    static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunkBf16 + 16)) * sizeof(float);
 
 }  // namespace bascule

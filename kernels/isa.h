@@ -29,7 +29,7 @@ constexpr const char* isa_name(Isa isa) {
 
 // Whether this build has kernels for the set and CPU and operating system run them.
 bool isa_supported(Isa isa);
-// The most capable supported set: on x86-64 never kScalar, unless machine_runs_bascule() is false.
+// The fastest supported set: on x86-64 never kScalar, unless machine_runs_bascule() is false.
 Isa best_isa();
 // On x86-64: whether AVX2 and FMA are there, which all kernels are compiled with.
 bool machine_runs_bascule();

@@ -56,14 +56,21 @@ inline f32x16 add_flushed(f32x16 a, f32x16 b) { return a + b; }
 
 #endif
 
+inline float widened(std::uint16_t x) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(x) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline f32x16 even_of_pairs(f32x16 x) { return from_bits(shift_left<16>(bits_of(x))); }
+inline f32x16 odd_of_pairs(f32x16 x) { return from_bits(shift_left<16>(shift_right_signed<16>(bits_of(x)))); }
+
 // p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
 #if defined(__AVX512BF16__)
 inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
   return {_mm512_dpbf16_ps(p.lanes, reinterpret_cast<__m512bh>(a.lanes), reinterpret_cast<__m512bh>(b.lanes))};
 }
 #else
-inline f32x16 even_of_pairs(f32x16 x) { return from_bits(shift_left<16>(bits_of(x))); }
-inline f32x16 odd_of_pairs(f32x16 x) { return from_bits(shift_left<16>(shift_right_signed<16>(bits_of(x)))); }
 inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
   const f32x16 odd = fma_flushed(odd_of_pairs(a), odd_of_pairs(b), p);
   return fma_flushed(even_of_pairs(a), even_of_pairs(b), odd);

@@ -2,7 +2,9 @@
 // The innermost block of a matrix product: as many sums as the registers hold, over one chunk of depths, added to C.
 // Each sum is a chain of its own (gemm_tile.h), so the extents of a block do not show in the bits.
 //
-// A word is what one step multiplies: a float32 number, or the bits of a pair of bf16 numbers.
+// A word of B is what one step multiplies: a float32 number, or the bits of a pair of bf16 numbers. A has one number
+// for each factor of a step: one, or two where a pair is multiplied by two fused multiply-adds instead of the
+// instruction.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +25,39 @@ constexpr std::int64_t kPrefetchSteps = 8;
 #else
 constexpr int kBlockRows = 6;
 constexpr int kBlockVectors = 1;
-constexpr std::int64_t kPrefetchSteps = 0;  // slows AVX2 down
+constexpr std::int64_t kPrefetchSteps = 0;     // slows AVX2 down
 #endif
 constexpr std::int64_t kBlockCols = kBlockVectors * kLanes;
 constexpr std::int64_t kChunkSteps = 256;
-// From one row of A to the next. Not a multiple of 4096 bytes: the rows would fall on the same lines of the first
-// cache.
-constexpr std::int64_t kRowPitch = kChunkSteps + 16;
 
 struct Float32Steps {
   using Element = float;
-  static constexpr std::int64_t kDepths = 1;  // of a step
+  static constexpr std::int64_t kDepths = 1;   // of a step
+  static constexpr std::int64_t kFactors = 1;  // numbers of A that a step multiplies
+  static f32x16 factor(f32x16 words, std::int64_t) { return words; }
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma(a, b, sum); }
   static f32x16 add(f32x16 c, f32x16 sum) { return c + sum; }
 };
 struct Bf16Steps {
   using Element = std::uint16_t;
   static constexpr std::int64_t kDepths = 2;
+#if defined(__AVX512BF16__)
+  static constexpr std::int64_t kFactors = 1;
+  static f32x16 factor(f32x16 words, std::int64_t) { return words; }
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return dot_pairs(a, b, sum); }
+#else
+  static constexpr std::int64_t kFactors = 2;  // the odd one first
+  static f32x16 factor(f32x16 words, std::int64_t number) {
+    return number == 0 ? odd_of_pairs(words) : even_of_pairs(words);
+  }
+  static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma_flushed(a, b, sum); }
+#endif
   static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
 };
+// From one row of A to the next. Not a multiple of 4096 bytes: the rows would fall on the same lines of the first
+// cache.
+template <typename Steps>
+constexpr std::int64_t kRowPitch = Steps::kFactors* kChunkSteps + 16;
 static_assert(kGemmChunk == kChunkSteps && kGemmChunkBf16 == kChunkSteps * Bf16Steps::kDepths, "");
 
 // How A lies: a row's words follow one another, rows kRowPitch apart; or the words of a step do, steps kBlockRows
@@ -81,19 +96,23 @@ template <typename Steps, PackedA kPackedA, int kRows>
   const float* a = x.a;
   const float* b = x.b;
   for (std::int64_t step = 0; step < x.steps; ++step) {
-    f32x16 row[kBlockVectors];
+    if (kPrefetchSteps > 0) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kBlockVectors; ++v) {
-      row[v] = load(b + v * kLanes);
-      if (kPrefetchSteps > 0) __builtin_prefetch(b + kPrefetchSteps * kBlockCols + v * kLanes);
+      for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * kBlockCols + v * kLanes);
     }
+#pragma GCC unroll 2
+    for (std::int64_t factor = 0; factor < Steps::kFactors; ++factor) {
+      f32x16 row[kBlockVectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < kBlockVectors; ++v) row[v] = Steps::factor(load(b + v * kLanes), factor);
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const f32x16 word = set(kPackedA == PackedA::kRows ? a[i * kRowPitch] : a[i]);
+      for (int i = 0; i < kRows; ++i) {
+        const f32x16 number = set(kPackedA == PackedA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
 #pragma GCC unroll 8
-      for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(word, row[v], sum[i][v]);
+        for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
+      }
+      a += kPackedA == PackedA::kRows ? 1 : kBlockRows;
     }
-    a += kPackedA == PackedA::kRows ? 1 : kBlockRows;
     b += kBlockCols;
   }
 #pragma GCC unroll 8

@@ -15,16 +15,18 @@ namespace {
 
 constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-// The words of a chunk. Packing writes whole vectors: up to 15 words past a row are overwritten.
+// Packing writes whole vectors: up to 15 numbers past a row are overwritten.
 
-// words[r * kRowPitch + s]: `rows` rows of a matrix whose depths lie side by side.
-void pack_words(float* words, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
-  pack_rows(words, kRowPitch, x, stride, rows, depths);
+// words[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
+void pack_words(float* words, std::int64_t pitch, const float* x, std::int64_t stride, std::int64_t rows,
+                std::int64_t depths) {
+  pack_rows(words, pitch, x, stride, rows, depths);
 }
-void pack_words(float* words, const std::uint16_t* x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
+void pack_words(float* words, std::int64_t pitch, const std::uint16_t* x, std::int64_t stride, std::int64_t rows,
+                std::int64_t depths) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    if (depths % 2 != 0) words[r * kRowPitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
-    __builtin_memcpy(words + r * kRowPitch, x + r * stride, static_cast<std::size_t>(depths) * sizeof *x);
+    if (depths % 2 != 0) words[r * pitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
+    __builtin_memcpy(words + r * pitch, x + r * stride, static_cast<std::size_t>(depths) * sizeof *x);
   }
 }
 
@@ -47,7 +49,8 @@ void pack_steps(float* words, std::int64_t words_stride, const std::uint16_t* x,
   }
 }
 
-// The same from a matrix whose depths lie side by side. `rows_of_words` holds 16 rows of kRowPitch.
+// The same from a matrix whose depths lie side by side. `rows_of_words` holds 16 rows of kWordsPitch.
+constexpr std::int64_t kWordsPitch = kChunkSteps + 16;
 void pack_steps_transposed(float* words, const float* x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
                            float*) {
   pack_transposed<false>(words, kBlockCols, x, stride, cols, depths);
@@ -56,8 +59,44 @@ void pack_steps_transposed(float* words, const std::uint16_t* x, std::int64_t st
                            std::int64_t cols, float* rows_of_words) {
   for (std::int64_t c = 0; c < cols; c += kLanes) {
     const std::int64_t count = least(kLanes, cols - c);
-    pack_words(rows_of_words, x + c * stride, stride, count, depths);
-    pack_transposed<false>(words + c, kBlockCols, rows_of_words, kRowPitch, count, (depths + 1) / 2);
+    pack_words(rows_of_words, kWordsPitch, x + c * stride, stride, count, depths);
+    pack_transposed<false>(words + c, kBlockCols, rows_of_words, kWordsPitch, count, (depths + 1) / 2);
+  }
+}
+
+// The numbers of A for a block: words as they are, or pairs as two factors each, the odd one first.
+template <typename Steps>
+void pack_a_rows(float* numbers, const typename Steps::Element* x, std::int64_t stride, std::int64_t rows,
+                 std::int64_t depths) {
+  if constexpr (Steps::kFactors == 1) {
+    pack_words(numbers, kRowPitch<Steps>, x, stride, rows, depths);
+  } else {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* const out = numbers + r * kRowPitch<Steps>;
+      const std::uint16_t* const row = x + r * stride;
+      for (std::int64_t d = 0; d + 1 < depths; d += 2) {
+        out[d] = widened(row[d + 1]);
+        out[d + 1] = widened(row[d]);
+      }
+      if (depths % 2 == 0) continue;
+      out[depths - 1] = 0.0f;
+      out[depths] = widened(row[depths - 1]);
+    }
+  }
+}
+template <typename Steps>
+void pack_a_steps(float* numbers, const typename Steps::Element* x, std::int64_t stride, std::int64_t depths,
+                  std::int64_t rows) {
+  if constexpr (Steps::kFactors == 1) {
+    pack_steps(numbers, kBlockRows, x, stride, depths, rows);
+  } else {
+    for (std::int64_t d = 0; d < depths; d += 2) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        numbers[i] = d + 1 < depths ? widened(x[(d + 1) * stride + i]) : 0.0f;
+        numbers[kBlockRows + i] = widened(x[d * stride + i]);
+      }
+      numbers += 2 * kBlockRows;
+    }
   }
 }
 
@@ -89,9 +128,9 @@ void multiply_tile(const TileOf<Steps>& t) {
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = least(kBlockRows, t.rows - row);
       if constexpr (kPackedA == PackedA::kRows) {
-        pack_words(packed_a, t.a + row * t.lda + first, t.lda, rows, depths);
+        pack_a_rows<Steps>(packed_a, t.a + row * t.lda + first, t.lda, rows, depths);
       } else {
-        pack_steps(packed_a, kBlockRows, t.a + first * t.lda + row, t.lda, depths, rows);
+        pack_a_steps<Steps>(packed_a, t.a + first * t.lda + row, t.lda, depths, rows);
       }
       GemmBlock block{t.c + row * t.ldc, t.ldc, packed_a, packed_b, (depths + Steps::kDepths - 1) / Steps::kDepths,
                       nullptr,           0,     0};

@@ -313,7 +313,7 @@ constexpr Key kKeys[] = {
     {"machine", "threads", integer<kMachine, &H::threads>(0, 4096), kFree,
      "compute threads; 0: every core of this rank, up to its CPU quota"},
     {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWithLibrary,
-     "most capable instruction set that kernels may use; scalar: plain C++, for checking, not for speed"},
+     "instruction set of the kernels; auto: the fastest of this CPU; scalar: plain C++, for checking, not for speed"},
     {"machine", "products", choice<kMachine, &H::products>(kProducts), kNumbers,
      "matrix products: ours give the same bits on every CPU with AVX2 and FMA, onednn only on the same kind of CPU "
      "with "

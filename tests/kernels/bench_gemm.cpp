@@ -192,7 +192,7 @@ class Bench {
     Product library{nullptr, run};
     std::unique_ptr<OnednnBf16> bf16;
     if (onednn_) library.gemm = onednn_->make(spec);
-    if (arguments_.bf16) bf16 = OnednnBf16::make(spec);
+    if (arguments_.bf16) bf16 = OnednnBf16::make(spec, arguments_.isa);
     const auto replay = [&](const Product& product) {
       const Step step{Product::run_task, Product::tasks, &product, 0};
       threads_.replay(Span<const Step>(&step, 1), Replay{}, {});

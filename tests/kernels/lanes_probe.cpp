@@ -100,17 +100,19 @@ void everything(float* out, const float* a, const float* b, std::int64_t count) 
 
 template <typename MultiplyAdd>
 float run_chains(std::int64_t steps, const MultiplyAdd& multiply_add) {
-  f32x16 sum[kProbeChains];
-  for (f32x16& s : sum) s = set(0.0f);
-  float factor = 0x1p-70f;
+  f32x16 sum[kProbeChains];  // all different, or the compiler would compute them once
+#pragma GCC unroll 16
+  for (int i = 0; i < kProbeChains; ++i) sum[i] = signed_to_float(lane_numbers()) + set(0.1f * static_cast<float>(i));
+  float factor = 0x1p-30f;
   for (std::int64_t step = 0; step < steps; ++step) {
     asm volatile("" : "+m"(factor));  // the compiler may not compute the chains beforehand
     const f32x16 a = set(factor);
 #pragma GCC unroll 16
-    for (f32x16& s : sum) s = multiply_add(a, a, s);
+    for (int i = 0; i < kProbeChains; ++i) sum[i] = multiply_add(a, a, sum[i]);
   }
   f32x16 all = sum[0];
-  for (std::int64_t i = 1; i < kProbeChains; ++i) all = all + sum[i];
+#pragma GCC unroll 16
+  for (int i = 1; i < kProbeChains; ++i) all = all + sum[i];
   return horizontal_sum(all);
 }
 

@@ -4,6 +4,9 @@
 #if defined(BASCULE_HAS_ONEDNN)
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 namespace bascule {
 namespace {
@@ -22,12 +25,16 @@ class Matmul final : public OnednnBf16 {
     const memory::desc c({m, n}, memory::data_type::f32, {spec.ldc, 1});
     const memory::desc bias({1, n}, memory::data_type::f32, {n, 1});
     const dnnl::matmul::desc operation = spec.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-    primitive_ = dnnl::matmul(dnnl::matmul::primitive_desc(operation, engine_));
+    const dnnl::matmul::primitive_desc chosen(operation, engine_);
+    is_reference_ = std::string(chosen.impl_info_str()).find("ref") != std::string::npos;
+    primitive_ = dnnl::matmul(chosen);
     a_ = memory(a, engine_, nullptr);
     b_ = memory(b, engine_, nullptr);
     c_ = memory(c, engine_, nullptr);
     bias_ = memory(bias, engine_, nullptr);
   }
+
+  bool is_reference() const { return is_reference_; }
 
   void run(const GemmRun& run) const override {
     a_.set_data_handle(const_cast<void*>(run.a));
@@ -42,6 +49,7 @@ class Matmul final : public OnednnBf16 {
 
  private:
   GemmSpec spec_;
+  bool is_reference_ = false;
   dnnl::engine engine_;
   mutable dnnl::stream stream_;
   dnnl::matmul primitive_;
@@ -50,9 +58,13 @@ class Matmul final : public OnednnBf16 {
 
 }  // namespace
 
-std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec& spec) {
+std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec& spec, Isa isa) {
+  dnnl::set_max_cpu_isa(isa == Isa::kAvx512Bf16 ? dnnl::cpu_isa::avx512_core_bf16
+                        : isa == Isa::kAvx512   ? dnnl::cpu_isa::avx512_core
+                                                : dnnl::cpu_isa::avx2);
   try {
-    return std::make_unique<Matmul>(spec);
+    auto product = std::make_unique<Matmul>(spec);
+    return product->is_reference() ? nullptr : std::move(product);
   } catch (const dnnl::error&) {
     return nullptr;
   }
@@ -63,7 +75,7 @@ std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec& spec) {
 #else
 
 namespace bascule {
-std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec&) { return nullptr; }
+std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec&, Isa) { return nullptr; }
 }  // namespace bascule
 
 #endif

@@ -13,8 +13,9 @@ class OnednnBf16 {
   virtual ~OnednnBf16() = default;
   virtual void run(const GemmRun& run) const = 0;
 
-  // Null if built without oneDNN, or where it has no such product.
-  static std::unique_ptr<OnednnBf16> make(const GemmSpec& spec);
+  // With at most this instruction set, the same in one process. Null if built without oneDNN, or where it has no such
+  // product but its reference one.
+  static std::unique_ptr<OnednnBf16> make(const GemmSpec& spec, Isa isa);
 };
 
 }  // namespace bascule
