@@ -8,10 +8,10 @@ SECONDS := 20
 PROGRAM := $(BUILD)/bascule
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick check mutate sanitize fuzz demo install clean
+.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install clean
 
 help: ## List the verbs
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 build: ## Install missing Debian packages (says which first) and compile the program, build/bascule
 	@tools/install_packages
@@ -31,6 +31,9 @@ test: tests ## Run every test that a bare clone can run; ends with "N passed, N 
 
 quick: tests ## Run the tests that take under a minute in all
 	tools/run_tests --quick $(BUILD)
+
+emulated-check: tests ## Run kernel tests and short trainings as other CPUs (qemu-user): the recorded bits; skips what is not installed
+	tools/emulated_check $(BUILD)
 
 check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, ten faults, sanitizers
 	@tools/install_packages check
@@ -54,4 +57,4 @@ install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
 
 clean: ## Remove the build folders
-	rm -rf build build-clang build-debug build-asan build-tsan build-fuzz build-mutants
+	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants
