@@ -52,7 +52,7 @@ enum class FieldSource : std::uint8_t {
   kPixels,        // float32 (samples, 3 side side): the picture, normalised
   kTokenIds,      // int32 (tokens): the texts, packed end to end; a pair of texts is one sequence
   kTokenTypes,    // int32 (tokens): 0, or the tokenizer's type for the second text of a pair
-  kPositionIds,   // int32 (tokens): pad_id + 1, + 2, ...; pad_id for a token that is pad_id
+  kPositionIds,   // int32 (tokens): the place of each token in its text, by the model's PositionRule
   kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
   kTextRowKeys,   // int64 (tokens): row_key(sample, token)
   kImageRowKeys,  // int64 (samples x rows): row_key(sample, row)
@@ -62,6 +62,18 @@ enum class FieldSource : std::uint8_t {
   kMatchLabels,   // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                   // captions of some samples are exchanged
   kClassLabels,   // int32 (samples): the number of the row's class
+};
+
+// How a model numbers the tokens of a text: from `first` on. RoBERTa's padding token has its own id as its position,
+// and the tokens behind it are numbered as if it were not there.
+struct PositionRule {
+  std::int32_t first = 0;
+  std::int32_t skipped_id = -1;  // of such a token; -1: there is none
+
+  // The position of a token behind `counted` others, which it is added to if it counts.
+  std::int32_t next(std::int32_t id, std::int32_t* counted) const {
+    return id == skipped_id ? skipped_id : first + (*counted)++;
+  }
 };
 
 struct Field {

@@ -52,7 +52,7 @@ struct LoaderSettings {
   std::int64_t max_seq_length = 128;
   double mlm_probability = 0.15;
   double negative_fraction = 0.5;
-  std::int32_t pad_id = 1;           // of the model: positions are counted from it
+  PositionRule positions;            // of the model
   std::int64_t vocabulary_size = 0;  // of the model
   std::int64_t max_positions = 0;    // rows of the model's position table
 

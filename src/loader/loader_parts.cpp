@@ -30,7 +30,7 @@ TextSettings text_settings(const LoaderSettings& settings) {
   text.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows) >= 0;
   text.max_seq_length = settings.max_seq_length;
-  text.pad_id = settings.pad_id;
+  text.positions = settings.positions;
   text.vocabulary_size = settings.vocabulary_size;
   text.masking.seed = settings.seed;
   text.masking.probability = settings.mlm_probability;

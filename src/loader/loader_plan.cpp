@@ -18,9 +18,8 @@ namespace {
 
 void check_text(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
-  // Room for the special tokens; positions begin at pad_id + 1.
   const std::int64_t least = settings.tokenizer->special_tokens(settings.streams.front().manifest->has_pairs());
-  const std::int64_t most = settings.max_positions - settings.pad_id - 1;
+  const std::int64_t most = settings.max_positions - settings.positions.first;
   if (settings.max_seq_length < least || settings.max_seq_length > most) {
     refuse("data.max_seq_length", std::to_string(settings.max_seq_length) + ": the model has positions for " +
                                       std::to_string(least) + " to " + std::to_string(most) + " tokens");

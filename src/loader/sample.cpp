@@ -15,10 +15,9 @@ std::size_t label_bytes(std::int64_t longest) noexcept {
   return align_up(static_cast<std::size_t>(longest) * sizeof(std::int32_t), kCacheLine);
 }
 
-// As the reference counts: a padding token has position pad_id, every other one more than the one before.
-void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, std::int32_t pad_id) noexcept {
+void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, PositionRule rule) noexcept {
   std::int32_t counted = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) positions[i] = ids[i] == pad_id ? pad_id : pad_id + ++counted;
+  for (std::size_t i = 0; i < ids.size(); ++i) positions[i] = rule.next(ids[i], &counted);
 }
 
 Status first_failure(const Slot& slot) noexcept {
@@ -69,7 +68,7 @@ Status write_caption(Slot* slot, std::int64_t b, std::int64_t row, std::int64_t 
   if (settings.masks_tokens) {
     mask_sample(slot, settings, ids, first_row, row, scratch.labels.first(ids.size()));
   }
-  if (slot->position_ids != nullptr) write_positions(slot->position_ids + first_row, ids, settings.pad_id);
+  if (slot->position_ids != nullptr) write_positions(slot->position_ids + first_row, ids, settings.positions);
   if (slot->token_types != nullptr) {
     std::int32_t* const types = slot->token_types + first_row;
     std::fill(types, types + encoded.second_begin, 0);

@@ -20,7 +20,7 @@ struct TextSettings {
   bool exchanges_captions = false;  // of some samples, where rows have no labels that say whether they belong
   bool masks_tokens = false;
   std::int64_t max_seq_length = 128;
-  std::int32_t pad_id = 1;
+  PositionRule positions;
   std::int64_t vocabulary_size = 0;
   MaskingSettings masking;     // read where tokens are masked
   NegativeSettings negatives;  // read where captions are exchanged

@@ -60,7 +60,8 @@ class BridgeTower final : public Model {
     inputs.image_channels = config_.vision.num_channels;
     inputs.vocabulary_size = config_.text.vocab_size;
     inputs.max_positions = config_.text.max_position_embeddings;
-    inputs.pad_id = config_.text.pad_token_id;
+    const std::int32_t padding = static_cast<std::int32_t>(config_.text.pad_token_id);
+    inputs.positions = {padding + 1, padding};
     return inputs;
   }
 

@@ -23,11 +23,12 @@ struct ModelSource {
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
-  std::int64_t vocabulary_size = 0;            // of packed texts; 0: none are read
-  std::int64_t max_positions = 0, pad_id = 0;  // positions begin at pad_id + 1
-  std::int64_t token_types = 1;                // of packed texts
-  std::string second_caption;                  // column of the second text of pairs; empty: a sample has one text
-  std::int64_t classes = 2;                    // labels of rows are numbers below it
+  std::int64_t vocabulary_size = 0;  // of packed texts; 0: none are read
+  std::int64_t max_positions = 0;    // the rows of the table of positions
+  PositionRule positions;
+  std::int64_t token_types = 1;  // of packed texts
+  std::string second_caption;    // column of the second text of pairs; empty: a sample has one text
+  std::int64_t classes = 2;      // labels of rows are numbers below it
 };
 
 // The words about the model in README.md of a finished run's folder.

@@ -75,7 +75,7 @@ void SearchModel::record(Use use) {
   fields_ = model_.fields({});
   if (use.texts) {
     tokenizer_ = load_tokenizer(folder_);
-    longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.pad_id - 1);
+    longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.positions.first);
     if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
     }
@@ -120,8 +120,7 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   padded.samples = 1;
   padded.length = static_cast<std::int64_t>(padded.input_ids.size());
   padded.attention_mask.assign(padded.input_ids.size(), 1);
-  const PackedBatch packed(padded, needs_.vocabulary_size, needs_.max_positions,
-                           static_cast<std::int32_t>(needs_.pad_id), false, false, "the text to search for");
+  const PackedBatch packed(padded, needs_, false, false, "the text to search for");
   Replay replay;
   replay.batch = packed.batch(fields_);
   session_.tape(0).replay(threads_, replay);

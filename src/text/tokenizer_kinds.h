@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of tokenizers, and the one of a Hugging Face folder. Before the seal; throws Error (kData).
+// The kinds of tokenizers, and the one of a Hugging Face folder. A further kind is a Tokenizer in a file of its own and
+// a line in the table of tokenizer_kinds.cpp. Before the seal; throws Error (kData).
 #pragma once
 
 #include <memory>

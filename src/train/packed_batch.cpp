@@ -5,9 +5,10 @@
 
 namespace bascule {
 
-PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions,
-                         std::int32_t pad_id, bool masked_lm, bool every_row, const std::string& where)
+PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool masked_lm, bool every_row,
+                         const std::string& where)
     : pixels_(padded.pixels) {
+  const std::int64_t vocab_size = inputs.vocabulary_size;
   const auto refuse = [&](std::int64_t sample, const std::string& what) {
     throw Error(ErrorKind::kData, where, "sample " + std::to_string(sample) + ": " + what);
   };
@@ -29,10 +30,9 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
       const std::int64_t id = padded.input_ids[at];
       if (id < 0 || id >= vocab_size)
         refuse(s, "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(vocab_size));
-      if (id != pad_id) ++counted;
-      const std::int32_t position = id != pad_id ? pad_id + counted : pad_id;
-      if (position >= max_positions)
-        refuse(s, "more tokens than max_position_embeddings = " + std::to_string(max_positions) + " allows");
+      const std::int32_t position = inputs.positions.next(static_cast<std::int32_t>(id), &counted);
+      if (position >= inputs.max_positions)
+        refuse(s, "more tokens than max_position_embeddings = " + std::to_string(inputs.max_positions) + " allows");
       const bool labelled = masked_lm && padded.labels[at] >= 0;
       if (labelled && padded.labels[at] >= vocab_size)
         refuse(s, "label " + std::to_string(padded.labels[at]) + " is outside the vocabulary");
@@ -45,10 +45,12 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std
       token_ids_.push_back(static_cast<std::int32_t>(id));
       position_ids_.push_back(position);
     }
-    if (text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size())) refuse(s, "every token is masked");
+    if (padded.length > 0 && text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size()))
+      refuse(s, "every token is masked");
     if (!masked_lm && !padded.labels.empty()) {
       const std::int64_t label = padded.labels[static_cast<std::size_t>(s)];
-      if (label < 0 || label > 1) refuse(s, "label " + std::to_string(label) + " is neither 0 nor 1");
+      if (label < 0 || label >= inputs.classes)
+        refuse(s, "label " + std::to_string(label) + " is none of the " + std::to_string(inputs.classes) + " classes");
       labels_.push_back(static_cast<std::int32_t>(label));
     }
   }

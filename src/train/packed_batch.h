@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "src/base/batch.h"
+#include "src/models/model.h"
 
 namespace bascule {
 
 struct PaddedBatch {
-  std::int64_t samples = 0, length = 0;      // B and the padded length
+  std::int64_t samples = 0, length = 0;      // B and the padded length; length 0: there are no texts
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
-  std::vector<std::int64_t> labels;          // matching: (B); masked LM: (B, length), -100: not counted; else empty
+  std::vector<std::int64_t> labels;          // classes: (B); masked LM: (B, length), -100: not counted; else empty
   std::vector<float> pixels;                 // (B, channels, height, width)
   // For dropout: the number of the first sample in the run, and the rows of a picture (0: nothing is dropped in them).
   std::int64_t first_sample = 0, image_rows = 0;
@@ -23,10 +24,11 @@ struct PaddedBatch {
 
 class PackedBatch {
  public:
-  // every_row: all text rows are selected (their logits are wanted), else those with a label. Throws Error kData naming
-  // `where` for ids outside the vocabulary, masks with holes, labels that are no class, captions without a token.
-  PackedBatch(const PaddedBatch& padded, std::int64_t vocab_size, std::int64_t max_positions, std::int32_t pad_id,
-              bool masked_lm, bool every_row, const std::string& where);
+  // inputs: of the model. every_row: all text rows are selected (their logits are wanted), else those with a label.
+  // Throws Error kData naming `where` for ids outside the vocabulary, masks with holes, labels that are no class,
+  // captions without a token.
+  PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool masked_lm, bool every_row,
+              const std::string& where);
 
   std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }
   // In the streams that the model declares.

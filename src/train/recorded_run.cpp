@@ -146,7 +146,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
   loader.negative_fraction = settings.data.negative_fraction;
-  loader.pad_id = static_cast<std::int32_t>(run->opened.inputs.pad_id);
+  loader.positions = run->opened.inputs.positions;
   loader.vocabulary_size = run->opened.inputs.vocabulary_size;
   loader.max_positions = run->opened.inputs.max_positions;
   loader.preprocessing = settings.data.preprocessing;

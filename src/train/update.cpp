@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/elementary.h"
@@ -33,7 +34,12 @@ std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
   return blocks;
 }
 
-std::size_t Update::block_count(const ParameterLayout& layout) { return cut(layout).size(); }
+// Without a list: layouts are planned that no machine could hold.
+std::size_t Update::block_count(const ParameterLayout& layout) {
+  std::int64_t count = 0;
+  for (const ParameterLayout::Run& run : layout.runs) count += divide_up(run.elements, kBlock);
+  return static_cast<std::size_t>(count);
+}
 
 Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
                float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group)

@@ -43,9 +43,9 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
     const std::int64_t length = 3 + mixed(sample, 1, kLongest - 2);
     for (std::int64_t t = 0; t < kLongest; ++t) {
       const bool present = t < length;
-      const std::int64_t first_word = inputs.pad_id + 1;
+      const std::int64_t first_word = inputs.positions.skipped_id + 1;
       const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, inputs.vocabulary_size - first_word);
-      batch.input_ids.push_back(present ? word : inputs.pad_id);
+      batch.input_ids.push_back(present ? word : 0);
       batch.attention_mask.push_back(present ? 1 : 0);
       if (masked)
         batch.labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
@@ -104,9 +104,8 @@ BitsRun::BitsRun(const Model& model, Isa isa, int threads) {
   BatchCounts bounds;
   std::int64_t first = 0;
   for (const std::int64_t samples : kSamplesOfUpdate) {
-    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs.vocabulary_size, inputs.max_positions,
-                          static_cast<std::int32_t>(inputs.pad_id), field_from(fields_, FieldSource::kMaskedRows) >= 0,
-                          false, "verify --bits");
+    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs,
+                          field_from(fields_, FieldSource::kMaskedRows) >= 0, false, "verify --bits");
     const BatchCounts counts = batches_.back().counts(fields_);
     for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
     first += samples;

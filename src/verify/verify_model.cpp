@@ -35,10 +35,8 @@ CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(file
 }
 
 PackedBatch CaseModel::pack(std::int64_t batch, bool every_row) const {
-  const ModelInputs& inputs = files_.inputs;
-  return PackedBatch(batches_[static_cast<std::size_t>(batch)], inputs.vocabulary_size, inputs.max_positions,
-                     static_cast<std::int32_t>(inputs.pad_id), field_from(fields_, FieldSource::kMaskedRows) >= 0,
-                     every_row, files_.folder);
+  return PackedBatch(batches_[static_cast<std::size_t>(batch)], files_.inputs,
+                     field_from(fields_, FieldSource::kMaskedRows) >= 0, every_row, files_.folder);
 }
 
 void CaseModel::record(Use* use, bool trains) {

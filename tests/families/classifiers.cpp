@@ -122,7 +122,7 @@ class TextClassifier : public Classifier {
     ModelInputs inputs;
     inputs.vocabulary_size = number("vocab_size");
     inputs.max_positions = kPositions;
-    inputs.pad_id = kPad;
+    inputs.positions = {kPad + 1, kPad};
     inputs.classes = number("classes");
     return inputs;
   }

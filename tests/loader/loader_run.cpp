@@ -74,6 +74,7 @@ LoaderSettings emoji_settings(const Manifest& manifest) {
   settings.max_seq_length = 24;
   settings.vocabulary_size = 3000;
   settings.max_positions = 66;
+  settings.positions = {2, 1};
   settings.image_side = 32;
   settings.fields = loader_fields(Task::kPairs);
   settings.media_memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers

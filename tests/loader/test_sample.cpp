@@ -72,7 +72,7 @@ TEST(Batch, HoldsPackedCaptionsPositionsAndKeysOfTheEpochsOrder) {
     ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24));
     for (std::int32_t r = batch.text_offsets[b]; r < batch.text_offsets[b + 1]; ++r) {
       const std::int32_t token = r - batch.text_offsets[b];
-      ASSERT_EQ(batch.position_ids[r], settings.pad_id + 1 + token);
+      ASSERT_EQ(batch.position_ids[r], 2 + token);
       ASSERT_EQ(batch.text_row_keys[r], dropout_row_key(sample, static_cast<std::uint64_t>(token)));
     }
     ASSERT_EQ(batch.sample_keys[b], dropout_row_key(sample, 0));

@@ -10,6 +10,7 @@
 #include "src/index/manifest.h"
 #include "src/json/json.h"
 #include "src/models/bridgetower.h"
+#include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/text/tokenizer_kinds.h"
 #include "tests/support/reference_dir.h"
@@ -96,9 +97,8 @@ PaddedBatch FinishedRun::batch() const {
 }
 
 void FinishedRun::run_model() {
-  const BridgeTowerConfig::Text& text = config_.text;
-  const PackedBatch packed(batch(), text.vocab_size, text.max_position_embeddings,
-                           static_cast<std::int32_t>(text.pad_token_id), false, false, path());
+  const PackedBatch packed(batch(), open_model({path() + "/config.json", {}}, "contrastive")->inputs(), false, false,
+                           path());
   SealedSession whole;
   BridgeTowerOptions options;
   options.head = ModelHead::kContrastive;

@@ -13,6 +13,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/models/bridgetower.h"
 #include "src/models/embed.h"
+#include "src/models/families.h"
 #include "tests/search/finished_run.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
@@ -99,8 +100,8 @@ struct ReferenceCase {
     inputs.read_bytes(padded.input_ids.data(), *ids);
     inputs.read_bytes(padded.attention_mask.data(), *inputs.find("batch0.attention_mask"));
     padded.pixels = floats_of(inputs, "batch0.pixel_values");
-    return PackedBatch(padded, config.text.vocab_size, config.text.max_position_embeddings,
-                       static_cast<std::int32_t>(config.text.pad_token_id), false, false, folder);
+    return PackedBatch(padded, open_model({folder + "/config.json", {}}, "contrastive")->inputs(), false, false,
+                       folder);
   }
 };
 

@@ -48,6 +48,14 @@ UpdateSettings settings(double max_grad_norm) {
   return s;
 }
 
+TEST(Update, CountsTheBlocksOfALayoutThatNoMachineHolds) {
+  ParameterLayout layout;
+  layout.runs = {{0, Update::kBlock + 1, true}, {Update::kBlock + 1, std::int64_t{1} << 55, false}};
+  EXPECT_EQ(Update::block_count(layout), 2u + (std::size_t{1} << 39));
+  layout.runs.pop_back();
+  EXPECT_EQ(Update::block_count(layout), Update::cut(layout).size());
+}
+
 TEST(Update, ClipsByTheGlobalNormAndDecaysTheDecayedRunsOnly) {
   Trained t(1);
   const Trained before(1);

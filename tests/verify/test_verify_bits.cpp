@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/train/packed_batch.h"
 #include "src/verify/verify_bits.h"
@@ -50,11 +51,39 @@ TEST(PackedBatch, KeysOfDropoutCountSamplesOfTheWholeRun) {
   const Fields fields = {{"image", DType::kInt64, rows_per_sample(3), 1, FieldSource::kImageRowKeys},
                          {"samples", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys},
                          {"text", DType::kInt64, rows_of_stream(kFirstModelStream), 1, FieldSource::kTextRowKeys}};
-  const PackedBatch packed(padded, 10, 10, 1, false, false, "here");
+  ModelInputs inputs;
+  inputs.vocabulary_size = inputs.max_positions = 10;
+  const PackedBatch packed(padded, inputs, false, false, "here");
   const Batch batch = packed.batch(fields);
   EXPECT_EQ(batch.field<std::uint64_t>(0)[5], row_key(41, 2));
   EXPECT_EQ(batch.field<std::uint64_t>(1)[1], row_key(41, 0));
   EXPECT_EQ(batch.field<std::uint64_t>(2)[1], row_key(41, 0));
+}
+
+TEST(PackedBatch, NumbersTokensAsTheModelSaysAndTakesPicturesAlone) {
+  PaddedBatch padded;
+  padded.samples = 1;
+  padded.length = 3;
+  padded.input_ids = {5, 1, 6};
+  padded.attention_mask = {1, 1, 1};
+  ModelInputs inputs;
+  inputs.vocabulary_size = 10;
+  inputs.max_positions = 4;
+  const Fields fields = {{"at", DType::kInt32, rows_of_stream(kFirstModelStream), 1, FieldSource::kPositionIds}};
+  const auto positions = [&] {
+    const PackedBatch packed(padded, inputs, false, false, "here");
+    const auto* const at = packed.batch(fields).field<std::int32_t>(0);
+    return std::vector<std::int32_t>(at, at + 3);
+  };
+  EXPECT_EQ(positions(), (std::vector<std::int32_t>{0, 1, 2}));
+  inputs.positions = {2, 1};
+  EXPECT_EQ(positions(), (std::vector<std::int32_t>{2, 1, 3}));
+  inputs.positions = {3, 1};
+  EXPECT_THROW(positions(), Error) << "the last token has position 4, of a table of 4";
+  padded = PaddedBatch();
+  padded.samples = 2;
+  padded.pixels = {1.0f, 2.0f};
+  EXPECT_EQ(PackedBatch(padded, inputs, false, false, "here").samples(), 2);
 }
 
 }  // namespace
