@@ -53,6 +53,13 @@ class Mutate(unittest.TestCase):
         mutate.locate(one, "a first\na second a a")
         self.assertEqual((one.begin, one.line), (17, 2))
 
+    def test_a_fault_is_an_expression_or_whole_statements(self):
+        for old in ("if (a)", "return a", "const int a = 1;", "auto a = b();"):
+            with self.subTest(old), self.assertRaises(mutate.Misplaced):
+                mutate.locate(fault(1, old, "b"), old)
+        for old in ("return a;", "constant", "const Lock a;\n  b();"):
+            mutate.locate(fault(1, old, "b"), old)
+
     def test_overlapping_faults_are_refused(self):
         with self.assertRaises(mutate.Misplaced):
             rendered("a + b + c;", fault(1, "a + b", "a"), fault(2, "b + c", "c"))
