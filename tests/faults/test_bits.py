@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from bascule_run import digest, has_onednn, instruction_sets, run, settings
+from bascule_run import EMOJI, digest, has_onednn, instruction_sets, run, settings
 
 
 def parameters_after(**changes):
@@ -42,6 +42,12 @@ class Bits(unittest.TestCase):
             with self.subTest(isa=isa):
                 keys = {"machine__products": '"onednn"', "machine__isa": f'"{isa}"'}
                 self.assertEqual(parameters_after(machine__threads="1", **keys), parameters_after(machine__threads="3", **keys))
+
+    def test_are_computed_without_an_allocation_by_any_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("run", settings(folder, data__validation_file=f'"{EMOJI}/validation.jsonl"'))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("libraries allocated nothing", done.stdout)
 
     def test_change_with_the_seed(self):
         self.assertNotEqual(parameters_after(training__seed="1"), parameters_after(training__seed="2"))
