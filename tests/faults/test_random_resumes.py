@@ -92,7 +92,7 @@ class Pair:
             self.take_advice()
         self.key = draw.choice(sorted(key for key in rules if self.can_change(key)))
         getattr(self, "change_" + rules[self.key].replace(" ", "_"))()
-        if start.kind == "finished" and self.verdict == GOES_ON and rules[self.key] in ("yes", "while training", "same product", "on one machine"):
+        if start.kind == "finished" and self.verdict == GOES_ON and rules[self.key] in ("yes", "while training", "same product", "on one machine", "with our products"):
             self.verdict = DONE
 
     def can_change(self, key):
@@ -127,6 +127,9 @@ class Pair:
         self.set(self.draw.choice(self.other_values(self.key)))
 
     def change_yes(self):
+        self.set(self.draw.choice(self.other_values(self.key)))
+
+    def change_with_our_products(self):
         self.set(self.draw.choice(self.other_values(self.key)))
 
     def change_while_training(self):
