@@ -60,15 +60,16 @@ template <typename Steps>
 constexpr std::int64_t kRowPitch = Steps::kFactors* kChunkSteps + 16;
 static_assert(kGemmChunk == kChunkSteps && kGemmChunkBf16 == kChunkSteps * Bf16Steps::kDepths, "");
 
-// How A lies: a row's words follow one another, rows kRowPitch apart; or the words of a step do, steps kBlockRows
-// apart.
-enum class PackedA { kRows, kSteps };
+// How A lies: a row's numbers follow one another, rows kRowPitch apart; or those of all rows for one factor do.
+enum class LayoutA { kRows, kSteps };
 
 struct GemmBlock {
   float* c;
   std::int64_t ldc;
   const float* a;
-  const float* b;  // (steps, kBlockCols)
+  std::int64_t a_step;  // from a factor to the next where A lies by steps
+  const float* b;       // (steps, kBlockCols)
+  std::int64_t b_step;
   std::int64_t steps;
   const float* start;  // what the sums are added to: C, the bias (start_row = 0), or null
   std::int64_t start_row;
@@ -83,7 +84,7 @@ template <typename Steps, typename Lanes>
   store(c, lanes, sum);
 }
 
-template <typename Steps, PackedA kPackedA, int kRows>
+template <typename Steps, LayoutA kLayoutA, int kRows>
 [[gnu::noinline]] void multiply_block(const GemmBlock& x) {
   f32x16 sum[kRows][kBlockVectors];
 #pragma GCC unroll 16
@@ -98,7 +99,7 @@ template <typename Steps, PackedA kPackedA, int kRows>
   for (std::int64_t step = 0; step < x.steps; ++step) {
     if (kPrefetchSteps > 0) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * kBlockCols + v * kLanes);
+      for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * x.b_step + v * kLanes);
     }
 #pragma GCC unroll 2
     for (std::int64_t factor = 0; factor < Steps::kFactors; ++factor) {
@@ -107,13 +108,13 @@ template <typename Steps, PackedA kPackedA, int kRows>
       for (int v = 0; v < kBlockVectors; ++v) row[v] = Steps::factor(load(b + v * kLanes), factor);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        const f32x16 number = set(kPackedA == PackedA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
+        const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
 #pragma GCC unroll 8
         for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
       }
-      a += kPackedA == PackedA::kRows ? 1 : kBlockRows;
+      a += kLayoutA == LayoutA::kRows ? 1 : x.a_step;
     }
-    b += kBlockCols;
+    b += x.b_step;
   }
 #pragma GCC unroll 8
   for (int v = 0; v < kBlockVectors; ++v) {
@@ -129,12 +130,12 @@ template <typename Steps, PackedA kPackedA, int kRows>
 }
 
 // The block of exactly so many rows, at most kRows.
-template <typename Steps, PackedA kPackedA, int kRows = kBlockRows>
+template <typename Steps, LayoutA kLayoutA, int kRows = kBlockRows>
 void multiply_block_of(const GemmBlock& x, std::int64_t rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return multiply_block_of<Steps, kPackedA, kRows - 1>(x, rows);
+    if (rows < kRows) return multiply_block_of<Steps, kLayoutA, kRows - 1>(x, rows);
   }
-  multiply_block<Steps, kPackedA, kRows>(x);
+  multiply_block<Steps, kLayoutA, kRows>(x);
 }
 
 }  // namespace

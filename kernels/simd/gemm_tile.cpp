@@ -104,8 +104,9 @@ template <typename Steps>
 using TileOf = GemmTileOf<typename Steps::Element>;
 
 template <typename Steps>
-void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int64_t depths, float* rows_of_words) {
-  for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
+            float* rows_of_words) {
+  for (std::int64_t col = first_col; col < t.cols; col += kBlockCols) {
     const std::int64_t cols = least(kBlockCols, t.cols - col);
     if (t.kind == GemmKind::kForward) {
       pack_steps_transposed(packed, t.b + col * t.ldb + first, t.ldb, depths, cols, rows_of_words);
@@ -116,31 +117,70 @@ void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int6
   }
 }
 
-template <typename Steps, PackedA kPackedA>
+// float32 numbers whose columns lie side by side may be multiplied where they are, which is faster as long as the steps
+// of a chunk touch few pages of memory, or each page is used a few times only (measured on Sapphire Rapids).
+bool reads_b_in_place(const GemmTile& t) {
+  constexpr std::int64_t kShortRow = 512, kLongRow = 1024, kFew = 256;
+  return t.kind != GemmKind::kForward &&
+         (t.ldb <= kShortRow || (t.ldb <= kLongRow && (t.rows <= kFew || t.depth <= kFew)));
+}
+bool reads_b_in_place(const GemmTileBf16&) { return false; }
+bool reads_a_in_place(const GemmTile& t) {
+  constexpr std::int64_t kMostCols = 128;  // packing pays where more blocks of columns use it
+  return t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
+}
+bool reads_a_in_place(const GemmTileBf16&) { return false; }
+
+template <typename Steps>
+constexpr const float* in_place(const typename Steps::Element* x) {
+  if constexpr (Steps::kDepths == 1) {
+    return x;
+  } else {
+    return nullptr;
+  }
+}
+
+template <typename Steps, LayoutA kLayoutA>
 void multiply_tile(const TileOf<Steps>& t) {
   float* const packed_b = static_cast<float*>(t.scratch);
   float* const packed_a = packed_b + kChunkSteps * kGemmTileCols;
   constexpr std::int64_t kDepths = kChunkSteps * Steps::kDepths;
+  const bool reads_b = reads_b_in_place(t), reads_a = reads_a_in_place(t);
+  const std::int64_t cols_in_place = reads_b ? t.cols / kBlockCols * kBlockCols : 0;  // the last block may be packed
   for (std::int64_t first = 0; first < t.depth; first += kDepths) {
     const std::int64_t depths = least(kDepths, t.depth - first);
-    pack_b<Steps>(packed_b, t, first, depths, packed_a);
+    pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
     const bool is_added = first > 0 || t.accumulate;
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = least(kBlockRows, t.rows - row);
-      if constexpr (kPackedA == PackedA::kRows) {
+      GemmBlock block{t.c + row * t.ldc,
+                      t.ldc,
+                      packed_a,
+                      kBlockRows,
+                      packed_b,
+                      kBlockCols,
+                      (depths + Steps::kDepths - 1) / Steps::kDepths,
+                      nullptr,
+                      0,
+                      0};
+      if (kLayoutA == LayoutA::kRows) {
         pack_a_rows<Steps>(packed_a, t.a + row * t.lda + first, t.lda, rows, depths);
+      } else if (reads_a) {
+        block.a = in_place<Steps>(t.a + first * t.lda + row);
+        block.a_step = t.lda;
       } else {
         pack_a_steps<Steps>(packed_a, t.a + first * t.lda + row, t.lda, depths, rows);
       }
-      GemmBlock block{t.c + row * t.ldc, t.ldc, packed_a, packed_b, (depths + Steps::kDepths - 1) / Steps::kDepths,
-                      nullptr,           0,     0};
       for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+        const bool is_packed = col >= cols_in_place;
+        block.b =
+            is_packed ? packed_b + (col - cols_in_place) * kChunkSteps : in_place<Steps>(t.b + first * t.ldb + col);
+        block.b_step = is_packed ? kBlockCols : t.ldb;
         block.start = is_added ? block.c : t.bias != nullptr ? t.bias + col : nullptr;
         block.start_row = is_added ? t.ldc : 0;
         block.cols = t.cols - col;
-        multiply_block_of<Steps, kPackedA>(block, rows);
+        multiply_block_of<Steps, kLayoutA>(block, rows);
         block.c += kBlockCols;
-        block.b += kChunkSteps * kBlockCols;
       }
     }
   }
@@ -154,9 +194,9 @@ void multiply(const TileOf<Steps>& t) {
     }
   }
   if (t.kind == GemmKind::kWeightGradient) {
-    multiply_tile<Steps, PackedA::kSteps>(t);
+    multiply_tile<Steps, LayoutA::kSteps>(t);
   } else {
-    multiply_tile<Steps, PackedA::kRows>(t);
+    multiply_tile<Steps, LayoutA::kRows>(t);
   }
 }
 
