@@ -7,8 +7,9 @@
 //
 // Arithmetic, for each element of C by itself, with a_d and b_d its factors at depth d:
 //   c = what C holds (accumulate), the bias, or nothing
-//   for each chunk of kGemmChunk depths, in order:  p = 0;  for d in the chunk, in order: p = fma(a_d, b_d, p);  c = c
-//   + p
+//   for each chunk of kGemmChunk depths, in order:
+//     p = 0;  for d in the chunk, in order: p = fma(a_d, b_d, p)
+//     c = c + p
 // "Nothing" plus p is p. fma rounds once; all rounding is to nearest even. How a product is cut into tiles does not
 // show.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. Behind: our own
-// kernels (gemm_tile.h, which defines their arithmetic), or oneDNN.
+// Matrix products, cut by us into tiles that one thread computes: the same bits for any thread count. They are our
+// own (gemm_tile.h defines their arithmetic), or oneDNN's.
 //
 // A Gemm is one product of a model, made before the seal for one set of extents and run after it for any number of rows
 // R up to its bound.
@@ -34,7 +34,7 @@ struct GemmSpec {
   std::int64_t max_rows;  // bound of R
   std::int64_t n, k;      // as above
   std::int64_t lda, ldb, ldc;
-  bool bias;                           // kForward only
+  bool bias;                           // kForward that overwrites only
   bool may_overwrite, may_accumulate;  // which of accumulate = false / true will be asked for
   GemmType type = GemmType::kFloat32;
 };
@@ -65,8 +65,8 @@ class Gemm {
 class GemmLibrary {
  public:
   virtual ~GemmLibrary() = default;
-  // Throws std::runtime_error for a shape that is none, and where oneDNN has no implementation but its reference one,
-  // or the type is bf16. Not while another thread makes or runs a Gemm of the same library.
+  // Throws std::runtime_error for a shape that is none; oneDNN's also for bf16, and where the library has only its
+  // reference implementation. Not while another thread makes or runs a Gemm of the same library.
   virtual std::unique_ptr<Gemm> make(const GemmSpec& spec) = 0;
 
  protected:

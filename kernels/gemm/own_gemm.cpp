@@ -27,7 +27,7 @@ class OwnGemm final : public Gemm {
     kernel_({spec_.kind, run.c + row * spec_.ldc + col,
              static_cast<const Element*>(run.a) + (column_of_a ? row : row * spec_.lda),
              static_cast<const Element*>(run.b) + (row_of_b ? col * spec_.ldb : col),
-             run.bias == nullptr ? nullptr : run.bias + col, spec_.lda, spec_.ldb, spec_.ldc,
+             spec_.bias ? run.bias + col : nullptr, spec_.lda, spec_.ldb, spec_.ldc,
              std::min(cut.height, cut.all_rows - row), std::min(cut.width, cut.all_cols - col),
              weight ? run.rows : spec_.k, run.accumulate,
              scratch_ + static_cast<std::size_t>(thread) * kGemmTileScratchBytes});
@@ -71,10 +71,11 @@ void GemmLibrary::require_valid(const GemmSpec& spec) {
   const std::int64_t b_columns = spec.kind == GemmKind::kInputGradient ? spec.n : spec.k;
   const std::int64_t c_columns = weight ? spec.k : spec.n;
   const bool strides = spec.lda >= a_columns && spec.ldb >= b_columns && spec.ldc >= c_columns;
-  const bool bias = !spec.bias || spec.kind == GemmKind::kForward;
+  const bool bias = !spec.bias || (spec.kind == GemmKind::kForward && !spec.may_accumulate);
   if (!extents || !strides || !bias || !(spec.may_overwrite || spec.may_accumulate)) {
     throw std::runtime_error(
-        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias outside kForward, or no use");
+        "gemm: invalid shape: an extent below 1, a stride below its columns, a bias with a sum or outside kForward, or "
+        "no use");
   }
 }
 

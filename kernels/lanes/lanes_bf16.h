@@ -66,7 +66,7 @@ inline f32x16 even_of_pairs(f32x16 x) { return from_bits(shift_left<16>(bits_of(
 inline f32x16 odd_of_pairs(f32x16 x) { return from_bits(shift_left<16>(shift_right_signed<16>(bits_of(x)))); }
 
 // p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
 inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
   return {_mm512_dpbf16_ps(p.lanes, reinterpret_cast<__m512bh>(a.lanes), reinterpret_cast<__m512bh>(b.lanes))};
 }

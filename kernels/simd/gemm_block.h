@@ -25,7 +25,7 @@ constexpr std::int64_t kPrefetchSteps = 8;
 #else
 constexpr int kBlockRows = 6;
 constexpr int kBlockVectors = 1;
-constexpr std::int64_t kPrefetchSteps = 0;     // slows AVX2 down
+constexpr std::int64_t kPrefetchSteps = 0;     // prefetching slows AVX2 down
 #endif
 constexpr std::int64_t kBlockCols = kBlockVectors * kLanes;
 constexpr std::int64_t kChunkSteps = 256;
@@ -41,7 +41,7 @@ struct Float32Steps {
 struct Bf16Steps {
   using Element = std::uint16_t;
   static constexpr std::int64_t kDepths = 2;
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
   static constexpr std::int64_t kFactors = 1;
   static f32x16 factor(f32x16 words, std::int64_t) { return words; }
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return dot_pairs(a, b, sum); }

@@ -75,13 +75,13 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = read_settings(arguments.settings_file, model_words);
   refuse_unsupported(settings);
+  require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
   if (!settings.training.do_train) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"),
                 "the run does not train: nothing to measure", "set do_train = true");
   }
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
-  require_products(settings.machine.products);
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
     std::fprintf(stderr, "bascule: bench: measuring one rank of %lld, alone\n",

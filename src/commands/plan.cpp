@@ -15,6 +15,7 @@ namespace bascule {
 int plan_command(const std::string& settings_file, bool json) {
   const Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
+  require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());

@@ -235,7 +235,6 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
-    require_products(settings.machine.products);
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), std::move(point));
       plan_evaluation_again(settings, &run->resume);
@@ -289,6 +288,7 @@ void refuse_machines_without_mpi(const Settings& settings) {
 int run_command(const std::string& settings_file, bool json) {
   Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
+  require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
   const RankPlace place = place_from_environment();
   // Says also whether the ranks can be spread over the machines.

@@ -25,7 +25,11 @@ RunMarker read_run_marker(const std::string& output_dir) {
 }
 
 Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
-  return read_settings_text(marker.settings, kRunMarkerFile, "", [&](const std::string&) { return words; });
+  Settings settings =
+      read_settings_text(marker.settings, kRunMarkerFile, "", [&](const std::string&) { return words; });
+  // A program without the key computed with oneDNN's products (Key::before).
+  if (marker.settings.find("\nproducts = ") == std::string::npos) settings.machine.products = Products::kOnednn;
+  return settings;
 }
 
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,

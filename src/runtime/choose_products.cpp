@@ -5,9 +5,10 @@
 
 namespace bascule {
 
-void require_products(Products products) {
-  if (products == Products::kOnednn && onednn_version() == "none") {
-    throw Error(ErrorKind::kSettings, "machine.products", "this program was built without oneDNN",
+void require_products(const Settings& settings) {
+  if (settings.machine.products == Products::kOnednn && onednn_version() == "none") {
+    throw Error(ErrorKind::kSettings, where_written(settings, "machine.products"),
+                "machine.products: this program was built without oneDNN",
                 "use \"ours\", or build with -Donednn=enabled");
   }
 }
@@ -17,7 +18,6 @@ std::size_t products_bytes(Products products, int threads) {
 }
 
 std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch) {
-  require_products(products);
   if (products == Products::kOurs) return own_products(kernels, scratch);
   return onednn_products(kernels.isa, threads);
 }

@@ -11,11 +11,11 @@
 namespace bascule {
 
 // Throws Error kSettings where this program was built without the library.
-void require_products(Products products);
+void require_products(const Settings& settings);
 
 // Memory of ours that products work in, of all threads together; 64-byte aligned. oneDNN has its own.
 std::size_t products_bytes(Products products, int threads);
-// Before the seal. scratch: products_bytes().
+// Before the seal, after require_products(). scratch: products_bytes().
 std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch);
 
 }  // namespace bascule

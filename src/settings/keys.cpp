@@ -315,9 +315,8 @@ constexpr Key kKeys[] = {
     {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWithLibrary,
      "instruction set of the kernels; auto: the fastest of this CPU; scalar: plain C++, for checking, not for speed"},
     {"machine", "products", choice<kMachine, &H::products>(kProducts), kNumbers,
-     "matrix products: ours give the same bits on every CPU with AVX2 and FMA, onednn only on the same kind of CPU "
-     "with "
-     "the same `isa`",
+     "matrix products: ours give the same bits on every CPU with AVX2 and FMA; onednn on the same kind of CPU with the "
+     "same `isa`",
      nullptr, "\"onednn\""},
     {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "map arenas in huge pages"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree,

@@ -273,6 +273,8 @@ void add_history(Report* report, const std::vector<HistoryEntry>& history) {
 
 void add_settings(Report* report, const Settings& settings) {
   for (const auto& [key, value] : number_keys(settings)) report->settings.push_back({key, value});
+  if (settings.machine.products == Products::kOnednn)  // which number_keys() leaves out, as older programs did
+    report->settings.push_back({"machine.products", "\"onednn\""});
   report->settings_file = settings.origin.file;
   report->model_name = settings.model.model_name_or_path.written;
   report->dataset = settings.data.train_file.text();

@@ -29,8 +29,8 @@
 namespace bascule {
 namespace {
 
-// Memory of the process beside its arena: the program and its libraries, oneDNN's primitives, graphs and tapes, loader
-// threads' stacks.
+// Memory of the process beside its arena: the program and its libraries, graphs and tapes, loader threads' stacks,
+// oneDNN's primitives if its products are used.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
 // "organisation/name", as folders of models are called on the Hugging Face hub.

@@ -40,7 +40,7 @@ double number_of(const std::string& text) {
   throw Error(ErrorKind::kSettings, where_written(now, key),
               key + " is " + to + ", but " + shown_path(point.folder) + " was trained with " + from + " (" +
                   resume_meaning(effect) + ")",
-              "set it back, or choose another output_dir");
+              "set " + key + " = " + from + ", or choose another output_dir");
 }
 
 // The length of a run and of its schedule in updates, as the settings of the checkpoint have it.

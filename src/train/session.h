@@ -47,7 +47,7 @@ class Session {
   // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
   // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads and of
   // their products. With
-  // several ranks on a node all but the last two are shared, and there is one range of gradients for each.
+  // several ranks on a node all but the last three are shared, and there is one range of gradients for each.
   // bucket_bytes: there is one range of gradients' sums, and a ring of buckets of about this size for each
   // (GradientRing). moment_nodes: so many nodes of local_ranks ranks each share out the moments.
   std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,

@@ -6,7 +6,8 @@
 //
 // A shape's weight is how often a step of its model computes it; the last lines of a model are the weighted ratio of
 // all its time, and the geometric mean over the shapes that take more than 1 % of it. One thread is measured by its CPU
-// time, several by wall time; medians. oneDNN's bf16 products are measured whole, in the layouts that ours have.
+// time, several by wall time; medians. oneDNN's bf16 products are measured whole, in the layouts that ours have, on one
+// thread.
 #include <time.h>
 
 #include <algorithm>
@@ -180,7 +181,7 @@ class Bench {
                         c_columns,
                         has_bias,
                         true,
-                        true,
+                        !has_bias,
                         arguments_.bf16 ? GemmType::kBf16 : GemmType::kFloat32};
     const GemmRun run{static_cast<float*>(c.data()),
                       a.data(),
@@ -192,7 +193,7 @@ class Bench {
     Product library{nullptr, run};
     std::unique_ptr<OnednnBf16> bf16;
     if (onednn_) library.gemm = onednn_->make(spec);
-    if (arguments_.bf16) bf16 = OnednnBf16::make(spec, arguments_.isa);
+    if (arguments_.bf16 && arguments_.threads == 1) bf16 = OnednnBf16::make(spec, arguments_.isa);
     const auto replay = [&](const Product& product) {
       const Step step{Product::run_task, Product::tasks, &product, 0};
       threads_.replay(Span<const Step>(&step, 1), Replay{}, {});
@@ -217,7 +218,7 @@ class Bench {
                    for (int call = 0; call < calls; ++call) bf16->run(run);
                  }) /
                  calls;
-      if (i < 0) continue;  // warmth
+      if (i < 0) continue;  // warm-up
       owns.push_back(ours);
       libraries.push_back(theirs);
       ratios.push_back(theirs / ours);
@@ -231,7 +232,7 @@ class Bench {
     sums_.push_back({ours * shape.count, ours * median(ratios) * shape.count});
   }
 
-  // Zeros with a few numbers, in large pages' alignment, as an arena's.
+  // Numbers in pages aligned as an arena's.
   class Memory {
    public:
     explicit Memory(std::size_t bytes) : floats_(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel tables as a library for other languages: tools/compare_kernel_accuracy reads the structs from the headers.
 #include "kernels/attention.h"
+#include "kernels/gemm_tile.h"
 #include "kernels/table.h"
 
 extern "C" {
@@ -14,4 +15,6 @@ const void* bascule_kernel_table(int isa) {
 std::int64_t bascule_attention_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
   return bascule::attention_scratch_floats(key_rows, head_size);
 }
+
+std::size_t bascule_gemm_tile_scratch_bytes() { return bascule::kGemmTileScratchBytes; }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's bf16 product of a GemmSpec, whole and on as many threads as OpenMP has: what bench_gemm compares ours with.
+// oneDNN's bf16 product of a GemmSpec, whole, on the calling thread: what bench_gemm compares ours with.
 #pragma once
 
 #include <memory>

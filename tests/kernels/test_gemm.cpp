@@ -46,6 +46,7 @@ struct Case {
   std::int64_t slack = 0;  // stride minus columns, of all three matrices
   bool bias = false;
   bool accumulate = false;
+  GemmType type = GemmType::kFloat32;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -78,7 +79,8 @@ struct Operands {
              c_columns + test.slack,
              test.bias,
              !test.accumulate,
-             test.accumulate},
+             test.accumulate,
+             test.type},
         a(extent(padded, spec.lda, a_columns)),
         b(extent(b_rows, spec.ldb, b_columns)),
         c(extent(c_rows, spec.ldc, c_columns)),
@@ -316,6 +318,20 @@ TEST(Gemm, ThreadCountDoesNotChangeABit) {
       for (const int threads : {2, 3, 4}) {
         EXPECT_EQ(first_different_bit(alone, run_on_threads(test, threads)), -1) << test << " threads=" << threads;
       }
+    }
+  }
+}
+
+// bf16 operands: the bits of the float matrices stand for pairs of them.
+TEST(Gemm, ThreadCountDoesNotChangeABitOfBf16) {
+  if (onednn_isa() != nullptr) GTEST_SKIP() << "only of our own";
+  for (const GemmKind kind : kKinds) {
+    for (const auto& [rows, n, k] : {std::array<std::int64_t, 3>{1088, 128, 128}, {77, 769, 771}}) {
+      const Case test{kind,           rows, n, k, 1, kind == GemmKind::kForward, kind == GemmKind::kWeightGradient,
+                      GemmType::kBf16};
+      const std::vector<float> alone = run_on_threads(test, 1);
+      for (const int threads : {2, 3, 4})
+        EXPECT_EQ(first_different_bit(alone, run_on_threads(test, threads)), -1) << test << " threads=" << threads;
     }
   }
 }

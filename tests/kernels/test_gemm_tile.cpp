@@ -38,8 +38,9 @@ std::uint32_t bits_of(float x) {
 // A NaN may have any payload.
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
 
-struct alignas(64) Scratch {
-  std::byte bytes[kGemmTileScratchBytes];
+// Ends at an unreadable page, and so begins at a multiple of 64 bytes.
+struct Scratch {
+  GuardedBuffer<unsigned char> bytes = GuardedBuffer<unsigned char>(kGemmTileScratchBytes);
 };
 
 // Operands that end at an unreadable page; C with a mark between the rows.
@@ -96,8 +97,8 @@ void expect_same_bits(const Case& test, const Fill& fill, void (*reference)(cons
   const auto scratch = std::make_unique<Scratch>();
   for (const Isa isa : isas()) {
     std::copy(before.begin(), before.end(), o.c.begin());
-    std::memset(scratch->bytes, 0xff, sizeof scratch->bytes);  // NaN: what is not packed must not be used
-    o.tile.scratch = scratch->bytes;
+    std::memset(scratch->bytes.data(), 0xff, scratch->bytes.size());  // NaN: what is not packed must not be used
+    o.tile.scratch = scratch->bytes.data();
     (kernels_for(isa).*kernel)(o.tile);
     for (std::size_t i = 0; i < truth.size(); ++i)
       ASSERT_TRUE(same(o.c[i], truth[i]))
@@ -186,20 +187,45 @@ TEST(GemmTile, ASumOfNothingIsZeroTheBiasOrWhatIsThere) {
   }
 }
 
+// 2^-63 2^-63 is the smallest normal number, and the next product takes so little from it that the sum rounds up to it,
+// or a little more, so that with an unbounded exponent it would round to the number of 24 bits below: that is zero.
+TEST(GemmTile, Bf16TakesASumAsZeroThatIsSubnormalBeforeItRoundsUp) {
+  const auto scratch = std::make_unique<Scratch>();
+  const std::uint16_t two_to_63 = 0x2000, two_to_76 = 0x1980, minus_two_to_76 = 0x9980, half_more = 0x19c0,
+                      two_to_75 = 0x1a00;
+  const std::uint16_t a[2] = {minus_two_to_76, two_to_63};
+  for (const Isa isa : isas()) {
+    for (const bool tiny : {false, true}) {
+      const std::uint16_t even = tiny ? half_more : two_to_76;
+      const std::uint16_t first[2] = {static_cast<std::uint16_t>(tiny ? 0x8000 | two_to_75 : a[0]), a[1]};
+      const std::uint16_t second[2] = {even, two_to_63};
+      float c = 7.0f, truth = 7.0f;
+      GemmTileBf16 tile{GemmKind::kForward,   &truth, first, second, nullptr, 2, 2, 1, 1, 1, 2, false,
+                        scratch->bytes.data()};
+      reference::gemm_tile_bf16(tile);
+      EXPECT_EQ(truth, tiny ? 0.0f : 0x1p-126f);
+      tile.c = &c;
+      kernels_for(isa).gemm_tile_bf16(tile);
+      EXPECT_EQ(c, truth) << isa_name(isa);
+    }
+  }
+}
+
 // Subnormal operands and results are zeros in bf16, and stay what they are in float32.
 TEST(GemmTile, OnlyBf16TakesSubnormalNumbersAsZeros) {
   const float one = 1.0f, smallest = 0x1p-149f;
+  volatile float factor = 1.0f;  // multiplied by the thread, not by the compiler
   const std::uint16_t one_bf16 = 0x3f80, subnormal_bf16 = 0x0001;
   const auto scratch = std::make_unique<Scratch>();
   for (const Isa isa : isas()) {
     float c = 7.0f;
     kernels_for(isa).gemm_tile(
-        {GemmKind::kForward, &c, &one, &smallest, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes});
+        {GemmKind::kForward, &c, &one, &smallest, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes.data()});
     EXPECT_EQ(c, smallest) << isa_name(isa);
     kernels_for(isa).gemm_tile_bf16(
-        {GemmKind::kForward, &c, &one_bf16, &subnormal_bf16, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes});
+        {GemmKind::kForward, &c, &one_bf16, &subnormal_bf16, nullptr, 1, 1, 1, 1, 1, 1, false, scratch->bytes.data()});
     EXPECT_EQ(c, 0.0f) << isa_name(isa);
-    EXPECT_EQ(smallest * one, smallest) << "the mode of the thread is as it was";
+    EXPECT_EQ(smallest * factor, smallest) << "the mode of the thread is as it was";
   }
 }
 

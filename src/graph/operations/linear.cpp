@@ -32,7 +32,7 @@ struct Widths {
   std::int64_t out, in;
 };
 
-// Rows past the last are cleared: the products contract over them.
+// Rows past the last are cleared: oneDNN's products contract over them (gemm.h).
 struct TailBlock {
   void (*kernel)(const Fill&);
   float* x;
