@@ -79,10 +79,9 @@ class GemmLibrary {
 std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch);
 
 // Tiles, their chunks and the order of these depend on the extents, R and the ISA, and show in the bits; so does the
-// CPU. isa caps the library's instruction set, once a process. Every thread that runs tasks first calls
-// onednn_use_this_thread_alone(), or the library splits its work over OpenMP threads. Null if built without oneDNN.
+// CPU. isa caps the library's instruction set, once a process. In each thread that runs tasks, OpenMP is told to use
+// that one alone. Null if built without oneDNN.
 std::unique_ptr<GemmLibrary> onednn_products(Isa isa, int threads);
-void onednn_use_this_thread_alone() noexcept;
 std::string onednn_version();  // "oneDNN 2.6.3", or "none"
 
 }  // namespace bascule

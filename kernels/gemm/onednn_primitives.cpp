@@ -27,17 +27,10 @@ void require(dnnl_status_t status, const char* call) {
   throw std::runtime_error(std::string("oneDNN: ") + call + ": " + dnnl_status2str(status));
 }
 
-// The library decides at creation over how many threads a primitive will split its work; it shall be one.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
+// The library splits its work, also when a primitive is made, over as many threads as OpenMP would use here.
+void use_this_thread_alone() {
+  [[maybe_unused]] static thread_local const bool is_alone = (omp_set_num_threads(1), true);
+}
 
 dnnl_memory_desc_t matrix(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
   const dnnl_dims_t extents = {rows, columns};
@@ -93,7 +86,7 @@ bool operator<(const ProductKey& a, const ProductKey& b) {
 }
 
 Product::Product(const ProductKey& key, int threads, dnnl_engine_t engine) : bias_(key.bias) {
-  const OneThread one_thread;
+  use_this_thread_alone();
   const dnnl_memory_desc_t src = matrix(key.m, key.k, key.src_row, key.src_column);
   const dnnl_memory_desc_t weights = matrix(key.k, key.n, key.weights_row, key.weights_column);
   const dnnl_memory_desc_t dst = matrix(key.m, key.n, key.dst_row, 1);
@@ -131,6 +124,7 @@ void Product::set_scratch(int thread, void* scratch, dnnl_stream_t stream) {
 
 void Product::run(int thread, dnnl_stream_t stream, float* dst, const float* src, const float* weights,
                   const float* bias) const noexcept {
+  use_this_thread_alone();
   const Arguments& arguments = arguments_[static_cast<std::size_t>(thread)];
   // The library's handles know no const; it reads through these.
   const auto point = [stream](const OwnedMemory& to, const float* at) {
@@ -166,7 +160,7 @@ OnednnProducts::OnednnProducts(int threads)
 // all): here, not in the first step. Which products take them was found by counting allocations over 4,000 shapes; rows
 // wider than the matrix keep it from its other implementation.
 void OnednnProducts::generate_code() {
-  const OneThread one_thread;
+  use_this_thread_alone();
   const float zeros[64] = {};
   float dst[64];
   for (const ProductKey& key :
@@ -213,8 +207,6 @@ std::unique_ptr<GemmLibrary> onednn_products(Isa isa, int threads) {
     throw std::runtime_error("oneDNN was initialised before it was limited to " + std::string(isa_name(isa)));
   return std::make_unique<OnednnProducts>(threads);
 }
-
-void onednn_use_this_thread_alone() noexcept { omp_set_num_threads(1); }
 
 std::string onednn_version() {
   const dnnl_version_t* const v = dnnl_version();

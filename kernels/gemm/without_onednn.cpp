@@ -6,8 +6,6 @@ namespace bascule {
 
 std::unique_ptr<GemmLibrary> onednn_products(Isa, int) { return nullptr; }
 
-void onednn_use_this_thread_alone() noexcept {}
-
 std::string onednn_version() { return "none"; }
 
 }  // namespace bascule

@@ -3,7 +3,6 @@
 
 #include <sched.h>
 
-#include "kernels/gemm/gemm.h"
 #include "src/base/clock.h"
 #include "src/base/float_environment.h"
 #include "src/base/futex.h"
@@ -41,13 +40,11 @@ Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
       heart_(heart != nullptr ? heart : &unheard_),
       position_(position != nullptr ? position : &unread_) {
   use_default_float_environment();
-  onednn_use_this_thread_alone();
   workers_.reserve(static_cast<std::size_t>(count - 1));
   for (int t = 1; t < count; ++t) {
     workers_.emplace_back([this, t, pin] {
       if (pin) pin_to_core(t);
       use_default_float_environment();
-      onednn_use_this_thread_alone();
       work(t);
     });
   }

@@ -3,6 +3,8 @@
 
 #if defined(BASCULE_HAS_ONEDNN)
 
+#include <omp.h>
+
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
@@ -62,6 +64,7 @@ std::unique_ptr<OnednnBf16> OnednnBf16::make(const GemmSpec& spec, Isa isa) {
   dnnl::set_max_cpu_isa(isa == Isa::kAvx512Bf16 ? dnnl::cpu_isa::avx512_core_bf16
                         : isa == Isa::kAvx512   ? dnnl::cpu_isa::avx512_core
                                                 : dnnl::cpu_isa::avx2);
+  omp_set_num_threads(1);
   try {
     auto product = std::make_unique<Matmul>(spec);
     return product->is_reference() ? nullptr : std::move(product);

@@ -34,7 +34,6 @@ const char* onednn_isa() { return std::getenv("BASCULE_TEST_ONEDNN"); }
 
 std::unique_ptr<GemmLibrary> make_library(int threads) {
   if (onednn_isa() == nullptr) return std::make_unique<OwnProducts>(threads);
-  onednn_use_this_thread_alone();
   return onednn_products(std::string(onednn_isa()) == "avx512" ? Isa::kAvx512 : Isa::kAvx2, threads);
 }
 
@@ -300,7 +299,6 @@ std::vector<float> run_on_threads(const Case& test, int threads) {
   const GemmRun run = o.run(test);
   std::atomic<std::int64_t> next{0};
   const auto work = [&](int thread) {
-    if (onednn_isa() != nullptr) onednn_use_this_thread_alone();
     for (std::int64_t task = next++; task < gemm->tasks(run.rows); task = next++) gemm->run(task, thread, run);
   };
   std::vector<std::thread> others;
