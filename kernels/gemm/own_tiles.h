@@ -15,10 +15,11 @@
 
 namespace bascule {
 
-// The largest tile.
+// Tiles down a C of the most rows, and the width of a tile.
 struct OwnTiling {
-  std::int64_t height, width;
+  std::int64_t rows, width;
 };
+constexpr std::int64_t kOwnRowUnit = 14, kOwnColumnUnit = 32;  // a block (simd/gemm_block.h)
 
 struct OwnGrid {
   std::int64_t all_rows, all_cols;
@@ -30,7 +31,7 @@ struct OwnGrid {
 // Of a C of at most so many rows: the most tasks, up to 64, whose packing costs at most 1/32 of the products; 1/12 for
 // four tasks, 1/4 for two. In multiples of four, so that two or four threads finish together.
 constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_t cols) {
-  constexpr std::int64_t kMostTasks = 64, kRowUnit = 14, kColumnUnit = 32;  // units: a block (simd/gemm_block.h)
+  constexpr std::int64_t kMostTasks = 64;
   const std::int64_t cost_of_b = kind == GemmKind::kForward ? 12 : 9;
   const std::int64_t cost_of_a = kind == GemmKind::kWeightGradient ? 9 : 3;
   const std::int64_t least_columns = ceil_divide(cols, kGemmTileCols);
@@ -49,13 +50,18 @@ constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_
       best_cost = cost;
     }
   }
-  return {ceil_divide(ceil_divide(max_rows, best_rows), kRowUnit) * kRowUnit,
-          ceil_divide(ceil_divide(cols, best_columns), kColumnUnit) * kColumnUnit};
+  return {best_rows, ceil_divide(ceil_divide(cols, best_columns), kOwnColumnUnit) * kOwnColumnUnit};
 }
 
+// Fewer rows have fewer tiles, as low ones would cost more to pack, but two tasks at least.
 constexpr OwnGrid own_grid(const OwnTiling& tiling, std::int64_t rows, std::int64_t cols) {
-  const std::int64_t down = ceil_divide(rows, tiling.height), across = ceil_divide(cols, tiling.width);
-  return {rows, cols, tiling.height, tiling.width, down, across};
+  constexpr std::int64_t kLowTile = 168;
+  const std::int64_t across = ceil_divide(cols, tiling.width);
+  std::int64_t down = tiling.rows;
+  while (down > 1 && rows < kLowTile * down && down * across > 2) down = (down + 1) / 2;
+  const std::int64_t height =
+      std::max(ceil_divide(ceil_divide(rows, down), kOwnRowUnit), std::int64_t{1}) * kOwnRowUnit;
+  return {rows, cols, height, tiling.width, ceil_divide(rows, height), across};
 }
 
 }  // namespace bascule
