@@ -86,7 +86,7 @@ Tensor Graph::gradient_of_parameter(Tensor parameter) {
 }
 
 void Graph::add(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes) {
-  nodes_.push_back({&kind, std::move(operands), attributes, scope_, backward_});
+  nodes_.push_back({&kind, std::move(operands), attributes, scope_, backward_, false});
 }
 
 void Graph::emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* tensors) {
@@ -112,8 +112,22 @@ void Graph::emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* 
       operand.tensor = again(operand.tensor);
     }
     copy.backward = backward_;
+    copy.again = true;
     nodes_.push_back(std::move(copy));
   }
+}
+
+void Graph::reorder(const std::vector<std::size_t>& order) {
+  BASCULE_CHECK(order.size() == nodes_.size());
+  std::vector<Node> nodes;
+  nodes.reserve(order.size());
+  std::vector<bool> taken(nodes_.size(), false);
+  for (const std::size_t n : order) {
+    BASCULE_CHECK(n < taken.size() && !taken[n]);
+    taken[n] = true;
+    nodes.push_back(std::move(nodes_[n]));
+  }
+  nodes_ = std::move(nodes);
 }
 
 Tensor Graph::find(std::string_view name) const {

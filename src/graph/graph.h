@@ -74,6 +74,10 @@ class Graph {
   // the originals, which find() gives first, are not kept for the caller, and compute the same bits: what is dropped
   // depends on the place in the model alone.
   void emit_again(std::size_t first, std::size_t end, std::vector<Tensor>* tensors);
+  // An operand of a node names another tensor from now on.
+  void aim(std::size_t node, std::size_t place, Tensor tensor) { nodes_[node].operands[place].tensor = tensor; }
+  // Puts the nodes into this order, by their numbers: each of them once.
+  void reorder(const std::vector<std::size_t>& order);
 
  private:
   Tensor add_tensor(TensorInfo info);

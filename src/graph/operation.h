@@ -95,6 +95,7 @@ struct Node {
   Attributes attributes;
   std::string scope;  // where in the model, for reports: "text_model.encoder.layer.3"
   bool backward = false;
+  bool again = false;  // computes results of a forward node once more
 };
 
 }  // namespace bascule

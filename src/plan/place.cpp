@@ -2,6 +2,7 @@
 #include "src/plan/place.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -28,7 +29,8 @@ Order order_by(Span<const BufferRequest> requests, Key key) {
 
 double length(const BufferRequest& r) { return static_cast<double>(r.last - r.first + 1); }
 
-Placement place_in_order(Span<const BufferRequest> requests, const Order& order) {
+// Given up, with the peak that it has by then, where the arena becomes as large as `limit`.
+Placement place_in_order(Span<const BufferRequest> requests, const Order& order, std::size_t limit) {
   Placement placement;
   placement.offsets.assign(requests.size(), 0);
   Order placed;  // by offset
@@ -46,6 +48,7 @@ Placement place_in_order(Span<const BufferRequest> requests, const Order& order)
     }
     placement.offsets[i] = offset;
     placement.peak_bytes = std::max(placement.peak_bytes, offset + request.bytes);
+    if (placement.peak_bytes >= limit) return placement;
     const auto behind =
         std::upper_bound(placed.begin(), placed.end(), offset,
                          [&](std::size_t value, std::size_t other) { return value < placement.offsets[other]; });
@@ -65,12 +68,13 @@ Placement place_buffers(Span<const BufferRequest> requests) {
       order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.last); }),
   };
   Placement best;
-  bool have = false;
+  best.offsets.assign(requests.size(), 0);  // where all are empty
+  std::size_t limit = std::numeric_limits<std::size_t>::max();
   for (const Order& order : orders) {
-    Placement placement = place_in_order(requests, order);
-    if (have && placement.peak_bytes >= best.peak_bytes) continue;
+    Placement placement = place_in_order(requests, order, limit);
+    if (placement.peak_bytes >= limit) continue;
+    limit = placement.peak_bytes;
     best = std::move(placement);
-    have = true;
   }
   return best;
 }

@@ -2,6 +2,7 @@
 #include "src/plan/workspace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/align.h"
 #include "src/base/check.h"
@@ -39,10 +40,10 @@ std::size_t bytes_of(const Graph& graph, const TensorInfo& info) {
 
 }  // namespace
 
-WorkspacePlan plan_workspace(const Graph& graph) {
-  WorkspacePlan plan;
+std::vector<WorkspaceBuffer> workspace_buffers(const Graph& graph, std::vector<int>* buffer_of) {
   const std::vector<Lifetime> lifetimes = find_lifetimes(graph);
-  plan.buffer_of.assign(graph.tensors().size(), -1);
+  std::vector<WorkspaceBuffer> buffers;
+  std::vector<int> number(graph.tensors().size(), -1);
   for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
     const TensorInfo& info = graph.tensors()[i];
     const bool placed = info.storage == Storage::kActivation || info.storage == Storage::kInput;
@@ -51,21 +52,27 @@ WorkspacePlan plan_workspace(const Graph& graph) {
     const Tensor tensor{static_cast<std::int32_t>(i)};
     if (info.may_share) {
       // A tensor's number is lower than that of any tensor that may take its place, so it has its buffer by now.
-      const int index = plan.buffer_of[static_cast<std::size_t>(info.may_share.index)];
+      const int index = number[static_cast<std::size_t>(info.may_share.index)];
       if (index >= 0 && graph[info.may_share].storage == Storage::kActivation) {
-        WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(index)];
+        WorkspaceBuffer& buffer = buffers[static_cast<std::size_t>(index)];
         if (buffer.request.last == lifetimes[i].first && buffer.request.bytes >= bytes) {
           buffer.request.last = lifetimes[i].last;
           buffer.tensors.push_back(tensor);
-          plan.buffer_of[i] = index;
+          number[i] = index;
           continue;
         }
       }
     }
-    plan.buffer_of[i] = static_cast<int>(plan.buffers.size());
-    plan.buffers.push_back({{bytes, lifetimes[i].first, lifetimes[i].last}, 0, {tensor}});
+    number[i] = static_cast<int>(buffers.size());
+    buffers.push_back({{bytes, lifetimes[i].first, lifetimes[i].last}, 0, {tensor}});
   }
+  if (buffer_of != nullptr) *buffer_of = std::move(number);
+  return buffers;
+}
 
+WorkspacePlan plan_workspace(const Graph& graph) {
+  WorkspacePlan plan;
+  plan.buffers = workspace_buffers(graph, &plan.buffer_of);
   std::vector<BufferRequest> requests;
   for (const WorkspaceBuffer& buffer : plan.buffers) requests.push_back(buffer.request);
   const Placement placement = place_buffers(requests);

@@ -26,6 +26,9 @@ struct WorkspacePlan {
   std::size_t thread_scratch_bytes = 0;  // of one thread
 };
 
+// The buffers of a graph with their lifetimes, without places. buffer_of: as in WorkspacePlan; may be null.
+std::vector<WorkspaceBuffer> workspace_buffers(const Graph& graph, std::vector<int>* buffer_of = nullptr);
+
 // Row extents at the graph's bounds, rounded up to 16 (gemm.h). Checks itself: an overlap is a bug and ends the
 // program.
 WorkspacePlan plan_workspace(const Graph& graph);

@@ -89,7 +89,7 @@ std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
     const Cost cost = node.kind->cost(NodeView(graph_, node), counts);
-    times[n] = {node.scope, node.kind->name, node.backward, 0.0, cost.flops, cost.bytes};
+    times[n] = {node.scope, node.kind->name, node.backward, node.again, 0.0, cost.flops, cost.bytes};
   }
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {

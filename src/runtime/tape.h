@@ -27,7 +27,7 @@ struct TapeMemory {
 // Time of one operation kind at one place, for reports.
 struct NodeTime {
   std::string scope, kind;
-  bool backward = false;
+  bool backward = false, again = false;
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;  // of one replay
 };

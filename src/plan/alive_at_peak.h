@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the workspace holds when it holds most, by layer.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/graph/graph.h"
+#include "src/plan/workspace.h"
+
+namespace bascule {
+
+// What a tensor of the workspace holds.
+enum class Held { kForward, kAgain, kBackward };  // results of forward, of copies of its nodes, and all else
+
+// The scope of the node that writes a tensor, what it holds, and the first node that touches it.
+struct TensorOrigin {
+  std::string scope;
+  Held held = Held::kBackward;
+  int first = -1;
+};
+std::vector<TensorOrigin> origins_of(const Graph& graph);  // by tensor
+
+// Layers whose names differ in numbers alone are one entry: "text_model.encoder.layer.*".
+struct AliveLayers {
+  std::string name;
+  std::size_t layers = 0;
+  std::size_t forward_bytes = 0, again_bytes = 0, backward_bytes = 0;
+  std::size_t bytes() const { return forward_bytes + again_bytes + backward_bytes; }
+};
+
+// The node at which most is alive, the first of equals.
+int peak_node(const WorkspacePlan& plan);
+// In the order of the graph.
+std::vector<AliveLayers> alive_at_peak(const Graph& graph, const WorkspacePlan& plan);
+
+}  // namespace bascule

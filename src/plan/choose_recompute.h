@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses what to recompute, so that a workspace fits the memory that it may have at the fewest repeated operations.
+//
+// The search (dynamic programming over the layers in forward order):
+//   * a state is the bytes that the layers decided so far keep, and the operations that they repeat. A layer's choice
+//   is
+//     possible where what is kept below it and its working set (layer_bytes.h) fit the limit;
+//   * of two states the one that has more of both is dropped; at the end the one that repeats least is taken;
+//   * the planner places it. Where placing takes more than lifetimes do, the search is repeated with a lower limit.
+// The result depends on the graph and the limit alone. The search is exact for lifetimes; as placing may cost more, a
+// bound is told beside it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "src/graph/recompute.h"
+#include "src/plan/layer_bytes.h"
+
+namespace bascule {
+
+// A choice, by layer of layers_of(), with its workspace, and what it repeats at the graph's bounds.
+struct RecomputePlan {
+  std::vector<Recompute> choice;
+  std::size_t workspace_bytes = 0;
+  double flops = 0.0;
+};
+
+class RecomputePlanner {
+ public:
+  // graph: of training, before recompute(); outlives this.
+  explicit RecomputePlanner(const Graph& graph) : graph_(graph), measured_(measure_layers(graph)) {}
+
+  RecomputePlan plan(std::vector<Recompute> choice) const;
+  RecomputePlan everywhere(Recompute choice) const;
+  // Nearly the smallest workspace of all choices.
+  RecomputePlan smallest() const;
+  // The fewest repeated operations that were found for a workspace of so many bytes; none if nothing fits.
+  std::optional<RecomputePlan> fit(std::size_t bytes) const;
+  // No choice whose workspace has at most so many bytes repeats fewer operations.
+  double least_flops(std::size_t bytes) const;
+  // `count` (2 or more) plans from the smallest workspace to that without recomputation, at even distances.
+  std::vector<RecomputePlan> frontier(std::size_t count) const;
+
+ private:
+  std::optional<std::vector<Recompute>> search(const BytesOfLayers& bytes, std::size_t limit) const;
+
+  const Graph& graph_;
+  const MeasuredLayers measured_;
+};
+
+}  // namespace bascule

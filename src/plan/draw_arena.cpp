@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/plan/draw_arena.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "src/plan/alive_at_peak.h"
+
+namespace bascule {
+namespace {
+
+// In pixels: the picture of the arena, and the margins left and below.
+constexpr double kWidth = 1120.0, kHeight = 560.0, kLeft = 70.0, kTop = 30.0, kBottom = 34.0;
+constexpr double kLowest = 0.4;
+
+const char* colour_of(Held held) {
+  switch (held) {
+    case Held::kForward: return "#4e79a7";
+    case Held::kAgain: return "#f28e2b";
+    case Held::kBackward: return "#76b7b2";
+  }
+  return "";
+}
+
+template <typename... Values>
+void append(std::string* text, const char* format, Values... values) {
+  char line[320];
+  std::snprintf(line, sizeof line, format, values...);
+  *text += line;
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  }
+  return result;
+}
+
+double mib(double bytes) { return bytes / 1048576.0; }
+
+void draw_text(std::string* svg, double x, double y, const char* anchor, const std::string& text) {
+  append(svg, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, text.c_str());
+}
+
+}  // namespace
+
+std::string draw_arena(const Graph& graph, const WorkspacePlan& plan) {
+  const double nodes = static_cast<double>(std::max<std::size_t>(graph.nodes().size(), 1)),
+               bytes = static_cast<double>(std::max<std::size_t>(plan.bytes, 1));
+  const auto x_of = [&](int node) { return kLeft + kWidth * std::min(1.0, static_cast<double>(node) / nodes); };
+  const std::vector<TensorOrigin> origins = origins_of(graph);
+  std::string svg;
+  append(&svg,
+         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "
+         "font-size=\"13\" ",
+         kLeft + kWidth + 10.0, kTop + kHeight + kBottom);
+  svg += "fill=\"currentColor\">\n";
+  append(&svg, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#8882\"/>\n", kLeft, kTop, kWidth,
+         kHeight);
+  for (const WorkspaceBuffer& buffer : plan.buffers) {
+    const double height = kHeight * static_cast<double>(buffer.request.bytes) / bytes;
+    if (height < kLowest) continue;
+    const double y = kTop + kHeight - kHeight * static_cast<double>(buffer.offset) / bytes - height;
+    for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
+      const auto origin_of = [&](std::size_t t) { return origins[static_cast<std::size_t>(buffer.tensors[t].index)]; };
+      const TensorOrigin origin = origin_of(i);
+      const int first = i == 0 ? buffer.request.first : origin.first;
+      const int end = i + 1 < buffer.tensors.size() ? origin_of(i + 1).first : buffer.request.last + 1;
+      append(&svg, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>", x_of(first), y,
+             std::max(0.5, x_of(end) - x_of(first)), height, colour_of(origin.held));
+      svg += escaped(graph[buffer.tensors[i]].name);
+      append(&svg, ", %.2f MiB</title></rect>\n", mib(static_cast<double>(buffer.request.bytes)));
+    }
+  }
+  const auto backward =
+      std::find_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.backward; });
+  const int turn = static_cast<int>(backward - graph.nodes().begin());
+  append(&svg,
+         "<line x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\" stroke=\"currentColor\" stroke-dasharray=\"4 3\"/>\n",
+         x_of(turn), kTop, x_of(turn), kTop + kHeight);
+  const double below = kTop + kHeight + 22.0;
+  draw_text(&svg, kLeft, below, "start", "forward");
+  if (backward != graph.nodes().end()) draw_text(&svg, x_of(turn) + 4.0, below, "start", "backward");
+  for (int i = 0; i <= 4; ++i) {
+    char label[32];
+    std::snprintf(label, sizeof label, "%.0f MiB", mib(bytes) * i / 4.0);
+    draw_text(&svg, kLeft - 5.0, kTop + kHeight - kHeight * i / 4.0 + 4.0, "end", label);
+  }
+  double x = kLeft;
+  for (const auto& [held, label] : {std::pair{Held::kForward, "kept from forward"}, std::pair{Held::kAgain, "repeated"},
+                                    std::pair{Held::kBackward, "of backward"}}) {
+    append(&svg, "<rect x=\"%.0f\" y=\"8\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, colour_of(held));
+    draw_text(&svg, x + 20.0, 20.0, "start", label);
+    x += 170.0;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace bascule
