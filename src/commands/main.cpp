@@ -153,11 +153,19 @@ void add_run(CLI::App& app, Chosen* chosen) {
 
 void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
-  auto file = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  as_path(command->add_option("file", *file, "settings file"))->required();
-  command->add_flag("--json", *json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return plan_command(*file, *json); }; });
+  auto arguments = std::make_shared<PlanArguments>();
+  auto memory = std::make_shared<double>(0.0);
+  as_path(command->add_option("file", arguments->settings_file, "settings file"))->required();
+  command->add_flag("--frontier", arguments->frontier,
+                    "print ten plans from the smallest to the one that recomputes nothing");
+  CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
+                         ->check(CLI::Range(1e-3, 1e6));
+  as_path(command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] {
+    if (gib->count() > 0) arguments->memory_gib = *memory;
+    *chosen = [=] { return plan_command(*arguments); };
+  });
 }
 
 void add_settings(CLI::App& app, Chosen* chosen) {

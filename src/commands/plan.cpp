@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/plan.h"
-#include "src/train/model_words.h"
 
 #include <cstdio>
 
 #include "src/base/error.h"
+#include "src/commands/plan_answers.h"
+#include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/pictures/media_options.h"
+#include "src/plan/draw_arena.h"
 #include "src/train/check_fits.h"
+#include "src/train/model_words.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {
 
-int plan_command(const std::string& settings_file, bool json) {
-  const Settings settings = read_settings(settings_file, model_words);
+int plan_command(const PlanArguments& arguments) {
+  Settings settings = read_settings(arguments.settings_file, model_words);
+  if (arguments.memory_gib) settings.machine.memory_limit_gib = *arguments.memory_gib;
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
@@ -23,7 +27,12 @@ int plan_command(const std::string& settings_file, bool json) {
   const ProcessLimits now = read_process_limits();
   const std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
   const bool run_fits = fits(*run, now, limits);
-  if (json) {
+  const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
+  if (!arguments.svg.empty()) {
+    const std::size_t largest = run->session.largest_workspace();
+    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest)));
+  }
+  if (arguments.json) {
     Json categories = Json::object();
     for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
     categories["index of the data"] = plan.index_bytes;
@@ -31,14 +40,15 @@ int plan_command(const std::string& settings_file, bool json) {
     Json largest = Json::array();
     for (const LargestBuffer& buffer : plan.largest)
       largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    const Json document = {{"fits", run_fits},
-                           {"peak_bytes", plan.peak_bytes()},
-                           {"lower_bound_bytes", plan.lower_bound_bytes()},
-                           {"categories", categories},
-                           {"largest", largest}};
+    Json document = {{"fits", run_fits},
+                     {"peak_bytes", plan.peak_bytes()},
+                     {"lower_bound_bytes", plan.lower_bound_bytes()},
+                     {"categories", categories},
+                     {"largest", largest}};
+    answers.add_to(&document);
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
-    std::printf("%s", print_memory_plan(plan).c_str());
+    std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());
     for (const RecordedSplit& split : run->data.splits) {
       const StreamPlan& stream = run->data.plan.streams[split.stream];
       std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n",

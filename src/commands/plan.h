@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule plan FILE`: the memory plan of a run, without loading weights.
+// `bascule plan FILE`: the memory plan of a run, without loading weights, and what it answers: the largest batch that
+// fits, what is alive at the peak, what memory costs in operations.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace bascule {
 
-// Prints to standard output. Returns 0 if the plan fits the machine (or machine.memory_limit_gib), 4 if not. Throws
+struct PlanArguments {
+  std::string settings_file;
+  bool json = false;
+  bool frontier = false;
+  std::optional<double> memory_gib;  // of the machine that is planned for, in place of machine.memory_limit_gib
+  std::string svg;                   // a file for the picture of the arena; empty: none
+};
+
+// Prints to standard output. Returns 0 if the plan fits the machine (or the memory that is given), 4 if not. Throws
 // Error.
-int plan_command(const std::string& settings_file, bool json);
+int plan_command(const PlanArguments& arguments);
 
 }  // namespace bascule

@@ -116,7 +116,7 @@ struct TrainSummary {
   double save_seconds = 0.0;        // the same
   StepTotals totals;                // where the time of this process went
   WholeRun whole;
-  double total_flos = 0.0;  // floating point operations of the whole run, really done
+  double total_flos = 0.0;  // floating point operations of the whole run; repeated ones do not count
 
   // False: training had ended before this process, which only evaluated.
   bool trained_here() const { return samples_per_second > 0.0; }

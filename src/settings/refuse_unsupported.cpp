@@ -16,8 +16,6 @@ void refuse_unsupported(const Settings& settings) {
   const Missing missing[] = {
       {settings.model.precision != Precision::kFloat32, "model.precision", "precision = \"bf16\"",
        "set precision = \"float32\""},
-      {training.gradient_checkpointing != GradientCheckpointing::kOff, "training.gradient_checkpointing",
-       "recomputation of activations", "set gradient_checkpointing = \"off\""},
       {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "set 512 or fewer"},
       {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1 &&
            training.gradient_accumulation_steps > 1,

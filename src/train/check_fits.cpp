@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "firmware_shims/media_engine.h"
+#include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/report/readable.h"
 
@@ -48,15 +49,37 @@ std::int64_t largest_batch(const Settings& settings) {
                   evaluates ? training.per_device_eval_batch_size : 1);
 }
 
-// judge(the same run with no batch larger than `batch`).
-template <typename Judge>
-auto judge_with(const RecordedRun& run, std::int64_t batch, const Judge& judge) {
+// The same settings with no batch larger than `batch`.
+Settings with_batch(const RecordedRun& run, std::int64_t batch) {
   Settings smaller = run.settings;
   for (std::int64_t* size :
        {&smaller.training.per_device_train_batch_size, &smaller.training.per_device_eval_batch_size}) {
     *size = std::min(*size, batch);
   }
-  return judge(*record_run(smaller, run.place));
+  return smaller;
+}
+
+// Where needs are nearly a line between two batches, one that fits and one that does not: the largest that does.
+template <typename Fits>
+std::int64_t largest_between(std::int64_t fitting, std::int64_t failing, std::int64_t guess, const Fits& fits) {
+  std::int64_t step = 1;  // away from the guess, twice as far each time
+  while (failing - fitting > 1) {
+    guess = std::min(std::max(guess, fitting + 1), failing - 1);
+    const bool is_fitting = fits(guess);
+    (is_fitting ? fitting : failing) = guess;
+    guess += is_fitting ? step : -step;
+    if (guess <= fitting || guess >= failing) guess = fitting + (failing - fitting) / 2;
+    step *= 2;
+  }
+  return fitting;
+}
+
+std::int64_t guess_between(std::int64_t small, std::size_t small_bytes, std::int64_t large, std::size_t large_bytes,
+                           std::size_t limit) {
+  if (large_bytes <= small_bytes) return large;
+  const double part =
+      (static_cast<double>(limit) - static_cast<double>(small_bytes)) / static_cast<double>(large_bytes - small_bytes);
+  return small + static_cast<std::int64_t>(static_cast<double>(large - small) * part);
 }
 
 // A plan in GiB, as its limit is written; what a process may map is often less than one.
@@ -67,8 +90,9 @@ std::string size_text(LimitKind kind, std::size_t bytes) {
   return text;
 }
 
-std::string problem_of(const MemoryLimit& limit, std::size_t needed) {
-  const char* const who = limit.kind == LimitKind::kMemory ? "the plan" : "a process";
+std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::size_t needed) {
+  const bool is_least = run.settings.training.gradient_checkpointing == GradientCheckpointing::kFit;
+  const char* const who = limit.kind != LimitKind::kMemory ? "a process" : is_least ? "the smallest plan" : "the plan";
   const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
                            : limit.kind == LimitKind::kData    ? " of data"
                                                                : "";
@@ -80,29 +104,40 @@ std::string problem_of(const MemoryLimit& limit, std::size_t needed) {
   return std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed;
 }
 
-// Which smaller batch would fit all limits, of which the run exceeds `limit`.
-std::string advice_for(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+// Whether the run would fit if it recomputed what it must.
+bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  Settings settings = run.settings;
+  if (!run.graphs.train || settings.training.gradient_checkpointing == GradientCheckpointing::kFit) return false;
+  settings.training.gradient_checkpointing = GradientCheckpointing::kFit;
+  return fits(RunVariant(run, std::move(settings)).run(), now, limits);
+}
+
+// What would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
+std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
                        const MemoryLimit& limit, std::size_t needed) {
-  const auto batch_fits = [&](std::int64_t batch) {
-    return judge_with(run, batch, [&](const RecordedRun& smaller) { return fits(smaller, now, limits); });
+  const bool recomputing = fits_recomputing(run, now, limits);
+  const auto needed_with = [&](std::int64_t batch) {
+    return needed_bytes(RunVariant(run, with_batch(run, batch)).run(), now, limit.kind);
   };
+  const auto batch_fits = [&](std::int64_t batch) {
+    return fits(RunVariant(run, with_batch(run, batch)).run(), now, limits);
+  };
+  const std::string key = "training.gradient_checkpointing = \"fit\"";
   const std::int64_t largest = largest_batch(run.settings);
-  const std::size_t least =
-      judge_with(run, 1, [&](const RecordedRun& smallest) { return needed_bytes(smallest, now, limit.kind); });
-  if (least > limit.bytes) return "no batch size fits: batch size 1 needs " + size_text(limit.kind, least);
-  // Nearly a line between 1 and now: guess on it, then plan that, as the plan itself is the judge.
-  std::int64_t fitting =
-      1 + static_cast<std::int64_t>(static_cast<double>(largest - 1) * static_cast<double>(limit.bytes - least) /
-                                    static_cast<double>(needed - least));
-  while (fitting > 1 && !batch_fits(fitting)) --fitting;
-  while (fitting + 1 < largest && batch_fits(fitting + 1)) ++fitting;
+  const std::size_t least = needed_with(1);
+  if (least > limit.bytes) {
+    return "no batch size fits: batch size 1 needs " + size_text(limit.kind, least) +
+           (recomputing ? ", but " + key + " would fit" : "");
+  }
+  const std::int64_t fitting =
+      largest_between(1, largest, guess_between(1, least, largest, needed, limit.bytes), batch_fits);
   std::string change;
   const TrainingSettings& training = run.settings.training;
   if (training.do_train && training.per_device_train_batch_size > fitting)
     change = "training.per_device_train_batch_size";
   if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
     change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
-  return change + " = " + std::to_string(fitting) + " would fit";
+  return change + " = " + std::to_string(fitting) + " would fit" + (recomputing ? ", or " + key + " as it is" : "");
 }
 
 MemoryLimit written_limit(const Settings& settings) {
@@ -128,17 +163,53 @@ std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessL
   return limits_here(settings, limits);
 }
 
+std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits) {
+  return settings.machine.memory_limit_gib > 0.0 ? written_limit(settings).bytes : limits.memory_bytes;
+}
+
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
   return std::all_of(limits.begin(), limits.end(),
                      [&](const MemoryLimit& limit) { return needed_bytes(run, now, limit.kind) <= limit.bytes; });
 }
 
-void check_fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+LargestBatch largest_batch_that_fits(RecordedRun& run, GradientCheckpointing asked, const ProcessLimits& now,
+                                     const std::vector<MemoryLimit>& limits) {
+  struct Look {
+    bool is_fitting;
+    std::size_t peak_bytes;
+  };
+  const auto look = [&](std::int64_t batch, GradientCheckpointing checkpointing) {
+    Settings settings = run.settings;
+    settings.training.per_device_train_batch_size = batch;
+    settings.training.gradient_checkpointing = checkpointing;
+    const RunVariant variant(run, std::move(settings));
+    return Look{fits(variant.run(), now, limits), variant.run().plan.peak_bytes()};
+  };
+  // Recomputing everything is nearly the least, and planned sooner than the choice of what fits.
+  const bool chooses = asked == GradientCheckpointing::kFit;
+  const GradientCheckpointing planned = chooses ? GradientCheckpointing::kFull : asked;
+  const std::int64_t most = divide_up<std::int64_t>(run.pace.length.cut.rows, run.place.world_size);
+  const Look all = look(most, planned);
+  if (all.is_fitting) return {most, true};
+  const Look one = look(1, planned);
+  if (!one.is_fitting) return {0, false};
+  std::size_t limit = kUnlimitedBytes;
+  for (const MemoryLimit& other : limits) {
+    if (other.kind == LimitKind::kMemory) limit = std::min(limit, other.bytes);
+  }
+  const std::int64_t guess = guess_between(1, one.peak_bytes, most, all.peak_bytes, limit);
+  const auto batch_fits = [&](std::int64_t batch) { return look(batch, planned).is_fitting; };
+  LargestBatch largest{largest_between(1, most, guess, batch_fits), false};
+  while (chooses && largest.samples + 1 < most && look(largest.samples + 1, asked).is_fitting) ++largest.samples;
+  return largest;
+}
+
+void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
   for (const MemoryLimit& limit : limits) {
     const std::size_t needed = needed_bytes(run, now, limit.kind);
     if (needed <= limit.bytes) continue;
-    throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"), problem_of(limit, needed),
-                advice_for(run, now, limits, limit, needed));
+    throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
+                problem_of(run, limit, needed), advice_for(run, now, limits, limit, needed));
   }
 }
 

@@ -26,9 +26,19 @@ struct MemoryLimit {
 std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits);
 // The limits of a plan: only machine.memory_limit_gib where it is set, as the plan may be for another machine.
 std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits);
+// The memory of all ranks of this machine that a plan is made for: machine.memory_limit_gib, or the machine's.
+std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits);
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
-// Throws Error kMemory if the run does not fit, naming the limit and the largest batch size that would.
-void check_fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
+// The largest training batch with which the run fits if it recomputes as asked, of which no more than all rows of a
+// rank are looked at. 0: none.
+struct LargestBatch {
+  std::int64_t samples = 0;
+  bool is_all_rows = false;
+};
+LargestBatch largest_batch_that_fits(RecordedRun& run, GradientCheckpointing asked, const ProcessLimits& now,
+                                     const std::vector<MemoryLimit>& limits);
+// Throws Error kMemory if the run does not fit, naming the limit and what would fit.
+void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
 
 }  // namespace bascule

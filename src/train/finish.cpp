@@ -114,16 +114,18 @@ void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   report->wire.wait_seconds = sealed.loop().times().wire_seconds;
 }
 
-// The sum over all processes and ranks: counted on rank 0 for its mean micro-batch; the others do their parts of the
-// same samples.
+// The model's operations, without those that recomputation repeats: the figure does not depend on the memory that the
+// run had. The sum over all processes and ranks: counted on rank 0 for its mean micro-batch; the others do their parts
+// of the same samples.
 double flops_of_run(SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const RunTotals totals = sealed.loop().totals();
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = static_cast<std::int64_t>(totals.rows[i] / totals.micro_batches);
   double flops = 0.0;
-  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean))
-    flops += node.flops * totals.micro_batches;
+  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean)) {
+    if (!node.again) flops += node.flops * totals.micro_batches;
+  }
   return flops * totals.samples / std::max(1.0, totals.rows[kSamples]);
 }
 

@@ -18,6 +18,7 @@
 #include "src/pictures/preprocessor.h"
 #include "src/runtime/process_limits.h"
 #include "src/text/tokenizer_kinds.h"
+#include "src/train/check_fits.h"
 #include "src/train/evaluate.h"
 #include "src/train/gathered_rows.h"
 #include "src/train/parameter_groups.h"
@@ -100,7 +101,8 @@ OpenedModel open_model_of(const Settings& settings) {
   return opened;
 }
 
-void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file) {
+// lent: the splits that another run has opened; null: they are opened here.
+void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, std::vector<RecordedSplit>* lent) {
   if (!wanted) return;
   const Settings& settings = run->settings;
   const DataSettings& data = settings.data;
@@ -114,15 +116,20 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
          data.label_column, run->opened.inputs.classes, reads_text(loader) ? run->opened.inputs.second_caption : ""},
         loader.cache);
   };
-  OpenedManifest opened = open();
-  // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
-  if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
-      !opened.manifest.own()) {
-    run->notes.push_back("index: rebuilding the damaged index of " + file.text());
-    opened = open();
+  if (lent != nullptr) {
+    const auto same = std::find_if(lent->begin(), lent->end(), [&](const auto& other) { return other.split == split; });
+    recorded.manifest = std::move(same->manifest);
+  } else {
+    OpenedManifest opened = open();
+    // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
+    if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
+        !opened.manifest.own()) {
+      run->notes.push_back("index: rebuilding the damaged index of " + file.text());
+      opened = open();
+    }
+    if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
+    recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
   }
-  if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
-  recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
   recorded.stream = run->data.loader.streams.size();
   StreamSettings stream;
   stream.manifest = recorded.manifest.get();
@@ -137,7 +144,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   run->data.splits.push_back(std::move(recorded));
 }
 
-void plan_data(RecordedRun* run, const media_engine_driver* engine) {
+void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
   const Settings& settings = run->settings;
   LoaderSettings& loader = run->data.loader;
   loader.fields = run->opened.fields;
@@ -169,9 +176,9 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine) {
   loader.engine = engine;
   if (engine == media_engine_builtin()) loader.device_options = media_options(settings, engine);
   loader.device_fallback = settings.media_engine.fallback;
-  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file);
-  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file);
-  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file);
+  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lent);
+  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lent);
+  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lent);
   check_data(settings, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
 }
@@ -287,6 +294,29 @@ void plan_memory(RecordedRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
+// What fits depends on the whole plan, so that is made before and after. Bits do not depend on what is chosen.
+void choose_recomputation(RecordedRun* run) {
+  const GradientCheckpointing asked = run->settings.training.gradient_checkpointing;
+  if (!run->graphs.train || asked == GradientCheckpointing::kOff) return;
+  const std::size_t limit = memory_of_plan(run->settings, read_process_limits());
+  if (asked == GradientCheckpointing::kFit && run->plan.peak_bytes() <= limit) return;
+  const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
+  const std::size_t others = run->plan.peak_bytes() - workspaces;
+  const std::size_t allowed = limit > others ? (limit - others) / ranks / kPage * kPage : 0;
+  run->recomputation = recompute_as_asked(&run->session.graph(*run->graphs.train), asked, allowed);
+  run->notes.push_back("plan: " + run->recomputation.text());
+  plan_memory(run);
+}
+
+// What follows from the opened model. lent: as in add_split().
+void plan_opened(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
+  plan_data(run, engine, lent);
+  plan_pace(run);
+  record_graphs(run);
+  plan_memory(run);
+  choose_recomputation(run);
+}
+
 // Threads that have no core to themselves wait for each other.
 void note_threads(RecordedRun* run) {
   const RankPlace& place = run->place;
@@ -388,12 +418,32 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   }
   run->opened = open_model_of(settings);
   check_model_files(settings, run->opened, &run->resume);
-  plan_data(run.get(), engine);
-  plan_pace(run.get());
-  record_graphs(run.get());
-  plan_memory(run.get());
+  plan_opened(run.get(), engine, nullptr);
   run->resume.history = history_of(run->resume);
   return run;
+}
+
+RunVariant::RunVariant(RecordedRun& lender, Settings settings)
+    : lender_(lender), settings_(std::move(settings)), run_(settings_) {
+  run_.place = lender.place;
+  run_.threads = lender.threads;
+  run_.opened = std::move(lender.opened);
+  const media_engine_driver* const engine = lender.data.loader.engine;
+  try {
+    plan_opened(&run_, engine, &lender.data.splits);
+  } catch (...) {
+    give_back();
+    throw;
+  }
+}
+
+void RunVariant::give_back() {
+  lender_.opened = std::move(run_.opened);
+  for (RecordedSplit& split : lender_.data.splits) {
+    for (RecordedSplit& own : run_.data.splits) {
+      if (own.split == split.split && own.manifest) split.manifest = std::move(own.manifest);
+    }
+  }
 }
 
 // A rank that was started has its part of the cores already; one that is only planned would get it.

@@ -21,6 +21,7 @@
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
+#include "src/train/recomputation.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
 #include "src/train/training_control.h"
@@ -130,6 +131,7 @@ struct RecordedRun {
   ResumeState resume;
   Session session;
   RecordedGraphs graphs;
+  Recomputation recomputation;
   MemoryPlan plan;
   std::vector<std::string> notes;  // for people, about the machine and the indexes of manifests
 };
@@ -148,6 +150,25 @@ inline constexpr char kRecordMemory[] = "records";
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine = media_engine_builtin(),
                                         std::optional<ResumePoint> resume = std::nullopt);
+
+// The same run with other batches, limits or recomputation, to look at its plan. `lender` lends what it has opened, and
+// has it back when this goes.
+class RunVariant {
+ public:
+  RunVariant(RecordedRun& lender, Settings settings);
+  ~RunVariant() { give_back(); }
+  RunVariant(const RunVariant&) = delete;
+  RunVariant& operator=(const RunVariant&) = delete;
+  const RecordedRun& run() const { return run_; }
+
+ private:
+  void give_back();
+
+  RecordedRun& lender_;
+  const Settings settings_;
+  RecordedRun run_;
+};
+
 // The place of rank 0 before any rank is started: what a plan is made for. Throws kSettings where the ranks cannot be
 // spread over the machines of distributed.hostfile.
 RankPlace planned_place(const Settings& settings);

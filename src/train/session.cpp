@@ -48,6 +48,8 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     trained_graph_ = order.empty() ? 0 : i;
   }
   layout_ = lay_out_parameters(parameters_, order);
+  workspaces_.clear();
+  thread_scratch_bytes_ = 0;
   std::size_t workspace = 0;
   for (const auto& graph : graphs_) {
     workspaces_.push_back(plan_workspace(*graph));
@@ -80,9 +82,14 @@ std::size_t Session::workspace_lower_bound_bytes() const {
   return bound;
 }
 
-std::vector<LargestBuffer> Session::largest(std::size_t count) const {
+std::size_t Session::largest_workspace() const {
   std::size_t most = 0;
   for (std::size_t i = 1; i < workspaces_.size(); ++i) most = workspaces_[i].bytes > workspaces_[most].bytes ? i : most;
+  return most;
+}
+
+std::vector<LargestBuffer> Session::largest(std::size_t count) const {
+  const std::size_t most = largest_workspace();
   return workspaces_.empty() ? std::vector<LargestBuffer>{} : largest_buffers(*graphs_[most], workspaces_[most], count);
 }
 

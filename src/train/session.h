@@ -43,16 +43,20 @@ class Session {
   // parameters' order.
   Graph& add_graph(const BatchCounts& bounds, Fields fields);
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
+  Graph& graph(std::size_t number) { return *graphs_[number]; }
 
-  // After recording. training: gradients and moments are held too. Returns the arena's categories of a session: trained
-  // and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials, workspace, scratch of `threads` threads and of
-  // their products. With
-  // several ranks on a node all but the last three are shared, and there is one range of gradients for each.
-  // bucket_bytes: there is one range of gradients' sums, and a ring of buckets of about this size for each
-  // (GradientRing). moment_nodes: so many nodes of local_ranks ranks each share out the moments.
+  // After recording, and again if a graph has changed. training: gradients and moments are held too. Returns the
+  // arena's categories of a session: trained and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials,
+  // workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the last three
+  // are shared, and there is one range of gradients for each. bucket_bytes: there is one range of gradients' sums, and
+  // a ring of buckets of about this size for each (GradientRing). moment_nodes: so many nodes of local_ranks ranks each
+  // share out the moments.
   std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,
                                  std::optional<std::size_t> bucket_bytes = std::nullopt, int moment_nodes = 1);
   std::size_t workspace_lower_bound_bytes() const;
+  // After plan(): of one graph, and the number of the graph that needs most.
+  const WorkspacePlan& workspace(std::size_t number) const { return workspaces_[number]; }
+  std::size_t largest_workspace() const;
   std::vector<LargestBuffer> largest(std::size_t count) const;
   const ParameterSet& parameters() const { return parameters_; }
   const ParameterLayout& layout() const { return layout_; }

@@ -54,7 +54,6 @@ TEST(Config, TheDemosNameFilesThatABareCloneHas) {
 TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"model", "precision = \"bf16\""},
-      {"training", "gradient_checkpointing = \"fit\""},
       {"distributed", "world_size = 513"},
   };
   for (const auto& [table, line] : cases) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/plan_answers.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "src/base/align.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kFrontierPoints = 10;
+
+std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
+  Settings settings = run.settings;
+  settings.training.gradient_checkpointing = GradientCheckpointing::kOff;
+  const RunVariant variant(run, std::move(settings));
+  const RecordedRun& off = variant.run();
+  const Graph& graph = off.session.graph(*off.graphs.train);
+  const double step_flops = flops_of(graph);
+  const std::size_t evaluation =
+      off.graphs.evaluation ? off.session.workspace(*off.graphs.evaluation).bytes : std::size_t{0};
+  const auto peak_with = [&](std::size_t workspace) {
+    const std::size_t now = align_up(off.plan["workspace"].bytes, kPage);
+    return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, evaluation), kPage));
+  };
+  std::vector<FrontierPoint> points;
+  for (const RecomputePlan& plan : RecomputePlanner(graph).frontier(kFrontierPoints))
+    points.push_back({peak_with(plan.workspace_bytes), plan.flops, plan.flops / step_flops});
+  return points;
+}
+
+double mib(std::size_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  char text[240];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+}  // namespace
+
+std::string PlanAnswers::text() const {
+  std::string text =
+      formatted("alive at the peak of the workspace, in MiB %34s %9s %9s\n", "forward", "repeated", "backward");
+  for (const AliveLayers& layers : alive) {
+    const std::string name = layers.name + (layers.layers > 1 ? " (" + std::to_string(layers.layers) + ")" : "");
+    text += formatted("  %-64.64s %10.2f %9.2f %9.2f\n", name.c_str(), mib(layers.forward_bytes),
+                      mib(layers.again_bytes), mib(layers.backward_bytes));
+  }
+  if (!batches.empty()) text += "largest training batch of a rank that fits\n";
+  for (const Batch& batch : batches) {
+    const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
+    text +=
+        formatted("  gradient_checkpointing = %-6s %8s%s\n", ("\"" + std::string(batch.checkpointing) + "\"").c_str(),
+                  samples.c_str(), batch.largest.is_all_rows ? ", all rows" : "");
+  }
+  if (!frontier.empty()) text += "memory against repeated operations\n";
+  for (const FrontierPoint& point : frontier) {
+    text += formatted("  %12.2f MiB %12.3f GFLOP a step  +%.2f %%\n", mib(point.peak_bytes), point.flops * 1e-9,
+                      100.0 * point.share);
+  }
+  return text;
+}
+
+void PlanAnswers::add_to(Json* document) const {
+  Json layers = Json::array(), largest = Json::object(), points = Json::array();
+  for (const AliveLayers& l : alive) {
+    layers.push_back({{"name", l.name},
+                      {"layers", l.layers},
+                      {"forward_bytes", l.forward_bytes},
+                      {"repeated_bytes", l.again_bytes},
+                      {"backward_bytes", l.backward_bytes}});
+  }
+  for (const Batch& batch : batches) largest[batch.checkpointing] = batch.largest.samples;
+  for (const FrontierPoint& point : frontier) {
+    points.push_back(
+        {{"peak_bytes", point.peak_bytes}, {"repeated_flops", point.flops}, {"share_of_step", point.share}});
+  }
+  (*document)["alive_at_peak"] = layers;
+  if (!batches.empty()) (*document)["largest_batch"] = largest;
+  if (!frontier.empty()) (*document)["frontier"] = points;
+}
+
+PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                        bool with_frontier) {
+  PlanAnswers answers;
+  const std::size_t largest = run.session.largest_workspace();
+  answers.alive = alive_at_peak(run.session.graph(largest), run.session.workspace(largest));
+  if (!run.graphs.train) return answers;
+  using Checkpointing = GradientCheckpointing;
+  for (const auto& [word, asked] :
+       {std::make_pair("off", Checkpointing::kOff), std::make_pair("fit", Checkpointing::kFit),
+        std::make_pair("full", Checkpointing::kFull)}) {
+    answers.batches.push_back({word, largest_batch_that_fits(run, asked, now, limits)});
+  }
+  if (with_frontier) answers.frontier = frontier_of(run);
+  return answers;
+}
+
+}  // namespace bascule

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answers of `bascule plan` beside the plan itself: how large a batch may be, what is alive at the peak, and what
+// memory costs in operations.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/json/json.h"
+#include "src/plan/alive_at_peak.h"
+#include "src/train/check_fits.h"
+
+namespace bascule {
+
+struct FrontierPoint {
+  std::size_t peak_bytes = 0;  // of the plan
+  double flops = 0.0;          // repeated in a step at the largest batch
+  double share = 0.0;          // of the operations of a step without recomputation
+};
+
+struct PlanAnswers {
+  struct Batch {
+    const char* checkpointing;
+    LargestBatch largest;
+  };
+  std::vector<Batch> batches;  // by gradient_checkpointing; none where nothing is trained
+  std::vector<AliveLayers> alive;
+  std::vector<FrontierPoint> frontier;
+
+  std::string text() const;
+  void add_to(Json* document) const;
+};
+
+// with_frontier: ten points are looked for, where something is trained. Throws Error.
+PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                        bool with_frontier);
+
+}  // namespace bascule

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `bascule plan` answers: the largest batch that fits, what is alive at the peak, what memory costs in operations, another machine."""
+import json
+import pathlib
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+from bascule_run import run, settings
+from rank_runs import some_rows
+
+SETTINGS, MEMORY = 2, 4
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def plan(self, *options, code=0, **changes):
+        done = run("plan", settings(self.folder, **changes), "--json", *options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_largest_batch_that_fits_does_and_the_next_does_not(self):
+        gib = str(self.plan(training__per_device_train_batch_size="20")["peak_bytes"] / 2**30)
+        largest = self.plan("--memory-gib", gib)["largest_batch"]
+        self.assertEqual(sorted(largest), ["fit", "full", "off"])
+        self.assertEqual(largest["off"], 20)
+        self.assertGreater(largest["full"], 40)
+        self.assertGreaterEqual(largest["fit"], largest["full"])
+        for word, batch in largest.items():
+            for samples, code in ((batch, 0), (batch + 1, MEMORY)):
+                self.plan("--memory-gib", gib, code=code, training__gradient_checkpointing=f'"{word}"', training__per_device_train_batch_size=str(samples))
+
+    def test_no_more_than_all_rows_are_looked_at(self):
+        largest = self.plan("--memory-gib", "100", data__train_file=some_rows(self.folder, 13))["largest_batch"]
+        self.assertEqual(largest, {"off": 13, "fit": 13, "full": 13})
+        self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"], {"off": 0, "fit": 0, "full": 0})
+
+    def test_another_machine_is_planned_for_without_its_settings(self):
+        limit = {"machine__memory_limit_gib": "0.01"}
+        self.assertFalse(self.plan(code=MEMORY, **limit)["fits"])
+        self.assertTrue(self.plan("--memory-gib", "4", **limit)["fits"])
+        for gib in ("0", "-1", "x"):
+            self.assertEqual(run("plan", settings(self.folder), "--memory-gib", gib).returncode, SETTINGS)
+
+    def test_the_frontier_has_ten_points_each_of_which_is_a_plan(self):
+        plan = self.plan("--frontier")
+        points = plan["frontier"]
+        self.assertEqual(len(points), 10)
+        self.assertEqual(points[-1], {"peak_bytes": plan["peak_bytes"], "repeated_flops": 0.0, "share_of_step": 0.0})
+        for one, other in zip(points, points[1:]):
+            self.assertLess(one["peak_bytes"], other["peak_bytes"])
+            self.assertGreater(one["repeated_flops"], other["repeated_flops"])
+        self.assertLess(points[0]["share_of_step"], 0.34)
+        for point in points:
+            fitted = self.plan("--memory-gib", str(point["peak_bytes"] / 2**30), training__gradient_checkpointing='"fit"')
+            self.assertLessEqual(fitted["peak_bytes"], point["peak_bytes"])
+        self.assertNotIn("frontier", self.plan())
+
+    def test_what_is_alive_at_the_peak_is_the_workspace(self):
+        for word in ("off", "full"):
+            plan = self.plan(training__gradient_checkpointing=f'"{word}"')
+            alive = {layers["name"]: layers for layers in plan["alive_at_peak"]}
+            total = sum(layers[part] for layers in alive.values() for part in ("forward_bytes", "repeated_bytes", "backward_bytes"))
+            self.assertLessEqual(total, plan["categories"]["workspace"])
+            self.assertGreater(total, 0.9 * plan["categories"]["workspace"])
+            self.assertEqual(any(layers["repeated_bytes"] > 0 for layers in alive.values()), word == "full")
+            self.assertEqual(alive["bridgetower.vision_model.visual.transformer.resblocks.*"]["layers"], 3)
+
+    def test_the_picture_is_xml_and_no_tensor_leaves_it(self):
+        path = self.folder / "arena.svg"
+        self.plan("--svg", str(path))
+        root = xml.etree.ElementTree.parse(path).getroot()
+        width, height = (float(value) for value in root.get("viewBox").split()[2:])
+        rectangles = [part for part in root.iter("{http://www.w3.org/2000/svg}rect") if len(part)]
+        self.assertGreater(len(rectangles), 50)
+        for rectangle in rectangles:
+            x, y, w, h = (float(rectangle.get(name)) for name in ("x", "y", "width", "height"))
+            self.assertTrue(0 <= x <= x + w <= width and 0 <= y <= y + h <= height, rectangle.attrib)
+        done = run("plan", settings(self.folder), "--svg", str(self.folder / "none" / "arena.svg"))
+        self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
