@@ -188,7 +188,9 @@ LargestBatch largest_batch_that_fits(RecordedRun& run, GradientCheckpointing ask
   // Recomputing everything is nearly the least, and planned sooner than the choice of what fits.
   const bool chooses = asked == GradientCheckpointing::kFit;
   const GradientCheckpointing planned = chooses ? GradientCheckpointing::kFull : asked;
-  const std::int64_t most = divide_up<std::int64_t>(run.pace.length.cut.rows, run.place.world_size);
+  const BatchCut& cut = run.pace.length.cut;
+  const std::int64_t world = run.place.world_size;
+  const std::int64_t most = cut.drop_last ? cut.rows / world : divide_up<std::int64_t>(cut.rows, world);
   const Look all = look(most, planned);
   if (all.is_fitting) return {most, true};
   const Look one = look(1, planned);

@@ -37,6 +37,9 @@ class Plan(unittest.TestCase):
     def test_no_more_than_all_rows_are_looked_at(self):
         largest = self.plan("--memory-gib", "100", data__train_file=some_rows(self.folder, 13))["largest_batch"]
         self.assertEqual(largest, {"off": 13, "fit": 13, "full": 13})
+        for drops, most in (("false", 7), ("true", 6)):
+            ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2", "data__dataloader_drop_last": drops, "data__train_file": some_rows(self.folder, 13)}
+            self.assertEqual(self.plan("--memory-gib", "100", **ranks)["largest_batch"]["off"], most)
         self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"], {"off": 0, "fit": 0, "full": 0})
 
     def test_another_machine_is_planned_for_without_its_settings(self):
