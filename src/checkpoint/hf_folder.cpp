@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/checkpoint/hf_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/checkpoint/torch_pickle.h"
@@ -133,34 +135,42 @@ const StoredTensor* find_tensor(const TensorSource& source, const std::string& n
   return source.find(std::string(prefix) + name);
 }
 
-LoadReport load_tensors(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix) {
-  LoadReport report;
-  std::vector<const StoredTensor*> found;
+TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix) {
+  TensorReads reads;
+  LoadReport& report = reads.report;
   std::vector<std::string> required_missing;
   std::set<const StoredTensor*> used;
   for (const WantedTensor& tensor : wanted) {
-    const StoredTensor* stored = find_tensor(source, tensor.name, prefix);
-    found.push_back(stored);
-    if (stored != nullptr) {
-      check_tensor(source, *stored, tensor);
-      used.insert(stored);
-    } else {
+    const StoredTensor* const stored = find_tensor(source, tensor.name, prefix);
+    if (stored == nullptr) {
       (tensor.required ? required_missing : report.missing).push_back(tensor.name);
+      continue;
+    }
+    check_tensor(source, *stored, tensor);
+    used.insert(stored);
+    ++report.loaded;
+    if (tensor.destination == nullptr) continue;
+    const std::int64_t elements = element_count(tensor.shape);
+    const std::int64_t end = tensor.count < 0 ? elements : tensor.first + tensor.count;
+    BASCULE_CHECK(tensor.first >= 0 && end <= elements);
+    constexpr std::int64_t kMost = TensorPart::kMostBytes / static_cast<std::int64_t>(sizeof(float));
+    for (std::int64_t first = tensor.first; first < end; first += kMost) {
+      reads.parts.push_back({stored, tensor.destination + (first - tensor.first), first, std::min(kMost, end - first)});
     }
   }
   if (!required_missing.empty()) throw_missing(required_missing, source);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (found[i] == nullptr) continue;
-    ++report.loaded;
-    if (wanted[i].destination == nullptr) continue;
-    const std::int64_t rest = element_count(wanted[i].shape) - wanted[i].first;
-    const std::int64_t count = wanted[i].count < 0 ? rest : wanted[i].count;
-    source.read_float32(wanted[i].destination, *found[i], wanted[i].first, count);
-  }
   for (const StoredTensor& tensor : source.tensors()) {
     if (used.count(&tensor) == 0 && !is_old_buffer(tensor.name)) report.unused.push_back(tensor.name);
   }
-  return report;
+  return reads;
+}
+
+Status read_part(const TensorSource& source, const TensorPart& part) noexcept {
+  return source.try_read_float32(part.destination, *part.stored, part.first, part.count);
+}
+
+Error error_of_part(const TensorSource& source, const TensorPart& part, const Status& status) {
+  return Error{ErrorKind::kData, source.path_of(*part.stored) + ": " + part.stored->name, read_problem(status), ""};
 }
 
 }  // namespace bascule

@@ -4,8 +4,9 @@
 //
 //   const TensorSource source = open_hf_weights(folder);
 //   // Error{kData}: a required tensor is absent, or one has another shape.
-//   LoadReport report = load_tensors(source, wanted, body_prefix);
-//   for (const std::string& name : report.missing) initialise(name);
+//   const TensorReads reads = plan_reads(source, wanted, body_prefix);
+//   for (const TensorPart& part : reads.parts) status = read_part(source, part);  // in any order, by any threads
+//   for (const std::string& name : reads.report.missing) initialise(name);
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
+#include "src/base/status.h"
 #include "src/checkpoint/tensor_source.h"
 
 namespace bascule {
@@ -40,8 +43,26 @@ struct LoadReport {
 // `prefix`.
 const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, std::string_view prefix);
 
-// Reads every wanted tensor. A tensor's two names are tried as find_tensor does. Old `position_ids` and
-// `token_type_ids` buffers are ignored.
-LoadReport load_tensors(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix);
+// A piece of a wanted tensor, of at most kMostBytes in memory.
+struct TensorPart {
+  static constexpr std::int64_t kMostBytes = std::int64_t{8} << 20;
+
+  const StoredTensor* stored = nullptr;
+  float* destination = nullptr;
+  std::int64_t first = 0, count = 0;
+};
+
+struct TensorReads {
+  LoadReport report;
+  std::vector<TensorPart> parts;  // of the tensors that have a destination, in the order wanted
+};
+
+// Looks for every wanted tensor and checks it; reads none. A tensor's two names are tried as find_tensor does. Old
+// `position_ids` and `token_type_ids` buffers are ignored.
+TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix);
+
+// Reads a part, and the error of one that could not be read.
+Status read_part(const TensorSource& source, const TensorPart& part) noexcept;
+Error error_of_part(const TensorSource& source, const TensorPart& part, const Status& status);
 
 }  // namespace bascule

@@ -96,7 +96,7 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
   const Update* const update = sealed.run().graphs.train ? &sealed.run().session.update() : nullptr;
-  const double own[] = {static_cast<double>(resident_bytes()),
+  const double own[] = {static_cast<double>(resident_bytes(group.local_size())),
                         update != nullptr ? static_cast<double>(update->sent_bytes()) : 0.0,
                         update != nullptr ? static_cast<double>(update->received_bytes()) : 0.0};
   open_memory();
@@ -164,11 +164,12 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   say("run: finished; see " + settings.training.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
 }
 
-int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json) {
+int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times) {
   if (group.is_first()) prepare_folder(run, isa);
   group.set_phase(RankPhase::kSealing);
-  SealedRun sealed(run, isa, stop_signal(), &say, group);
+  SealedRun sealed(run, isa, stop_signal(), &say, group, times);
   if (group.is_first()) {
+    say(times->line());
     say("seal: " + std::string(isa_name(isa)) + ", " +
         (group.size() > 1 ? std::to_string(group.size()) + " ranks of " : std::string()) + std::to_string(run.threads) +
         " threads; from here on Bascule allocates nothing, and allocations by libraries are counted");
@@ -216,7 +217,8 @@ std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& 
 }
 
 // One process of a run: the only one, or one of several ranks.
-int run_rank(const Settings& settings, const RankPlace& place, bool json) {
+int run_rank(const Settings& settings, const RankPlace& place, bool json, StartTimes* times) {
+  times->end("settings");
   Group group(place, {settings.distributed.timeout_seconds});
   return in_group(group, [&] {
     group.take_cores();
@@ -233,6 +235,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
     });
     if (any_of(group, done)) return 0;
     std::optional<ResumePoint> point = agree_on_checkpoint(settings, group);
+    times->end("folder and ranks");
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
@@ -242,8 +245,9 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json) {
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
     });
+    times->end("data and plan");
     catch_stop_signals(false);
-    return run_recorded(*run, isa, group, json);
+    return run_recorded(*run, isa, group, json, times);
   });
 }
 
@@ -286,6 +290,7 @@ void refuse_machines_without_mpi(const Settings& settings) {
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
+  StartTimes times;
   Settings settings = read_settings(settings_file, model_words);
   refuse_unsupported(settings);
   require_products(settings);
@@ -301,7 +306,7 @@ int run_command(const std::string& settings_file, bool json) {
                     std::to_string(place.world_size) + " ranks were started",
                 "make the two equal");
   }
-  return run_rank(settings, place, json);
+  return run_rank(settings, place, json, &times);
 }
 
 }  // namespace bascule

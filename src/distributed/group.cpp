@@ -171,36 +171,24 @@ void Group::meet(const GroupOptions& options) {
 
 // The descriptors travel over the connections that the watch listens to: it sees them readable, so the hand-over
 // happens over connections of its own.
-SharedMemory Group::share(std::size_t bytes, bool huge_pages) {
-  if (place_.local_size == 1) {
-    SharedMemory memory(bytes);
-    memory.populate(0, memory.bytes());
-    return memory;
-  }
+SharedMemory Group::share(std::size_t bytes, HugePages pages) {
+  if (place_.local_size == 1) return SharedMemory(bytes, pages);
   const std::string point = meeting_point(place_) + "-memory";
-  SharedMemory memory;
   if (place_.local_rank == 0) {
-    memory = SharedMemory(bytes);
+    SharedMemory memory(bytes, pages);
     const Descriptor listening = listen_at(point);
     for (int come = 1; come < place_.local_size; ++come) {
       const Descriptor member = accept_from(listening.number(), timeout_ms_);
       if (!member.is_open() || !send_descriptor(member.number(), memory.descriptor()))
         refuse("shared memory", "a rank of this machine did not connect in time", "");
     }
-  } else {
-    const Descriptor leader = connect_to(point, timeout_ms_);
-    Descriptor file;
-    if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
-    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
-    memory = SharedMemory(std::move(file));
+    return memory;
   }
-  if (huge_pages) memory.advise_huge_pages();
-  const std::size_t part = align_up(memory.bytes() / static_cast<std::size_t>(place_.local_size), kPage);
-  const std::size_t begin = std::min(part * static_cast<std::size_t>(place_.local_rank), memory.bytes());
-  memory.populate(begin, std::min(part, memory.bytes() - begin));
-  if (!local_barrier()) refuse("shared memory", "another rank failed", "");
-  memory.populate(0, memory.bytes());
-  return memory;
+  const Descriptor leader = connect_to(point, timeout_ms_);
+  Descriptor file;
+  if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
+  if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
+  return SharedMemory(std::move(file), pages);
 }
 
 void Group::take_cores() {

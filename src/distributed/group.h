@@ -74,9 +74,8 @@ class Group {
   Nodes* between_nodes() const { return nodes_.get(); }      // MPI; null where there is one node
   const RankPlace& place() const { return place_; }
 
-  // Before the seal, by all ranks of the node in the same order: the same memory in each, of which every rank has
-  // filled its equal part. huge_pages: see SharedMemory.
-  SharedMemory share(std::size_t bytes, bool huge_pages = false);
+  // Before the seal, by all ranks of the node in the same order: the same memory in each.
+  SharedMemory share(std::size_t bytes, HugePages pages = HugePages::kOff);
   // Gives this process its part of the cores that its launcher left it, where the ranks of a node were given the same
   // ones. Before any thread is started that should keep to them.
   void take_cores();

@@ -19,8 +19,6 @@
 namespace bascule {
 namespace {
 
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
-
 [[noreturn]] void refuse(const char* what, std::size_t bytes) {
   throw Error(ErrorKind::kMemory, "shared memory",
               std::string("cannot ") + what + " " + std::to_string(bytes >> 20) + " MiB: " + std::strerror(errno),
@@ -44,26 +42,29 @@ struct DescriptorMessage {
 
 }  // namespace
 
-SharedMemory::SharedMemory(std::size_t bytes) : bytes_(align_up(std::max(bytes, kPage), kPage)) {
-  file_ = Descriptor(memfd_create("bascule", MFD_CLOEXEC));
-  if (!file_.is_open() || ftruncate(file_.number(), static_cast<off_t>(bytes_)) != 0) refuse("make", bytes_);
-  map();
+SharedMemory::SharedMemory(std::size_t bytes, HugePages pages) {
+  bool is_mapped = false;
+  for (const HugePages kind : {pages, HugePages::kTransparent}) {
+    const bool from_pool = kind == HugePages::kReserved;
+    bytes_ = align_up(std::max(bytes, kPage), from_pool ? kHugePage : kPage);
+    file_ = Descriptor(memfd_create("bascule", MFD_CLOEXEC | (from_pool ? MFD_HUGETLB : 0u)));
+    is_mapped = file_.is_open() && ftruncate(file_.number(), static_cast<off_t>(bytes_)) == 0 && map(kind);
+    if (is_mapped || !from_pool) break;
+  }
+  if (!is_mapped) refuse("make", bytes_);
 }
 
-SharedMemory::SharedMemory(Descriptor file) : file_(std::move(file)) {
+SharedMemory::SharedMemory(Descriptor file, HugePages pages) : file_(std::move(file)) {
   struct stat status = {};
   if (fstat(file_.number(), &status) != 0) refuse("map", 0);
   bytes_ = static_cast<std::size_t>(status.st_size);
-  map();
+  if (!map(pages)) refuse("map", bytes_);
 }
 
-void SharedMemory::map() {
-  void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
-  if (memory == MAP_FAILED) refuse("map", bytes_);
-  data_ = static_cast<std::byte*>(memory);
+bool SharedMemory::map(HugePages pages) noexcept {
+  data_ = map_memory(bytes_, pages, file_.number());
+  return data_ != nullptr;
 }
-
-void SharedMemory::advise_huge_pages() const noexcept { madvise(data_, bytes_, MADV_HUGEPAGE); }
 
 void SharedMemory::lock() const {
   if (mlock(data_, bytes_) == 0) return;
@@ -87,17 +88,6 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
     bytes_ = other.bytes_;
   }
   return *this;
-}
-
-void SharedMemory::populate(std::size_t offset, std::size_t bytes) const {
-  const std::size_t begin = offset / kPage * kPage, end = align_up(offset + bytes, kPage);
-  if (end == begin || madvise(data_ + begin, end - begin, kPopulateWrite) == 0) return;
-  if (errno != EINVAL) refuse("fill", bytes);
-  // An older kernel: a write of nothing to every page, which does not disturb what another process has put there.
-  for (std::size_t page = begin; page < end; page += kPage) {
-    __atomic_fetch_or(static_cast<unsigned char*>(static_cast<void*>(data_ + page)), static_cast<unsigned char>(0),
-                      __ATOMIC_RELAXED);
-  }
 }
 
 bool send_descriptor(int socket, int descriptor) noexcept {

@@ -14,32 +14,53 @@
 #include "src/base/small_file.h"
 
 namespace bascule {
+namespace {
 
-Arena::Arena(const MemoryPlan& plan, const ArenaOptions& options, std::byte* shared)
-    : shared_(shared), bytes_(std::max(plan.arena_bytes, kPage)) {
-  const std::string size = std::to_string(bytes_ >> 20) + " MiB";
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw Error(ErrorKind::kMemory, "arena", "cannot map " + size + ": " + std::strerror(errno), "see `bascule plan`");
+[[noreturn]] void refuse(const char* where, const char* what, std::size_t bytes, const char* what_to_do) {
+  throw Error(ErrorKind::kMemory, where,
+              std::string(what) + std::to_string(bytes >> 20) + " MiB: " + std::strerror(errno), what_to_do);
+}
+
+// A figure of smaps_rollup in bytes; 0 if it is not there.
+std::size_t figure(const char* text, const char* name) noexcept {
+  const char* const line = std::strstr(text, name);
+  return line == nullptr ? 0 : static_cast<std::size_t>(std::strtoull(line + std::strlen(name), nullptr, 10)) * 1024;
+}
+
+}  // namespace
+
+Arena::Arena(const MemoryPlan& plan, HugePages huge_pages, std::byte* shared)
+    : shared_(shared), bytes_(std::max(plan.arena_bytes, kPage)), huge_pages_(huge_pages) {
+  if (huge_pages == HugePages::kReserved) {
+    base_ = map_memory(align_up(bytes_, kHugePage), huge_pages);
+    if (base_ != nullptr) {
+      bytes_ = align_up(bytes_, kHugePage);
+      return;
+    }
+    huge_pages_ = HugePages::kTransparent;
   }
-  base_ = static_cast<std::byte*>(memory);
-  if (options.huge_pages) madvise(memory, bytes_, MADV_HUGEPAGE);
-  for (std::size_t offset = 0; offset < bytes_; offset += kPage) base_[offset] = std::byte{0};
-  if (options.lock_memory && mlock(memory, bytes_) != 0) {
-    const int reason = errno;
-    munmap(memory, bytes_);
-    throw Error(ErrorKind::kMemory, "machine.lock_memory", "cannot lock " + size + ": " + std::strerror(reason),
-                "raise the limit (ulimit -l)");
-  }
+  base_ = map_memory(bytes_, huge_pages_);
+  if (base_ == nullptr) refuse("arena", "cannot map ", bytes_, "see `bascule plan`");
+}
+
+void Arena::lock() const {
+  if (mlock(base_, bytes_) != 0) refuse("machine.lock_memory", "cannot lock ", bytes_, "raise the limit (ulimit -l)");
 }
 
 Arena::~Arena() { munmap(base_, bytes_); }
 
-std::size_t resident_bytes() noexcept {
+std::size_t resident_bytes(int sharers) noexcept {
   char text[4096];
   if (!read_small_file("/proc/self/smaps_rollup", text)) return 0;
-  const char* pss = std::strstr(text, "\nPss:");
-  return pss == nullptr ? 0 : static_cast<std::size_t>(std::strtoull(pss + 5, nullptr, 10)) * 1024;
+  return figure(text, "\nPss:") + figure(text, "\nPrivate_Hugetlb:") +
+         figure(text, "\nShared_Hugetlb:") / static_cast<std::size_t>(sharers);
+}
+
+HugePageBytes huge_page_bytes() noexcept {
+  char text[4096];
+  if (!read_small_file("/proc/self/smaps_rollup", text)) return {};
+  return {figure(text, "\nAnonHugePages:") + figure(text, "\nPrivate_Hugetlb:"),
+          figure(text, "\nShmemPmdMapped:") + figure(text, "\nShared_Hugetlb:")};
 }
 
 }  // namespace bascule

@@ -101,12 +101,15 @@ void SearchModel::record(Use use) {
 void SearchModel::seal(const std::string& folder, Isa isa) {
   pixels_.resize(static_cast<std::size_t>(batch_ * 3 * needs_.image_side * needs_.image_side));
   session_.seal_alone(false, kernels_for(isa), threads_.count());
-  const LoadReport report = load_parameters(open_hf_weights(folder), session_.parameter_memory(), model_, 0);
+  const TensorSource source = open_hf_weights(folder);
+  StartWork work;
+  const LoadReport report = load_parameters(&work, source, session_.parameter_memory(), model_, 0);
   if (!report.missing.empty()) {
     throw Error(ErrorKind::kData, folder,
                 "no tensor " + report.missing.front() + " among the weights: the head was never trained",
                 "train it first");
   }
+  work.run(threads_);
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {

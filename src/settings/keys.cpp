@@ -78,6 +78,14 @@ template <auto Table, auto Field, int N>
 constexpr KeyKind choice(const char* const (&names)[N]) {
   return words<Table, Field>(names);
 }
+// true: the first word; false: the last.
+template <auto Table, auto Field, int N>
+constexpr KeyKind choice_or_flag(const char* const (&names)[N]) {
+  ChoiceKey key = words<Table, Field>(names);
+  key.of_true = 0;
+  key.of_false = N - 1;
+  return key;
+}
 template <auto Table, auto Word, auto Path, int N>
 constexpr KeyKind choice_or_path(const char* const (&names)[N]) {
   return ChoiceOrPathKey{words<Table, Word>(names), access<PathSetting, Table, Path>()};
@@ -98,6 +106,7 @@ constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
 constexpr const char* kProducts[] = {"ours", "onednn"};
+constexpr const char* kHugePages[] = {"transparent", "reserved", "off"};
 
 constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
 constexpr KeyEffect kFree = KeyEffect::kFree;
@@ -318,7 +327,9 @@ constexpr Key kKeys[] = {
      "matrix products: ours give the same bits on every CPU with AVX2 and FMA; onednn on the same kind of CPU with the "
      "same `isa`",
      nullptr, "\"onednn\""},
-    {"machine", "huge_pages", boolean<kMachine, &H::huge_pages>(), kFree, "map arenas in huge pages"},
+    {"machine", "huge_pages", choice_or_flag<kMachine, &H::huge_pages>(kHugePages), kFree,
+     "pages of the arenas: `transparent`: large where the system forms them; `reserved`: from the pool that "
+     "`vm.nr_hugepages` reserves; `off`: small; without large pages a run says so and uses small ones"},
     {"machine", "lock_memory", boolean<kMachine, &H::lock_memory>(), kFree,
      "lock the arenas in memory, so that they are never swapped out"},
     {"machine", "step_seconds", real<kMachine, &H::step_seconds>(0.0, 3600.0), kNumbers,

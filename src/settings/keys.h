@@ -63,6 +63,7 @@ struct ChoiceKey {
   int count;
   int (*get)(const Settings&);
   void (*set)(Settings&, int);
+  int of_true = -1, of_false = -1;  // of a key that was once true or false: what these mean
 };
 
 // One of a closed list of words, or a path, which holds a '/'. As a choice its value is then the number of the words.

@@ -218,6 +218,8 @@ void read_value(Settings& out, const FreezeKey& key, const Written& w) {
 }
 
 void read_value(Settings& out, const ChoiceKey& key, const Written& w) {
+  const std::optional<bool> flag = w.node.value_exact<bool>();
+  if (flag && key.of_true >= 0) return key.set(out, *flag ? key.of_true : key.of_false);
   const std::string text = text_of(w, w.node);
   for (int i = 0; i < key.count; ++i) {
     if (text == key.names[i]) return key.set(out, i);

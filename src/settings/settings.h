@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/mapped_memory.h"
 #include "src/base/shown_path.h"
 
 namespace bascule {
@@ -201,7 +202,7 @@ struct MachineSettings {
   std::int64_t threads = 0;       // 0: every core of this rank
   IsaSetting isa = IsaSetting::kAuto;
   Products products = Products::kOurs;
-  bool huge_pages = false;
+  HugePages huge_pages = HugePages::kTransparent;
   bool lock_memory = false;
   double step_seconds = 0.0;  // > 0: an exact wait in place of the arithmetic
 };

@@ -38,12 +38,16 @@ Status run_steps(TrainingLoop& loop, const Stream& stream, std::int64_t warmup, 
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
   const Settings& settings = run.settings;
   own_indexes(run.data);
-  Arena arena(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory});
+  Arena arena(run.plan, settings.machine.huge_pages);
   Loader loader(run.data.loader, run.data.plan,
                 Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
   Threads threads(run.threads, run.threads == usable_cores());
   run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
-  initialise_parameters(run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
+  StartWork work;
+  work.touch(arena.memory(), false);
+  initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
+  work.run(threads);
+  if (settings.machine.lock_memory) arena.lock();
 
   TrainingOutputs outputs;
   const volatile int never = 0;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values of the parameters in the arena: loading them from a checkpoint, making fresh ones, and listing them for
-// one to be written. Before the seal (the lists are used after it).
+// one to be written. Before the seal (the lists are used after it). Loading and making are added to the work that all
+// threads share; the values are there when it has run.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/checkpoint/hf_folder.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/graph/parameters.h"
 #include "src/models/model.h"
+#include "src/runtime/start_work.h"
 
 namespace bascule {
 
@@ -27,15 +30,18 @@ struct ParameterMemory {
   }
 };
 
-// Fills `count` floats by the tensor's law: a function of (seed, name, element), not of when or where it is computed.
-void fill_initial(float* destination, std::int64_t count, const InitialValue& law, std::uint64_t seed,
-                  const std::string& name);
-void initialise_parameters(const ParameterMemory& memory, std::uint64_t seed);
+// Fills `count` floats, the tensor's elements from `first` on (a multiple of 4), by its law: a function of (seed, name,
+// element), not of when or where it is computed.
+void fill_initial(float* destination, std::int64_t first, std::int64_t count, const InitialValue& law,
+                  std::uint64_t seed, const std::string& name) noexcept;
+void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::uint64_t seed);
 
 // Reads all parameters. A missing tensor is an Error kData, or, where the model says that it may be fresh, initialised
-// and named in `missing`.
-LoadReport load_parameters(const TensorSource& source, const ParameterMemory& memory, const Model& model,
-                           std::uint64_t seed);
+// and named in `missing`. source: outlives the work.
+LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
+                           const Model& model, std::uint64_t seed);
+LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
+                        std::string_view prefix);
 
 // The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a
 // moment), `fixed` the parameters that are not trained (null: leave them out).

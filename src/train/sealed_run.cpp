@@ -64,7 +64,7 @@ void SealedRun::meet(const char* what) {
 }
 
 SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line),
-                     Group& group)
+                     Group& group, StartTimes* times)
     : run_(run), isa_(isa), group_(group) {
   const Settings& settings = run.settings;
   const std::optional<ResumePoint>& point = run.resume.point;
@@ -72,12 +72,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const Pace& pace = run.pace;
   check_same_files(run, group);
   own_indexes(run.data);
-  if (run.plan.shared_bytes > 0) {
-    shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
-    if (settings.machine.lock_memory) shared_.lock();
-  }
-  arena_ = std::make_unique<Arena>(run.plan, ArenaOptions{settings.machine.huge_pages, settings.machine.lock_memory},
-                                   shared_.data());
+  if (run.plan.shared_bytes > 0) shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
+  arena_ = std::make_unique<Arena>(run.plan, settings.machine.huge_pages, shared_.data());
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
   loader_ =
       std::make_unique<Loader>(run.data.loader, run.data.plan,
@@ -94,7 +90,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   }
   if (graphs.train && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
     run.session.overlap_reduction(*graphs.train, static_cast<std::size_t>(distributed.bucket_mib) << 20);
-  load_weights_of_nodes(point, say);
+  times->end("loader, threads and tapes");
+  times->end("memory and weights", fill_memory(point, say));
 
   std::byte* records = arena_->at(run.plan[kRecordMemory]);
   if (pace.step_records > 0)
@@ -143,108 +140,13 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get()};
   loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
+  times->end("writers and logs");
   if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
-}
-
-// By the first rank of every node: rank 0 before all others, so that what is wrong with the files is said once.
-void SealedRun::load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
-  if (group_.is_first()) load_weights(point, say);
-  if (group_.nodes() == 1) return;
-  meet("loading weights");
-  if (group_.is_leader() && !group_.is_first()) load_weights(point, [](const std::string&) {});
-  check_same_weights(run_.settings, group_, run_.session.parameter_memory(), point.has_value());
-}
-
-// range: this node's, of a moment; begin: where the tensor lies in the range of parameters. If
-// the nodes divide the moments, only this node's part is read.
-void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range,
-                           std::int64_t begin) const {
-  const MomentShards* const shards = run_.session.shards();
-  if (shards == nullptr) tensor.destination = range + begin;
-  wanted->push_back(tensor);  // without a destination it is only looked for
-  if (shards == nullptr) return;
-  const std::int64_t end = begin + element_count(tensor.shape);
-  for (std::size_t b = shards->block_at(begin); b < shards->blocks.size() && shards->blocks[b].offset < end; ++b) {
-    const MomentShards::Block& block = shards->blocks[b];
-    if (block.node != group_.node()) continue;
-    const std::int64_t from = std::max(begin, block.offset), to = std::min(end, block.offset + block.count);
-    tensor.destination = range + block.place + from - block.offset;
-    tensor.first = from - begin;
-    tensor.count = to - from;
-    wanted->push_back(tensor);
-  }
 }
 
 // A run that ends by an error may end between an update's beginning and its sums.
 SealedRun::~SealedRun() {
   if (run_.graphs.train) run_.session.update().rest();
-}
-
-void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
-  const ModelSettings& model = run_.settings.model;
-  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
-  const ParameterMemory memory = run_.session.parameter_memory();
-  unused_ = run_.opened.model->unused_tensors();
-  if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
-  if (run_.resume.finished) {
-    load_finished(*run_.resume.finished);
-  } else if (point) {
-    load_parameters(open_hf_weights(point->folder), memory, *run_.opened.model, seed);
-    const TensorSource state = open_training_state(*point);
-    std::vector<WantedTensor> wanted;
-    for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name),
-                                          std::make_pair(run_.session.exp_avg_sq(), &exp_avg_sq_name)}) {
-      for (int p = 0; p < memory.set->size(); ++p) {
-        const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
-        if (!place.trained) continue;
-        for (const ParameterPiece& piece : (*memory.set)[p].pieces)
-          add_moment(&wanted, {name_of(piece.name), piece.shape, nullptr, 0, -1, true}, moment,
-                     place.offset + piece.first_element);
-      }
-    }
-    load_tensors(state, wanted, "");
-  } else if (model.from_scratch) {
-    initialise_parameters(memory, seed);
-    say("weights: initialised with seed " + std::to_string(seed));
-  } else {
-    const LoadReport report = load_parameters(source_, memory, *run_.opened.model, seed);
-    say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
-    for (const std::string& name : report.missing)
-      say("weights: " + name + " missing from the checkpoint; initialised");
-    std::string left_out;
-    for (const std::string& name : report.unused) {
-      const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
-        return piece.name == name || run_.opened.model->body_prefix() + name == piece.name;
-      });
-      if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
-    }
-    if (!left_out.empty()) say("weights: not used: " + left_out);
-  }
-  make_unused_tensors();
-}
-
-// Without moments: nothing is trained.
-void SealedRun::load_finished(const FinishedWeights& finished) {
-  const std::string what_to_do =
-      "restore the weights of update " + std::to_string(finished.step) + ", or choose another output_dir";
-  try {
-    const LoadReport report =
-        load_parameters(open_hf_weights(finished.folder), run_.session.parameter_memory(), *run_.opened.model, 0);
-    if (!report.missing.empty())
-      throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
-  } catch (const Error& error) {
-    throw Error(error.kind(), error.where(), error.problem(), what_to_do);
-  }
-}
-
-void SealedRun::make_unused_tensors() {
-  for (const ParameterPiece& piece : unused_) {
-    const bool there = find_tensor(source_, piece.name, run_.opened.model->body_prefix()) != nullptr;
-    unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
-    if (!there)
-      fill_initial(unused_values_.back().data(), piece.elements, piece.initial,
-                   static_cast<std::uint64_t>(run_.settings.training.seed), piece.name);
-  }
 }
 
 void SealedRun::resume_records(const ResumePoint& point) {

@@ -16,14 +16,16 @@
 #include "src/train/loop.h"
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
+#include "src/train/start_times.h"
 
 namespace bascule {
 
 class SealedRun {
  public:
   // By all ranks of the group together; what those of a node share is filled by its first. `say` is told one line of
-  // facts at a time ("weights: ..."), by rank 0.
-  SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group);
+  // facts at a time ("weights: ..."), by rank 0. times: is told its phases.
+  SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (*say)(const std::string& line), Group& group,
+            StartTimes* times);
   ~SealedRun();  // nothing works on the arenas any more before they go
   SealedRun(const SealedRun&) = delete;
   SealedRun& operator=(const SealedRun&) = delete;
@@ -42,9 +44,10 @@ class SealedRun {
 
  private:
   void meet(const char* what);
-  void load_weights_of_nodes(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
-  void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
-  void load_finished(const FinishedWeights& finished);
+  StartWork::Figures fill_memory(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
+  void say_small_pages(void (*say)(const std::string&)) const;
+  void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&), StartWork* work);
+  void load_finished(const FinishedWeights& finished, StartWork* work);
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
   HfFolderContents folder_contents() const;

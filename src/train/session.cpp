@@ -133,7 +133,7 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
 
 void Session::seal_alone(bool training, const KernelTable& kernels, int threads) {
   const MemoryPlan memory = make_memory_plan(plan(training, threads), 0);
-  arena_ = std::make_unique<Arena>(memory, ArenaOptions{});
+  arena_ = std::make_unique<Arena>(memory, HugePages::kTransparent);
   seal(*arena_, memory, kernels, threads);
 }
 

@@ -116,7 +116,9 @@ BitsRun::BitsRun(const Model& model, Isa isa, int threads) {
   evaluated_ = model.record(session_.add_graph(bounds, evaluation_fields_), evaluation);
   threads_ = std::make_unique<Threads>(threads, false);
   session_.seal_alone(true, kernels_for(isa), threads);
-  initialise_parameters(session_.parameter_memory(), kSeed);
+  StartWork work;
+  initialise_parameters(&work, session_.parameter_memory(), kSeed);
+  work.run(*threads_);
 }
 
 void BitsRun::replay() noexcept {

@@ -30,7 +30,10 @@ CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(file
     const bool trains = use == &training_;
     record(use, trains);
     use->session.seal_alone(trains, kernels_for(isa), threads);
-    load_parameters(open_hf_weights(files_.folder), use->session.parameter_memory(), *files_.model, 0);
+    const TensorSource source = open_hf_weights(files_.folder);
+    StartWork work;
+    load_parameters(&work, source, use->session.parameter_memory(), *files_.model, 0);
+    work.run(*threads_);
   }
 }
 

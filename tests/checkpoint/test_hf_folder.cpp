@@ -35,6 +35,12 @@ WantedTensor wanted(const std::string& name, float* destination = nullptr, bool 
   return tensor;
 }
 
+LoadReport load(const TensorSource& source, const std::vector<WantedTensor>& wanted, const char* prefix) {
+  const TensorReads reads = plan_reads(source, wanted, prefix);
+  for (const TensorPart& part : reads.parts) EXPECT_TRUE(read_part(source, part).ok());
+  return reads.report;
+}
+
 TEST(HfFolder, ReferenceFoldersOpenWhole) {
   int folders = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::reference_dir() + "/goldens")) {
@@ -128,8 +134,8 @@ TEST(HfFolder, LoadsWhatIsWantedAndSaysWhatIsMissingAndLeftOut) {
                 {"text.w", "text.embeddings.position_ids", "text.embeddings.token_type_ids", "other_head.w"}, 2.5f);
   float text[4] = {0, 0, 0, 0};
   float head[4] = {7, 7, 7, 7};
-  const LoadReport report = load_tensors(open_hf_weights(folder.path()),
-                                         {wanted("bridgetower.text.w", text), wanted("head.w", head, false)}, kPrefix);
+  const LoadReport report = load(open_hf_weights(folder.path()),
+                                 {wanted("bridgetower.text.w", text), wanted("head.w", head, false)}, kPrefix);
   EXPECT_EQ(report.loaded, 1);
   EXPECT_EQ(report.missing, Names{"head.w"});
   EXPECT_EQ(report.unused, Names{"other_head.w"});
@@ -146,7 +152,7 @@ TEST(HfFolder, LoadsARangeOfATensorAndNothingBeyond) {
   part.count = 3;
   float values[4] = {0, 0, 0, 9};
   part.destination = values;
-  load_tensors(source, {part}, "");
+  load(source, {part}, "");
   const std::vector<float> whole = test::read_all(source, *source.find("f64"));
   EXPECT_EQ(values[0], whole[4]);
   EXPECT_EQ(values[2], whole[6]);
@@ -158,16 +164,16 @@ TEST(HfFolder, RefusesMissingAndMisshapenTensorsByName) {
   write_weights(folder, "model.safetensors", {"w"});
   const TensorSource source = open_hf_weights(folder.path());
   expect_data_error("tensor \"bridgetower.a\" and 1 more is missing", [&] {
-    load_tensors(source, {wanted("w"), wanted("bridgetower.a"), wanted("b")}, kPrefix);
+    plan_reads(source, {wanted("w"), wanted("bridgetower.a"), wanted("b")}, kPrefix);
   });
   WantedTensor wide = wanted("w");
   wide.shape = {2, 3};
   expect_data_error("tensor \"w\" has shape [2, 2], but the model needs [2, 3]",
-                    [&] { load_tensors(source, {wide}, ""); });
+                    [&] { plan_reads(source, {wide}, ""); });
   const TensorSource integers = open_safetensors(test::fixture("all_dtypes.safetensors"));
   WantedTensor ids = wanted("i64");
   ids.shape = {5, 3};
-  expect_data_error("holds integers", [&] { load_tensors(integers, {ids}, ""); });
+  expect_data_error("holds integers", [&] { plan_reads(integers, {ids}, ""); });
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ void compare(bascule::Group& group, std::size_t bytes, int rounds, bool last) {
   const bascule::KernelTable& kernels = bascule::kernels_for(bascule::best_isa());
   const std::size_t ranks = static_cast<std::size_t>(group.size());
   const bascule::SharedMemory memory = group.share(bytes * ranks);
+  if (bascule::touch_memory(memory.data(), memory.bytes(), false) != 0) std::exit(4);
   Ranges ranges;
   ranges.count = static_cast<std::int64_t>(bytes / sizeof(float));
   for (std::size_t r = 0; r < ranks; ++r)

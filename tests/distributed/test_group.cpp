@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -112,6 +113,26 @@ TEST(Group, LeavesNothingBehindWhereFilesLie) {
   });
   EXPECT_EQ(ends, (Ends{5, -SIGKILL}));
   EXPECT_EQ(entries("/dev/shm"), before);
+}
+
+// Which large pages it has depends on the system; that it is resident, and whose bytes it holds, does not.
+TEST(Group, TouchesSharedMemoryInPartsAndKeepsWhatOthersWrote) {
+  constexpr std::size_t kBytes = 3 * kHugePage + kPage;
+  const Ends ends = run_ranks(2, [](const RankPlace& place) {
+    Group group(place, kPatient);
+    const SharedMemory memory = group.share(kBytes, HugePages::kTransparent);
+    if (memory.bytes() != kBytes || reinterpret_cast<std::uintptr_t>(memory.data()) % kHugePage != 0) return 1;
+    if (place.rank == 1) std::fill_n(memory.data(), kBytes, std::byte{7});
+    if (place.rank == 0 && touch_memory(memory.data(), kBytes, true) != 0) return 2;  // at the same time
+    if (!group.barrier()) return 3;
+    if (touch_memory(memory.data(), kBytes, true) != 0) return 4;
+    std::vector<unsigned char> resident(kBytes / kPage);
+    if (mincore(memory.data(), kBytes, resident.data()) != 0) return 5;
+    if (std::any_of(resident.begin(), resident.end(), [](unsigned char page) { return (page & 1) == 0; })) return 6;
+    if (std::any_of(memory.data(), memory.data() + kBytes, [](std::byte b) { return b != std::byte{7}; })) return 7;
+    return group.leave() ? 0 : 8;
+  });
+  EXPECT_EQ(ends, (Ends{0, 0}));
 }
 
 TEST(Group, OneThatNeverComesIsAnErrorOfTheOthers) {

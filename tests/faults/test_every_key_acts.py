@@ -122,7 +122,7 @@ KEYS = {
     "machine.threads": (NOTHING, CONTRASTIVE, "3"),
     "machine.isa": (NOTHING, CONTRASTIVE, '"avx2"'),
     "machine.products": (PARAMETERS, CONTRASTIVE, '"onednn"'),
-    "machine.huge_pages": (NOTHING, CONTRASTIVE, "true"),
+    "machine.huge_pages": (NOTHING, CONTRASTIVE, '"off"'),
     "machine.lock_memory": (NOTHING, CONTRASTIVE, "true"),
     "machine.step_seconds": (PARAMETERS, CONTRASTIVE, "0.001"),
     "report.tensorboard": (NOTHING, CONTRASTIVE, "false"),

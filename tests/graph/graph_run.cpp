@@ -110,7 +110,7 @@ void GraphRun::seal(const KernelTable& kernels) {
                         {"workspace", workspace.bytes},
                         {"scratch", workspace.thread_scratch_bytes * static_cast<std::size_t>(thread_count_)}},
                        0);
-  arena_ = std::make_unique<Arena>(plan, ArenaOptions{});
+  arena_ = std::make_unique<Arena>(plan, HugePages::kTransparent);
   memory_ = {arena_->as<float>(plan["trained"]), arena_->as<float>(plan["gradients"]), arena_->as<float>(plan["fixed"]),
              arena_->at(plan["workspace"]),      arena_->at(plan["scratch"]),          workspace.thread_scratch_bytes};
   threads_ = std::make_unique<Threads>(thread_count_, false);

@@ -107,7 +107,9 @@ void FinishedRun::run_model() {
   const BridgeTowerOutputs outputs =
       record_bridgetower(whole.session.add_graph(packed.counts(fields), fields), config_, options);
   whole.seal();
-  initialise_parameters(whole.session.parameter_memory(), 7);
+  StartWork work;
+  initialise_parameters(&work, whole.session.parameter_memory(), 7);
+  work.run(whole.threads);
   Replay replay;
   replay.batch = packed.batch(fields);
   const Tape& tape = whole.session.tape(0);

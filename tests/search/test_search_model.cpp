@@ -116,8 +116,11 @@ TEST(Embed, GivesTheEmbeddingsOfTheReference) {
   const Tensor image = record_image_embeds(towers.session.add_graph(counts, fields), reference.config, reference.height,
                                            reference.width);
   towers.seal();
-  const LoadReport report = load_parameters(open_hf_weights(reference.folder), towers.session.parameter_memory(),
+  const TensorSource source = open_hf_weights(reference.folder);
+  StartWork work;
+  const LoadReport report = load_parameters(&work, source, towers.session.parameter_memory(),
                                             *open_model({reference.folder + "/config.json", {}}, "contrastive"), 0);
+  work.run(towers.threads);
   EXPECT_TRUE(report.missing.empty());
   Replay replay;
   replay.batch = packed.batch(fields);
@@ -148,7 +151,9 @@ TEST(Embed, ReadsTheLastTransformWhereEveryLayerHasItsOwn) {
   replay.batch = packed.batch(fields);
   for (SealedSession* one : {&whole, &towers}) {
     one->seal();
-    initialise_parameters(one->session.parameter_memory(), 7);
+    StartWork work;
+    initialise_parameters(&work, one->session.parameter_memory(), 7);
+    work.run(one->threads);
     one->session.tape(0).replay(one->threads, replay);
   }
   const float* truth = whole.session.tape(0).at(outputs.image_embeds);

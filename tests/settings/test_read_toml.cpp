@@ -30,6 +30,22 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
+TEST(ReadSettings, HugePagesMayStillBeTrueOrFalse) {
+  const auto pages = [](const char* value) {
+    return settings_of(std::string(kLeast) + "\n[machine]\nhuge_pages = " + value + "\n").machine.huge_pages;
+  };
+  EXPECT_EQ(settings_of(kLeast).machine.huge_pages, HugePages::kTransparent);
+  EXPECT_EQ(pages("true"), HugePages::kTransparent);
+  EXPECT_EQ(pages("false"), HugePages::kOff);
+  EXPECT_EQ(pages("\"transparent\""), HugePages::kTransparent);
+  EXPECT_EQ(pages("\"reserved\""), HugePages::kReserved);
+  EXPECT_EQ(pages("\"off\""), HugePages::kOff);
+  EXPECT_NE(refusal_of(std::string(kLeast) + "\n[machine]\nhuge_pages = \"of\"\n").find("did you mean \"off\"?"),
+            std::string::npos);
+  // Another key of words takes none of them.
+  EXPECT_NE(refusal_of(std::string(kLeast) + "\n[machine]\nisa = true\n").find("machine.isa"), std::string::npos);
+}
+
 TEST(ReadSettings, TheLeastFileGetsEveryDefault) {
   const Settings s = settings_of(kLeast);
   EXPECT_EQ(s.model.head, "contrastive");

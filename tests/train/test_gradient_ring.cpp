@@ -55,7 +55,7 @@ struct Sealed {
     const std::vector<PlannedRange> ranges = session.plan(true, 2, group.local_size(), bucket_bytes);
     const MemoryPlan plan = make_memory_plan(ranges, 0, 0, static_cast<std::size_t>(group.local_size()));
     memory = group.share(plan.shared_bytes);
-    arena = std::make_unique<Arena>(plan, ArenaOptions{}, memory.data());
+    arena = std::make_unique<Arena>(plan, HugePages::kTransparent, memory.data());
     session.seal(*arena, plan, kernels_for(best_isa()), 2, &group);
     Seeded random(3);
     const ParameterMemory parameters = session.parameter_memory();

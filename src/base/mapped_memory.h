@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory mapped in large pages, and touched: what arenas and the memory that ranks share have in common. Before the
+// seal; allocates nothing.
+#pragma once
+
+#include <cstddef>
+
+namespace bascule {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+enum class HugePages {
+  kTransparent,  // the system forms them as memory is touched
+  kReserved,     // from the pool that an administrator has reserved (vm.nr_hugepages)
+  kOff
+};
+
+// Maps `bytes` (kReserved: a multiple of kHugePage) from a large page's bound on, so that only the end that does not
+// fill a large page takes small ones: anonymous memory, or with a descriptor that file, shared. nullptr and errno where
+// the system refuses, as it does with kReserved if the pool is too small. munmap() undoes it.
+std::byte* map_memory(std::size_t bytes, HugePages pages, int descriptor = -1) noexcept;
+
+// Makes the pages of a range resident and maps them here, so that no later access faults; its bytes stay as they are.
+// Threads may touch ranges of one mapping at the same time. collapse: also asks for large pages where the system
+// forms none by itself, as is the default for shared memory (Linux 6.1). 0, or errno where the system refuses.
+int touch_memory(std::byte* begin, std::size_t bytes, bool collapse) noexcept;
+
+}  // namespace bascule
