@@ -100,7 +100,7 @@ class Start(unittest.TestCase):
         (self.folder / "model" / "config.json").write_text(json.dumps(LARGE))
         large = settings(self.folder, model__model_name_or_path=f'"{self.folder}/model"', machine__memory_limit_gib="1000.0")
         self.assertEqual(run("plan", large).returncode, 0)
-        self.assertLess(seconds(lambda: run("plan", large)), 1.0)
+        self.assertLess(seconds(lambda: run("plan", large)), 2.0)  # with what recomputation could save
 
 
 if __name__ == "__main__":
