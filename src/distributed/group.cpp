@@ -174,21 +174,25 @@ void Group::meet(const GroupOptions& options) {
 SharedMemory Group::share(std::size_t bytes, HugePages pages) {
   if (place_.local_size == 1) return SharedMemory(bytes, pages);
   const std::string point = meeting_point(place_) + "-memory";
+  SharedMemory memory;
   if (place_.local_rank == 0) {
-    SharedMemory memory(bytes, pages);
+    memory = SharedMemory(bytes, pages);
     const Descriptor listening = listen_at(point);
     for (int come = 1; come < place_.local_size; ++come) {
       const Descriptor member = accept_from(listening.number(), timeout_ms_);
       if (!member.is_open() || !send_descriptor(member.number(), memory.descriptor()))
         refuse("shared memory", "a rank of this machine did not connect in time", "");
     }
-    return memory;
+  } else {
+    const Descriptor leader = connect_to(point, timeout_ms_);
+    Descriptor file;
+    if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
+    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
+    memory = SharedMemory(std::move(file), pages);
   }
-  const Descriptor leader = connect_to(point, timeout_ms_);
-  Descriptor file;
-  if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
-  if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
-  return SharedMemory(std::move(file), pages);
+  // Nobody asks for the next memory at the same place while others still wait for this one.
+  if (!local_barrier()) refuse("shared memory", "another rank failed", "");
+  return memory;
 }
 
 void Group::take_cores() {
