@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/elements.h"
+
 namespace bascule {
 
 enum class Activation : int {
@@ -18,24 +20,23 @@ enum class Activation : int {
   kLinear,     // x                                                      "linear"
 };
 
-// y = f(x). Shapes: y, x (count). Aliasing: y may be x (backward then lacks x).
+// y = f(x). Shapes: y, x (count). Aliasing: y may be x, of one type (backward then lacks x).
 // Numerics: one polynomial per function on every ISA; bound in test_activation.cpp. tanh and sigmoid are exact to a few
 // ulp over the whole range, infinities included; gelu keeps its relative precision in the left tail.
 struct ActivationForward {
-  float* y;
-  const float* x;
+  Elements y;
+  ConstElements x;
   std::int64_t count;
   Activation kind;
 };
 
 // d_x (+)= d_y f'(x);  part[c] = sum over the rows given, in order, of d_y f'(x)   (the bias gradient below)
 // Shapes: d_x, d_y, x (rows, cols) dense; part (cols), may be null.
-// Aliasing: d_x may be d_y (without accumulate).
+// Aliasing: d_x may be d_y, of one type (without accumulate). part sums before d_x is rounded.
 struct ActivationBackward {
-  float* d_x;
+  Elements d_x;
   float* part;
-  const float* d_y;
-  const float* x;
+  ConstElements d_y, x;
   std::int64_t rows, cols;
   Activation kind;
   bool accumulate;

@@ -20,15 +20,14 @@
 #include <cstdint>
 
 #include "kernels/dropout.h"
+#include "kernels/elements.h"
 
 namespace bascule {
 
 struct AttentionForward {
-  float* out;
+  Elements out;
   float* logsumexp;
-  const float* query;
-  const float* key;
-  const float* value;
+  ConstElements query, key, value;
   std::int64_t out_stride, query_stride, key_stride, value_stride;
   std::int64_t query_rows, key_rows, head_size;
   float scale;
@@ -44,14 +43,10 @@ struct AttentionForward {
 // and what the keys have in common would show in d_query. For the same reason p is divided by its own sum once more.
 // Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
 struct AttentionBackward {
-  float* d_query;
-  float* d_key;
-  float* d_value;
-  const float* d_out;
+  Elements d_query, d_key, d_value;
+  ConstElements d_out;
   const float* logsumexp;
-  const float* query;
-  const float* key;
-  const float* value;
+  ConstElements query, key, value;
   std::int64_t d_query_stride, d_key_stride, d_value_stride, d_out_stride;
   std::int64_t query_stride, key_stride, value_stride;
   std::int64_t query_rows, key_rows, head_size;

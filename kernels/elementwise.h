@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/elements.h"
+
 namespace bascule {
 
 // x[i] = value
@@ -33,7 +35,7 @@ struct CopyRows {
 // part[c] = sum_r x[r,c], four rows at a time. Shapes: x (rows, cols) with stride; part (cols). Overwrites part.
 struct ColumnSums {
   float* part;
-  const float* x;
+  ConstElements x;
   std::int64_t rows, cols, stride;
 };
 

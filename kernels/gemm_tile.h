@@ -13,21 +13,24 @@
 // "Nothing" plus p is p. fma rounds once; all rounding is to nearest even. How a product is cut into tiles does not
 // show.
 //
-// bf16: operands are bfloat16, C and bias float32. A chunk has kGemmChunkBf16 depths, taken in pairs, the odd one
-// first:
+// bf16: operands are bf16, or float32 numbers that are rounded to bf16 as bf16.h says; bias is float32. A chunk has
+// kGemmChunkBf16 depths, taken in pairs, the odd one first:
 //   p = fma(a_2q+1, b_2q+1, p);  p = fma(a_2q, b_2q, p)
 // with zeros in place of a missing last odd depth. Every operand and every result of fma and of c + p that is subnormal
 // (after rounding with an unbounded exponent) is replaced by zero of its sign. This is what VDPBF16PS computes, in the
-// order of Intel's Instruction Set Reference, "VDPBF16PS"; a NaN result may have any payload.
+// order of Intel's Instruction Set Reference, "VDPBF16PS"; a NaN result may have any payload. C is float32, or bf16
+// without accumulate: c rounded once, after the last chunk.
 //
 // Row-major; lda, ldb and ldc count elements. Nothing past a matrix is read or written. Aliasing: none. Summing in
 // chunks keeps the error that of sums of about kGemmChunk terms; bounds in test_gemm.cpp.
 //
-// cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes, 64-byte aligned, one a thread.
+// cols <= kGemmTileCols. Scratch: kGemmTileScratchBytes or kGemmTileBf16ScratchBytes, 64-byte aligned, one a thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/elements.h"
 
 namespace bascule {
 
@@ -37,23 +40,23 @@ constexpr std::int64_t kGemmChunk = 256;
 constexpr std::int64_t kGemmChunkBf16 = 512;
 constexpr std::int64_t kGemmTileCols = 384;
 
-template <typename Element>
-struct GemmTileOf {
+struct GemmTile {
   GemmKind kind;
-  float* c;
-  const Element* a;
-  const Element* b;
+  Elements c;  // float32 but for gemm_tile_bf16, as a and b
+  ConstElements a, b;
   const float* bias;  // (cols) or null; not with accumulate
   std::int64_t lda, ldb, ldc;
   std::int64_t rows, cols, depth;
   bool accumulate;
   void* scratch;
 };
-using GemmTile = GemmTileOf<float>;
-using GemmTileBf16 = GemmTileOf<std::uint16_t>;
 
 // A chunk of B, and a few rows of A over the depths of a chunk.
 constexpr std::size_t kGemmTileScratchBytes =
     static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunkBf16 + 16)) * sizeof(float);
+// And the sums of a tile whose C is bf16, until the last chunk.
+constexpr std::int64_t kGemmTileSums = 1 << 18;
+constexpr std::size_t kGemmTileBf16ScratchBytes =
+    kGemmTileScratchBytes + static_cast<std::size_t>(kGemmTileSums) * sizeof(float);
 
 }  // namespace bascule

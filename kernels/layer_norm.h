@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/dropout.h"
+#include "kernels/elements.h"
 
 namespace bascule {
 
@@ -15,7 +16,7 @@ namespace bascule {
 // Aliasing: sum may be x or h; y may be none of them. Overwrites y, sum, mean, rstd.
 // Numerics: mean, then centred sum of squares, in float32 on a fixed tree of 16 lanes.
 struct LayerNormForward {
-  float* y;
+  Elements y;
   float* sum;
   float* mean;
   float* rstd;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/bf16.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -37,6 +38,13 @@ inline Add part_of(Add a, std::int64_t first, std::int64_t count) {
 
 inline ActivationForward part_of(ActivationForward a, std::int64_t first, std::int64_t count) {
   a.y += first;
+  a.x += first;
+  a.count = count;
+  return a;
+}
+
+inline ToBf16 part_of(ToBf16 a, std::int64_t first, std::int64_t count) {
+  a.out += first;
   a.x += first;
   a.count = count;
   return a;

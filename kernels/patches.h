@@ -4,13 +4,15 @@
 
 #include <cstdint>
 
+#include "kernels/elements.h"
+
 namespace bascule {
 
 // One sample's picture (channels, height, width) cut into patches, left to right, top to bottom; the rest is cut off.
 // out[i, (c P + y) P + x] = pixels[c, P (i / across) + y, P (i % across) + x],   across = width / P
 // Shapes: out ((height / P) (width / P), channels P P) dense. Overwrites out.
 struct ExtractPatches {
-  float* out;
+  Elements out;
   const float* pixels;
   std::int64_t channels, height, width, patch;
 };

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Bascule with Transformers on BridgeTower models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
 Draws models from the seed (head, widths, head counts, layers, link towers, sharing, activations, image and patch sizes, channels, frozen towers,
 image sizes other than the model's, captions of one token, ...). For each, the reference set's own oracle/make_goldens.py computes the
 truth in float64 and the error of 17 float32 runs of PyTorch in the form of a golden case, and `bascule verify` judges us by it. Every third case has a training run.
+In bf16 the rule is that of `bascule verify --precision bf16`, with the worst figures of 5 equivalent runs of torch.autocast.
 
 The reference set is found through BASCULE_REFERENCE_DIR. Prints one line a case; for a failure the whole description, and the tensors that failed.
 Needs torch, transformers and safetensors. Exit 0: all passed; 1: some failed; 2: wrong use.
 """
 import argparse
+import copy
 import importlib.util
 import json
 import os
@@ -26,6 +28,7 @@ HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
 
 
+EQUIVALENT_AUTOCAST_RUNS = 5
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
 
 
@@ -39,7 +42,39 @@ def load_oracle(reference_dir):
     few = module.equivalent_runs
     module.equivalent_runs = lambda model, batches, seed: few(model, batches, seed)[:2] + [
         (module.moved(model, seed * 1000 + number), batches) for number in range(EQUIVALENT_RUNS - 2)]
+    module.run_once = worst_autocast(module)
     return module
+
+
+def worst_autocast(module):
+    """run_once() which, under autocast, gives the loss and each gradient that is farthest from the float64 run before it, of equivalent runs: the
+    plain one, and some with every weight moved by at most one part in 4096, which rounds anew and moves the truth by far less than bf16 does."""
+    torch, plain_run, truth = module.torch, module.run_once, []
+
+    def moved(model, seed):
+        generator = torch.Generator().manual_seed(seed)
+        model = copy.deepcopy(model)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.mul_(1 + (torch.rand(p.shape, generator=generator) - 0.5) * 2.0**-11)
+        return model
+
+    def cosine(a, b):
+        return torch.nn.functional.cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0).item()
+
+    def run_once(model, spec, batch):
+        if not torch.is_autocast_enabled("cpu"):
+            result = plain_run(model, spec, batch)
+            if next(iter(result[2].values())).dtype == torch.float64:
+                truth[:] = result
+            return result
+        models = [model] + [moved(model, seed) for seed in range(EQUIVALENT_AUTOCAST_RUNS - 1)]
+        runs = [plain_run(each, spec, batch) for each in models]
+        outputs = max((run[0] for run in runs), key=lambda output: abs(output["loss"].item() - truth[0]["loss"].item()))
+        gradients = {name: min((run[2][name] for run in runs), key=lambda gradient: cosine(gradient, truth[2][name])) for name in runs[0][2]}
+        return outputs, runs[0][1], gradients
+
+    return run_once
 
 
 def vision_width(draw):
@@ -121,7 +156,7 @@ def make_case(oracle, name, spec, folder):
 
 
 def verify(arguments, folder):
-    command = [arguments.bascule, "verify", "--json", "--threads", str(arguments.threads), "--isa", arguments.isa, folder]
+    command = [arguments.bascule, "verify", "--json", "--precision", arguments.precision, "--threads", str(arguments.threads), "--isa", arguments.isa, folder]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 3) or not done.stdout.strip():
         return None, f"exit {done.returncode}: {done.stderr.strip()}"
@@ -130,7 +165,7 @@ def verify(arguments, folder):
 
 def run_case(oracle, arguments, seed, folder):
     """Makes and judges one case; prints what it is, and what failed. Whether it passed."""
-    spec = draw_case(seed, with_run=seed % 3 == 0)
+    spec = draw_case(seed, with_run=seed % 3 == 0 and arguments.precision == "float32")
     name = f"random_{seed}"
     make_case(oracle, name, spec, folder)
     result, said = verify(arguments, os.path.join(folder, name))
@@ -144,7 +179,8 @@ def run_case(oracle, arguments, seed, folder):
     if not passed:
         print(f"    {json.dumps(spec)}")
     for tensor in failed[:12]:
-        error, reference = tensor.get("relative_l2", tensor.get("norm")), tensor.get("reference_relative_l2")
+        measure = next(name for name in ("relative_l2", "one_minus_cosine", "norm") if name in tensor)
+        error, reference = tensor[measure], tensor.get("reference_" + measure)
         print(f"    {tensor['name']}: {error:.3e}, limit {tensor['limit']:.3e}, reference {reference}")
     if not arguments.keep:
         shutil.rmtree(os.path.join(folder, name))
@@ -158,6 +194,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first case; the others follow")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--isa", default="auto")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32")
     parser.add_argument("--keep", help="a folder in which the cases stay")
     arguments = parser.parse_args()
     reference_dir = os.environ.get("BASCULE_REFERENCE_DIR")

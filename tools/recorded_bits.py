@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -44,16 +44,18 @@ def demo(updates, batch, **changes):
     emoji = DATA / "emoji-captions"
     changes = {table: dict(keys) for table, keys in changes.items()}
     files = {f"{split}_file": f'"{emoji}/{split}.jsonl"' if split == "train" or updates > 2 else None for split in ("train", "validation", "test")}
-    changes["model"] = {"model_name_or_path": f'"{emoji}/model"', "tokenizer_name": f'"{emoji}/tokenizer"'}
+    changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{emoji}/model"', "tokenizer_name": f'"{emoji}/tokenizer"'}
     changes["data"] = {**files, **changes.get("data", {})}
     changes["training"] = {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
     return (ROOT / "config/demo.toml").read_text(), changes
 
 
+BF16 = {"model": {"precision": '"bf16"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
 QUICK = {
     "golden contrastive": lambda: golden("contrastive"),
     "demo, 2 updates": lambda: demo(2, 2),
+    "demo, 2 updates, bf16": lambda: demo(2, 2, **BF16),
 }
 RUNS = {
     **QUICK,
@@ -62,6 +64,8 @@ RUNS = {
     "demo, 20 updates": lambda: demo(20, 64),
     "demo, 6 updates, pictures prepared as in training": lambda: demo(6, 16, **TRAINING_PREPARATION),
     "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
+    "demo, 20 updates, bf16": lambda: demo(20, 64, **BF16),
+    "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
 }
 
 

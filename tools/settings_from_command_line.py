@@ -224,7 +224,6 @@ def slug(text):
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
 
 
-NO_BF16 = "bfloat16 is not implemented yet; the run computes in float32"
 
 
 def model(c):
@@ -241,13 +240,13 @@ def model(c):
               if c.converted("freeze_" + part, parse_bool, default)]
     c.set("model.freeze", freeze)
     if c.converted("bf16", parse_bool, False):
-        c.drop("bf16", NO_BF16)
+        c.set("model.precision", "bf16")
     if c.text("gaudi_config_name") == "Habana/clip":
-        c.drop("gaudi_config_name", "Habana/clip switches bfloat16 on; " + NO_BF16)
+        c.set("model.precision", "bf16", "Habana/clip switches it on")
     elif "gaudi_config_name" in c.flags:
-        c.drop("gaudi_config_name", "its file may switch bfloat16 on; " + NO_BF16)
+        c.drop("gaudi_config_name", "if its file switches bfloat16 on, set precision = \"bf16\"")
     if c.converted("fp16", parse_bool, False):
-        c.drop("fp16", "float16 is not implemented; the run computes in float32")
+        c.drop("fp16", "float16 is not implemented; precision = \"bf16\" is")
 
 
 def data(c):

@@ -12,9 +12,9 @@
 //     numbers; rows of C past R may be overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
 //
-//   auto library = own_products(kernels, scratch);  // before the seal; one a process, outlives its Gemms
-//   auto gemm = library->make(spec);                         // before the seal
-//   for task in [0, gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
+//   auto library = own_products(kernels, scratch, scratch_bytes);  // before the seal; one a process, outlives its
+//   Gemms auto gemm = library->make(spec);                         // before the seal for task in [0,
+//   gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@
 
 namespace bascule {
 
-enum class GemmType { kFloat32, kBf16 };  // of A and B
+// Whose arithmetic (gemm_tile.h): gemm_tile, all float32; or gemm_tile_bf16, operands of either type.
+enum class GemmType { kFloat32, kBf16 };
 
 struct GemmSpec {
   GemmKind kind;
@@ -40,9 +41,8 @@ struct GemmSpec {
 };
 
 struct GemmRun {
-  float* c;
-  const void* a;  // of the spec's type, as b
-  const void* b;
+  Elements c;  // bf16: GemmType::kBf16, and not accumulated
+  ConstElements a, b;
   const float* bias;
   std::int64_t rows;
   bool accumulate;
@@ -68,15 +68,17 @@ class GemmLibrary {
   // Throws std::runtime_error for a shape that is none; oneDNN's also for bf16, and where the library has only its
   // reference implementation. Not while another thread makes or runs a Gemm of the same library.
   virtual std::unique_ptr<Gemm> make(const GemmSpec& spec) = 0;
+  // Whether products round R up, as oneDNN's do (above).
+  virtual bool reads_past_rows() const noexcept { return false; }
 
  protected:
   GemmLibrary() = default;
   static void require_valid(const GemmSpec& spec);
 };
 
-// Tiles depend on the extents alone, and do not show in the bits. scratch: kGemmTileScratchBytes for each thread,
-// 64-byte aligned.
-std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch);
+// Tiles depend on the extents alone, and do not show in the bits. scratch: scratch_bytes for each thread, 64-byte
+// aligned: kGemmTileScratchBytes, or kGemmTileBf16ScratchBytes where a product is bf16.
+std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes);
 
 // Tiles, their chunks and the order of these depend on the extents, R and the ISA, and show in the bits; so does the
 // CPU. isa caps the library's instruction set, once a process. In each thread that runs tasks, OpenMP is told to use

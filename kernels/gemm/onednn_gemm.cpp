@@ -11,8 +11,8 @@
 namespace bascule {
 namespace {
 
-const float* a_of(const GemmRun& run) { return static_cast<const float*>(run.a); }
-const float* b_of(const GemmRun& run) { return static_cast<const float*>(run.b); }
+const float* a_of(const GemmRun& run) { return run.a.float32(); }
+const float* b_of(const GemmRun& run) { return run.b.float32(); }
 
 using ByUnits = std::array<const Product*, kGemmMaxUnits + 1>;
 
@@ -36,8 +36,9 @@ class RowGemm final : public Gemm {
     const RowTile tile = row_tile(gemm_units(run.rows), task, cache_.tiling());
     const std::int64_t row = tile.first * kGemmUnit;
     const ByUnits& products = run.accumulate ? accumulate_ : overwrite_;
-    products[static_cast<std::size_t>(tile.units)]->run(thread, cache_.stream(thread), run.c + row * spec_.ldc,
-                                                        a_of(run) + row * spec_.lda, b_of(run), run.bias);
+    products[static_cast<std::size_t>(tile.units)]->run(thread, cache_.stream(thread),
+                                                        run.c.float32() + row * spec_.ldc, a_of(run) + row * spec_.lda,
+                                                        b_of(run), run.bias);
   }
 
  private:
@@ -80,12 +81,13 @@ class WeightGemm final : public Gemm {
     const std::int64_t j = tile_column * grid_.width;
     const std::int64_t units = gemm_units(run.rows);
     bool accumulate = run.accumulate;
-    if (units == 0 && !accumulate) clear_tile(run.c + i * spec_.ldc + j, tile_row, tile_column);  // a sum of nothing
+    if (units == 0 && !accumulate)
+      clear_tile(run.c.float32() + i * spec_.ldc + j, tile_row, tile_column);  // a sum of nothing
     for (std::int64_t first = 0; first < units;) {
       const std::int64_t chunk = chunk_units(units - first);
       const std::int64_t row = first * kGemmUnit;
       const ByUnits& products = accumulate ? tile.accumulate : tile.overwrite;
-      products[static_cast<std::size_t>(chunk)]->run(thread, cache_.stream(thread), run.c + i * spec_.ldc + j,
+      products[static_cast<std::size_t>(chunk)]->run(thread, cache_.stream(thread), run.c.float32() + i * spec_.ldc + j,
                                                      a_of(run) + row * spec_.lda + i, b_of(run) + row * spec_.ldb + j,
                                                      nullptr);
       accumulate = true;

@@ -68,6 +68,7 @@ class OnednnProducts final : public GemmLibrary {
  public:
   explicit OnednnProducts(int threads);
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override;
+  bool reads_past_rows() const noexcept override { return true; }
 
   const Product* product(const ProductKey& key);
   const GemmTiling& tiling() const noexcept { return tiling_; }

@@ -8,11 +8,10 @@
 namespace bascule {
 namespace {
 
-template <typename Element>
 class OwnGemm final : public Gemm {
  public:
-  OwnGemm(const GemmSpec& spec, void (*kernel)(const GemmTileOf<Element>&), std::byte* scratch)
-      : spec_(spec), kernel_(kernel), scratch_(scratch) {
+  OwnGemm(const GemmSpec& spec, KernelFunction<GemmTile> kernel, std::byte* scratch, std::size_t scratch_bytes)
+      : spec_(spec), kernel_(kernel), scratch_(scratch), scratch_bytes_(scratch_bytes) {
     const bool weight = spec.kind == GemmKind::kWeightGradient;
     tiling_ = own_tiling(spec.kind, weight ? spec.n : spec.max_rows, weight ? spec.k : spec.n);
   }
@@ -24,13 +23,11 @@ class OwnGemm final : public Gemm {
     const std::int64_t row = task / cut.columns * cut.height, col = task % cut.columns * cut.width;
     const bool weight = spec_.kind == GemmKind::kWeightGradient;
     const bool column_of_a = weight, row_of_b = spec_.kind == GemmKind::kForward;
-    kernel_({spec_.kind, run.c + row * spec_.ldc + col,
-             static_cast<const Element*>(run.a) + (column_of_a ? row : row * spec_.lda),
-             static_cast<const Element*>(run.b) + (row_of_b ? col * spec_.ldb : col),
-             spec_.bias ? run.bias + col : nullptr, spec_.lda, spec_.ldb, spec_.ldc,
-             std::min(cut.height, cut.all_rows - row), std::min(cut.width, cut.all_cols - col),
+    kernel_({spec_.kind, run.c + (row * spec_.ldc + col), run.a + (column_of_a ? row : row * spec_.lda),
+             run.b + (row_of_b ? col * spec_.ldb : col), spec_.bias ? run.bias + col : nullptr, spec_.lda, spec_.ldb,
+             spec_.ldc, std::min(cut.height, cut.all_rows - row), std::min(cut.width, cut.all_cols - col),
              weight ? run.rows : spec_.k, run.accumulate,
-             scratch_ + static_cast<std::size_t>(thread) * kGemmTileScratchBytes});
+             scratch_ + static_cast<std::size_t>(thread) * scratch_bytes_});
   }
 
  private:
@@ -40,26 +37,30 @@ class OwnGemm final : public Gemm {
   }
 
   GemmSpec spec_;
-  void (*kernel_)(const GemmTileOf<Element>&);
+  KernelFunction<GemmTile> kernel_;
   std::byte* scratch_;
+  std::size_t scratch_bytes_;
   OwnTiling tiling_{};
 };
 
 class OwnProducts final : public GemmLibrary {
  public:
-  OwnProducts(const KernelTable& kernels, void* scratch)
-      : kernels_(kernels), scratch_(static_cast<std::byte*>(scratch)) {}
+  OwnProducts(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes)
+      : kernels_(kernels), scratch_(static_cast<std::byte*>(scratch)), scratch_bytes_(scratch_bytes) {}
 
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override {
     require_valid(spec);
-    if (spec.type == GemmType::kBf16)
-      return std::make_unique<OwnGemm<std::uint16_t>>(spec, kernels_.gemm_tile_bf16, scratch_);
-    return std::make_unique<OwnGemm<float>>(spec, kernels_.gemm_tile, scratch_);
+    const bool is_bf16 = spec.type == GemmType::kBf16;
+    if (scratch_bytes_ < (is_bf16 ? kGemmTileBf16ScratchBytes : kGemmTileScratchBytes))
+      throw std::runtime_error("gemm: the scratch of a thread is too small");
+    return std::make_unique<OwnGemm>(spec, is_bf16 ? kernels_.gemm_tile_bf16 : kernels_.gemm_tile, scratch_,
+                                     scratch_bytes_);
   }
 
  private:
   const KernelTable& kernels_;
   std::byte* scratch_;
+  std::size_t scratch_bytes_;
 };
 
 }  // namespace
@@ -79,8 +80,8 @@ void GemmLibrary::require_valid(const GemmSpec& spec) {
   }
 }
 
-std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch) {
-  return std::make_unique<OwnProducts>(kernels, scratch);
+std::unique_ptr<GemmLibrary> own_products(const KernelTable& kernels, void* scratch, std::size_t scratch_bytes) {
+  return std::make_unique<OwnProducts>(kernels, scratch, scratch_bytes);
 }
 
 }  // namespace bascule

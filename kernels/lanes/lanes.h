@@ -7,7 +7,7 @@
 //           select
 //   u32x16  bits: set_bits lane_numbers + - ^ shifts at_least bits_of from_bits, and the products of Philox
 //   f64x16  sums in float64: set_f64 to_f64 + fma
-//   bf16    store_bf16 load_bf16
+//   bf16    store_bf16 load_bf16; load and store of Elements, which are float32 or bf16
 //   float   first_lane horizontal_sum horizontal_max square_root (of one number: the C library's is an inline
 //           function, which an ISA unit must not have); transpose_eight (8 x 8)
 //
@@ -26,6 +26,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/elements.h"
 
 #if defined(BASCULE_SCALAR_LANES) || !defined(__AVX2__)
 #include "kernels/lanes/lanes_scalar.h"
@@ -50,6 +52,27 @@ inline f32x16 load(const float* p, AllLanes, float) { return load(p); }
 inline f32x16 load(const float* p, FirstLanes lanes, float fill) { return load_partial(p, lanes.count, fill); }
 inline void store(float* p, AllLanes, f32x16 x) { store(p, x); }
 inline void store(float* p, FirstLanes lanes, f32x16 x) { store_partial(p, lanes.count, x); }
+inline f32x16 load(const std::uint16_t* p, AllLanes) { return load_bf16(p); }
+inline f32x16 load(const std::uint16_t* p, FirstLanes lanes) {
+  std::uint16_t numbers[16] = {};
+  for (std::int64_t i = 0; i < lanes.count; ++i) numbers[i] = p[i];
+  return load_bf16(numbers);
+}
+inline void store(std::uint16_t* p, AllLanes, f32x16 x) { store_bf16(p, x); }
+inline void store(std::uint16_t* p, FirstLanes lanes, f32x16 x) {
+  std::uint16_t numbers[16];
+  store_bf16(numbers, x);
+  for (std::int64_t i = 0; i < lanes.count; ++i) p[i] = numbers[i];
+}
+// Numbers of either type, from element c on. The branch is the same for all of a tensor.
+template <typename Lanes>
+[[gnu::always_inline]] inline f32x16 load(ConstElements x, std::int64_t c, Lanes lanes) {
+  return x.is_bf16() ? load(x.bf16() + c, lanes) : load(x.float32() + c, lanes);
+}
+template <typename Lanes>
+[[gnu::always_inline]] inline void store(Elements out, std::int64_t c, Lanes lanes, f32x16 x) {
+  out.is_bf16() ? store(out.bf16() + c, lanes, x) : store(out.float32() + c, lanes, x);
+}
 // x where the lane exists, `fill` elsewhere: before a sum whose absent lanes would not be its identity by themselves.
 inline f32x16 keep(AllLanes, f32x16 x, float) { return x; }
 inline f32x16 keep(FirstLanes lanes, f32x16 x, float fill) { return select(first_lanes(lanes.count), x, set(fill)); }

@@ -3,12 +3,29 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "kernels/gemm_tile.h"
+#include "kernels/reference/bf16.h"
 
 namespace bascule::reference {
+
+// An operand, as the two kinds of products take it.
+struct Number {
+  float float32;
+  std::uint16_t bf16;
+};
+inline float widened(std::uint16_t x) {
+  float value = 0.0f;
+  from_bf16({&value, &x, 1});
+  return value;
+}
+inline Number number_at(ConstElements x, std::int64_t i) {
+  if (x.is_bf16()) return {0.0f, x.bf16()[i]};
+  Number number{x.float32()[i], 0};
+  to_bf16({&number.bf16, &number.float32, 1});
+  return number;
+}
 
 // p = fma(a, b, p) over the depths of one chunk.
 struct Float32Chain {
@@ -16,7 +33,7 @@ struct Float32Chain {
   template <typename Factors>
   static float sum(std::int64_t first, std::int64_t end, const Factors& factors) {
     float p = 0.0f;
-    for (std::int64_t d = first; d < end; ++d) p = std::fmaf(factors.a(d), factors.b(d), p);
+    for (std::int64_t d = first; d < end; ++d) p = std::fmaf(factors.a(d).float32, factors.b(d).float32, p);
     return p;
   }
   static float add(float c, float p) { return c + p; }
@@ -28,12 +45,7 @@ struct Bf16Chain {
   static float flushed(float x) {
     return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
   }
-  static float widened(std::uint16_t x) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(x) << 16;
-    float value = 0.0f;
-    std::memcpy(&value, &bits, sizeof value);
-    return flushed(value);
-  }
+  static float operand(const Number& x) { return flushed(widened(x.bf16)); }
   // The smallest normal number may be a subnormal sum rounded up: with an unbounded exponent it stays below, if the
   // exact sum is below the middle between the smallest normal number and its predecessor of 24 bits.
   static float fma(float a, float b, float c) {
@@ -48,45 +60,48 @@ struct Bf16Chain {
     float p = 0.0f;
     for (std::int64_t d = first; d < end; d += 2) {
       const bool paired = d + 1 < end;
-      p = fma(paired ? widened(factors.a(d + 1)) : 0.0f, paired ? widened(factors.b(d + 1)) : 0.0f, p);
-      p = fma(widened(factors.a(d)), widened(factors.b(d)), p);
+      p = fma(paired ? operand(factors.a(d + 1)) : 0.0f, paired ? operand(factors.b(d + 1)) : 0.0f, p);
+      p = fma(operand(factors.a(d)), operand(factors.b(d)), p);
     }
     return p;
   }
   static float add(float c, float p) { return flushed(flushed(c) + p); }
 };
 
-template <typename Element>
 struct GemmFactors {
-  const GemmTileOf<Element>& tile;
+  const GemmTile& tile;
   std::int64_t row, col;
-  Element a(std::int64_t d) const {
-    return tile.kind == GemmKind::kWeightGradient ? tile.a[d * tile.lda + row] : tile.a[row * tile.lda + d];
+  Number a(std::int64_t d) const {
+    return number_at(tile.a, tile.kind == GemmKind::kWeightGradient ? d * tile.lda + row : row * tile.lda + d);
   }
-  Element b(std::int64_t d) const {
-    return tile.kind == GemmKind::kForward ? tile.b[col * tile.ldb + d] : tile.b[d * tile.ldb + col];
+  Number b(std::int64_t d) const {
+    return number_at(tile.b, tile.kind == GemmKind::kForward ? col * tile.ldb + d : d * tile.ldb + col);
   }
 };
 
-template <typename Chain, typename Element>
-void gemm_tile_of(const GemmTileOf<Element>& tile) {
+template <typename Chain>
+void gemm_tile_of(const GemmTile& tile) {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     for (std::int64_t col = 0; col < tile.cols; ++col) {
-      float& c = tile.c[row * tile.ldc + col];
+      const std::int64_t at = row * tile.ldc + col;
+      float c = tile.accumulate ? tile.c.float32()[at] : tile.bias != nullptr ? tile.bias[col] : 0.0f;
       bool nothing = !tile.accumulate && tile.bias == nullptr;
-      if (tile.bias != nullptr) c = tile.bias[col];
-      if (tile.depth == 0 && nothing) c = 0.0f;
       for (std::int64_t first = 0; first < tile.depth; first += Chain::kChunk) {
         const std::int64_t end = first + Chain::kChunk < tile.depth ? first + Chain::kChunk : tile.depth;
-        const float p = Chain::sum(first, end, GemmFactors<Element>{tile, row, col});
+        const float p = Chain::sum(first, end, GemmFactors{tile, row, col});
         c = nothing ? p : Chain::add(c, p);
         nothing = false;
+      }
+      if (tile.c.is_bf16()) {
+        to_bf16({tile.c.bf16() + at, &c, 1});
+      } else {
+        tile.c.float32()[at] = c;
       }
     }
   }
 }
 
 inline void gemm_tile(const GemmTile& tile) { gemm_tile_of<Float32Chain>(tile); }
-inline void gemm_tile_bf16(const GemmTileBf16& tile) { gemm_tile_of<Bf16Chain>(tile); }
+inline void gemm_tile_bf16(const GemmTile& tile) { gemm_tile_of<Bf16Chain>(tile); }
 
 }  // namespace bascule::reference

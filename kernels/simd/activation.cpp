@@ -83,21 +83,20 @@ template <typename Function>
 void forward(const ActivationForward& a) {
   for_lanes(
       a.count, [&](auto lanes, std::int64_t i)
-                   __attribute__((always_inline)) { store(a.y + i, lanes, Function::value(load(a.x + i, lanes))); });
+                   __attribute__((always_inline)) { store(a.y, i, lanes, Function::value(load(a.x, i, lanes))); });
 }
 
 template <typename Function>
 void backward(const ActivationBackward& a) {
   if (a.part != nullptr) fill_row(a.part, a.cols, 0.0f);
   for (std::int64_t r = 0; r < a.rows; ++r) {
-    const float* const x = a.x + r * a.cols;
-    const float* const d_y = a.d_y + r * a.cols;
-    float* const d_x = a.d_x + r * a.cols;
+    const ConstElements x = a.x + r * a.cols, d_y = a.d_y + r * a.cols;
+    const Elements d_x = a.d_x + r * a.cols;
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          const f32x16 d = load(d_y + c, lanes) * Function::slope(load(x + c, lanes));
+          const f32x16 d = load(d_y, c, lanes) * Function::slope(load(x, c, lanes));
           if (a.part != nullptr) store(a.part + c, lanes, load(a.part + c, lanes) + d);
-          store(d_x + c, lanes, a.accumulate ? load(d_x + c, lanes) + d : d);
+          store(d_x, c, lanes, a.accumulate ? load(d_x, c, lanes) + d : d);
         });
   }
 }

@@ -45,10 +45,19 @@ template <bool kDrops, typename Arguments, typename Step>
 }
 
 // out[c] = factor x[c]; out is not packed.
-inline void unpack_row(float* out, const float* x, std::int64_t count, float factor) {
+inline void unpack_row(Elements out, const float* x, std::int64_t count, float factor) {
   for_lanes(
       count, [&](auto lanes, std::int64_t c)
-                 __attribute__((always_inline)) { store(out + c, lanes, load(x + c) * set(factor)); });
+                 __attribute__((always_inline)) { store(out, c, lanes, load(x + c) * set(factor)); });
+}
+
+// (head_size, key_stride): factor x^T. `rows` (key_rows, width) is overwritten where x is bf16.
+template <typename Arguments>
+void pack_keys(float* packed, const Packing& to, ConstElements x, std::int64_t stride, const Arguments& a, float factor,
+               float* rows) {
+  if (!x.is_bf16()) return pack_transposed(packed, to.key_stride, x.float32(), stride, a.key_rows, a.head_size, factor);
+  pack_rows(rows, to.width, x, stride, a.key_rows, a.head_size);
+  pack_transposed(packed, to.key_stride, rows, to.width, a.key_rows, a.head_size, factor);
 }
 
 // scores[k] = dropped e^(scores[k] - top), without the factors of softmax and dropout, which are returned.
@@ -102,15 +111,19 @@ void attention_forward(const AttentionForward& a) {
   float* const values = keys + a.head_size * to.key_stride;  // (key_rows, width)
   float* const scores = values + a.key_rows * to.width;      // (kQueryBlock, key_stride)
   float* const out = scores + kQueryBlock * to.key_stride;   // (kQueryBlock, width)
+  float* const packed_query = out + kQueryBlock * to.width;  // (kQueryBlock, width), of a query in bf16
   float factors[kQueryBlock];
-  pack_transposed(keys, to.key_stride, a.key, a.key_stride, a.key_rows, a.head_size, a.scale);
+  pack_keys(keys, to, a.key, a.key_stride, a, a.scale, values);
   pack_rows(values, to.width, a.value, a.value_stride, a.key_rows, a.head_size);
 
   for (std::int64_t first = 0; first < a.query_rows; first += kQueryBlock) {
     const std::int64_t rows = a.query_rows - first < kQueryBlock ? a.query_rows - first : kQueryBlock;
-    const float* const query = a.query + first * a.query_stride;
-    multiply({scores, to.key_stride, query, a.query_stride, 1, keys, to.key_stride, a.head_size, false}, rows,
-             to.key_vectors);
+    const ConstElements query = a.query + first * a.query_stride;
+    const bool is_packed = query.is_bf16();
+    if (is_packed) pack_rows(packed_query, to.width, query, a.query_stride, rows, a.head_size);
+    multiply({scores, to.key_stride, is_packed ? packed_query : query.float32(), is_packed ? to.width : a.query_stride,
+              1, keys, to.key_stride, a.head_size, false},
+             rows, to.key_vectors);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = scores + r * to.key_stride;
       factors[r] =
@@ -135,8 +148,8 @@ void attention_backward(const AttentionBackward& a) {
   float* const query = d_scores + kQueryBlock * to.key_stride;  // (kQueryBlock, width), as what follows
   float* const d_out = query + kQueryBlock * to.width;
   float* const d_query = d_out + kQueryBlock * to.width;
-  pack_transposed(keys_transposed, to.key_stride, a.key, a.key_stride, a.key_rows, a.head_size, a.scale);
-  pack_transposed(values_transposed, to.key_stride, a.value, a.value_stride, a.key_rows, a.head_size, 1.0f);
+  pack_keys(keys_transposed, to, a.key, a.key_stride, a, a.scale, keys);
+  pack_keys(values_transposed, to, a.value, a.value_stride, a, 1.0f, keys);
   pack_rows(keys, to.width, a.key, a.key_stride, a.key_rows, a.head_size);
 
   for (std::int64_t first = 0; first < a.query_rows; first += kQueryBlock) {

@@ -10,22 +10,16 @@
 namespace bascule::BASCULE_ISA {
 
 void to_bf16(const ToBf16& a) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= a.count; i += kLanes) store_bf16(a.out + i, load(a.x + i));
-  if (i == a.count) return;
-  std::uint16_t rest[kLanes];
-  store_bf16(rest, load(a.x + i, FirstLanes{a.count - i}));
-  for (std::int64_t r = 0; i + r < a.count; ++r) a.out[i + r] = rest[r];
+  for_lanes(
+      a.count, [&](auto lanes, std::int64_t i)
+                   __attribute__((always_inline)) { store(a.out + i, lanes, load(a.x + i, lanes)); });
 }
 
 // Upwards, sixteen read before sixteen are written: what is written reaches x no sooner than it was read.
 void from_bf16(const FromBf16& a) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= a.count; i += kLanes) store(a.out + i, load_bf16(a.x + i));
-  if (i == a.count) return;
-  std::uint16_t rest[kLanes] = {};
-  for (std::int64_t r = 0; i + r < a.count; ++r) rest[r] = a.x[i + r];
-  store(a.out + i, FirstLanes{a.count - i}, load_bf16(rest));
+  for_lanes(
+      a.count, [&](auto lanes, std::int64_t i)
+                   __attribute__((always_inline)) { store(a.out + i, lanes, load(a.x + i, lanes)); });
 }
 
 }  // namespace bascule::BASCULE_ISA

@@ -28,7 +28,8 @@ void copy_rows(const CopyRows& a) {
 
 void column_sums(const ColumnSums& a) {
   fill_row(a.part, a.cols, 0.0f);
-  add_rows(a.part, a.x, a.rows, a.cols, a.stride);
+  a.x.is_bf16() ? add_rows(a.part, a.x.bf16(), a.rows, a.cols, a.stride)
+                : add_rows(a.part, a.x.float32(), a.rows, a.cols, a.stride);
 }
 
 void add_parts(const AddParts& a) {

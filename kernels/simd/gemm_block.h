@@ -31,7 +31,6 @@ constexpr std::int64_t kBlockCols = kBlockVectors * kLanes;
 constexpr std::int64_t kChunkSteps = 256;
 
 struct Float32Steps {
-  using Element = float;
   static constexpr std::int64_t kDepths = 1;   // of a step
   static constexpr std::int64_t kFactors = 1;  // numbers of A that a step multiplies
   static f32x16 factor(f32x16 words, std::int64_t) { return words; }
@@ -39,7 +38,6 @@ struct Float32Steps {
   static f32x16 add(f32x16 c, f32x16 sum) { return c + sum; }
 };
 struct Bf16Steps {
-  using Element = std::uint16_t;
   static constexpr std::int64_t kDepths = 2;
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
   static constexpr std::int64_t kFactors = 1;
@@ -64,14 +62,14 @@ static_assert(kGemmChunk == kChunkSteps && kGemmChunkBf16 == kChunkSteps * Bf16S
 enum class LayoutA { kRows, kSteps };
 
 struct GemmBlock {
-  float* c;
+  Elements c;
   std::int64_t ldc;
   const float* a;
   std::int64_t a_step;  // from a factor to the next where A lies by steps
   const float* b;       // (steps, kBlockCols)
   std::int64_t b_step;
   std::int64_t steps;
-  const float* start;  // what the sums are added to: C, the bias (start_row = 0), or null
+  const float* start;  // what the sums are added to: C, the sums of the chunks before, the bias, or null
   std::int64_t start_row;
   std::int64_t cols;  // of C from here on
 };
@@ -79,9 +77,8 @@ struct GemmBlock {
 // Row i, vector v of the block: C from what it starts with and the sum of this chunk.
 template <typename Steps, typename Lanes>
 [[gnu::always_inline]] inline void finish(const GemmBlock& x, int i, int v, Lanes lanes, f32x16 sum) {
-  float* const c = x.c + i * x.ldc + v * kLanes;
   if (x.start != nullptr) sum = Steps::add(load(x.start + i * x.start_row + v * kLanes, lanes), sum);
-  store(c, lanes, sum);
+  store(x.c, i * x.ldc + v * kLanes, lanes, sum);
 }
 
 template <typename Steps, LayoutA kLayoutA, int kRows>
@@ -89,8 +86,8 @@ template <typename Steps, LayoutA kLayoutA, int kRows>
   f32x16 sum[kRows][kBlockVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(x.c + i * x.ldc, 1);
-    if (kBlockVectors > 1) __builtin_prefetch(x.c + i * x.ldc + kLanes, 1);
+    __builtin_prefetch((x.c + i * x.ldc).data, 1);
+    if (kBlockVectors > 1) __builtin_prefetch((x.c + (i * x.ldc + kLanes)).data, 1);
 #pragma GCC unroll 8
     for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = set(0.0f);
   }

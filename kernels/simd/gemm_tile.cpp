@@ -17,63 +17,79 @@ constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a 
 
 // Packing writes whole vectors: up to 15 numbers past a row are overwritten.
 
-// words[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
-void pack_words(float* words, std::int64_t pitch, const float* x, std::int64_t stride, std::int64_t rows,
-                std::int64_t depths) {
-  pack_rows(words, pitch, x, stride, rows, depths);
+// `count` numbers of x as bf16: x's own, or rounded into `rounded`.
+const std::uint16_t* as_bf16(ConstElements x, std::int64_t count, std::uint16_t* rounded) {
+  if (x.is_bf16()) return x.bf16();
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c)
+                 __attribute__((always_inline)) { store_bf16(rounded + c, load(x.float32() + c, lanes)); });
+  return rounded;
 }
-void pack_words(float* words, std::int64_t pitch, const std::uint16_t* x, std::int64_t stride, std::int64_t rows,
+
+// words[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
+template <typename Steps>
+void pack_words(float* words, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t rows,
                 std::int64_t depths) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    if (depths % 2 != 0) words[r * pitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
-    __builtin_memcpy(words + r * pitch, x + r * stride, static_cast<std::size_t>(depths) * sizeof *x);
+  if constexpr (Steps::kDepths == 1) {
+    pack_rows(words, pitch, x.float32(), stride, rows, depths);
+  } else {
+    std::uint16_t rounded[kGemmChunkBf16 + kLanes];
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (depths % 2 != 0) words[r * pitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
+      const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
+      __builtin_memcpy(words + r * pitch, row, static_cast<std::size_t>(depths) * sizeof *row);
+    }
   }
 }
 
-// words[s * words_stride + c]: `cols` columns of a matrix whose depths lie `stride` apart.
-void pack_steps(float* words, std::int64_t words_stride, const float* x, std::int64_t stride, std::int64_t depths,
+// words[s * words_stride + c]: `cols` columns, at most those of a block, of a matrix whose depths lie `stride` apart.
+template <typename Steps>
+void pack_steps(float* words, std::int64_t words_stride, ConstElements x, std::int64_t stride, std::int64_t depths,
                 std::int64_t cols) {
-  pack_rows(words, words_stride, x, stride, depths, cols);
-}
-void pack_steps(float* words, std::int64_t words_stride, const std::uint16_t* x, std::int64_t stride,
-                std::int64_t depths, std::int64_t cols) {
-  static constexpr std::uint16_t kZeros[kBlockCols > kBlockRows ? kBlockCols : kBlockRows] = {};
-  for (std::int64_t d = 0; d < depths; d += 2) {
-    const std::uint16_t* const even = x + d * stride;
-    const std::uint16_t* const odd = d + 1 < depths ? even + stride : kZeros;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
-      __builtin_memcpy(words + c, &pair, sizeof pair);
+  if constexpr (Steps::kDepths == 1) {
+    pack_rows(words, words_stride, x.float32(), stride, depths, cols);
+  } else {
+    constexpr std::int64_t kMost = kBlockCols > kBlockRows ? kBlockCols : kBlockRows;
+    static constexpr std::uint16_t kZeros[kMost] = {};
+    std::uint16_t rounded[2][kMost + kLanes];
+    for (std::int64_t d = 0; d < depths; d += 2) {
+      const std::uint16_t* const even = as_bf16(x + d * stride, cols, rounded[0]);
+      const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, cols, rounded[1]) : kZeros;
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
+        __builtin_memcpy(words + c, &pair, sizeof pair);
+      }
+      words += words_stride;
     }
-    words += words_stride;
   }
 }
 
 // The same from a matrix whose depths lie side by side. `rows_of_words` holds 16 rows of kWordsPitch.
 constexpr std::int64_t kWordsPitch = kChunkSteps + 16;
-void pack_steps_transposed(float* words, const float* x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
-                           float*) {
-  pack_transposed<false>(words, kBlockCols, x, stride, cols, depths);
-}
-void pack_steps_transposed(float* words, const std::uint16_t* x, std::int64_t stride, std::int64_t depths,
-                           std::int64_t cols, float* rows_of_words) {
-  for (std::int64_t c = 0; c < cols; c += kLanes) {
-    const std::int64_t count = least(kLanes, cols - c);
-    pack_words(rows_of_words, kWordsPitch, x + c * stride, stride, count, depths);
-    pack_transposed<false>(words + c, kBlockCols, rows_of_words, kWordsPitch, count, (depths + 1) / 2);
+template <typename Steps>
+void pack_steps_transposed(float* words, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
+                           float* rows_of_words) {
+  if constexpr (Steps::kDepths == 1) {
+    pack_transposed<false>(words, kBlockCols, x.float32(), stride, cols, depths);
+  } else {
+    for (std::int64_t c = 0; c < cols; c += kLanes) {
+      const std::int64_t count = least(kLanes, cols - c);
+      pack_words<Steps>(rows_of_words, kWordsPitch, x + c * stride, stride, count, depths);
+      pack_transposed<false>(words + c, kBlockCols, rows_of_words, kWordsPitch, count, (depths + 1) / 2);
+    }
   }
 }
 
 // The numbers of A for a block: words as they are, or pairs as two factors each, the odd one first.
 template <typename Steps>
-void pack_a_rows(float* numbers, const typename Steps::Element* x, std::int64_t stride, std::int64_t rows,
-                 std::int64_t depths) {
+void pack_a_rows(float* numbers, ConstElements x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
   if constexpr (Steps::kFactors == 1) {
-    pack_words(numbers, kRowPitch<Steps>, x, stride, rows, depths);
+    pack_words<Steps>(numbers, kRowPitch<Steps>, x, stride, rows, depths);
   } else {
+    std::uint16_t rounded[kGemmChunkBf16 + kLanes];
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const out = numbers + r * kRowPitch<Steps>;
-      const std::uint16_t* const row = x + r * stride;
+      const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
       for (std::int64_t d = 0; d + 1 < depths; d += 2) {
         out[d] = widened(row[d + 1]);
         out[d + 1] = widened(row[d]);
@@ -85,15 +101,17 @@ void pack_a_rows(float* numbers, const typename Steps::Element* x, std::int64_t 
   }
 }
 template <typename Steps>
-void pack_a_steps(float* numbers, const typename Steps::Element* x, std::int64_t stride, std::int64_t depths,
-                  std::int64_t rows) {
+void pack_a_steps(float* numbers, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t rows) {
   if constexpr (Steps::kFactors == 1) {
-    pack_steps(numbers, kBlockRows, x, stride, depths, rows);
+    pack_steps<Steps>(numbers, kBlockRows, x, stride, depths, rows);
   } else {
+    std::uint16_t rounded[2][kBlockRows + kLanes];
     for (std::int64_t d = 0; d < depths; d += 2) {
+      const std::uint16_t* const even = as_bf16(x + d * stride, rows, rounded[0]);
+      const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, rows, rounded[1]) : nullptr;
       for (std::int64_t i = 0; i < rows; ++i) {
-        numbers[i] = d + 1 < depths ? widened(x[(d + 1) * stride + i]) : 0.0f;
-        numbers[kBlockRows + i] = widened(x[d * stride + i]);
+        numbers[i] = odd != nullptr ? widened(odd[i]) : 0.0f;
+        numbers[kBlockRows + i] = widened(even[i]);
       }
       numbers += 2 * kBlockRows;
     }
@@ -101,17 +119,14 @@ void pack_a_steps(float* numbers, const typename Steps::Element* x, std::int64_t
 }
 
 template <typename Steps>
-using TileOf = GemmTileOf<typename Steps::Element>;
-
-template <typename Steps>
-void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
+void pack_b(float* packed, const GemmTile& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
             float* rows_of_words) {
   for (std::int64_t col = first_col; col < t.cols; col += kBlockCols) {
     const std::int64_t cols = least(kBlockCols, t.cols - col);
     if (t.kind == GemmKind::kForward) {
-      pack_steps_transposed(packed, t.b + col * t.ldb + first, t.ldb, depths, cols, rows_of_words);
+      pack_steps_transposed<Steps>(packed, t.b + (col * t.ldb + first), t.ldb, depths, cols, rows_of_words);
     } else {
-      pack_steps(packed, kBlockCols, t.b + first * t.ldb + col, t.ldb, depths, cols);
+      pack_steps<Steps>(packed, kBlockCols, t.b + (first * t.ldb + col), t.ldb, depths, cols);
     }
     packed += kChunkSteps * kBlockCols;
   }
@@ -119,65 +134,54 @@ void pack_b(float* packed, const TileOf<Steps>& t, std::int64_t first, std::int6
 
 // float32 numbers whose columns lie side by side may be multiplied where they are, which is faster as long as the steps
 // of a chunk touch few pages of memory, or each page is used a few times only (measured on Sapphire Rapids).
+template <typename Steps>
 bool reads_b_in_place(const GemmTile& t) {
   constexpr std::int64_t kShortRow = 512, kLongRow = 1024, kFew = 256;
-  return t.kind != GemmKind::kForward &&
+  return Steps::kDepths == 1 && t.kind != GemmKind::kForward &&
          (t.ldb <= kShortRow || (t.ldb <= kLongRow && (t.rows <= kFew || t.depth <= kFew)));
 }
-bool reads_b_in_place(const GemmTileBf16&) { return false; }
+template <typename Steps>
 bool reads_a_in_place(const GemmTile& t) {
   constexpr std::int64_t kMostCols = 128;  // packing pays where more blocks of columns use it
-  return t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
-}
-bool reads_a_in_place(const GemmTileBf16&) { return false; }
-
-template <typename Steps>
-constexpr const float* in_place(const typename Steps::Element* x) {
-  if constexpr (Steps::kDepths == 1) {
-    return x;
-  } else {
-    return nullptr;
-  }
+  return Steps::kDepths == 1 && t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
 }
 
+// Rows of A against all of B. Where C is bf16 and there are several chunks, `sums` (rows, cols) holds C until the last.
 template <typename Steps, LayoutA kLayoutA>
-void multiply_tile(const TileOf<Steps>& t) {
+void multiply_rows(const GemmTile& t, float* sums) {
   float* const packed_b = static_cast<float*>(t.scratch);
   float* const packed_a = packed_b + kChunkSteps * kGemmTileCols;
   constexpr std::int64_t kDepths = kChunkSteps * Steps::kDepths;
-  const bool reads_b = reads_b_in_place(t), reads_a = reads_a_in_place(t);
+  const bool reads_b = reads_b_in_place<Steps>(t), reads_a = reads_a_in_place<Steps>(t);
   const std::int64_t cols_in_place = reads_b ? t.cols / kBlockCols * kBlockCols : 0;  // the last block may be packed
+  const Elements so_far = sums != nullptr ? Elements(sums) : t.c;
+  const std::int64_t so_far_row = sums != nullptr ? t.cols : t.ldc;
   for (std::int64_t first = 0; first < t.depth; first += kDepths) {
     const std::int64_t depths = least(kDepths, t.depth - first);
     pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
-    const bool is_added = first > 0 || t.accumulate;
+    const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = least(kBlockRows, t.rows - row);
-      GemmBlock block{t.c + row * t.ldc,
-                      t.ldc,
-                      packed_a,
-                      kBlockRows,
-                      packed_b,
-                      kBlockCols,
-                      (depths + Steps::kDepths - 1) / Steps::kDepths,
-                      nullptr,
-                      0,
-                      0};
+      GemmBlock block{};
+      block.c = is_last ? t.c + row * t.ldc : so_far + row * so_far_row;
+      block.ldc = is_last ? t.ldc : so_far_row;
+      block.a = packed_a;
+      block.a_step = kBlockRows;
+      block.steps = (depths + Steps::kDepths - 1) / Steps::kDepths;
+      block.start_row = is_added ? so_far_row : 0;
       if (kLayoutA == LayoutA::kRows) {
-        pack_a_rows<Steps>(packed_a, t.a + row * t.lda + first, t.lda, rows, depths);
+        pack_a_rows<Steps>(packed_a, t.a + (row * t.lda + first), t.lda, rows, depths);
       } else if (reads_a) {
-        block.a = in_place<Steps>(t.a + first * t.lda + row);
+        block.a = t.a.float32() + first * t.lda + row;
         block.a_step = t.lda;
       } else {
-        pack_a_steps<Steps>(packed_a, t.a + first * t.lda + row, t.lda, depths, rows);
+        pack_a_steps<Steps>(packed_a, t.a + (first * t.lda + row), t.lda, depths, rows);
       }
       for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
         const bool is_packed = col >= cols_in_place;
-        block.b =
-            is_packed ? packed_b + (col - cols_in_place) * kChunkSteps : in_place<Steps>(t.b + first * t.ldb + col);
+        block.b = is_packed ? packed_b + (col - cols_in_place) * kChunkSteps : t.b.float32() + first * t.ldb + col;
         block.b_step = is_packed ? kBlockCols : t.ldb;
-        block.start = is_added ? block.c : t.bias != nullptr ? t.bias + col : nullptr;
-        block.start_row = is_added ? t.ldc : 0;
+        block.start = is_added ? so_far.float32() + row * so_far_row + col : t.bias != nullptr ? t.bias + col : nullptr;
         block.cols = t.cols - col;
         multiply_block_of<Steps, kLayoutA>(block, rows);
         block.c += kBlockCols;
@@ -186,11 +190,28 @@ void multiply_tile(const TileOf<Steps>& t) {
   }
 }
 
+template <typename Steps, LayoutA kLayoutA>
+void multiply_tile(const GemmTile& t) {
+  if (!t.c.is_bf16() || t.depth <= kChunkSteps * Steps::kDepths) return multiply_rows<Steps, kLayoutA>(t, nullptr);
+  float* const sums = static_cast<float*>(t.scratch) + kGemmTileScratchBytes / sizeof(float);
+  const std::int64_t most_rows = kGemmTileSums / t.cols;
+  for (std::int64_t row = 0; row < t.rows; row += most_rows) {
+    GemmTile part = t;
+    part.c += row * t.ldc;
+    part.a += kLayoutA == LayoutA::kRows ? row * t.lda : row;
+    part.rows = least(most_rows, t.rows - row);
+    multiply_rows<Steps, kLayoutA>(part, sums);
+  }
+}
+
 template <typename Steps>
-void multiply(const TileOf<Steps>& t) {
+void multiply(const GemmTile& t) {
   if (t.depth == 0 && !t.accumulate) {  // a sum of nothing
     for (std::int64_t row = 0; row < t.rows; ++row) {
-      for (std::int64_t col = 0; col < t.cols; ++col) t.c[row * t.ldc + col] = t.bias != nullptr ? t.bias[col] : 0.0f;
+      for_lanes(
+          t.cols, [&](auto lanes, std::int64_t col) __attribute__((always_inline)) {
+            store(t.c, row * t.ldc + col, lanes, t.bias != nullptr ? load(t.bias + col, lanes) : set(0.0f));
+          });
     }
   }
   if (t.kind == GemmKind::kWeightGradient) {
@@ -204,7 +225,7 @@ void multiply(const TileOf<Steps>& t) {
 
 void gemm_tile(const GemmTile& tile) { multiply<Float32Steps>(tile); }
 
-void gemm_tile_bf16(const GemmTileBf16& tile) {
+void gemm_tile_bf16(const GemmTile& tile) {
   const SubnormalsAreZeros mode;
   multiply<Bf16Steps>(tile);
 }

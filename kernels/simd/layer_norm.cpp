@@ -62,11 +62,11 @@ void layer_norm_forward(const LayerNormForward& a) {
     const float rstd = 1.0f / square_root(centred_squares(x, a.cols, mean) / cols + a.epsilon);
     a.mean[r] = mean;
     a.rstd[r] = rstd;
-    float* const y = a.y + r * a.cols;
+    const Elements y = a.y + r * a.cols;
     for_lanes(
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
           const f32x16 normal = (load(x + c, lanes) - set(mean)) * set(rstd);
-          store(y + c, lanes, fma(normal, load(a.gamma + c, lanes), load(a.beta + c, lanes)));
+          store(y, c, lanes, fma(normal, load(a.gamma + c, lanes), load(a.beta + c, lanes)));
         });
   }
 }

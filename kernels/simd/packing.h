@@ -10,16 +10,15 @@ namespace bascule::BASCULE_ISA {
 namespace {
 
 // packed[r,c] = x[r,c]; c runs to the next multiple of 16.
-inline void pack_rows(float* packed, std::int64_t packed_stride, const float* x, std::int64_t x_stride,
+inline void pack_rows(float* packed, std::int64_t packed_stride, ConstElements x, std::int64_t x_stride,
                       std::int64_t rows, std::int64_t cols) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for_lanes(
         cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          store(packed + r * packed_stride + c, load(x + r * x_stride + c, lanes));
+          store(packed + r * packed_stride + c, load(x, r * x_stride + c, lanes));
         });
   }
 }
-
 // packed[c,r] = factor x[r,c]; r runs to the next multiple of 16. Not scaled: the bits of x, whatever they stand for.
 template <bool kScaled = true>
 inline void pack_transposed(float* packed, std::int64_t packed_stride, const float* x, std::int64_t x_stride,

@@ -7,11 +7,13 @@
 
 namespace bascule::BASCULE_ISA {
 
+namespace {
+
 // Writes run through `out` from end to end; the patch's pixel rows come from lines that its neighbours across use next.
-void extract_patches(const ExtractPatches& a) {
+template <typename Number>
+void extract_patches_to(Number* out, const ExtractPatches& a) {
   const std::int64_t down = a.height / a.patch;
   const std::int64_t across = a.width / a.patch;
-  float* out = a.out;
   for (std::int64_t i = 0; i < down * across; ++i) {
     const float* const corner = a.pixels + (i / across) * a.patch * a.width + (i % across) * a.patch;
     for (std::int64_t c = 0; c < a.channels; ++c) {
@@ -21,6 +23,12 @@ void extract_patches(const ExtractPatches& a) {
       }
     }
   }
+}
+
+}  // namespace
+
+void extract_patches(const ExtractPatches& a) {
+  a.out.is_bf16() ? extract_patches_to(a.out.bf16(), a) : extract_patches_to(a.out.float32(), a);
 }
 
 void image_embedding_forward(const ImageEmbeddingForward& a) {

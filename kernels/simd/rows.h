@@ -15,12 +15,14 @@ inline void fill_row(float* out, std::int64_t count, float value) {
 }
 
 // out = x, or out += x.
-inline void copy_row(float* out, const float* x, std::int64_t count) {
+template <typename Number>
+void copy_row(Number* out, const float* x, std::int64_t count) {
   for_lanes(
       count, [&](auto lanes, std::int64_t c)
                  __attribute__((always_inline)) { store(out + c, lanes, load(x + c, lanes)); });
 }
-inline void add_to_row(float* out, const float* x, std::int64_t count) {
+template <typename Number>
+void add_to_row(float* out, const Number* x, std::int64_t count) {
   for_lanes(
       count, [&](auto lanes, std::int64_t c)
                  __attribute__((always_inline)) { store(out + c, lanes, load(out + c, lanes) + load(x + c, lanes)); });
@@ -28,13 +30,14 @@ inline void add_to_row(float* out, const float* x, std::int64_t count) {
 
 // out[c] += x[0,c] + x[1,c] + ...: four rows are added to each other first. So `out` is read and written a quarter as
 // often, and a long sum has a quarter of its additions.
-inline void add_rows(float* out, const float* x, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+template <typename Number>
+void add_rows(float* out, const Number* x, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
   std::int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const float* const x0 = x + r * stride;
-    const float* const x1 = x0 + stride;
-    const float* const x2 = x1 + stride;
-    const float* const x3 = x2 + stride;
+    const Number* const x0 = x + r * stride;
+    const Number* const x1 = x0 + stride;
+    const Number* const x2 = x1 + stride;
+    const Number* const x3 = x2 + stride;
     for_lanes(
         cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
           const f32x16 low = load(x0 + c, lanes) + load(x1 + c, lanes),

@@ -43,6 +43,7 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<Element, float>) return DType::kFloat32;
   if constexpr (std::is_same_v<Element, double>) return DType::kFloat64;
   if constexpr (std::is_same_v<Element, std::int32_t>) return DType::kInt32;
+  if constexpr (std::is_same_v<Element, std::uint16_t>) return DType::kBFloat16;
   if constexpr (std::is_same_v<Element, std::int64_t> || std::is_same_v<Element, std::uint64_t>) return DType::kInt64;
 }
 

@@ -94,10 +94,12 @@ int bench_command(const BenchArguments& arguments) {
   {
     Threads threads(bench.threads, bench.threads == usable_cores());
     const std::string packed = "packed operands";
-    const MemoryPlan memory = make_memory_plan({{packed, products_bytes(settings.machine.products, bench.threads)}}, 0);
+    const GemmType type = GemmType::kFloat32;
+    const MemoryPlan memory =
+        make_memory_plan({{packed, products_bytes(settings.machine.products, type, bench.threads)}}, 0);
     const Arena arena(memory, settings.machine.huge_pages);
     const auto products =
-        make_products(settings.machine.products, kernels_for(isa), bench.threads, arena.at(memory[packed]));
+        make_products(settings.machine.products, type, kernels_for(isa), bench.threads, arena.at(memory[packed]));
     bench.limits = measure_limits(threads, *products);
   }
   for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));

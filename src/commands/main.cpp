@@ -196,7 +196,7 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   command->add_option(
       "--isa", arguments->isa,
       "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
-  command->add_option("--precision", arguments->precision, "number type: float32");
+  command->add_option("--precision", arguments->precision, "number type: float32 or bf16");
   command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });

@@ -80,6 +80,7 @@ class Graph {
   void reorder(const std::vector<std::size_t>& order);
 
  private:
+  friend void choose_element_types(Graph& graph);
   Tensor add_tensor(TensorInfo info);
 
   ParameterSet& parameters_;
@@ -104,6 +105,7 @@ class NodeView {
   Operand operand(std::size_t place) const { return place < node_.operands.size() ? node_.operands[place] : Operand{}; }
   std::size_t operands() const { return node_.operands.size(); }
   const Attributes& attributes() const { return node_.attributes; }
+  bool bf16_products() const { return node_.bf16_products; }
   template <typename Value>
   Value as() const {
     return node_.attributes.as<Value>();

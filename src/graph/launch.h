@@ -96,7 +96,14 @@ class Launch {
     BASCULE_CHECK(info.storage != Storage::kField && info.dtype == dtype_of<Element>());
     return static_cast<Element*>(addresses_[static_cast<std::size_t>(tensor.index)]);
   }
+  // The same where the kernel takes float32 or bf16.
+  Elements elements(Tensor tensor) const {
+    if (!tensor) return {};
+    const bool is_bf16 = graph_[tensor].dtype == DType::kBFloat16;
+    return is_bf16 ? Elements(at<std::uint16_t>(tensor)) : Elements(at(tensor));
+  }
   const BatchCounts& bounds() const { return graph_.bounds(); }
+  bool products_read_past_rows() const { return products_.reads_past_rows(); }
   const Gemm* product(const GemmSpec& spec) {
     gemms_.push_back(products_.make(spec));
     return gemms_.back().get();

@@ -86,7 +86,18 @@ struct OperationKind {
   void (*derive)(const NodeView& node, Backward& backward) = nullptr;
   // Scratch that one thread needs while it runs a task, in floats. Null: none.
   std::int64_t (*thread_scratch_floats)(const NodeView& node) = nullptr;
+  // Places whose tensor may be bf16 or float32, as places() gives them; at all others it is float32.
+  std::uint32_t bf16_places = 0;
+  // Those of them that the operation reads rounded to bf16 where its products are bf16.
+  std::uint32_t rounding_places = 0;
 };
+
+// A set of places of operands.
+template <typename... Place>
+constexpr std::uint32_t places(Place... place) {
+  return (0u | ... | (1u << place));
+}
+constexpr bool has_place(std::uint32_t set, std::size_t place) { return (set >> place & 1u) != 0; }
 
 // Operands stand at places that the kind's file names; a place may be empty, and one tensor may stand at several.
 struct Node {
@@ -96,6 +107,7 @@ struct Node {
   std::string scope;  // where in the model, for reports: "text_model.encoder.layer.3"
   bool backward = false;
   bool again = false;  // computes results of a forward node once more
+  bool bf16_products = false;  // its matrix products round their operands to bf16 (kernels/gemm_tile.h)
 };
 
 }  // namespace bascule

@@ -100,6 +100,9 @@ Tensor blend(Graph& graph, const std::string& name, Blend kind, Tensor a, Tensor
 // y = x / |x|, row by row.
 Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 
+// x rounded to bf16. Without a backward part: element_types.h adds it to graphs that are whole.
+extern const OperationKind kRoundToBf16;
+
 // Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward, whose
 // gradients are scaled by Replay::loss_weight.
 

@@ -55,7 +55,9 @@ std::vector<WorkspaceBuffer> workspace_buffers(const Graph& graph, std::vector<i
       const int index = number[static_cast<std::size_t>(info.may_share.index)];
       if (index >= 0 && graph[info.may_share].storage == Storage::kActivation) {
         WorkspaceBuffer& buffer = buffers[static_cast<std::size_t>(index)];
-        if (buffer.request.last == lifetimes[i].first && buffer.request.bytes >= bytes) {
+        // In place, element by element: those of another size would lie over elements that are still to be read.
+        const bool fits = graph[info.may_share].dtype == info.dtype && buffer.request.bytes >= bytes;
+        if (buffer.request.last == lifetimes[i].first && fits) {
           buffer.request.last = lifetimes[i].last;
           buffer.tensors.push_back(tensor);
           number[i] = index;

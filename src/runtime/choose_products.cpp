@@ -13,12 +13,21 @@ void require_products(const Settings& settings) {
   }
 }
 
-std::size_t products_bytes(Products products, int threads) {
-  return products == Products::kOurs ? kGemmTileScratchBytes * static_cast<std::size_t>(threads) : 0;
+namespace {
+
+std::size_t scratch_bytes(GemmType type) {
+  return type == GemmType::kBf16 ? kGemmTileBf16ScratchBytes : kGemmTileScratchBytes;
 }
 
-std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch) {
-  if (products == Products::kOurs) return own_products(kernels, scratch);
+}  // namespace
+
+std::size_t products_bytes(Products products, GemmType type, int threads) {
+  return products == Products::kOurs ? scratch_bytes(type) * static_cast<std::size_t>(threads) : 0;
+}
+
+std::unique_ptr<GemmLibrary> make_products(Products products, GemmType type, const KernelTable& kernels, int threads,
+                                           void* scratch) {
+  if (products == Products::kOurs) return own_products(kernels, scratch, scratch_bytes(type));
   return onednn_products(kernels.isa, threads);
 }
 

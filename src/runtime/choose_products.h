@@ -14,8 +14,9 @@ namespace bascule {
 void require_products(const Settings& settings);
 
 // Memory of ours that products work in, of all threads together; 64-byte aligned. oneDNN has its own.
-std::size_t products_bytes(Products products, int threads);
-// Before the seal, after require_products(). scratch: products_bytes().
-std::unique_ptr<GemmLibrary> make_products(Products products, const KernelTable& kernels, int threads, void* scratch);
+std::size_t products_bytes(Products products, GemmType type, int threads);
+// Before the seal, after require_products(). `scratch`: products_bytes(). `type`: kBf16 where some products are bf16.
+std::unique_ptr<GemmLibrary> make_products(Products products, GemmType type, const KernelTable& kernels, int threads,
+                                           void* scratch);
 
 }  // namespace bascule

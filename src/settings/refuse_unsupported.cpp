@@ -14,8 +14,8 @@ void refuse_unsupported(const Settings& settings) {
   };
   const TrainingSettings& training = settings.training;
   const Missing missing[] = {
-      {settings.model.precision != Precision::kFloat32, "model.precision", "precision = \"bf16\"",
-       "set precision = \"float32\""},
+      {settings.model.precision == Precision::kBf16 && settings.machine.products == Products::kOnednn,
+       "machine.products", "bf16 with the matrix products of oneDNN", "set products = \"ours\""},
       {settings.distributed.world_size > 512, "distributed.world_size", "more than 512 ranks", "set 512 or fewer"},
       {settings.distributed.distribution_strategy == Strategy::kSharded && settings.distributed.sharded_stage > 1 &&
            training.gradient_accumulation_steps > 1,

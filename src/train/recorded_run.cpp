@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/distributed/launch.h"
 #include "src/graph/backward.h"
+#include "src/graph/element_types.h"
 #include "src/loader/caption_lengths.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
@@ -226,6 +227,7 @@ void record_graphs(RecordedRun* run) {
     run->graphs.train_recording = run->opened.model->record(graph, options);
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
+    if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
   }
   options.dropout = false;
   BatchCounts bounds;
@@ -246,6 +248,7 @@ void record_graphs(RecordedRun* run) {
   run->graphs.evaluation = run->graphs.train ? 1 : 0;
   Graph& graph = run->session.add_graph(bounds, run->opened.fields);
   run->graphs.evaluation_recording = run->opened.model->record(graph, options);
+  if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
   shape.batch = run->settings.training.per_device_eval_batch_size;
   shape.loss_stream = run->graphs.evaluation_recording.loss_stream;
   if (run->graphs.predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
@@ -410,6 +413,11 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->threads = compute_threads(settings, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
+  if (settings.model.precision == Precision::kBf16 && !isa_supported(Isa::kAvx512Bf16)) {
+    run->notes.push_back(
+        "plan: this CPU has no bf16 instruction; its results are computed exactly with float32 ones: to check, not for "
+        "speed");
+  }
   note_threads(run.get());
   note_sharding(run.get());
   if (place.nodes > 1) {

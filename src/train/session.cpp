@@ -6,6 +6,7 @@
 
 #include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/graph/element_types.h"
 
 namespace bascule {
 namespace {
@@ -52,6 +53,7 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
   thread_scratch_bytes_ = 0;
   std::size_t workspace = 0;
   for (const auto& graph : graphs_) {
+    if (has_bf16_products(*graph)) product_type_ = GemmType::kBf16;
     workspaces_.push_back(plan_workspace(*graph));
     workspace = std::max(workspace, workspaces_.back().bytes);
     thread_scratch_bytes_ = std::max(thread_scratch_bytes_, workspaces_.back().thread_scratch_bytes);
@@ -72,7 +74,7 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
   }
   ranges.push_back({kWorkspace, workspace});
   ranges.push_back({kScratch, thread_scratch_bytes_ * static_cast<std::size_t>(threads)});
-  ranges.push_back({kProducts, products_bytes(choice_, threads)});
+  ranges.push_back({kProducts, products_bytes(choice_, product_type_, threads)});
   return ranges;
 }
 
@@ -122,7 +124,7 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
     update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, exp_avg_, exp_avg_sq_,
                                        arena.as<double>(plan[kPartials]), kernels, group);
   }
-  products_ = make_products(choice_, kernels, threads, arena.at(plan[kProducts]));
+  products_ = make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts]));
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
     tapes_.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_));
   }

@@ -99,6 +99,7 @@ class Session {
   std::optional<GradientRingPlan> ring_plan_;
   std::optional<MomentShards> shards_;
   std::size_t thread_scratch_bytes_ = 0;
+  GemmType product_type_ = GemmType::kFloat32;
   std::unique_ptr<Arena> arena_;  // of seal_alone()
   TapeMemory memory_;
   float* exp_avg_ = nullptr;

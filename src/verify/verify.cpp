@@ -39,15 +39,15 @@ void print_case(const VerifiedCase& result) {
   const VerifiedTensor* worst_tensor = nullptr;
   std::size_t failed = 0;
   for (const VerifiedTensor& tensor : result.tensors) {
-    const double ratio = tensor.limit > 0.0 ? tensor.relative_l2 / tensor.limit : tensor.relative_l2;
+    const double ratio = tensor.limit > 0.0 ? tensor.error / tensor.limit : tensor.error;
     if (!(ratio <= worst) || worst_tensor == nullptr) {
       worst = ratio;
       worst_tensor = &tensor;
     }
     if (tensor.passed()) continue;
     ++failed;
-    std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.relative_l2,
-                tensor.limit, tensor.reference_relative_l2);
+    std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.error,
+                tensor.limit, tensor.reference);
   }
   std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it\n",
               result.passed() ? "passed" : "FAILED", result.name.c_str(), result.tensors.size(), failed,
@@ -58,8 +58,10 @@ Json json_of(const VerifiedCase& result) {
   Json tensors = Json::array();
   for (const VerifiedTensor& tensor : result.tensors) {
     Json entry = {{"name", tensor.name}};
-    entry[tensor.is_norm ? "norm" : "relative_l2"] = tensor.relative_l2;
-    if (!tensor.is_norm) entry["reference_relative_l2"] = tensor.reference_relative_l2;
+    constexpr const char* kMeasures[] = {"relative_l2", "one_minus_cosine", "norm"};
+    const std::string measure = kMeasures[static_cast<int>(tensor.measure)];
+    entry[measure] = tensor.error;
+    if (tensor.measure != Measure::kNorm) entry["reference_" + measure] = tensor.reference;
     entry["limit"] = tensor.limit;
     entry["passed"] = tensor.passed();
     tensors.push_back(entry);
@@ -74,9 +76,12 @@ int verify_threads(const VerifyArguments& arguments) {
 }
 
 int verify_command(const VerifyArguments& arguments) {
-  if (!arguments.precision.empty() && arguments.precision != "float32") {
-    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not supported", "use float32");
+  const bool is_bf16 = arguments.precision == "bf16";
+  if (!is_bf16 && !arguments.precision.empty() && arguments.precision != "float32") {
+    throw Error(ErrorKind::kSettings, "--precision", "\"" + arguments.precision + "\" is not a number type",
+                "use float32 or bf16");
   }
+  const Precision precision = is_bf16 ? Precision::kBf16 : Precision::kFloat32;
   if (arguments.bits) return verify_bits_command(arguments);
   if (arguments.folders.empty()) {
     throw Error(ErrorKind::kSettings, "verify", "missing folder of reference cases",
@@ -87,7 +92,7 @@ int verify_command(const VerifyArguments& arguments) {
   bool passed = true;
   Json cases = Json::array();
   for (const std::string& folder : find_cases(arguments.folders)) {
-    const VerifiedCase result = verify_case(folder, isa, threads);
+    const VerifiedCase result = verify_case(folder, precision, isa, threads);
     passed = passed && result.passed();
     if (arguments.json) {
       cases.push_back(json_of(result));

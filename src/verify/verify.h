@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bascule verify FOLDER...`: runs reference cases (float64 truth of the reference implementation beside its own
-// float32 error) and judges ours tensor by tensor. A folder is a case, or holds cases. The rule: at most max(3 x the
-// reference's error, 2e-6).
+// error) and judges ours tensor by tensor. A folder is a case, or holds cases. The rule: in float32 at most max(3 x the
+// reference's error, 2e-6); in bf16 1 - cosine of gradients at most max(2 x that of torch.autocast, 0.001).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace bascule {
 struct VerifyArguments {
   std::vector<std::string> folders;
   std::string isa;        // "auto", "avx2", "avx512", "avx512_bf16", "scalar"
-  std::string precision;  // "float32"
+  std::string precision;  // "float32", "bf16"; empty: float32
   int threads = 0;        // 0: every core
   bool bits = false;      // no folders: the small run of verify_bits.h
   bool json = false;

@@ -11,6 +11,7 @@
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/graph/backward.h"
+#include "src/graph/element_types.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "src/runtime/choose_isa.h"
@@ -74,7 +75,7 @@ class BitsDigest {
 // One of the family's small models, recorded, planned and sealed with its batches.
 class BitsRun {
  public:
-  BitsRun(const Model& model, Isa isa, int threads);
+  BitsRun(const Model& model, Precision precision, Isa isa, int threads);
   void replay() noexcept;
   void add_to(BitsDigest* digest) const;
 
@@ -93,7 +94,7 @@ class BitsRun {
   Update updates_[kUpdates];
 };
 
-BitsRun::BitsRun(const Model& model, Isa isa, int threads) {
+BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) {
   RecordOptions training, evaluation;
   training.dropout = true;
   training.label_smoothing = 0.1f;
@@ -113,7 +114,11 @@ BitsRun::BitsRun(const Model& model, Isa isa, int threads) {
   Graph& train = session_.add_graph(bounds, fields_);
   trained_ = model.record(train, training);
   derive_backward(train);
-  evaluated_ = model.record(session_.add_graph(bounds, evaluation_fields_), evaluation);
+  Graph& evaluate = session_.add_graph(bounds, evaluation_fields_);
+  evaluated_ = model.record(evaluate, evaluation);
+  if (precision == Precision::kBf16) {
+    for (Graph* graph : {&train, &evaluate}) choose_element_types(*graph);
+  }
   threads_ = std::make_unique<Threads>(threads, false);
   session_.seal_alone(true, kernels_for(isa), threads);
   StartWork work;
@@ -179,12 +184,14 @@ std::string hexadecimal(std::uint64_t digest) {
 
 std::uint64_t compute_bits(Isa isa, int threads) {
   BitsDigest digest;
-  for (const std::unique_ptr<Model>& model : usual_family().small_models()) {
-    BitsRun run(*model, isa, threads);
-    seal_memory();
-    run.replay();
-    open_memory();
-    run.add_to(&digest);
+  for (const Precision precision : {Precision::kFloat32, Precision::kBf16}) {
+    for (const std::unique_ptr<Model>& model : usual_family().small_models()) {
+      BitsRun run(*model, precision, isa, threads);
+      seal_memory();
+      run.replay();
+      open_memory();
+      run.add_to(&digest);
+    }
   }
   return digest.value();
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "src/verify/verify_bf16.h"
 #include "src/verify/verify_files.h"
 #include "src/verify/verify_judgement.h"
 #include "src/verify/verify_model.h"
@@ -170,10 +171,15 @@ bool VerifiedCase::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
 }
 
-VerifiedCase verify_case(const std::string& folder, Isa isa, int threads) {
+VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
   const CaseFiles files = open_case(folder);
-  CaseModel model(files, isa, threads);
+  CaseModel model(files, precision, isa, threads);
   Judgement judgement;
+  if (precision == Precision::kBf16) {
+    judge_bf16(files, &model, &judgement);
+    judge_unused(files, model.training(), &judgement);
+    return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors)};
+  }
   const PackedBatch batch = model.evaluate();
   OutputJudge(files, model, batch, &judgement).judge_all();
   const float loss = static_cast<float>(model.step({0}));

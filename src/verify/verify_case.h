@@ -7,16 +7,23 @@
 
 #include "kernels/isa.h"
 #include "src/json/json.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
+enum class Measure {
+  kRelativeL2,      // of the difference to the truth
+  kOneMinusCosine,  // of the angle to the truth, in bf16
+  kNorm,            // of a slice that is zero in exact arithmetic, a distance, or a count of faults
+};
+
 struct VerifiedTensor {
   std::string name;
-  double relative_l2 = 0.0;  // of ours against the truth; for slices that are zero in exact arithmetic: the norm
-  double reference_relative_l2 = 0.0;  // of the reference's float32 run
+  Measure measure = Measure::kRelativeL2;
+  double error = 0.0;      // ours
+  double reference = 0.0;  // that of the reference's run in float32, or in bf16; none for kNorm
   double limit = 0.0;
-  bool is_norm = false;
-  bool passed() const { return relative_l2 <= limit; }  // false for NaN
+  bool passed() const { return error <= limit; }  // false for NaN
 };
 
 struct VerifiedCase {
@@ -25,6 +32,7 @@ struct VerifiedCase {
   bool passed() const;
 };
 
-VerifiedCase verify_case(const std::string& folder, Isa isa, int threads);
+// In float32: outputs, gradients and the training run. In bf16: loss and gradients.
+VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads);
 
 }  // namespace bascule

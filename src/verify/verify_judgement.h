@@ -13,10 +13,14 @@ namespace bascule {
 
 constexpr double kFloor = 2e-6;         // of every limit
 constexpr double kUpdateFloor = 1e-3;   // of the limit on what a run changed
+constexpr double kAngleFloor = 1e-3;    // of every limit on an angle, in bf16
 constexpr double kZeroGradient = 1e-6;  // of the gradient norm, where a gradient is zero in exact arithmetic
 
 // Relative to the norm of the truth; absolute where the truth is zero; NaN for another number of elements.
 double relative_l2(const std::vector<float>& ours, const std::vector<float>& truth);
+
+// Of the angle between them; NaN for another number of elements, or if ours is all zero and the truth is not.
+double one_minus_cosine(const std::vector<float>& ours, const std::vector<float>& truth);
 
 // Rows of a tensor of `cols` columns, in the order that `rows` names them.
 std::vector<float> pick_rows(const std::vector<float>& tensor, const std::vector<std::int64_t>& rows,
@@ -27,6 +31,8 @@ struct Judgement {
 
   // Limit: three times the reference's own error, or the floor if that is larger.
   void add(const std::string& name, double error, double reference, double floor);
+  // Limit: twice the reference's own, or the floor if that is larger.
+  void add_angle(const std::string& name, double error, double reference);
   // A norm, a distance, or a count of faults with a limit of its own.
   void add_norm(const std::string& name, double norm, double limit);
 };

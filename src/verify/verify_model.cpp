@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/graph/backward.h"
+#include "src/graph/element_types.h"
 #include "src/graph/operations.h"
 #include "src/verify/verify_judgement.h"
 
@@ -21,7 +22,8 @@ Fields fields_of(const CaseFiles& files) {
 
 }  // namespace
 
-CaseModel::CaseModel(const CaseFiles& files, Isa isa, int threads) : files_(files), fields_(fields_of(files)) {
+CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads)
+    : files_(files), precision_(precision), fields_(fields_of(files)) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
   if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
   for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
@@ -55,16 +57,20 @@ void CaseModel::record(Use* use, bool trains) {
   options.height = files_.height;
   options.width = files_.width;
   use->recording = files_.model->record(graph, options);
-  if (!trains) return;
-  if (!use->recording.loss) {
+  if (trains) derive(graph, &use->recording);
+  if (precision_ == Precision::kBf16) choose_element_types(graph);
+}
+
+void CaseModel::derive(Graph& graph, Recording* recording) {
+  if (!recording->loss) {
     std::vector<std::pair<Tensor, Tensor>> pairs;
-    for (const ReferenceOutput& output : use->recording.reference) {
+    for (const ReferenceOutput& output : recording->reference) {
       const Tensor tensor = output.tensors.front();
       const Tensor input = graph.input("cotangent." + output.name, graph[tensor].rows, graph[tensor].cols);
       cotangents_.push_back({output.name, output.rows, input});
       pairs.emplace_back(tensor, input);
     }
-    use->recording.loss = cotangent_loss(graph, pairs);
+    recording->loss = cotangent_loss(graph, pairs);
   }
   derive_backward(graph);
 }

@@ -19,7 +19,7 @@ namespace bascule {
 
 class CaseModel {
  public:
-  CaseModel(const CaseFiles& files, Isa isa, int threads);
+  CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads);
 
   // The loss of a batch, and gradients of the mean over all `batches`. `batches` are numbers of the case's batches.
   double step(const std::vector<std::int64_t>& batches);
@@ -28,6 +28,8 @@ class CaseModel {
 
   Session& training() { return training_.session; }
   Threads& threads() { return *threads_; }
+  // False for the bare model, whose loss is a sum of outputs times given numbers.
+  bool has_own_loss() const { return cotangents_.empty(); }
 
   // After evaluate().
   const Recording& recording() const { return evaluation_.recording; }
@@ -42,9 +44,11 @@ class CaseModel {
 
   PackedBatch pack(std::int64_t batch, bool every_row) const;
   void record(Use* use, bool trains);
+  void derive(Graph& graph, Recording* recording);
   void read_cotangents(std::int64_t batch, const PackedBatch& packed);
 
   const CaseFiles& files_;
+  const Precision precision_;
   Fields fields_;
   std::vector<PaddedBatch> batches_;
   Use training_, evaluation_;

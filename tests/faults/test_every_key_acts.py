@@ -42,7 +42,7 @@ KEYS = {
     "model.head": (PARAMETERS, CONTRASTIVE, '"image_text_matching"'),
     "model.from_scratch": (PARAMETERS, CONTRASTIVE, "true"),
     "model.freeze": (PARAMETERS, CONTRASTIVE, '["vision_model"]'),
-    "model.precision": (REFUSED, CONTRASTIVE, '"bf16"'),
+    "model.precision": (PARAMETERS, CONTRASTIVE, '"bf16"'),
     "model.dropout": (PARAMETERS, CONTRASTIVE, '"config"'),
     "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),

@@ -33,6 +33,22 @@ class Verify(unittest.TestCase):
                     for case in result["cases"]:
                         self.assertGreater(len(case["tensors"]), 40, case["case"])
 
+    def test_passes_every_case_in_bf16(self):
+        first = None
+        for isa in instruction_sets():
+            with self.subTest(isa=isa):
+                done = run("verify", "--json", "--precision", "bf16", "--isa", isa, GOLDENS, DATA / "more_goldens")
+                result = json.loads(done.stdout)
+                first = first or result
+                self.assertEqual(result, first, "the bits depend on the instruction set")
+                self.assertEqual((done.returncode, result["passed"]), (0, True), done.stdout)
+                self.assertGreaterEqual(len(result["cases"]), 8)
+                for case in result["cases"]:
+                    measured = [tensor for tensor in case["tensors"] if "one_minus_cosine" in tensor]
+                    self.assertGreater(len(measured), 20, case["case"])
+                    for tensor in measured:
+                        self.assertGreater(tensor["one_minus_cosine"], 0.0, f"{tensor['name']}: nothing was rounded")
+
     def test_fails_where_one_weight_of_one_case_is_another(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("base_model", "mlm_tied"):

@@ -9,35 +9,10 @@
 #include "src/graph/operations.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
+#include "tests/graph/some_layers.h"
 
 namespace bascule::test {
 namespace {
-
-constexpr std::int64_t kWidth = 24, kHeads = 3;
-
-// A post-norm transformer layer that drops.
-Tensor layer(GraphRun& run, int number, Tensor x) {
-  Graph& g = run.graph();
-  const std::string name = "layer" + std::to_string(number);
-  const std::uint32_t place = 10 * static_cast<std::uint32_t>(number);
-  const SampleRows text = run.text();
-  const auto dense = [&](const std::string& label, Tensor in, std::int64_t out) {
-    return linear(g, name + label, in, run.parameter(name + label + ".w", out, g[in].cols),
-                  run.parameter(name + label + ".b", 1, out));
-  };
-  const auto norm = [&](const std::string& label, Tensor in, Tensor h, std::uint32_t at) {
-    return add_layer_norm(g, name + label, in, h, run.parameter(name + label + ".w", 1, kWidth),
-                          run.parameter(name + label + ".b", 1, kWidth), 1e-5f, {0.2f, at}, text.row_keys)
-        .y;
-  };
-  g.set_scope(name);
-  const Tensor all = dense(".qkv", x, 3 * kWidth);
-  const Tensor context = attention(g, name + ".attention", {all, 0}, text, {all, kWidth}, {all, 2 * kWidth}, text,
-                                   kHeads, kWidth / kHeads, {0.2f, place}, run.field("sample_keys"));
-  const Tensor middle = norm(".norm1", x, dense(".out", context, kWidth), place + 1);
-  const Tensor wide = activation(g, name + ".gelu", dense(".up", middle, 50), Activation::kGelu);
-  return norm(".norm2", middle, dense(".down", wide, kWidth), place + 2);
-}
 
 // Forward nodes of three layers, from `first` to before `end`, below a head.
 struct Segment {
@@ -46,12 +21,12 @@ struct Segment {
 
 Segment record(GraphRun& run) {
   Graph& g = run.graph();
-  const Tensor x = run.source("x", text_rows(), kWidth);
+  const Tensor x = run.source("x", text_rows(), kLayerWidth);
   const Segment segment{g.nodes().size(), 0};
   Tensor y = x;
-  for (int number = 0; number < 3; ++number) y = layer(run, number, y);
+  for (int number = 0; number < 3; ++number) y = post_norm_layer(run, number, y);
   const std::size_t end = g.nodes().size();
-  cross_entropy_loss(g, linear(g, "logits", y, run.parameter("head.w", 7, kWidth), Tensor{}), run.field("labels"));
+  cross_entropy_loss(g, linear(g, "logits", y, run.parameter("head.w", 7, kLayerWidth), Tensor{}), run.field("labels"));
   derive_backward(g);
   return {segment.first, end};
 }

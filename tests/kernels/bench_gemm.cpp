@@ -183,9 +183,10 @@ class Bench {
                         true,
                         !has_bias,
                         arguments_.bf16 ? GemmType::kBf16 : GemmType::kFloat32};
+    const ElementType type = arguments_.bf16 ? ElementType::kBf16 : ElementType::kFloat32;
     const GemmRun run{static_cast<float*>(c.data()),
-                      a.data(),
-                      b.data(),
+                      ConstElements(a.data(), type),
+                      ConstElements(b.data(), type),
                       has_bias ? static_cast<const float*>(bias.data()) : nullptr,
                       shape.rows,
                       false};

@@ -18,10 +18,10 @@ struct GemmTruth {
   MatrixF64 bound;  // of the absolute error, element by element
 };
 
-inline MatrixF64 rows_of(const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+inline MatrixF64 rows_of(const float* data, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   using Strided =
       Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0, Eigen::OuterStride<>>;
-  return Strided(static_cast<const float*>(data), rows, columns, Eigen::OuterStride<>(stride)).cast<double>();
+  return Strided(data, rows, columns, Eigen::OuterStride<>(stride)).cast<double>();
 }
 
 // C after `run` over the valid rows. `before` is what C holds before an accumulating run.
@@ -32,14 +32,14 @@ inline GemmTruth eigen_gemm(const GemmSpec& spec, const GemmRun& run, const Matr
   MatrixF64 left;
   MatrixF64 right;
   if (spec.kind == GemmKind::kForward) {
-    left = rows_of(run.a, run.rows, spec.k, spec.lda);
-    right = rows_of(run.b, spec.n, spec.k, spec.ldb).transpose();
+    left = rows_of(run.a.float32(), run.rows, spec.k, spec.lda);
+    right = rows_of(run.b.float32(), spec.n, spec.k, spec.ldb).transpose();
   } else if (spec.kind == GemmKind::kInputGradient) {
-    left = rows_of(run.a, run.rows, spec.k, spec.lda);
-    right = rows_of(run.b, spec.k, spec.n, spec.ldb);
+    left = rows_of(run.a.float32(), run.rows, spec.k, spec.lda);
+    right = rows_of(run.b.float32(), spec.k, spec.n, spec.ldb);
   } else {
-    left = rows_of(run.a, run.rows, spec.n, spec.lda).transpose();
-    right = rows_of(run.b, run.rows, spec.k, spec.ldb);
+    left = rows_of(run.a.float32(), run.rows, spec.n, spec.lda).transpose();
+    right = rows_of(run.b.float32(), run.rows, spec.k, spec.ldb);
   }
   GemmTruth truth;
   truth.value = left * right;

@@ -39,9 +39,9 @@ class Matmul final : public OnednnBf16 {
   bool is_reference() const { return is_reference_; }
 
   void run(const GemmRun& run) const override {
-    a_.set_data_handle(const_cast<void*>(run.a));
-    b_.set_data_handle(const_cast<void*>(run.b));
-    c_.set_data_handle(run.c);
+    a_.set_data_handle(const_cast<void*>(run.a.data));
+    b_.set_data_handle(const_cast<void*>(run.b.data));
+    c_.set_data_handle(run.c.data);
     bias_.set_data_handle(const_cast<float*>(run.bias));
     std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
     if (spec_.bias) arguments.insert({DNNL_ARG_BIAS, bias_});

@@ -36,19 +36,22 @@ std::uint32_t bits_of(float x) {
 }
 
 // A NaN may have any payload.
+bool same(std::uint16_t a, std::uint16_t b) { return a == b; }
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
 
 // Ends at an unreadable page, and so begins at a multiple of 64 bytes.
 struct Scratch {
-  GuardedBuffer<unsigned char> bytes = GuardedBuffer<unsigned char>(kGemmTileScratchBytes);
+  GuardedBuffer<unsigned char> bytes = GuardedBuffer<unsigned char>(kGemmTileBf16ScratchBytes);
 };
 
 // Operands that end at an unreadable page; C with a mark between the rows.
-template <typename Element>
+template <typename A, typename B = A, typename C = float>
 struct Operands {
-  GemmTileOf<Element> tile;
-  GuardedBuffer<Element> a, b;
-  GuardedBuffer<float> c, bias;
+  GemmTile tile;
+  GuardedBuffer<A> a;
+  GuardedBuffer<B> b;
+  GuardedBuffer<C> c;
+  GuardedBuffer<float> bias;
 
   template <typename Fill>
   Operands(const Case& test, const Fill& fill)
@@ -56,9 +59,9 @@ struct Operands {
         b(extent(test.kind == GemmKind::kForward ? test.cols : test.depth, b_columns(test), test.slack)),
         c(extent(test.rows, test.cols, test.slack)),
         bias(static_cast<std::size_t>(test.cols)) {
-    for (Element& x : a.span()) x = fill.element();
-    for (Element& x : b.span()) x = fill.element();
-    for (float& x : c.span()) x = fill.sum();
+    for (A& x : a.span()) fill.operand(&x);
+    for (B& x : b.span()) fill.operand(&x);
+    for (C& x : c.span()) x = static_cast<C>(fill.sum());
     for (float& x : bias.span()) x = fill.sum();
     tile = {test.kind,
             c.data(),
@@ -85,13 +88,13 @@ struct Operands {
   }
 };
 
-template <typename Element, typename Fill>
-void expect_same_bits(const Case& test, const Fill& fill, void (*reference)(const GemmTileOf<Element>&),
-                      void (*KernelTable::*kernel)(const GemmTileOf<Element>&)) {
-  Operands<Element> o(test, fill);
-  const std::vector<float> before(o.c.begin(), o.c.end());
-  std::vector<float> truth = before;
-  GemmTileOf<Element> tile = o.tile;
+template <typename A, typename B = A, typename C = float, typename Fill>
+void expect_same_bits(const Case& test, const Fill& fill, void (*reference)(const GemmTile&),
+                      void (*KernelTable::*kernel)(const GemmTile&)) {
+  Operands<A, B, C> o(test, fill);
+  const std::vector<C> before(o.c.begin(), o.c.end());
+  std::vector<C> truth = before;
+  GemmTile tile = o.tile;
   tile.c = truth.data();
   reference(tile);
   const auto scratch = std::make_unique<Scratch>();
@@ -106,16 +109,10 @@ void expect_same_bits(const Case& test, const Fill& fill, void (*reference)(cons
   }
 }
 
-struct NormalFloats {
+struct Normal {
   Seeded& random;
-  float element() const { return static_cast<float>(random.normal()); }
-  float sum() const { return static_cast<float>(random.normal()); }
-};
-struct NormalBf16 {
-  Seeded& random;
-  std::uint16_t element() const {
-    return static_cast<std::uint16_t>(bits_of(static_cast<float>(random.normal())) >> 16);
-  }
+  void operand(float* x) const { *x = sum(); }
+  void operand(std::uint16_t* x) const { *x = static_cast<std::uint16_t>(bits_of(sum()) >> 16); }
   float sum() const { return static_cast<float>(random.normal()); }
 };
 // Every pattern of bits is as likely: subnormals, infinities and NaN among them; or numbers whose products lie about
@@ -123,10 +120,10 @@ struct NormalBf16 {
 struct AnyBf16 {
   Seeded& random;
   bool tiny;
-  std::uint16_t element() const {
+  void operand(std::uint16_t* x) const {
     const std::uint64_t bits = random.bits();
     const std::uint64_t exponent = 61 + (bits >> 32) % 5;  // products from 2^-132 to 2^-122
-    return static_cast<std::uint16_t>(tiny ? (bits & 0x807f) | exponent << 7 : bits);
+    *x = static_cast<std::uint16_t>(tiny ? (bits & 0x807f) | exponent << 7 : bits);
   }
   float sum() const { return tiny ? static_cast<float>(random.uniform(-2.0, 2.0)) * 0x1p-126f : 1.0f; }
 };
@@ -151,8 +148,7 @@ TEST(GemmTile, EveryInstructionSetGivesTheBitsOfTheReference) {
   Seeded random;
   for (int i = 0; i < 120; ++i) {
     for (const GemmKind kind : kKinds)
-      expect_same_bits<float>(random_case(random, kind), NormalFloats{random}, reference::gemm_tile,
-                              &KernelTable::gemm_tile);
+      expect_same_bits<float>(random_case(random, kind), Normal{random}, reference::gemm_tile, &KernelTable::gemm_tile);
   }
 }
 
@@ -160,9 +156,35 @@ TEST(GemmTile, Bf16GivesTheBitsOfTheReference) {
   Seeded random;
   for (int i = 0; i < 120; ++i) {
     for (const GemmKind kind : kKinds)
-      expect_same_bits<std::uint16_t>(random_case(random, kind), NormalBf16{random}, reference::gemm_tile_bf16,
+      expect_same_bits<std::uint16_t>(random_case(random, kind), Normal{random}, reference::gemm_tile_bf16,
                                       &KernelTable::gemm_tile_bf16);
   }
+}
+
+// Operands in float32 are rounded as they are packed, and a result in bf16 is rounded after its last chunk.
+TEST(GemmTile, Bf16OfFloat32OperandsOrIntoBf16GivesTheBitsOfTheReference) {
+  Seeded random;
+  const auto kernel = &KernelTable::gemm_tile_bf16;
+  for (int i = 0; i < 60; ++i) {
+    for (const GemmKind kind : kKinds) {
+      const Case sum = random_case(random, kind);
+      Case whole = sum;
+      whole.accumulate = false;
+      const Normal fill{random};
+      expect_same_bits<float>(sum, fill, reference::gemm_tile_bf16, kernel);
+      expect_same_bits<std::uint16_t, float>(sum, fill, reference::gemm_tile_bf16, kernel);
+      expect_same_bits<float, std::uint16_t>(sum, fill, reference::gemm_tile_bf16, kernel);
+      expect_same_bits<std::uint16_t, float, std::uint16_t>(whole, fill, reference::gemm_tile_bf16, kernel);
+    }
+  }
+}
+
+// More sums than the scratch holds: the tile is computed in parts.
+TEST(GemmTile, ATileOfManyRowsIntoBf16GivesTheBitsOfTheReference) {
+  Seeded random;
+  const Case test{GemmKind::kForward, kGemmTileSums / kGemmTileCols + 15, kGemmTileCols - 1, 515, 3, true, false};
+  expect_same_bits<std::uint16_t, float, std::uint16_t>(test, Normal{random}, reference::gemm_tile_bf16,
+                                                        &KernelTable::gemm_tile_bf16);
 }
 
 TEST(GemmTile, Bf16OfAnyPatternOfBitsGivesTheBitsOfTheReference) {
@@ -182,7 +204,7 @@ TEST(GemmTile, ASumOfNothingIsZeroTheBiasOrWhatIsThere) {
   for (const GemmKind kind : kKinds) {
     for (const bool accumulate : {false, true}) {
       const Case test{kind, 5, 20, 0, 3, kind == GemmKind::kForward && !accumulate, accumulate};
-      expect_same_bits<float>(test, NormalFloats{random}, reference::gemm_tile, &KernelTable::gemm_tile);
+      expect_same_bits<float>(test, Normal{random}, reference::gemm_tile, &KernelTable::gemm_tile);
     }
   }
 }
@@ -200,8 +222,7 @@ TEST(GemmTile, Bf16TakesASumAsZeroThatIsSubnormalBeforeItRoundsUp) {
       const std::uint16_t first[2] = {static_cast<std::uint16_t>(tiny ? 0x8000 | two_to_75 : a[0]), a[1]};
       const std::uint16_t second[2] = {even, two_to_63};
       float c = 7.0f, truth = 7.0f;
-      GemmTileBf16 tile{GemmKind::kForward,   &truth, first, second, nullptr, 2, 2, 1, 1, 1, 2, false,
-                        scratch->bytes.data()};
+      GemmTile tile{GemmKind::kForward, &truth, first, second, nullptr, 2, 2, 1, 1, 1, 2, false, scratch->bytes.data()};
       reference::gemm_tile_bf16(tile);
       EXPECT_EQ(truth, tiny ? 0.0f : 0x1p-126f);
       tile.c = &c;

@@ -34,7 +34,7 @@ TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
     ASSERT_TRUE(ended_well);
     ASSERT_EQ(refusal_of(text), "");
     const Settings settings = settings_of(text);
-    EXPECT_EQ(settings.model.precision, Precision::kFloat32);
+    EXPECT_EQ(settings.model.precision, Precision::kBf16);
     EXPECT_EQ(settings.training.learning_rate, 1e-5);
     EXPECT_EQ(settings.training.adam_epsilon, 1e-6);
     EXPECT_EQ(settings.training.num_train_epochs, 5.0);

@@ -53,7 +53,6 @@ TEST(Config, TheDemosNameFilesThatABareCloneHas) {
 
 TEST(RefuseUnsupported, NamesTheKeyAndItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"model", "precision = \"bf16\""},
       {"distributed", "world_size = 513"},
   };
   for (const auto& [table, line] : cases) {

@@ -13,14 +13,15 @@ namespace bascule::test {
 class OwnProducts final : public GemmLibrary {
  public:
   explicit OwnProducts(int threads, Isa isa = best_isa())
-      : scratch_(static_cast<std::size_t>(threads)), library_(own_products(kernels_for(isa), scratch_.data())) {}
+      : scratch_(static_cast<std::size_t>(threads)),
+        library_(own_products(kernels_for(isa), scratch_.data(), sizeof(Scratch))) {}
   std::unique_ptr<Gemm> make(const GemmSpec& spec) override { return library_->make(spec); }
 
  private:
   struct alignas(64) Scratch {
-    std::byte bytes[kGemmTileScratchBytes];
+    std::byte bytes[kGemmTileBf16ScratchBytes];
   };
-  static_assert(sizeof(Scratch) == kGemmTileScratchBytes);
+  static_assert(sizeof(Scratch) == kGemmTileBf16ScratchBytes);
   std::vector<Scratch> scratch_;
   std::unique_ptr<GemmLibrary> library_;
 };

@@ -12,14 +12,15 @@ enum : std::size_t { kDY, kX, kDX };
 void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kX);
   const std::int64_t cols = node.cols(kX);
-  ActivationBackward* const a =
-      l.kernel(l.kernels.activation_backward,
-               {l.at(node[kDX]), nullptr, l.at(node[kDY]), l.at(node[kX]), 0, cols, node.as<Activation>(), false},
-               by_rows(rows, cols));
+  ActivationBackward* const a = l.kernel(l.kernels.activation_backward,
+                                         {l.elements(node[kDX]), nullptr, l.elements(node[kDY]), l.elements(node[kX]),
+                                          0, cols, node.as<Activation>(), false},
+                                         by_rows(rows, cols));
   l.adds(&a->accumulate, node.operand(kDX).access);
 }
 
-constexpr OperationKind kKind{"activation_backward", cost_by_elements<kX, 30, 12>, launch};
+constexpr OperationKind kKind{"activation_backward", cost_by_elements<kX, 30, 12>, launch, nullptr, nullptr,
+                              places(kDY, kX, kDX)};
 }  // namespace gradient
 
 enum : std::size_t { kX, kY };
@@ -34,11 +35,11 @@ void derive(const NodeView& node, Backward& b) {
 }
 
 void launch(const NodeView& node, Launch& l) {
-  l.kernel(l.kernels.activation_forward, {l.at(node[kY]), l.at(node[kX]), 0, node.as<Activation>()},
+  l.kernel(l.kernels.activation_forward, {l.elements(node[kY]), l.elements(node[kX]), 0, node.as<Activation>()},
            by_elements(node.rows(kX), node.cols(kX)));
 }
 
-constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>, launch, derive};
+constexpr OperationKind kKind{"activation", cost_by_elements<kX, 25, 8>, launch, derive, nullptr, places(kX, kY)};
 
 }  // namespace
 

@@ -29,9 +29,9 @@ struct SampleIndex {
 
 // One operand's first element of a head, and its row stride.
 struct Slice {
-  float* data;
+  Elements data;
   std::int64_t stride, col;
-  float* at(std::int64_t row, std::int64_t head_col) const { return data + row * stride + col + head_col; }
+  Elements at(std::int64_t row, std::int64_t head_col) const { return data + (row * stride + col + head_col); }
 };
 
 // Whole tensors; a task is one head of one sample.
@@ -137,7 +137,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
                    void (*run)(const Block<Kernel>&, Range, int), bool backward) {
   const Shape shape = node.as<Shape>();
   const auto slice = [&](std::size_t place, std::int64_t col) {
-    return Slice{l.at(node[place]), node.cols(place), col};
+    return Slice{l.elements(node[place]), node.cols(place), col};
   };
   Block<Kernel> block{};
   block.kernel = kernel;
@@ -170,7 +170,10 @@ void launch_backward(const NodeView& node, Launch& l) {
   launch_kernel(node, l, l.kernels.attention_backward, run_backward, true);
 }
 
-constexpr OperationKind kGradient{"attention_backward", backward_cost, launch_backward, nullptr, scratch_floats};
+constexpr std::uint32_t kBf16Places = places(kQuery, kKey, kValue, kOut),
+                        kGradientPlaces = kBf16Places | places(kDQuery, kDKey, kDValue);
+constexpr OperationKind kGradient{"attention_backward", backward_cost,  launch_backward, nullptr,
+                                  scratch_floats,       kGradientPlaces};
 
 Cost cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 2.0); }
 
@@ -198,7 +201,7 @@ void derive(const NodeView& node, Backward& b) {
   b.emit(kGradient, std::move(operands), node.attributes());
 }
 
-constexpr OperationKind kKind{"attention", cost, launch, derive, scratch_floats};
+constexpr OperationKind kKind{"attention", cost, launch, derive, scratch_floats, kBf16Places};
 
 }  // namespace
 

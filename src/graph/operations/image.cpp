@@ -27,12 +27,13 @@ void run(const Block& b, Range range, int) {
 
 void launch(const NodeView& node, Launch& l) {
   Block block{l.kernels.extract_patches, node.as<ExtractPatches>()};
-  block.whole.out = l.at(node[kOut]);
+  block.whole.out = l.elements(node[kOut]);
   Block* const b = l.step(block, {rows_per_sample(1), 1}, run);
   l.operand(&b->whole.pixels, node[kPixels]);
 }
 
-constexpr OperationKind kKind{"extract_patches", cost_by_elements<kPixels, 0, 8>, launch};
+constexpr OperationKind kKind{"extract_patches", cost_by_elements<kPixels, 0, 8>, launch, nullptr, nullptr,
+                              places(kOut)};
 }  // namespace patches
 
 namespace gradient {

@@ -113,7 +113,7 @@ void derive(const NodeView& node, Backward& b) {
 void launch(const NodeView& node, Launch& l) {
   const Norm norm = node.as<Norm>();
   LayerNormForward a{};
-  a.y = l.at(node[kY]);
+  a.y = l.elements(node[kY]);
   a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
   a.mean = l.at(node[kMean]);
   a.rstd = l.at(node[kRstd]);
@@ -128,7 +128,7 @@ void launch(const NodeView& node, Launch& l) {
   l.dropout(&stored->dropout, norm.dropout);
 }
 
-constexpr OperationKind kKind{"layer_norm", cost, launch, derive};
+constexpr OperationKind kKind{"layer_norm", cost, launch, derive, nullptr, places(kY)};
 
 Normalized add(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias, const Norm& norm,
                Tensor row_keys) {

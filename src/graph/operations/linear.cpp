@@ -23,6 +23,8 @@ void add_product(Launch& l, const GemmSpec& spec, const GemmRun& run, Extent row
   l.adds(&b->run.accumulate, access);
 }
 
+GemmType type_of(const NodeView& node) { return node.bf16_products() ? GemmType::kBf16 : GemmType::kFloat32; }
+
 namespace gradient {
 // kX is empty where the weight is not trained, kWeight where x is not.
 enum : std::size_t { kDY, kX, kWeight, kDX, kDWeight, kDBias, kParts };
@@ -48,7 +50,7 @@ void clear_tail(const TailBlock& b, Range, int) {
 struct SumBlock {
   void (*kernel)(const ColumnSums&);
   float* parts;
-  const float* d_y;
+  ConstElements d_y;
   std::int64_t cols;
 };
 
@@ -68,11 +70,13 @@ void launch(const NodeView& node, Launch& l) {
   const auto [out, in] = node.as<Widths>();
   const Extent rows = node.rows(kDY);
   const std::int64_t max_rows = rows.at(l.bounds());
-  float *const d_y = l.at(node[kDY]), *const x = l.at(node[kX]), *const parts = l.at(node[kParts]);
+  const GemmType type = type_of(node);
+  const ConstElements d_y = l.elements(node[kDY]), x = l.elements(node[kX]);
+  float* const parts = l.at(node[kParts]);
   l.begin_step();
-  for (const auto& [data, cols] : {std::pair{d_y, out}, std::pair{x, in}}) {
-    if (data == nullptr) continue;
-    TailBlock* const tail = l.add(TailBlock{l.kernels.fill, data, 0, cols}, whole(), clear_tail);
+  for (const auto& [tensor, cols] : {std::pair{node[kDY], out}, std::pair{node[kX], in}}) {
+    if (!tensor || !l.products_read_past_rows()) continue;
+    TailBlock* const tail = l.add(TailBlock{l.kernels.fill, l.at(tensor), 0, cols}, whole(), clear_tail);
     l.rows(&tail->rows, rows);
   }
   if (parts != nullptr) l.add(SumBlock{l.kernels.column_sums, parts, d_y, out}, by_rows(rows, out), run_sums);
@@ -81,13 +85,13 @@ void launch(const NodeView& node, Launch& l) {
   l.begin_step();
   if (const Operand d_weight = node.operand(kDWeight)) {
     const bool always = d_weight.access == Access::kAdd;
-    add_product(l, {GemmKind::kWeightGradient, max_rows, out, in, out, in, in, false, !always, true},
+    add_product(l, {GemmKind::kWeightGradient, max_rows, out, in, out, in, in, false, !always, true, type},
                 {l.at(d_weight.tensor), d_y, x, nullptr, 0, false}, rows, d_weight.access);
   }
   if (const Operand d_x = node.operand(kDX)) {
     const bool first = d_x.access == Access::kWrite;
-    add_product(l, {GemmKind::kInputGradient, max_rows, in, out, out, in, in, false, first, !first},
-                {l.at(d_x.tensor), d_y, l.at(node[kWeight]), nullptr, 0, false}, rows, d_x.access);
+    add_product(l, {GemmKind::kInputGradient, max_rows, in, out, out, in, in, false, first, !first, type},
+                {l.elements(d_x.tensor), d_y, l.at(node[kWeight]), nullptr, 0, false}, rows, d_x.access);
   }
   if (const Operand d_bias = node.operand(kDBias)) {
     AddParts* const end =
@@ -97,7 +101,7 @@ void launch(const NodeView& node, Launch& l) {
   }
 }
 
-constexpr OperationKind kKind{"linear_backward", cost, launch};
+constexpr OperationKind kKind{"linear_backward", cost, launch, nullptr, nullptr, places(kDY, kX, kDX), places(kDY, kX)};
 }  // namespace gradient
 
 enum : std::size_t { kX, kWeight, kBias, kY };
@@ -129,12 +133,14 @@ void launch(const NodeView& node, Launch& l) {
   const Extent rows = node.rows(kX);
   const std::int64_t out = node.cols(kY), in = node.cols(kX);
   l.begin_step();
-  add_product(
-      l, {GemmKind::kForward, rows.at(l.bounds()), out, in, in, in, out, static_cast<bool>(node[kBias]), true, false},
-      {l.at(node[kY]), l.at(node[kX]), l.at(node[kWeight]), l.at(node[kBias]), 0, false}, rows, Access::kWrite);
+  add_product(l,
+              {GemmKind::kForward, rows.at(l.bounds()), out, in, in, in, out, static_cast<bool>(node[kBias]), true,
+               false, type_of(node)},
+              {l.elements(node[kY]), l.elements(node[kX]), l.at(node[kWeight]), l.at(node[kBias]), 0, false}, rows,
+              Access::kWrite);
 }
 
-constexpr OperationKind kKind{"linear", cost, launch, derive};
+constexpr OperationKind kKind{"linear", cost, launch, derive, nullptr, places(kX, kY), places(kX)};
 
 }  // namespace
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/element_types.h"
+
+#include <algorithm>
+
+#include "src/graph/operations.h"
+
+namespace bascule {
+namespace {
+
+// How a tensor is used. Numbers of nodes; -1: none.
+struct Uses {
+  bool all_take_bf16 = true;
+  bool forward_rounds = true;       // all forward readers round it
+  bool backward_takes_bf16 = true;  // all backward nodes
+  int writer = -1;                  // the last one
+  int last_backward = -1;
+};
+
+// Whether the node's products are to be bf16.
+bool gets_bf16_products(const Graph& graph, const Node& node) {
+  for (std::size_t place = 0; place < node.operands.size(); ++place) {
+    const Tensor x = node.operands[place].tensor;
+    if (x && has_place(node.kind->rounding_places, place)) return !(graph[x].rows == rows_per_sample(1));
+  }
+  return false;
+}
+
+bool rounds(const Node& node, std::size_t place) {
+  return node.bf16_products && has_place(node.kind->rounding_places, place);
+}
+bool takes_bf16(const Node& node, std::size_t place) {
+  const bool is_float32_product = node.kind->rounding_places != 0 && !node.bf16_products;
+  return !is_float32_product && has_place(node.kind->bf16_places, place);
+}
+
+std::vector<Uses> find_uses(const Graph& graph) {
+  std::vector<Uses> uses(graph.tensors().size());
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (std::size_t place = 0; place < node.operands.size(); ++place) {
+      const Operand operand = node.operands[place];
+      if (!operand) continue;
+      Uses& use = uses[static_cast<std::size_t>(operand.tensor.index)];
+      const bool takes = takes_bf16(node, place) && operand.access != Access::kAdd;
+      use.all_take_bf16 = use.all_take_bf16 && takes;
+      if (operand.access == Access::kWrite) {
+        use.writer = static_cast<int>(n);
+      } else if (node.backward) {
+        use.backward_takes_bf16 = use.backward_takes_bf16 && takes;
+        use.last_backward = static_cast<int>(n);
+      } else {
+        use.forward_rounds = use.forward_rounds && rounds(node, place);
+      }
+    }
+  }
+  return uses;
+}
+
+}  // namespace
+
+void choose_element_types(Graph& graph) {
+  for (Node& node : graph.nodes_) node.bf16_products = gets_bf16_products(graph, node);
+  const std::vector<Uses> uses = find_uses(graph);
+
+  struct Copy {
+    std::size_t after;  // node
+    Tensor from, to;
+  };
+  std::vector<Copy> copies;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Uses& use = uses[i];
+    TensorInfo& info = graph.tensors_[i];
+    if (info.storage != Storage::kActivation || info.dtype != DType::kFloat32 || info.kept || use.writer < 0) continue;
+    const bool is_gradient = graph.nodes_[static_cast<std::size_t>(use.writer)].backward;
+    if (use.all_take_bf16 && (is_gradient || use.forward_rounds)) {
+      info.dtype = DType::kBFloat16;
+      continue;
+    }
+    if (is_gradient || use.last_backward < 0 || !use.backward_takes_bf16) continue;
+    TensorInfo copy = info;
+    copy.name += ".bf16";
+    copy.dtype = DType::kBFloat16;
+    copy.may_share = Tensor{};
+    const Tensor from{static_cast<std::int32_t>(i)}, to = graph.add_tensor(std::move(copy));
+    for (Node& node : graph.nodes_) {
+      for (std::size_t place = 0; place < node.operands.size(); ++place) {
+        Operand& operand = node.operands[place];
+        if (operand.tensor == from && operand.access != Access::kWrite && (node.backward || rounds(node, place)))
+          operand.tensor = to;
+      }
+    }
+    copies.push_back({static_cast<std::size_t>(use.writer), from, to});
+  }
+
+  std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.after < b.after; });
+  std::vector<Node> nodes;
+  nodes.reserve(graph.nodes_.size() + copies.size());
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < graph.nodes_.size(); ++n) {
+    nodes.push_back(graph.nodes_[n]);
+    for (; next < copies.size() && copies[next].after == n; ++next)
+      nodes.push_back({&kRoundToBf16, {reads(copies[next].from), writes(copies[next].to)}, {}, nodes.back().scope});
+  }
+  graph.nodes_ = std::move(nodes);
+}
+
+bool has_bf16_products(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.bf16_products; });
+}
+
+}  // namespace bascule

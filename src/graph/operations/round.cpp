@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/graph/launch.h"
+#include "src/graph/operations.h"
+
+namespace bascule {
+namespace {
+
+enum : std::size_t { kX, kY };
+
+void launch(const NodeView& node, Launch& l) {
+  l.kernel(l.kernels.to_bf16, {l.at<std::uint16_t>(node[kY]), l.at(node[kX]), 0},
+           by_elements(node.rows(kX), node.cols(kX)));
+}
+
+}  // namespace
+
+const OperationKind kRoundToBf16{"round_to_bf16", cost_by_elements<kX, 8, 6>, launch, nullptr, nullptr, places(kY)};
+
+}  // namespace bascule

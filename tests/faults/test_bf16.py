@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""precision = "bf16": the contract of bits, less memory than float32, weights that go from one precision to the other, refusals."""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import PROGRAM, digest, has_mpi, has_onednn, instruction_sets, run, settings
+from rank_runs import STRATEGIES
+
+SETTINGS = 2
+HEADS = ("contrastive", "image_text_matching", "masked_lm")
+BF16 = {"model__precision": '"bf16"', "model__dropout": '"config"', "training__max_steps": "4", "training__save_steps": "0"}
+
+
+class Bf16(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.runs = 0
+
+    def weights(self, **changes):
+        self.runs += 1
+        folder = self.folder / str(self.runs)
+        folder.mkdir()
+        done = run("run", settings(folder, **{**BF16, **changes}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("libraries allocated nothing", done.stdout) if "distributed__world_size" not in changes else None
+        return digest(folder / "run" / "model.safetensors")
+
+    def test_the_same_bits_for_every_head_on_every_instruction_set_and_number_of_threads(self):
+        for head in HEADS:
+            first = self.weights(model__head=f'"{head}"', machine__threads="1")
+            self.assertNotEqual(first, self.weights(model__head=f'"{head}"', model__precision='"float32"'))
+            for threads, isa in enumerate(instruction_sets(), 1):
+                with self.subTest(head=head, isa=isa, threads=threads):
+                    self.assertEqual(first, self.weights(model__head=f'"{head}"', machine__isa=f'"{isa}"', machine__threads=str(threads)))
+
+    def test_the_same_bits_with_recomputation_and_accumulation(self):
+        micro = {"training__gradient_accumulation_steps": "2"}
+        self.assertEqual(self.weights(**micro), self.weights(**micro, training__gradient_checkpointing='"full"'))
+
+    @unittest.skipUnless(has_mpi(), "this build has no MPI")
+    def test_the_same_bits_with_every_strategy(self):
+        for ranks in ("2", "4"):
+            found = {name: self.weights(distributed__world_size=ranks, training__per_device_train_batch_size="3", **STRATEGIES[name])
+                     for name in (("fast_ddp", "ddp1", "stage1", "stage2", "stage3") if ranks == "2" else ("fast_ddp", "stage2"))}
+            self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_a_killed_run_goes_on_to_the_same_bits(self):
+        changes = {"training__max_steps": "6", "training__save_steps": "1"}
+        whole = self.weights(**changes)
+        file = settings(self.folder, **{**BF16, **changes})
+        with subprocess.Popen([PROGRAM, "run", file], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if "step 4/6" in line or "checkpoint-3" in line:
+                    process.send_signal(signal.SIGKILL)
+        done = run("run", file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(digest(self.folder / "run" / "model.safetensors"), whole)
+
+    def test_memory_is_less_than_in_float32(self):
+        peaks = {}
+        for precision in ("float32", "bf16"):
+            file = settings(self.folder, model__precision=f'"{precision}"', training__per_device_train_batch_size="64")
+            document = json.loads(run("plan", file, "--json").stdout)
+            peaks[precision] = document["categories"]["workspace"]
+        self.assertLess(peaks["bf16"], 0.65 * peaks["float32"])
+
+    def test_weights_go_from_float32_to_bf16_and_back_but_a_resume_does_not(self):
+        first = settings(self.folder, training__max_steps="2", training__save_steps="0")
+        self.assertEqual(run("run", first).returncode, 0)
+        first.write_text(first.read_text().replace("max_steps = 2", "max_steps = 4").replace("[model]", '[model]\nprecision = "bf16"'))
+        refused = run("run", first)
+        self.assertEqual(refused.returncode, SETTINGS, refused.stderr)
+        self.assertRegex(refused.stderr, r'model\.precision.*"float32".*"bf16"')
+        source = self.folder / "run"
+        for number, precision in enumerate(("bf16", "float32")):
+            folder = self.folder / f"next{number}"
+            folder.mkdir()
+            file = settings(folder, model__model_name_or_path=f'"{source}"', model__from_scratch="false", model__precision=f'"{precision}"',
+                            training__max_steps="2", training__save_steps="0")
+            done = run("run", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            source = folder / "run"
+
+    @unittest.skipUnless(has_onednn(), "this build has no oneDNN")
+    def test_the_library_s_products_are_refused(self):
+        for command in ("run", "plan", "bench"):
+            done = run(command, settings(self.folder, **BF16, machine__products='"onednn"'))
+            self.assertEqual(done.returncode, SETTINGS, done.stderr)
+            self.assertTrue(re.search(r"run\.toml:\d+.*machine\.products.*bf16", done.stderr), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

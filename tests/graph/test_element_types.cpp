@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// bf16 mixed precision: which tensors are bf16, and what comes out.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/graph/element_types.h"
+#include "src/graph/operations.h"
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+#include "tests/graph/some_layers.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr std::int64_t kClasses = 7;
+
+// Two layers below a head, for training.
+void record(GraphRun& run) {
+  Graph& g = run.graph();
+  Tensor y = run.source("x", text_rows(), kLayerWidth);
+  for (int number = 0; number < 2; ++number) y = post_norm_layer(run, number, y);
+  const Tensor logits = linear(g, "logits", y, run.parameter("head.w", kClasses, kLayerWidth), Tensor{});
+  cross_entropy_loss(g, logits, run.field("labels"));
+  derive_backward(g);
+}
+
+DType type_of(const Graph& graph, const std::string& name) {
+  const Tensor tensor = graph.find(name);
+  EXPECT_TRUE(tensor) << name;
+  return tensor ? graph[tensor].dtype : DType::kBool;
+}
+
+TEST(ElementTypes, ForwardRoundsOperandsOfProductsAlone) {
+  GraphRun run(kBounds);
+  record(run);
+  const Graph& g = run.graph();
+  choose_element_types(run.graph());
+  const std::string layer = "layer1/layer1";
+  for (const char* name : {".attention", ".gelu"}) EXPECT_EQ(type_of(g, layer + name), DType::kBFloat16) << name;
+  for (const char* name : {".qkv", ".up", ".norm1"}) {
+    EXPECT_EQ(type_of(g, layer + name), DType::kFloat32) << name;
+    EXPECT_EQ(type_of(g, layer + name + std::string(".bf16")), DType::kBFloat16) << name;
+  }
+  for (const char* name : {".out", ".down", ".norm1.sum", ".norm1.mean", ".attention.logsumexp"})
+    EXPECT_EQ(type_of(g, layer + name), DType::kFloat32) << name;
+  for (const char* name :
+       {"layer1/d_layer1.qkv", "layer1/d_layer1.attention", "layer1/d_layer1.up", "layer1/d_layer1.gelu"})
+    EXPECT_EQ(type_of(g, name), DType::kBFloat16) << name;
+  EXPECT_EQ(type_of(g, "layer1/d_layer1.norm1"), DType::kFloat32);
+  EXPECT_TRUE(has_bf16_products(g));
+}
+
+// What backward reads late is bf16: nothing of the layer but sums and statistics is kept in float32.
+TEST(ElementTypes, BackwardReadsCopies) {
+  GraphRun run(kBounds);
+  record(run);
+  choose_element_types(run.graph());
+  const Graph& g = run.graph();
+  for (const Node& node : g.nodes()) {
+    if (!node.backward) continue;
+    for (const Operand& operand : node.operands) {
+      if (!operand || operand.access == Access::kWrite) continue;
+      const std::string& name = g[operand.tensor].name;
+      for (const char* kept : {".qkv", ".up", ".norm1", ".gelu", ".attention"}) {
+        const std::string layer = "layer0/layer0";
+        EXPECT_FALSE(name == layer + kept && g[operand.tensor].dtype == DType::kFloat32) << name;
+      }
+    }
+  }
+}
+
+TEST(ElementTypes, ProductsOverOneRowASampleStayFloat32) {
+  GraphRun run(kBounds);
+  Graph& g = run.graph();
+  const Tensor x = run.source("x", text_rows(), kLayerWidth);
+  const Tensor first = first_rows(g, "first", x, run.text());
+  const Tensor pooled = activation(
+      g, "tanh", linear(g, "pooler", first, run.parameter("pooler.w", 5, kLayerWidth), Tensor{}), Activation::kTanh);
+  run.finish({pooled});
+  choose_element_types(g);
+  for (const char* name : {"first", "pooler", "tanh"}) EXPECT_EQ(type_of(g, name), DType::kFloat32) << name;
+  for (const Node& node : g.nodes()) {
+    const bool is_product = node.kind->rounding_places != 0;
+    const bool of_pooler = is_product && NodeView(g, node).rows(0) == rows_per_sample(1);
+    EXPECT_EQ(node.bf16_products, is_product && !of_pooler) << node.kind->name;
+  }
+}
+
+double one_minus_cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double product = 0.0, squares_a = 0.0, squares_b = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    product += x * y;
+    squares_a += x * x;
+    squares_b += y * y;
+  }
+  return 1.0 - product / std::sqrt(squares_a * squares_b);
+}
+
+TEST(ElementTypes, GradientsAreThoseOfFloat32RoundedWithTheSameBitsEverywhere) {
+  const std::vector<TestBatch> batches = labelled_batches(kClasses);
+  GraphRun plain(kBounds);
+  record(plain);
+  plain.seal(kernels_for(best_isa()));
+  std::vector<std::vector<float>> first;  // by batch
+  for (const Isa isa : kAllIsas) {
+    if (!isa_supported(isa)) continue;
+    for (const int threads : {1, 3}) {
+      GraphRun run(kBounds, threads);
+      record(run);
+      choose_element_types(run.graph());
+      run.seal(kernels_for(isa));
+      for (std::size_t b = 0; b < batches.size(); ++b) {
+        run.replay(batches[b].batch(), 1.0f, false, 3);
+        const std::vector<float> gradients = run.all_gradients();
+        if (first.size() == b) {
+          first.push_back(gradients);
+          plain.replay(batches[b].batch(), 1.0f, false, 3);
+          EXPECT_LE(one_minus_cosine(gradients, plain.all_gradients()), 1e-3);
+          EXPECT_NE(first_different_bit(gradients, plain.all_gradients()), -1);
+        }
+        EXPECT_EQ(first_different_bit(gradients, first[b]), -1) << isa_name(isa) << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+// Steps in place need elements of one size: a bf16 tensor would lie over float32 numbers that are still to be read.
+TEST(ElementTypes, NoTensorTakesThePlaceOfOneOfAnotherType) {
+  GraphRun run(kBounds);
+  record(run);
+  choose_element_types(run.graph());
+  const WorkspacePlan plan = plan_workspace(run.graph());
+  for (const WorkspaceBuffer& buffer : plan.buffers) {
+    for (const Tensor tensor : buffer.tensors)
+      EXPECT_EQ(run.graph()[tensor].dtype, run.graph()[buffer.tensors.front()].dtype) << run.graph()[tensor].name;
+  }
+  GraphRun plain(kBounds);
+  record(plain);
+  EXPECT_LT(plan.bytes, plan_workspace(plain.graph()).bytes);
+}
+
+}  // namespace
+}  // namespace bascule::test
