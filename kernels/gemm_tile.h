@@ -53,10 +53,11 @@ struct GemmTile {
 
 // A chunk of B, and a few rows of A over the depths of a chunk.
 constexpr std::size_t kGemmTileScratchBytes =
-    static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunkBf16 + 16)) * sizeof(float);
-// And the sums of a tile whose C is bf16, until the last chunk.
+    static_cast<std::size_t>(kGemmChunk * kGemmTileCols + 16 * (kGemmChunk + 16)) * sizeof(float);
+// The same, and the sums of a tile whose C is bf16, until the last chunk.
+constexpr std::int64_t kGemmTilePackedBf16 = kGemmChunkBf16 * kGemmTileCols + 16 * (kGemmChunkBf16 + 16);
 constexpr std::int64_t kGemmTileSums = 1 << 18;
 constexpr std::size_t kGemmTileBf16ScratchBytes =
-    kGemmTileScratchBytes + static_cast<std::size_t>(kGemmTileSums) * sizeof(float);
+    static_cast<std::size_t>(kGemmTilePackedBf16 + kGemmTileSums) * sizeof(float);
 
 }  // namespace bascule

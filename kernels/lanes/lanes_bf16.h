@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of bf16 numbers in the bits of sixteen floats, the even number of a pair in the lower half, and the sum of
-// their products: the instruction VDPBF16PS where the unit is compiled for it, the same bits by two fused multiply-adds
-// elsewhere. gemm_tile.h defines the arithmetic.
+// Products of bf16 numbers, as gemm_tile.h defines them: of pairs in the bits of sixteen floats, the even number in the
+// lower half, by the instruction VDPBF16PS where the unit is compiled for it; of widened numbers by fused multiply-adds
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -62,18 +62,11 @@ inline float widened(std::uint16_t x) {
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
-inline f32x16 even_of_pairs(f32x16 x) { return from_bits(shift_left<16>(bits_of(x))); }
-inline f32x16 odd_of_pairs(f32x16 x) { return from_bits(shift_left<16>(shift_right_signed<16>(bits_of(x)))); }
 
 // p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
 inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
   return {_mm512_dpbf16_ps(p.lanes, reinterpret_cast<__m512bh>(a.lanes), reinterpret_cast<__m512bh>(b.lanes))};
-}
-#else
-inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
-  const f32x16 odd = fma_flushed(odd_of_pairs(a), odd_of_pairs(b), p);
-  return fma_flushed(even_of_pairs(a), even_of_pairs(b), odd);
 }
 #endif
 

@@ -2,9 +2,9 @@
 // The innermost block of a matrix product: as many sums as the registers hold, over one chunk of depths, added to C.
 // Each sum is a chain of its own (gemm_tile.h), so the extents of a block do not show in the bits.
 //
-// A word of B is what one step multiplies: a float32 number, or the bits of a pair of bf16 numbers. A has one number
-// for each factor of a step: one, or two where a pair is multiplied by two fused multiply-adds instead of the
-// instruction.
+// A step multiplies a number of A with a row of B: float32 numbers, or the bits of pairs of bf16 numbers. Where a pair
+// is multiplied by two fused multiply-adds instead of the instruction, it is two steps, of its odd and its even
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -25,47 +25,50 @@ constexpr std::int64_t kPrefetchSteps = 8;
 #else
 constexpr int kBlockRows = 6;
 constexpr int kBlockVectors = 1;
-constexpr std::int64_t kPrefetchSteps = 0;     // prefetching slows AVX2 down
+constexpr std::int64_t kPrefetchSteps = 0;  // prefetching slows AVX2 down
 #endif
 constexpr std::int64_t kBlockCols = kBlockVectors * kLanes;
-constexpr std::int64_t kChunkSteps = 256;
 
 struct Float32Steps {
-  static constexpr std::int64_t kDepths = 1;   // of a step
-  static constexpr std::int64_t kFactors = 1;  // numbers of A that a step multiplies
-  static f32x16 factor(f32x16 words, std::int64_t) { return words; }
+  static constexpr bool kPairs = false;     // whether numbers are taken in pairs
+  static constexpr bool kIsPacked = false;  // whether a pair is one number
+  static constexpr std::int64_t kChunk = kGemmChunk;
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma(a, b, sum); }
   static f32x16 add(f32x16 c, f32x16 sum) { return c + sum; }
 };
 struct Bf16Steps {
-  static constexpr std::int64_t kDepths = 2;
+  static constexpr bool kPairs = true;
+  static constexpr std::int64_t kChunk = kGemmChunkBf16;
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
-  static constexpr std::int64_t kFactors = 1;
-  static f32x16 factor(f32x16 words, std::int64_t) { return words; }
+  static constexpr bool kIsPacked = true;
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return dot_pairs(a, b, sum); }
 #else
-  static constexpr std::int64_t kFactors = 2;  // the odd one first
-  static f32x16 factor(f32x16 words, std::int64_t number) {
-    return number == 0 ? odd_of_pairs(words) : even_of_pairs(words);
-  }
+  static constexpr bool kIsPacked = false;
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma_flushed(a, b, sum); }
 #endif
   static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
 };
+// Of so many depths: one each, or one or two for each pair.
+template <typename Steps>
+constexpr std::int64_t steps_of(std::int64_t depths) {
+  if (!Steps::kPairs) return depths;
+  return Steps::kIsPacked ? (depths + 1) / 2 : (depths + 1) / 2 * 2;
+}
+template <typename Steps>
+constexpr std::int64_t kChunkSteps = steps_of<Steps>(Steps::kChunk);
 // From one row of A to the next. Not a multiple of 4096 bytes: the rows would fall on the same lines of the first
 // cache.
 template <typename Steps>
-constexpr std::int64_t kRowPitch = Steps::kFactors* kChunkSteps + 16;
-static_assert(kGemmChunk == kChunkSteps && kGemmChunkBf16 == kChunkSteps * Bf16Steps::kDepths, "");
+constexpr std::int64_t kRowPitch = kChunkSteps<Steps> + 16;
 
-// How A lies: a row's numbers follow one another, rows kRowPitch apart; or those of all rows for one factor do.
+// How A lies: a row's numbers follow one another, rows kRowPitch apart; or those of all rows for one step do.
 enum class LayoutA { kRows, kSteps };
 
 struct GemmBlock {
   Elements c;
   std::int64_t ldc;
   const float* a;
-  std::int64_t a_step;  // from a factor to the next where A lies by steps
+  std::int64_t a_step;  // from a step to the next where A lies by steps
   const float* b;       // (steps, kBlockCols)
   std::int64_t b_step;
   std::int64_t steps;
@@ -98,19 +101,16 @@ template <typename Steps, LayoutA kLayoutA, int kRows>
 #pragma GCC unroll 8
       for (int v = 0; v < kBlockVectors; ++v) __builtin_prefetch(b + kPrefetchSteps * x.b_step + v * kLanes);
     }
-#pragma GCC unroll 2
-    for (std::int64_t factor = 0; factor < Steps::kFactors; ++factor) {
-      f32x16 row[kBlockVectors];
+    f32x16 row[kBlockVectors];
 #pragma GCC unroll 8
-      for (int v = 0; v < kBlockVectors; ++v) row[v] = Steps::factor(load(b + v * kLanes), factor);
+    for (int v = 0; v < kBlockVectors; ++v) row[v] = load(b + v * kLanes);
 #pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
+    for (int i = 0; i < kRows; ++i) {
+      const f32x16 number = set(kLayoutA == LayoutA::kRows ? a[i * kRowPitch<Steps>] : a[i]);
 #pragma GCC unroll 8
-        for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
-      }
-      a += kLayoutA == LayoutA::kRows ? 1 : x.a_step;
+      for (int v = 0; v < kBlockVectors; ++v) sum[i][v] = Steps::multiply_add(number, row[v], sum[i][v]);
     }
+    a += kLayoutA == LayoutA::kRows ? 1 : x.a_step;
     b += x.b_step;
   }
 #pragma GCC unroll 8

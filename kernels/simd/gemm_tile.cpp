@@ -26,70 +26,19 @@ const std::uint16_t* as_bf16(ConstElements x, std::int64_t count, std::uint16_t*
   return rounded;
 }
 
-// words[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
+// steps[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
 template <typename Steps>
-void pack_words(float* words, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t rows,
-                std::int64_t depths) {
-  if constexpr (Steps::kDepths == 1) {
-    pack_rows(words, pitch, x.float32(), stride, rows, depths);
-  } else {
-    std::uint16_t rounded[kGemmChunkBf16 + kLanes];
-    for (std::int64_t r = 0; r < rows; ++r) {
-      if (depths % 2 != 0) words[r * pitch + depths / 2] = 0.0f;  // in place of the missing last odd depth
-      const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
-      __builtin_memcpy(words + r * pitch, row, static_cast<std::size_t>(depths) * sizeof *row);
-    }
-  }
-}
-
-// words[s * words_stride + c]: `cols` columns, at most those of a block, of a matrix whose depths lie `stride` apart.
-template <typename Steps>
-void pack_steps(float* words, std::int64_t words_stride, ConstElements x, std::int64_t stride, std::int64_t depths,
-                std::int64_t cols) {
-  if constexpr (Steps::kDepths == 1) {
-    pack_rows(words, words_stride, x.float32(), stride, depths, cols);
-  } else {
-    constexpr std::int64_t kMost = kBlockCols > kBlockRows ? kBlockCols : kBlockRows;
-    static constexpr std::uint16_t kZeros[kMost] = {};
-    std::uint16_t rounded[2][kMost + kLanes];
-    for (std::int64_t d = 0; d < depths; d += 2) {
-      const std::uint16_t* const even = as_bf16(x + d * stride, cols, rounded[0]);
-      const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, cols, rounded[1]) : kZeros;
-      for (std::int64_t c = 0; c < cols; ++c) {
-        const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
-        __builtin_memcpy(words + c, &pair, sizeof pair);
-      }
-      words += words_stride;
-    }
-  }
-}
-
-// The same from a matrix whose depths lie side by side. `rows_of_words` holds 16 rows of kWordsPitch.
-constexpr std::int64_t kWordsPitch = kChunkSteps + 16;
-template <typename Steps>
-void pack_steps_transposed(float* words, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
-                           float* rows_of_words) {
-  if constexpr (Steps::kDepths == 1) {
-    pack_transposed<false>(words, kBlockCols, x.float32(), stride, cols, depths);
-  } else {
-    for (std::int64_t c = 0; c < cols; c += kLanes) {
-      const std::int64_t count = least(kLanes, cols - c);
-      pack_words<Steps>(rows_of_words, kWordsPitch, x + c * stride, stride, count, depths);
-      pack_transposed<false>(words + c, kBlockCols, rows_of_words, kWordsPitch, count, (depths + 1) / 2);
-    }
-  }
-}
-
-// The numbers of A for a block: words as they are, or pairs as two factors each, the odd one first.
-template <typename Steps>
-void pack_a_rows(float* numbers, ConstElements x, std::int64_t stride, std::int64_t rows, std::int64_t depths) {
-  if constexpr (Steps::kFactors == 1) {
-    pack_words<Steps>(numbers, kRowPitch<Steps>, x, stride, rows, depths);
-  } else {
-    std::uint16_t rounded[kGemmChunkBf16 + kLanes];
-    for (std::int64_t r = 0; r < rows; ++r) {
-      float* const out = numbers + r * kRowPitch<Steps>;
-      const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
+void pack_row_steps(float* steps, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t rows,
+                    std::int64_t depths) {
+  if constexpr (!Steps::kPairs) return pack_rows(steps, pitch, x.float32(), stride, rows, depths);
+  std::uint16_t rounded[kGemmChunkBf16 + kLanes];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* const out = steps + r * pitch;
+    const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
+    if constexpr (Steps::kIsPacked) {
+      if (depths % 2 != 0) out[depths / 2] = 0.0f;  // in place of the missing last odd depth
+      __builtin_memcpy(out, row, static_cast<std::size_t>(depths) * sizeof *row);
+    } else {
       for (std::int64_t d = 0; d + 1 < depths; d += 2) {
         out[d] = widened(row[d + 1]);
         out[d + 1] = widened(row[d]);
@@ -100,35 +49,57 @@ void pack_a_rows(float* numbers, ConstElements x, std::int64_t stride, std::int6
     }
   }
 }
+
+// steps[s * pitch + c]: `cols` columns, at most those of a block, of a matrix whose depths lie `stride` apart.
 template <typename Steps>
-void pack_a_steps(float* numbers, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t rows) {
-  if constexpr (Steps::kFactors == 1) {
-    pack_steps<Steps>(numbers, kBlockRows, x, stride, depths, rows);
-  } else {
-    std::uint16_t rounded[2][kBlockRows + kLanes];
-    for (std::int64_t d = 0; d < depths; d += 2) {
-      const std::uint16_t* const even = as_bf16(x + d * stride, rows, rounded[0]);
-      const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, rows, rounded[1]) : nullptr;
-      for (std::int64_t i = 0; i < rows; ++i) {
-        numbers[i] = odd != nullptr ? widened(odd[i]) : 0.0f;
-        numbers[kBlockRows + i] = widened(even[i]);
+void pack_steps(float* steps, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t depths,
+                std::int64_t cols) {
+  if constexpr (!Steps::kPairs) return pack_rows(steps, pitch, x.float32(), stride, depths, cols);
+  constexpr std::int64_t kMost = kBlockCols > kBlockRows ? kBlockCols : kBlockRows;
+  static constexpr std::uint16_t kZeros[kMost] = {};
+  std::uint16_t rounded[2][kMost + kLanes];
+  for (std::int64_t d = 0; d < depths; d += 2) {
+    const std::uint16_t* const even = as_bf16(x + d * stride, cols, rounded[0]);
+    const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, cols, rounded[1]) : kZeros;
+    if constexpr (Steps::kIsPacked) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
+        __builtin_memcpy(steps + c, &pair, sizeof pair);
       }
-      numbers += 2 * kBlockRows;
+      steps += pitch;
+    } else {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        steps[c] = widened(odd[c]);
+        steps[pitch + c] = widened(even[c]);
+      }
+      steps += 2 * pitch;
     }
+  }
+}
+
+// The same from a matrix whose depths lie side by side. `rows_of_steps` holds 16 rows of kRowPitch.
+template <typename Steps>
+void pack_steps_transposed(float* steps, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
+                           float* rows_of_steps) {
+  if constexpr (!Steps::kPairs) return pack_transposed<false>(steps, kBlockCols, x.float32(), stride, cols, depths);
+  for (std::int64_t c = 0; c < cols; c += kLanes) {
+    const std::int64_t count = least(kLanes, cols - c);
+    pack_row_steps<Steps>(rows_of_steps, kRowPitch<Steps>, x + c * stride, stride, count, depths);
+    pack_transposed<false>(steps + c, kBlockCols, rows_of_steps, kRowPitch<Steps>, count, steps_of<Steps>(depths));
   }
 }
 
 template <typename Steps>
 void pack_b(float* packed, const GemmTile& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
-            float* rows_of_words) {
+            float* rows_of_steps) {
   for (std::int64_t col = first_col; col < t.cols; col += kBlockCols) {
     const std::int64_t cols = least(kBlockCols, t.cols - col);
     if (t.kind == GemmKind::kForward) {
-      pack_steps_transposed<Steps>(packed, t.b + (col * t.ldb + first), t.ldb, depths, cols, rows_of_words);
+      pack_steps_transposed<Steps>(packed, t.b + (col * t.ldb + first), t.ldb, depths, cols, rows_of_steps);
     } else {
       pack_steps<Steps>(packed, kBlockCols, t.b + (first * t.ldb + col), t.ldb, depths, cols);
     }
-    packed += kChunkSteps * kBlockCols;
+    packed += kChunkSteps<Steps> * kBlockCols;
   }
 }
 
@@ -137,27 +108,26 @@ void pack_b(float* packed, const GemmTile& t, std::int64_t first, std::int64_t d
 template <typename Steps>
 bool reads_b_in_place(const GemmTile& t) {
   constexpr std::int64_t kShortRow = 512, kLongRow = 1024, kFew = 256;
-  return Steps::kDepths == 1 && t.kind != GemmKind::kForward &&
+  return !Steps::kPairs && t.kind != GemmKind::kForward &&
          (t.ldb <= kShortRow || (t.ldb <= kLongRow && (t.rows <= kFew || t.depth <= kFew)));
 }
 template <typename Steps>
 bool reads_a_in_place(const GemmTile& t) {
   constexpr std::int64_t kMostCols = 128;  // packing pays where more blocks of columns use it
-  return Steps::kDepths == 1 && t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
+  return !Steps::kPairs && t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
 }
 
 // Rows of A against all of B. Where C is bf16 and there are several chunks, `sums` (rows, cols) holds C until the last.
 template <typename Steps, LayoutA kLayoutA>
 void multiply_rows(const GemmTile& t, float* sums) {
   float* const packed_b = static_cast<float*>(t.scratch);
-  float* const packed_a = packed_b + kChunkSteps * kGemmTileCols;
-  constexpr std::int64_t kDepths = kChunkSteps * Steps::kDepths;
+  float* const packed_a = packed_b + kChunkSteps<Steps> * kGemmTileCols;
   const bool reads_b = reads_b_in_place<Steps>(t), reads_a = reads_a_in_place<Steps>(t);
   const std::int64_t cols_in_place = reads_b ? t.cols / kBlockCols * kBlockCols : 0;  // the last block may be packed
   const Elements so_far = sums != nullptr ? Elements(sums) : t.c;
   const std::int64_t so_far_row = sums != nullptr ? t.cols : t.ldc;
-  for (std::int64_t first = 0; first < t.depth; first += kDepths) {
-    const std::int64_t depths = least(kDepths, t.depth - first);
+  for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
+    const std::int64_t depths = least(Steps::kChunk, t.depth - first);
     pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
     const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
@@ -167,19 +137,20 @@ void multiply_rows(const GemmTile& t, float* sums) {
       block.ldc = is_last ? t.ldc : so_far_row;
       block.a = packed_a;
       block.a_step = kBlockRows;
-      block.steps = (depths + Steps::kDepths - 1) / Steps::kDepths;
+      block.steps = steps_of<Steps>(depths);
       block.start_row = is_added ? so_far_row : 0;
       if (kLayoutA == LayoutA::kRows) {
-        pack_a_rows<Steps>(packed_a, t.a + (row * t.lda + first), t.lda, rows, depths);
+        pack_row_steps<Steps>(packed_a, kRowPitch<Steps>, t.a + (row * t.lda + first), t.lda, rows, depths);
       } else if (reads_a) {
         block.a = t.a.float32() + first * t.lda + row;
         block.a_step = t.lda;
       } else {
-        pack_a_steps<Steps>(packed_a, t.a + (first * t.lda + row), t.lda, depths, rows);
+        pack_steps<Steps>(packed_a, kBlockRows, t.a + (first * t.lda + row), t.lda, depths, rows);
       }
       for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
         const bool is_packed = col >= cols_in_place;
-        block.b = is_packed ? packed_b + (col - cols_in_place) * kChunkSteps : t.b.float32() + first * t.ldb + col;
+        block.b =
+            is_packed ? packed_b + (col - cols_in_place) * kChunkSteps<Steps> : t.b.float32() + first * t.ldb + col;
         block.b_step = is_packed ? kBlockCols : t.ldb;
         block.start = is_added ? so_far.float32() + row * so_far_row + col : t.bias != nullptr ? t.bias + col : nullptr;
         block.cols = t.cols - col;
@@ -192,8 +163,8 @@ void multiply_rows(const GemmTile& t, float* sums) {
 
 template <typename Steps, LayoutA kLayoutA>
 void multiply_tile(const GemmTile& t) {
-  if (!t.c.is_bf16() || t.depth <= kChunkSteps * Steps::kDepths) return multiply_rows<Steps, kLayoutA>(t, nullptr);
-  float* const sums = static_cast<float*>(t.scratch) + kGemmTileScratchBytes / sizeof(float);
+  if (!t.c.is_bf16() || t.depth <= Steps::kChunk) return multiply_rows<Steps, kLayoutA>(t, nullptr);
+  float* const sums = static_cast<float*>(t.scratch) + kGemmTilePackedBf16;
   const std::int64_t most_rows = kGemmTileSums / t.cols;
   for (std::int64_t row = 0; row < t.rows; row += most_rows) {
     GemmTile part = t;

@@ -82,7 +82,9 @@ class ChangedCase {
     std::ofstream(path) << json_text(description);
   }
 
-  std::vector<std::string> failed() const { return failures(verify_case(folder_.path(), best_isa(), 1)); }
+  std::vector<std::string> failed() const {
+    return failures(verify_case(folder_.path(), Precision::kFloat32, best_isa(), 1));
+  }
 
  private:
   TemporaryFolder folder_;
@@ -91,7 +93,8 @@ class ChangedCase {
 TEST(Verify, JudgesWhatEachHeadComputesAndEveryStepOfARun) {
   const auto names = [](const std::string& name) {
     std::vector<std::string> list;
-    for (const VerifiedTensor& tensor : verify_case(golden(name), best_isa(), 1).tensors) list.push_back(tensor.name);
+    for (const VerifiedTensor& tensor : verify_case(golden(name), Precision::kFloat32, best_isa(), 1).tensors)
+      list.push_back(tensor.name);
     return list;
   };
   const auto expect_all = [](const std::vector<std::string>& judged, const std::vector<std::string>& wanted) {
