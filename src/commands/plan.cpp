@@ -30,7 +30,7 @@ int plan_command(const PlanArguments& arguments) {
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   if (!arguments.svg.empty()) {
     const std::size_t largest = run->session.largest_workspace();
-    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest)));
+    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
   }
   if (arguments.json) {
     Json categories = Json::object();

@@ -25,7 +25,7 @@ std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
     return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, evaluation), kPage));
   };
   std::vector<FrontierPoint> points;
-  for (const RecomputePlan& plan : RecomputePlanner(graph).frontier(kFrontierPoints))
+  for (const RecomputePlan& plan : RecomputePlanner(graph, off.session.layout_with_room()).frontier(kFrontierPoints))
     points.push_back({peak_with(plan.workspace_bytes), plan.flops, plan.flops / step_flops});
   return points;
 }

@@ -46,10 +46,12 @@ std::vector<TensorOrigin> origins_of(const Graph& graph) {
 
 int peak_node(const WorkspacePlan& plan) {
   std::vector<std::pair<int, long long>> changes;
-  for (const WorkspaceBuffer& buffer : plan.buffers) {
-    changes.emplace_back(buffer.request.first, static_cast<long long>(buffer.request.bytes));
-    changes.emplace_back(buffer.request.last + 1, -static_cast<long long>(buffer.request.bytes));
-  }
+  const auto add = [&](const BufferRequest& request) {
+    changes.emplace_back(request.first, static_cast<long long>(request.bytes));
+    changes.emplace_back(request.last + 1, -static_cast<long long>(request.bytes));
+  };
+  for (const WorkspaceBuffer& buffer : plan.buffers) add(buffer.request);
+  for (const TakenPlace& place : plan.gradients.taken) add(place.request);
   std::sort(changes.begin(), changes.end());
   long long alive = 0, most = -1;
   int peak = 0;
@@ -94,6 +96,13 @@ std::vector<AliveLayers> alive_at_peak(const Graph& graph, const WorkspacePlan& 
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<AliveLayers> alive;
   for (auto& [first, layers] : found) alive.push_back(std::move(layers));
+  if (plan.gradients.bytes > 0) {
+    AliveLayers gradients{"gradients that are written by then", 0, 0, 0, 0};
+    for (const TakenPlace& place : plan.gradients.taken) {
+      if (place.request.first <= peak) gradients.backward_bytes += place.request.bytes;
+    }
+    alive.push_back(std::move(gradients));
+  }
   return alive;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workspace holds when it holds most, by layer.
+// What the workspace holds when it holds most, by layer; with the range of gradients where activations lie there too.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct AliveLayers {
 
 // The node at which most is alive, the first of equals.
 int peak_node(const WorkspacePlan& plan);
-// In the order of the graph.
+// In the order of the graph; gradients come last, where they share their range.
 std::vector<AliveLayers> alive_at_peak(const Graph& graph, const WorkspacePlan& plan);
 
 }  // namespace bascule

@@ -35,7 +35,9 @@ std::vector<State> without_worse(std::vector<State> states) {
 
 }  // namespace
 
-std::optional<std::vector<Recompute>> RecomputePlanner::search(const BytesOfLayers& bytes, std::size_t limit) const {
+std::optional<std::vector<Recompute>> RecomputePlanner::search(const BytesOfLayers& bytes,
+                                                               std::size_t workspace_bytes) const {
+  const std::size_t limit = workspace_bytes + gradient_bytes_;
   const std::size_t layers = measured_.flops.size();
   std::vector<std::vector<State>> states = {{State{}}};  // by number of layers decided
   for (std::size_t l = 0; l < layers; ++l) {
@@ -67,7 +69,8 @@ RecomputePlan RecomputePlanner::plan(std::vector<Recompute> choice) const {
   RecomputePlan result;
   Graph graph = graph_;
   recompute(graph, choice);
-  result.workspace_bytes = plan_workspace(graph).bytes;
+  const GradientSpace space = layout_ != nullptr ? find_gradient_space(graph, *layout_) : GradientSpace{};
+  result.workspace_bytes = plan_workspace(graph, layout_ != nullptr ? &space : nullptr).bytes;
   for (std::size_t l = 0; l < choice.size(); ++l)
     result.flops += measured_.flops[l][static_cast<std::size_t>(choice[l])];
   result.choice = std::move(choice);

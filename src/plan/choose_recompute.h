@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/graph/recompute.h"
+#include "src/plan/gradient_space.h"
 #include "src/plan/layer_bytes.h"
 
 namespace bascule {
@@ -29,8 +30,12 @@ struct RecomputePlan {
 
 class RecomputePlanner {
  public:
-  // graph: of training, before recompute(); outlives this.
-  explicit RecomputePlanner(const Graph& graph) : graph_(graph), measured_(measure_layers(graph)) {}
+  // graph: of training, before recompute(). layout: activations may lie in the range of gradients; null: only in the
+  // workspace. Both outlive this.
+  explicit RecomputePlanner(const Graph& graph, const ParameterLayout* layout = nullptr)
+      : graph_(graph), layout_(layout), measured_(measure_layers(graph, layout)) {
+    if (layout != nullptr) gradient_bytes_ = find_gradient_space(graph, *layout).bytes;
+  }
 
   RecomputePlan plan(std::vector<Recompute> choice) const;
   RecomputePlan everywhere(Recompute choice) const;
@@ -44,10 +49,12 @@ class RecomputePlanner {
   std::vector<RecomputePlan> frontier(std::size_t count) const;
 
  private:
-  std::optional<std::vector<Recompute>> search(const BytesOfLayers& bytes, std::size_t limit) const;
+  std::optional<std::vector<Recompute>> search(const BytesOfLayers& bytes, std::size_t workspace_bytes) const;
 
   const Graph& graph_;
+  const ParameterLayout* const layout_;
   const MeasuredLayers measured_;
+  std::size_t gradient_bytes_ = 0;  // of the range that activations may lie in
 };
 
 }  // namespace bascule

@@ -12,6 +12,7 @@ namespace {
 // In pixels: the picture of the arena, and the margins left and below.
 constexpr double kWidth = 1120.0, kHeight = 560.0, kLeft = 70.0, kTop = 30.0, kBottom = 34.0;
 constexpr double kLowest = 0.4;
+constexpr char kGradientColour[] = "#9c755f";
 
 const char* colour_of(Held held) {
   switch (held) {
@@ -45,23 +46,34 @@ void draw_text(std::string* svg, double x, double y, const char* anchor, const s
 
 }  // namespace
 
-std::string draw_arena(const Graph& graph, const WorkspacePlan& plan) {
+std::string draw_arena(const Graph& graph, const WorkspacePlan& plan, bool with_namespace) {
   const double nodes = static_cast<double>(std::max<std::size_t>(graph.nodes().size(), 1)),
-               bytes = static_cast<double>(std::max<std::size_t>(plan.bytes, 1));
+               bytes = static_cast<double>(std::max<std::size_t>(plan.gradients.bytes + plan.bytes, 1));
   const auto x_of = [&](int node) { return kLeft + kWidth * std::min(1.0, static_cast<double>(node) / nodes); };
+  const auto y_of = [&](std::size_t offset) { return kTop + kHeight - kHeight * static_cast<double>(offset) / bytes; };
   const std::vector<TensorOrigin> origins = origins_of(graph);
   std::string svg;
   append(&svg,
-         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "
+         "<svg%s viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "
          "font-size=\"13\" ",
-         kLeft + kWidth + 10.0, kTop + kHeight + kBottom);
+         with_namespace ? " xmlns=\"http://www.w3.org/2000/svg\"" : "", kLeft + kWidth + 10.0,
+         kTop + kHeight + kBottom);
   svg += "fill=\"currentColor\">\n";
   append(&svg, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#8882\"/>\n", kLeft, kTop, kWidth,
          kHeight);
+  for (const TakenPlace& place : plan.gradients.taken) {
+    const double height = kHeight * static_cast<double>(place.request.bytes) / bytes;
+    if (height < kLowest) continue;
+    append(&svg,
+           "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>gradients, %.2f "
+           "MiB</title></rect>\n",
+           x_of(place.request.first), y_of(place.offset) - height, x_of(place.request.last) - x_of(place.request.first),
+           height, kGradientColour, mib(static_cast<double>(place.request.bytes)));
+  }
   for (const WorkspaceBuffer& buffer : plan.buffers) {
     const double height = kHeight * static_cast<double>(buffer.request.bytes) / bytes;
     if (height < kLowest) continue;
-    const double y = kTop + kHeight - kHeight * static_cast<double>(buffer.offset) / bytes - height;
+    const double y = y_of((buffer.in_gradients ? 0 : plan.gradients.bytes) + buffer.offset) - height;
     for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
       const auto origin_of = [&](std::size_t t) { return origins[static_cast<std::size_t>(buffer.tensors[t].index)]; };
       const TensorOrigin origin = origin_of(i);
@@ -88,12 +100,15 @@ std::string draw_arena(const Graph& graph, const WorkspacePlan& plan) {
     draw_text(&svg, kLeft - 5.0, kTop + kHeight - kHeight * i / 4.0 + 4.0, "end", label);
   }
   double x = kLeft;
-  for (const auto& [held, label] : {std::pair{Held::kForward, "kept from forward"}, std::pair{Held::kAgain, "repeated"},
-                                    std::pair{Held::kBackward, "of backward"}}) {
-    append(&svg, "<rect x=\"%.0f\" y=\"8\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, colour_of(held));
+  const auto explain = [&](const char* colour, const char* label) {
+    append(&svg, "<rect x=\"%.0f\" y=\"8\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, colour);
     draw_text(&svg, x + 20.0, 20.0, "start", label);
     x += 170.0;
-  }
+  };
+  explain(colour_of(Held::kForward), "kept from forward");
+  explain(colour_of(Held::kAgain), "repeated");
+  explain(colour_of(Held::kBackward), "of backward");
+  if (plan.gradients.bytes > 0) explain(kGradientColour, "gradients of weights");
   return svg + "</svg>\n";
 }
 

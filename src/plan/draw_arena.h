@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A picture of a workspace over one replay: from left to right the graph's nodes, upwards the places in the arena.
+// Where activations lie in the range of gradients too, that is below the workspace.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace bascule {
 
-// One <svg> element, to stand in a file of its own or in a page. Each tensor is a rectangle with its name and size as a
-// title; those that are too low to be seen are left out.
-std::string draw_arena(const Graph& graph, const WorkspacePlan& plan);
+// One <svg> element, for a page; a file of its own needs the namespace. Each tensor is a rectangle with its name and
+// size as a title; those that are too low to be seen are left out.
+std::string draw_arena(const Graph& graph, const WorkspacePlan& plan, bool with_namespace);
 
 }  // namespace bascule

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "src/plan/gradient_space.h"
 #include "src/plan/workspace.h"
 
 namespace bascule {
@@ -52,14 +53,18 @@ std::vector<std::size_t> owners_of(const Graph& graph, const LayerNumbers& layer
 // Bytes alive at each recorded node, of each layer; behind the layers, those that depend on no layer's choice. A copy
 // counts with the node before which it stands.
 std::vector<std::vector<std::size_t>> bytes_alive(const Graph& recomputed, const LayerNumbers& layer_of,
-                                                  std::size_t recorded_nodes) {
+                                                  std::size_t recorded_nodes, const ParameterLayout* layout) {
   const std::size_t nodes = recomputed.nodes().size();
   std::vector<std::vector<long long>> changes(layer_of.count() + 1, std::vector<long long>(nodes + 2, 0));
   const std::vector<std::size_t> owners = owners_of(recomputed, layer_of);
-  for (const WorkspaceBuffer& buffer : workspace_buffers(recomputed)) {
-    std::vector<long long>& change = changes[owners[static_cast<std::size_t>(buffer.tensors.back().index)]];
-    change[static_cast<std::size_t>(buffer.request.first)] += static_cast<long long>(buffer.request.bytes);
-    change[static_cast<std::size_t>(buffer.request.last) + 1] -= static_cast<long long>(buffer.request.bytes);
+  const auto add = [&](std::size_t owner, const BufferRequest& request) {
+    changes[owner][static_cast<std::size_t>(request.first)] += static_cast<long long>(request.bytes);
+    changes[owner][static_cast<std::size_t>(request.last) + 1] -= static_cast<long long>(request.bytes);
+  };
+  for (const WorkspaceBuffer& buffer : workspace_buffers(recomputed))
+    add(owners[static_cast<std::size_t>(buffer.tensors.back().index)], buffer.request);
+  if (layout != nullptr) {
+    for (const TakenPlace& place : find_gradient_space(recomputed, *layout).taken) add(layer_of.count(), place.request);
   }
   std::vector<std::vector<std::size_t>> alive(changes.size(), std::vector<std::size_t>(recorded_nodes, 0));
   for (std::size_t l = 0; l < changes.size(); ++l) {
@@ -76,7 +81,7 @@ std::vector<std::vector<std::size_t>> bytes_alive(const Graph& recomputed, const
 
 }  // namespace
 
-MeasuredLayers measure_layers(const Graph& graph) {
+MeasuredLayers measure_layers(const Graph& graph, const ParameterLayout* layout) {
   const LayerNumbers layer_of(graph);
   const std::size_t count = layer_of.count(), nodes = graph.nodes().size();
   MeasuredLayers measured;
@@ -87,7 +92,7 @@ MeasuredLayers measure_layers(const Graph& graph) {
   for (std::size_t c = 0; c < kChoices; ++c) {
     Graph recomputed = graph;
     recompute(recomputed, std::vector<Recompute>(count, static_cast<Recompute>(c)));
-    alive[c] = bytes_alive(recomputed, layer_of, nodes);
+    alive[c] = bytes_alive(recomputed, layer_of, nodes, layout);
     for (const Node& node : recomputed.nodes()) {
       if (node.again)
         measured.flops[layer_of(node)][c] += node.kind->cost(NodeView(recomputed, node), graph.bounds()).flops;

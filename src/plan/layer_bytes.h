@@ -32,6 +32,8 @@ struct MeasuredLayers {
 };
 
 // graph: of training, before recompute(). By the lifetimes of its tensors where all layers have the same choice.
-MeasuredLayers measure_layers(const Graph& graph);
+// layout: gradients count too, from their first write, with the rest of their range (gradient_space.h); null: they do
+// not.
+MeasuredLayers measure_layers(const Graph& graph, const ParameterLayout* layout);
 
 }  // namespace bascule

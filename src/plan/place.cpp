@@ -30,48 +30,57 @@ Order order_by(Span<const BufferRequest> requests, Key key) {
 double length(const BufferRequest& r) { return static_cast<double>(r.last - r.first + 1); }
 
 // Given up, with the peak that it has by then, where the arena becomes as large as `limit`.
-Placement place_in_order(Span<const BufferRequest> requests, const Order& order, std::size_t limit) {
+Placement place_in_order(Span<const BufferRequest> requests, Span<const TakenPlace> taken, const Order& order,
+                         std::size_t limit) {
+  struct Place {
+    std::size_t offset, end;
+    int first, last;
+  };
   Placement placement;
   placement.offsets.assign(requests.size(), 0);
-  Order placed;  // by offset
-  placed.reserve(requests.size());
+  std::vector<Place> placed;  // by offset
+  placed.reserve(requests.size() + taken.size());
+  for (const TakenPlace& place : taken) {
+    const std::size_t end = place.offset + place.request.bytes;
+    placed.push_back({place.offset, end, place.request.first, place.request.last});
+    placement.peak_bytes = std::max(placement.peak_bytes, end);
+  }
   for (const std::size_t i : order) {
     const BufferRequest& request = requests[i];
     if (request.bytes == 0) continue;
     std::size_t offset = 0;
-    for (const std::size_t other : placed) {
-      const BufferRequest& taken = requests[other];
-      if (taken.last < request.first || request.last < taken.first) continue;
-      const std::size_t start = placement.offsets[other];
-      if (offset + request.bytes <= start) break;
-      offset = std::max(offset, align_up(start + taken.bytes, kCacheLine));
+    for (const Place& other : placed) {
+      if (other.last < request.first || request.last < other.first) continue;
+      if (offset + request.bytes <= other.offset) break;
+      offset = std::max(offset, align_up(other.end, kCacheLine));
     }
     placement.offsets[i] = offset;
     placement.peak_bytes = std::max(placement.peak_bytes, offset + request.bytes);
     if (placement.peak_bytes >= limit) return placement;
-    const auto behind =
-        std::upper_bound(placed.begin(), placed.end(), offset,
-                         [&](std::size_t value, std::size_t other) { return value < placement.offsets[other]; });
-    placed.insert(behind, i);
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [](std::size_t value, const Place& other) { return value < other.offset; });
+    placed.insert(behind, {offset, offset + request.bytes, request.first, request.last});
   }
   return placement;
 }
 
 }  // namespace
 
-Placement place_buffers(Span<const BufferRequest> requests) {
-  const Order orders[] = {
+Placement place_buffers(Span<const BufferRequest> requests, Span<const TakenPlace> taken) {
+  std::vector<Order> orders = {
       order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.bytes); }),
       order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.bytes) * length(r); }),
       order_by(requests, [](const BufferRequest& r) { return length(r) * 1e12 + static_cast<double>(r.bytes); }),
       order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.first); }),
       order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.last); }),
   };
+  // Places that are taken from some time on are best used by what is needed no longer than until then.
+  if (!taken.empty())
+    orders.push_back(order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.last); }));
   Placement best;
-  best.offsets.assign(requests.size(), 0);  // where all are empty
   std::size_t limit = std::numeric_limits<std::size_t>::max();
   for (const Order& order : orders) {
-    Placement placement = place_in_order(requests, order, limit);
+    Placement placement = place_in_order(requests, taken, order, limit);
     if (placement.peak_bytes >= limit) continue;
     limit = placement.peak_bytes;
     best = std::move(placement);
@@ -79,12 +88,14 @@ Placement place_buffers(Span<const BufferRequest> requests) {
   return best;
 }
 
-std::size_t lower_bound_bytes(Span<const BufferRequest> requests) {
+std::size_t lower_bound_bytes(Span<const BufferRequest> requests, Span<const TakenPlace> taken) {
   std::vector<std::pair<int, long long>> changes;  // (time, bytes); an end takes effect before a start at the same time
-  for (const BufferRequest& request : requests) {
+  const auto add = [&](const BufferRequest& request) {
     changes.emplace_back(request.first, static_cast<long long>(request.bytes));
     changes.emplace_back(request.last + 1, -static_cast<long long>(request.bytes));
-  }
+  };
+  for (const BufferRequest& request : requests) add(request);
+  for (const TakenPlace& place : taken) add(place.request);
   std::sort(changes.begin(), changes.end());
   long long alive = 0, most = 0;
   for (const auto& change : changes) {
@@ -95,14 +106,23 @@ std::size_t lower_bound_bytes(Span<const BufferRequest> requests) {
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const BufferRequest> requests,
-                                                                 const Placement& placement) {
-  for (std::size_t a = 0; a < requests.size(); ++a) {
-    const std::size_t a_begin = placement.offsets[a], a_end = a_begin + requests[a].bytes;
-    if (a_end > placement.peak_bytes && requests[a].bytes > 0) return std::make_pair(a, a);
-    for (std::size_t b = a + 1; b < requests.size(); ++b) {
-      const bool in_time = requests[a].first <= requests[b].last && requests[b].first <= requests[a].last;
-      if (!in_time || requests[a].bytes == 0 || requests[b].bytes == 0) continue;
-      const std::size_t b_begin = placement.offsets[b], b_end = b_begin + requests[b].bytes;
+                                                                 const Placement& placement,
+                                                                 Span<const TakenPlace> taken) {
+  const auto request_of = [&](std::size_t i) {
+    return i < requests.size() ? requests[i] : taken[i - requests.size()].request;
+  };
+  const auto begin_of = [&](std::size_t i) {
+    return i < requests.size() ? placement.offsets[i] : taken[i - requests.size()].offset;
+  };
+  for (std::size_t a = 0; a < requests.size() + taken.size(); ++a) {
+    const BufferRequest one = request_of(a);
+    const std::size_t a_begin = begin_of(a), a_end = a_begin + one.bytes;
+    if (a_end > placement.peak_bytes && one.bytes > 0) return std::make_pair(a, a);
+    for (std::size_t b = a + 1; b < requests.size() + taken.size(); ++b) {
+      const BufferRequest other = request_of(b);
+      const bool in_time = one.first <= other.last && other.first <= one.last;
+      if (!in_time || one.bytes == 0 || other.bytes == 0) continue;
+      const std::size_t b_begin = begin_of(b), b_end = b_begin + other.bytes;
       if (a_begin < b_end && b_begin < a_end) return std::make_pair(a, b);
     }
   }

@@ -66,22 +66,30 @@ std::vector<WorkspaceBuffer> workspace_buffers(const Graph& graph, std::vector<i
       }
     }
     number[i] = static_cast<int>(buffers.size());
-    buffers.push_back({{bytes, lifetimes[i].first, lifetimes[i].last}, 0, {tensor}});
+    buffers.push_back({{bytes, lifetimes[i].first, lifetimes[i].last}, 0, false, {tensor}});
   }
   if (buffer_of != nullptr) *buffer_of = std::move(number);
   return buffers;
 }
 
-WorkspacePlan plan_workspace(const Graph& graph) {
+WorkspacePlan plan_workspace(const Graph& graph, const GradientSpace* gradients) {
   WorkspacePlan plan;
   plan.buffers = workspace_buffers(graph, &plan.buffer_of);
   std::vector<BufferRequest> requests;
   for (const WorkspaceBuffer& buffer : plan.buffers) requests.push_back(buffer.request);
-  const Placement placement = place_buffers(requests);
-  BASCULE_CHECK(!first_overlap(requests, placement).has_value());
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) plan.buffers[i].offset = placement.offsets[i];
-  plan.bytes = align_up(placement.peak_bytes, kCacheLine);
-  plan.lower_bound_bytes = lower_bound_bytes(requests);
+  // The arena that is placed in is the range of gradients with the workspace behind it.
+  const Span<const TakenPlace> taken = gradients != nullptr ? gradients->taken : Span<const TakenPlace>();
+  const std::size_t begin = gradients != nullptr ? gradients->bytes : 0;
+  const Placement placement = place_buffers(requests, taken);
+  BASCULE_CHECK(!first_overlap(requests, placement, taken).has_value());
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    plan.buffers[i].in_gradients = placement.offsets[i] < begin;
+    plan.buffers[i].offset = placement.offsets[i] - (plan.buffers[i].in_gradients ? 0 : begin);
+  }
+  plan.bytes = align_up(placement.peak_bytes, kCacheLine) - begin;
+  const std::size_t bound = lower_bound_bytes(requests, taken);
+  plan.lower_bound_bytes = bound - std::min(bound, begin);
+  if (gradients != nullptr) plan.gradients = *gradients;
   std::int64_t scratch = 0;
   for (const Node& node : graph.nodes()) {
     if (node.kind->thread_scratch_floats != nullptr)

@@ -113,7 +113,17 @@ std::string memory_section(const Report& report) {
   if (report.machine_bytes != 0) {
     line += std::string("; this machine has <b>") + readable_bytes(report.machine_bytes).c_str() + "</b>";
   }
-  return "<p class=\"lead\">" + line + ".</p>\n" + stacked_bar(parts) + parts_table(parts, "category", "bytes");
+  if (!report.recomputation.empty()) line += ". Recomputation: " + html_escape(report.recomputation);
+  std::string out =
+      "<p class=\"lead\">" + line + ".</p>\n" + stacked_bar(parts) + parts_table(parts, "category", "bytes");
+  if (!report.arena_svg.empty()) {
+    out +=
+        "<h3>The workspace over one step</h3>\n<p>From left to right: operations. Upwards: places in memory. Point at "
+        "a "
+        "rectangle to see its tensor.</p>\n" +
+        report.arena_svg;
+  }
+  return out;
 }
 
 std::string time_section(const Report& report) {

@@ -226,6 +226,8 @@ struct Report {
   std::uint64_t lower_bound_bytes = 0;
   std::uint64_t resident_bytes = 0;  // measured; 0: unknown
   std::uint64_t machine_bytes = 0;   // what the machine or its control group has
+  std::string recomputation;         // how much of a step is repeated to save memory; empty: nothing
+  std::string arena_svg;             // a picture of the training workspace over one step; empty: none
 
   // Time by operation, summed over the run; empty: not measured.
   std::vector<OperationTime> operations;

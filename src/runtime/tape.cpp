@@ -23,7 +23,9 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
                                       : place.offset;
       addresses[i] = base == nullptr ? nullptr : base + offset;
     } else if (plan.buffer_of[i] >= 0) {
-      addresses[i] = memory.workspace + plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])].offset;
+      const WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])];
+      std::byte* const gradients = static_cast<std::byte*>(static_cast<void*>(memory.gradients));
+      addresses[i] = (buffer.in_gradients ? gradients : memory.workspace) + buffer.offset;
     }
   }
   return addresses;

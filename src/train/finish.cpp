@@ -12,6 +12,7 @@
 #include "src/files/durable_write.h"
 #include "src/files/temporary_name.h"
 #include "src/json/json.h"
+#include "src/plan/draw_arena.h"
 #include "src/report/html.h"
 #include "src/report/model_card.h"
 #include "src/report/readable.h"
@@ -171,6 +172,10 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
   report->resident_bytes = figures.resident_bytes;
   report->machine_bytes = read_process_limits().memory_bytes;
+  if (run.recomputation.layers > 0) report->recomputation = run.recomputation.text();
+  if (run.graphs.train && run.settings.report.html)
+    report->arena_svg =
+        draw_arena(run.session.graph(*run.graphs.train), run.session.workspace(*run.graphs.train), false);
 }
 
 void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {

@@ -37,9 +37,10 @@ Recomputation apply_recomputation(Graph* graph, const RecomputePlan& plan) {
   return done;
 }
 
-Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, std::size_t workspace_bytes) {
+Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, const ParameterLayout* layout,
+                                 std::size_t workspace_bytes) {
   if (asked == GradientCheckpointing::kOff) return {};
-  const RecomputePlanner planner(*graph);
+  const RecomputePlanner planner(*graph, layout);
   if (asked == GradientCheckpointing::kFull) return apply_recomputation(graph, planner.everywhere(Recompute::kAll));
   const std::optional<RecomputePlan> fitting = planner.fit(workspace_bytes);
   const double least = planner.least_flops(workspace_bytes);

@@ -25,8 +25,9 @@ double flops_of(const Graph& graph);
 // Makes the training graph recompute by this choice.
 Recomputation apply_recomputation(Graph* graph, const RecomputePlan& plan);
 
-// graph: of training, after derive_backward(). kFit: its workspace may have so many bytes; where nothing fits, it is
-// nearly the smallest that there is.
-Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, std::size_t workspace_bytes);
+// graph: of training, after derive_backward(). layout: as RecomputePlanner has it. kFit: the workspace may have so many
+// bytes; where nothing fits, it is nearly the smallest that there is.
+Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, const ParameterLayout* layout,
+                                 std::size_t workspace_bytes);
 
 }  // namespace bascule

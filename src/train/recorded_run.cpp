@@ -271,6 +271,7 @@ void plan_memory(RecordedRun* run) {
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   run->session.set_products(run->settings.machine.products);
+  run->session.set_activations_in_gradients(run->settings.training.gradient_accumulation_steps == 1);
   std::vector<PlannedRange> ranges =
       run->session.plan(run->graphs.train.has_value(), run->threads, local_ranks, bucket_bytes,
                         distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
@@ -306,7 +307,8 @@ void choose_recomputation(RecordedRun* run) {
   const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
   const std::size_t others = run->plan.peak_bytes() - workspaces;
   const std::size_t allowed = limit > others ? (limit - others) / ranks / kPage * kPage : 0;
-  run->recomputation = recompute_as_asked(&run->session.graph(*run->graphs.train), asked, allowed);
+  run->recomputation =
+      recompute_as_asked(&run->session.graph(*run->graphs.train), asked, run->session.layout_with_room(), allowed);
   run->notes.push_back("plan: " + run->recomputation.text());
   plan_memory(run);
 }

@@ -51,10 +51,13 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
   layout_ = lay_out_parameters(parameters_, order);
   workspaces_.clear();
   thread_scratch_bytes_ = 0;
+  has_room_ = training && activations_in_gradients_ && !(bucket_bytes && shared);
   std::size_t workspace = 0;
   for (const auto& graph : graphs_) {
     if (has_bf16_products(*graph)) product_type_ = GemmType::kBf16;
-    workspaces_.push_back(plan_workspace(*graph));
+    const bool is_trained = has_room_ && graph == graphs_[trained_graph_];
+    const GradientSpace space = is_trained ? find_gradient_space(*graph, layout_) : GradientSpace{};
+    workspaces_.push_back(plan_workspace(*graph, is_trained ? &space : nullptr));
     workspace = std::max(workspace, workspaces_.back().bytes);
     thread_scratch_bytes_ = std::max(thread_scratch_bytes_, workspaces_.back().thread_scratch_bytes);
   }

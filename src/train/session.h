@@ -39,6 +39,11 @@ class Session {
   }
   // Before plan(): whose matrix products the tapes call.
   void set_products(Products products) { choice_ = products; }
+  // Before plan(): activations may lie where no gradient is written yet. Only where every replay that writes gradients
+  // is an update's only one. Has no effect where gradients have a ring.
+  void set_activations_in_gradients(bool allowed) { activations_in_gradients_ = allowed; }
+  // After plan(): where gradients lie that leave room for activations; null: they leave none.
+  const ParameterLayout* layout_with_room() const { return has_room_ ? &layout_ : nullptr; }
   // The graph's number is its place in the order of adding. The first graph with a backward part decides the
   // parameters' order.
   Graph& add_graph(const BatchCounts& bounds, Fields fields);
@@ -89,6 +94,7 @@ class Session {
   std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;
 
   Products choice_ = Products::kOurs;
+  bool activations_in_gradients_ = false, has_room_ = false;
   ParameterSet parameters_;
   ParameterLayout layout_;
   std::vector<std::unique_ptr<Graph>> graphs_;

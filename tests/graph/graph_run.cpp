@@ -99,9 +99,10 @@ void GraphRun::finish(const std::vector<Tensor>& outputs, const KernelTable& ker
   seal(kernels);
 }
 
-void GraphRun::seal(const KernelTable& kernels) {
+void GraphRun::seal(const KernelTable& kernels, bool activations_in_gradients) {
   layout_ = lay_out_parameters(parameters_, gradient_order(graph_));
-  const WorkspacePlan workspace = plan_workspace(graph_);
+  const GradientSpace space = find_gradient_space(graph_, layout_);
+  const WorkspacePlan workspace = plan_workspace(graph_, activations_in_gradients ? &space : nullptr);
   const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
   const MemoryPlan plan =
       make_memory_plan({{"trained", bytes(layout_.trained_elements)},

@@ -80,7 +80,8 @@ class GraphRun {
   // cotangents is the loss; empty where the graph has a loss of its own.
   void finish(const std::vector<Tensor>& outputs, const KernelTable& kernels = kernels_for(best_isa()));
   // The same for a graph whose loss and backward are recorded already.
-  void seal(const KernelTable& kernels);
+  // activations_in_gradients: they may lie where no gradient is written yet, so gradients may not be added to.
+  void seal(const KernelTable& kernels, bool activations_in_gradients = false);
   void replay(const Batch& batch, float loss_weight = 1.0f, bool add_to_gradients = false,
               std::uint32_t dropout_step = 0);
 

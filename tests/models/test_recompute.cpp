@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -127,6 +127,33 @@ TEST(RecomputeModels, FrozenTowersDoNotChangeThat) {
     const std::vector<float> kept = bits_of_a_step(config, ModelHead::kContrastive, freeze, 0);
     for (const int number : {1, 2, 5})
       EXPECT_EQ(first_different_bit(bits_of_a_step(config, ModelHead::kContrastive, freeze, number), kept), -1);
+  }
+}
+
+// Activations in the range of gradients: the same gradients, and what lies between them is left as it was.
+TEST(RecomputeModels, ActivationsInTheRangeOfGradientsChangeNoGradientAndNothingBetweenThem) {
+  for (const ModelHead head : kHeads) {
+    for (int number = 0; number < 5; ++number) {
+      std::vector<float> gradients[2];
+      for (const bool in_gradients : {false, true}) {
+        const BridgeTowerConfig config = small_config(LinkTower::kScaledAdd);
+        GraphRun run(counts_of(6, 90, 30));
+        (void)record(run.graph(), config, head, {});
+        recompute(run.graph(), choice_of(run.graph(), number));
+        run.seal(kernels_for(best_isa()), in_gradients);
+        const std::vector<float> before = run.all_gradients();
+        run.replay(batch_for(config, head, {17, 3, 30, 9, 1, 30}).batch(), 1.0f, false, 3);
+        gradients[in_gradients ? 1 : 0] = run.all_gradients();
+        std::vector<bool> is_gradient(before.size(), false);
+        for (int p = 0; p < run.parameters().size(); ++p) {
+          const auto begin = is_gradient.begin() + run.layout().places[static_cast<std::size_t>(p)].offset;
+          std::fill(begin, begin + run.parameters()[p].elements(), true);
+        }
+        for (std::size_t i = 0; i < before.size(); ++i)
+          ASSERT_TRUE(is_gradient[i] || gradients[in_gradients ? 1 : 0][i] == before[i]) << i;
+      }
+      EXPECT_EQ(first_different_bit(gradients[0], gradients[1]), -1) << architecture_name(head) << ", " << number;
+    }
   }
 }
 

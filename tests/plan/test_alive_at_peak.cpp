@@ -77,7 +77,7 @@ TEST(AliveAtPeak, CopiesAreCountedApart) {
 TEST(AliveAtPeak, ThePictureHasARectangleForEachLargeTensorInsideTheArena) {
   Layers model;
   const WorkspacePlan plan = plan_workspace(model.graph);
-  const std::string svg = draw_arena(model.graph, plan);
+  const std::string svg = draw_arena(model.graph, plan, true);
   EXPECT_EQ(svg.rfind("<svg", 0), 0u);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
   for (const WorkspaceBuffer& buffer : plan.buffers) {
