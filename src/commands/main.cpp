@@ -157,7 +157,7 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   auto memory = std::make_shared<double>(0.0);
   as_path(command->add_option("file", arguments->settings_file, "settings file"))->required();
   command->add_flag("--frontier", arguments->frontier,
-                    "print ten plans from the smallest to the one that recomputes nothing");
+                    "print up to ten plans from the smallest to the one that recomputes nothing");
   CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
                          ->check(CLI::Range(1e-3, 1e6));
   as_path(command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));

@@ -136,7 +136,14 @@ std::vector<RecomputePlan> RecomputePlanner::frontier(std::size_t count) const {
     if (choice) plans.push_back(plan(*choice));
   }
   plans.push_back(std::move(last));
-  return plans;
+  // Places may turn the order of neighbours round: one that takes no less and repeats no less than another goes.
+  std::vector<RecomputePlan> best;
+  for (RecomputePlan& plan : plans) {
+    while (!best.empty() && best.back().workspace_bytes >= plan.workspace_bytes && best.back().flops >= plan.flops)
+      best.pop_back();
+    if (best.empty() || plan.flops < best.back().flops) best.push_back(std::move(plan));
+  }
+  return best;
 }
 
 }  // namespace bascule

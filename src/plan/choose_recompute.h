@@ -45,7 +45,8 @@ class RecomputePlanner {
   std::optional<RecomputePlan> fit(std::size_t bytes) const;
   // No choice whose workspace has at most so many bytes repeats fewer operations.
   double least_flops(std::size_t bytes) const;
-  // `count` (2 or more) plans from the smallest workspace to that without recomputation, at even distances.
+  // Plans from the smallest workspace to that without recomputation, each with more memory and fewer operations than
+  // the one before: `count` (2 or more) at even distances, or fewer where they are too near each other.
   std::vector<RecomputePlan> frontier(std::size_t count) const;
 
  private:
