@@ -14,6 +14,7 @@ struct Uses {
   bool forward_rounds = true;       // all forward readers round it
   bool backward_takes_bf16 = true;  // all backward nodes
   int writer = -1;                  // the last one
+  int first_reader = -1;
   int last_backward = -1;
 };
 
@@ -46,7 +47,10 @@ std::vector<Uses> find_uses(const Graph& graph) {
       use.all_take_bf16 = use.all_take_bf16 && takes;
       if (operand.access == Access::kWrite) {
         use.writer = static_cast<int>(n);
-      } else if (node.backward) {
+        continue;
+      }
+      if (use.first_reader < 0) use.first_reader = static_cast<int>(n);
+      if (node.backward) {
         use.backward_takes_bf16 = use.backward_takes_bf16 && takes;
         use.last_backward = static_cast<int>(n);
       } else {
@@ -64,7 +68,7 @@ void choose_element_types(Graph& graph) {
   const std::vector<Uses> uses = find_uses(graph);
 
   struct Copy {
-    std::size_t after;  // node
+    std::size_t before;  // node
     Tensor from, to;
   };
   std::vector<Copy> copies;
@@ -77,7 +81,9 @@ void choose_element_types(Graph& graph) {
       info.dtype = DType::kBFloat16;
       continue;
     }
-    if (is_gradient || use.last_backward < 0 || !use.backward_takes_bf16) continue;
+    const bool is_read_forward =
+        use.first_reader >= 0 && !graph.nodes_[static_cast<std::size_t>(use.first_reader)].backward;
+    if (is_gradient || !is_read_forward || use.last_backward < 0 || !use.backward_takes_bf16) continue;
     TensorInfo copy = info;
     copy.name += ".bf16";
     copy.dtype = DType::kBFloat16;
@@ -90,17 +96,18 @@ void choose_element_types(Graph& graph) {
           operand.tensor = to;
       }
     }
-    copies.push_back({static_cast<std::size_t>(use.writer), from, to});
+    copies.push_back({static_cast<std::size_t>(use.first_reader), from, to});
   }
 
-  std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.after < b.after; });
+  // Beside the first reader, in its scope: recomputation makes the copy of a layer's input again.
+  std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.before < b.before; });
   std::vector<Node> nodes;
   nodes.reserve(graph.nodes_.size() + copies.size());
   std::size_t next = 0;
   for (std::size_t n = 0; n < graph.nodes_.size(); ++n) {
+    for (; next < copies.size() && copies[next].before == n; ++next)
+      nodes.push_back({&kRoundToBf16, {reads(copies[next].from), writes(copies[next].to)}, {}, graph.nodes_[n].scope});
     nodes.push_back(graph.nodes_[n]);
-    for (; next < copies.size() && copies[next].after == n; ++next)
-      nodes.push_back({&kRoundToBf16, {reads(copies[next].from), writes(copies[next].to)}, {}, nodes.back().scope});
   }
   graph.nodes_ = std::move(nodes);
 }
