@@ -106,7 +106,7 @@ struct Node {
   Attributes attributes;
   std::string scope;  // where in the model, for reports: "text_model.encoder.layer.3"
   bool backward = false;
-  bool again = false;  // computes results of a forward node once more
+  bool again = false;          // computes results of a forward node once more
   bool bf16_products = false;  // its matrix products round their operands to bf16 (kernels/gemm_tile.h)
 };
 
