@@ -52,9 +52,9 @@ std::string PlanAnswers::text() const {
   if (!batches.empty()) text += "largest training batch of a rank that fits\n";
   for (const Batch& batch : batches) {
     const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
-    text +=
-        formatted("  gradient_checkpointing = %-6s %8s%s\n", ("\"" + std::string(batch.checkpointing) + "\"").c_str(),
-                  samples.c_str(), batch.largest.is_all_rows ? ", all rows" : "");
+    text += formatted("  %-8s gradient_checkpointing = %-6s %8s%s\n", batch.precision,
+                      ("\"" + std::string(batch.checkpointing) + "\"").c_str(), samples.c_str(),
+                      batch.largest.is_all_rows ? ", all rows" : "");
   }
   if (!frontier.empty()) text += "memory against repeated operations\n";
   for (const FrontierPoint& point : frontier) {
@@ -73,7 +73,7 @@ void PlanAnswers::add_to(Json* document) const {
                       {"repeated_bytes", l.again_bytes},
                       {"backward_bytes", l.backward_bytes}});
   }
-  for (const Batch& batch : batches) largest[batch.checkpointing] = batch.largest.samples;
+  for (const Batch& batch : batches) largest[batch.precision][batch.checkpointing] = batch.largest.samples;
   for (const FrontierPoint& point : frontier) {
     points.push_back(
         {{"peak_bytes", point.peak_bytes}, {"repeated_flops", point.flops}, {"share_of_step", point.share}});
@@ -89,11 +89,12 @@ PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::v
   const std::size_t largest = run.session.largest_workspace();
   answers.alive = alive_at_peak(run.session.graph(largest), run.session.workspace(largest));
   if (!run.graphs.train) return answers;
-  using Checkpointing = GradientCheckpointing;
-  for (const auto& [word, asked] :
-       {std::make_pair("off", Checkpointing::kOff), std::make_pair("fit", Checkpointing::kFit),
-        std::make_pair("full", Checkpointing::kFull)}) {
-    answers.batches.push_back({word, largest_batch_that_fits(run, asked, now, limits)});
+  for (const auto& [type, precision] :
+       {std::make_pair("float32", Precision::kFloat32), std::make_pair("bf16", Precision::kBf16)}) {
+    const LargestBatches found = largest_batches_that_fit(run, precision, now, limits);
+    answers.batches.push_back({type, "off", found.off});
+    answers.batches.push_back({type, "fit", found.fit});
+    answers.batches.push_back({type, "full", found.full});
   }
   if (with_frontier) answers.frontier = frontier_of(run);
   return answers;

@@ -21,10 +21,10 @@ struct FrontierPoint {
 
 struct PlanAnswers {
   struct Batch {
-    const char* checkpointing;
+    const char *precision, *checkpointing;
     LargestBatch largest;
   };
-  std::vector<Batch> batches;  // by gradient_checkpointing; none where nothing is trained
+  std::vector<Batch> batches;  // by precision and gradient_checkpointing; none where nothing is trained
   std::vector<AliveLayers> alive;
   std::vector<FrontierPoint> frontier;
 

@@ -74,9 +74,11 @@ Placement place_buffers(Span<const BufferRequest> requests, Span<const TakenPlac
       order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.first); }),
       order_by(requests, [](const BufferRequest& r) { return static_cast<double>(r.last); }),
   };
-  // Places that are taken from some time on are best used by what is needed no longer than until then.
+  // Places that are taken from some time on are best used by what is needed no longer than until then. First, as the
+  // others are given up where they are no better.
   if (!taken.empty())
-    orders.push_back(order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.last); }));
+    orders.insert(orders.begin(),
+                  order_by(requests, [](const BufferRequest& r) { return -static_cast<double>(r.last); }));
   Placement best;
   std::size_t limit = std::numeric_limits<std::size_t>::max();
   for (const Order& order : orders) {
@@ -114,16 +116,23 @@ std::optional<std::pair<std::size_t, std::size_t>> first_overlap(Span<const Buff
   const auto begin_of = [&](std::size_t i) {
     return i < requests.size() ? placement.offsets[i] : taken[i - requests.size()].offset;
   };
-  for (std::size_t a = 0; a < requests.size() + taken.size(); ++a) {
+  Order by_place(requests.size() + taken.size());
+  std::iota(by_place.begin(), by_place.end(), std::size_t{0});
+  std::sort(by_place.begin(), by_place.end(), [&](std::size_t a, std::size_t b) { return begin_of(a) < begin_of(b); });
+  for (std::size_t i = 0; i < by_place.size(); ++i) {
+    const std::size_t a = by_place[i];
     const BufferRequest one = request_of(a);
+    if (one.bytes == 0) continue;
     const std::size_t a_begin = begin_of(a), a_end = a_begin + one.bytes;
-    if (a_end > placement.peak_bytes && one.bytes > 0) return std::make_pair(a, a);
-    for (std::size_t b = a + 1; b < requests.size() + taken.size(); ++b) {
+    if (a_end > placement.peak_bytes) return std::make_pair(a, a);
+    // Only those that begin before it ends can meet it: they come next.
+    for (std::size_t j = i + 1; j < by_place.size(); ++j) {
+      const std::size_t b = by_place[j], b_begin = begin_of(b);
+      if (b_begin >= a_end) break;
       const BufferRequest other = request_of(b);
-      const bool in_time = one.first <= other.last && other.first <= one.last;
-      if (!in_time || one.bytes == 0 || other.bytes == 0) continue;
-      const std::size_t b_begin = begin_of(b), b_end = b_begin + other.bytes;
-      if (a_begin < b_end && b_begin < a_end) return std::make_pair(a, b);
+      const std::size_t b_end = b_begin + other.bytes;
+      const bool in_time = other.bytes > 0 && one.first <= other.last && other.first <= one.last;
+      if (in_time && a_begin < b_end && b_begin < a_end) return std::make_pair(std::min(a, b), std::max(a, b));
     }
   }
   return std::nullopt;

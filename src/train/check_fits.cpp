@@ -172,38 +172,43 @@ bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<Me
                      [&](const MemoryLimit& limit) { return needed_bytes(run, now, limit.kind) <= limit.bytes; });
 }
 
-LargestBatch largest_batch_that_fits(RecordedRun& run, GradientCheckpointing asked, const ProcessLimits& now,
-                                     const std::vector<MemoryLimit>& limits) {
+LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, const ProcessLimits& now,
+                                        const std::vector<MemoryLimit>& limits) {
   struct Look {
     bool is_fitting;
     std::size_t peak_bytes;
   };
   const auto look = [&](std::int64_t batch, GradientCheckpointing checkpointing) {
     Settings settings = run.settings;
+    settings.model.precision = precision;
     settings.training.per_device_train_batch_size = batch;
     settings.training.gradient_checkpointing = checkpointing;
     const RunVariant variant(run, std::move(settings));
     return Look{fits(variant.run(), now, limits), variant.run().plan.peak_bytes()};
   };
-  // Recomputing everything is nearly the least, and planned sooner than the choice of what fits.
-  const bool chooses = asked == GradientCheckpointing::kFit;
-  const GradientCheckpointing planned = chooses ? GradientCheckpointing::kFull : asked;
-  const BatchCut& cut = run.pace.length.cut;
-  const std::int64_t world = run.place.world_size;
-  const std::int64_t most = cut.drop_last ? cut.rows / world : divide_up<std::int64_t>(cut.rows, world);
-  const Look all = look(most, planned);
-  if (all.is_fitting) return {most, true};
-  const Look one = look(1, planned);
-  if (!one.is_fitting) return {0, false};
   std::size_t limit = kUnlimitedBytes;
   for (const MemoryLimit& other : limits) {
     if (other.kind == LimitKind::kMemory) limit = std::min(limit, other.bytes);
   }
-  const std::int64_t guess = guess_between(1, one.peak_bytes, most, all.peak_bytes, limit);
-  const auto batch_fits = [&](std::int64_t batch) { return look(batch, planned).is_fitting; };
-  LargestBatch largest{largest_between(1, most, guess, batch_fits), false};
-  while (chooses && largest.samples + 1 < most && look(largest.samples + 1, asked).is_fitting) ++largest.samples;
-  return largest;
+  const BatchCut& cut = run.pace.length.cut;
+  const std::int64_t world = run.place.world_size;
+  const std::int64_t most = cut.drop_last ? cut.rows / world : divide_up<std::int64_t>(cut.rows, world);
+  const auto largest = [&](GradientCheckpointing checkpointing) -> LargestBatch {
+    const Look all = look(most, checkpointing);
+    if (all.is_fitting) return {most, true};
+    const Look one = look(1, checkpointing);
+    if (!one.is_fitting) return {0, false};
+    const std::int64_t guess = guess_between(1, one.peak_bytes, most, all.peak_bytes, limit);
+    return {largest_between(1, most, guess, [&](std::int64_t batch) { return look(batch, checkpointing).is_fitting; }),
+            false};
+  };
+  LargestBatches batches;
+  batches.off = largest(GradientCheckpointing::kOff);
+  batches.full = batches.fit = largest(GradientCheckpointing::kFull);
+  // Recomputing everything is nearly the least.
+  while (batches.fit.samples + 1 < most && look(batches.fit.samples + 1, GradientCheckpointing::kFit).is_fitting)
+    ++batches.fit.samples;
+  return batches;
 }
 
 void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {

@@ -30,14 +30,17 @@ std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessL
 std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits);
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
-// The largest training batch with which the run fits if it recomputes as asked, of which no more than all rows of a
-// rank are looked at. 0: none.
+// The largest training batch with which the run fits, of which no more than all rows of a rank are looked at. 0: none.
 struct LargestBatch {
   std::int64_t samples = 0;
   bool is_all_rows = false;
 };
-LargestBatch largest_batch_that_fits(RecordedRun& run, GradientCheckpointing asked, const ProcessLimits& now,
-                                     const std::vector<MemoryLimit>& limits);
+// In this precision, by gradient_checkpointing.
+struct LargestBatches {
+  LargestBatch off, fit, full;
+};
+LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, const ProcessLimits& now,
+                                        const std::vector<MemoryLimit>& limits);
 // Throws Error kMemory if the run does not fit, naming the limit and what would fit.
 void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
 

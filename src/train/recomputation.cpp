@@ -26,25 +26,25 @@ std::string Recomputation::text() const {
   return all;
 }
 
-Recomputation apply_recomputation(Graph* graph, const RecomputePlan& plan) {
+Recomputation apply_recomputation(Graph* graph, const std::vector<Recompute>& choice) {
   Recomputation done;
-  done.of_layers = plan.choice.size();
-  done.layers = plan.choice.size() -
-                static_cast<std::size_t>(std::count(plan.choice.begin(), plan.choice.end(), Recompute::kNothing));
-  done.flops = plan.flops;
+  done.of_layers = choice.size();
+  done.layers = choice.size() - static_cast<std::size_t>(std::count(choice.begin(), choice.end(), Recompute::kNothing));
   done.step_flops = flops_of(*graph);
-  recompute(*graph, plan.choice);
+  recompute(*graph, choice);
+  done.flops = flops_of(*graph) - done.step_flops;
   return done;
 }
 
-Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, const ParameterLayout* layout,
-                                 std::size_t workspace_bytes) {
-  if (asked == GradientCheckpointing::kOff) return {};
+Recomputation recompute_everything(Graph* graph) {
+  return apply_recomputation(graph, std::vector<Recompute>(layers_of(*graph).size(), Recompute::kAll));
+}
+
+Recomputation recompute_to_fit(Graph* graph, const ParameterLayout* layout, std::size_t workspace_bytes) {
   const RecomputePlanner planner(*graph, layout);
-  if (asked == GradientCheckpointing::kFull) return apply_recomputation(graph, planner.everywhere(Recompute::kAll));
   const std::optional<RecomputePlan> fitting = planner.fit(workspace_bytes);
   const double least = planner.least_flops(workspace_bytes);
-  Recomputation done = apply_recomputation(graph, fitting ? *fitting : planner.smallest());
+  Recomputation done = apply_recomputation(graph, (fitting ? *fitting : planner.smallest()).choice);
   done.least_flops = fitting ? least : 0.0;
   return done;
 }

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "src/plan/choose_recompute.h"
-#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -22,12 +22,10 @@ struct Recomputation {
 // Operations of a replay at the graph's bounds.
 double flops_of(const Graph& graph);
 
-// Makes the training graph recompute by this choice.
-Recomputation apply_recomputation(Graph* graph, const RecomputePlan& plan);
-
-// graph: of training, after derive_backward(). layout: as RecomputePlanner has it. kFit: the workspace may have so many
-// bytes; where nothing fits, it is nearly the smallest that there is.
-Recomputation recompute_as_asked(Graph* graph, GradientCheckpointing asked, const ParameterLayout* layout,
-                                 std::size_t workspace_bytes);
+// Makes the training graph recompute: by a choice, by layer; everything; or so that its workspace has at most so many
+// bytes, where nothing fits nearly as few as possible. layout: as RecomputePlanner has it.
+Recomputation apply_recomputation(Graph* graph, const std::vector<Recompute>& choice);
+Recomputation recompute_everything(Graph* graph);
+Recomputation recompute_to_fit(Graph* graph, const ParameterLayout* layout, std::size_t workspace_bytes);
 
 }  // namespace bascule

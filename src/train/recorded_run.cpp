@@ -298,19 +298,24 @@ void plan_memory(RecordedRun* run) {
   run->plan.largest = run->session.largest(8);
 }
 
-// What fits depends on the whole plan, so that is made before and after. Bits do not depend on what is chosen.
-void choose_recomputation(RecordedRun* run) {
+// The memory plan, and what backward computes again. What fits depends on the whole plan, so that is made before and
+// after. Bits do not depend on what is chosen.
+void plan_memory_with_recomputation(RecordedRun* run) {
   const GradientCheckpointing asked = run->settings.training.gradient_checkpointing;
-  if (!run->graphs.train || asked == GradientCheckpointing::kOff) return;
-  const std::size_t limit = memory_of_plan(run->settings, read_process_limits());
-  if (asked == GradientCheckpointing::kFit && run->plan.peak_bytes() <= limit) return;
-  const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
-  const std::size_t others = run->plan.peak_bytes() - workspaces;
-  const std::size_t allowed = limit > others ? (limit - others) / ranks / kPage * kPage : 0;
-  run->recomputation =
-      recompute_as_asked(&run->session.graph(*run->graphs.train), asked, run->session.layout_with_room(), allowed);
-  run->notes.push_back("plan: " + run->recomputation.text());
+  const bool trains = run->graphs.train.has_value();
+  if (trains && asked == GradientCheckpointing::kFull)
+    run->recomputation = recompute_everything(&run->session.graph(*run->graphs.train));
   plan_memory(run);
+  const std::size_t limit = memory_of_plan(run->settings, read_process_limits());
+  if (trains && asked == GradientCheckpointing::kFit && run->plan.peak_bytes() > limit) {
+    const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
+    const std::size_t others = run->plan.peak_bytes() - workspaces;
+    const std::size_t allowed = limit > others ? (limit - others) / ranks / kPage * kPage : 0;
+    run->recomputation =
+        recompute_to_fit(&run->session.graph(*run->graphs.train), run->session.layout_with_room(), allowed);
+    plan_memory(run);
+  }
+  if (run->recomputation.layers > 0) run->notes.push_back("plan: " + run->recomputation.text());
 }
 
 // What follows from the opened model. lent: as in add_split().
@@ -318,8 +323,7 @@ void plan_opened(RecordedRun* run, const media_engine_driver* engine, std::vecto
   plan_data(run, engine, lent);
   plan_pace(run);
   record_graphs(run);
-  plan_memory(run);
-  choose_recomputation(run);
+  plan_memory_with_recomputation(run);
 }
 
 // Threads that have no core to themselves wait for each other.

@@ -24,23 +24,26 @@ class Plan(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_the_largest_batch_that_fits_does_and_the_next_does_not(self):
-        gib = str(self.plan(training__per_device_train_batch_size="20")["peak_bytes"] / 2**30)
+        gib = str(self.plan(training__per_device_train_batch_size="40")["peak_bytes"] / 2**30)
         largest = self.plan("--memory-gib", gib)["largest_batch"]
-        self.assertEqual(sorted(largest), ["fit", "full", "off"])
-        self.assertEqual(largest["off"], 20)
-        self.assertGreater(largest["full"], 40)
-        self.assertGreaterEqual(largest["fit"], largest["full"])
-        for word, batch in largest.items():
-            for samples, code in ((batch, 0), (batch + 1, MEMORY)):
-                self.plan("--memory-gib", gib, code=code, training__gradient_checkpointing=f'"{word}"', training__per_device_train_batch_size=str(samples))
+        self.assertEqual(largest["float32"]["off"], 40)
+        for precision, batches in largest.items():
+            self.assertEqual(sorted(batches), ["fit", "full", "off"])
+            self.assertGreater(batches["full"], 1.5 * batches["off"])
+            self.assertGreaterEqual(batches["fit"], batches["full"])
+            for word, batch in batches.items():
+                changes = {"model__precision": f'"{precision}"', "training__gradient_checkpointing": f'"{word}"'}
+                for samples, code in ((batch, 0), (batch + 1, MEMORY)):
+                    self.plan("--memory-gib", gib, code=code, training__per_device_train_batch_size=str(samples), **changes)
+        self.assertGreater(largest["bf16"]["off"], largest["float32"]["off"])
 
     def test_no_more_than_all_rows_are_looked_at(self):
         largest = self.plan("--memory-gib", "100", data__train_file=some_rows(self.folder, 13))["largest_batch"]
-        self.assertEqual(largest, {"off": 13, "fit": 13, "full": 13})
+        self.assertEqual(largest, {precision: {"off": 13, "fit": 13, "full": 13} for precision in ("float32", "bf16")})
         for drops, most in (("false", 7), ("true", 6)):
             ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2", "data__dataloader_drop_last": drops, "data__train_file": some_rows(self.folder, 13)}
-            self.assertEqual(self.plan("--memory-gib", "100", **ranks)["largest_batch"]["off"], most)
-        self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"], {"off": 0, "fit": 0, "full": 0})
+            self.assertEqual(self.plan("--memory-gib", "100", **ranks)["largest_batch"]["float32"]["off"], most)
+        self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"]["bf16"], {"off": 0, "fit": 0, "full": 0})
 
     def test_another_machine_is_planned_for_without_its_settings(self):
         limit = {"machine__memory_limit_gib": "0.01"}

@@ -43,11 +43,12 @@ class Recomputation(unittest.TestCase):
 
     def test_the_same_bits_for_every_head_with_dropout_and_accumulation(self):
         for head in HEADS:
-            changes = {"model__head": f'"{head}"', "model__dropout": '"config"', "training__max_steps": "4", "training__save_steps": "0",
-                       "training__gradient_accumulation_steps": "2", "data__train_file": some_rows(self.folder, 13)}
-            limit = self.middle(**changes)
-            found = {word: self.weights(f"{head} {word}", word, limit, **changes) for word in CHECKPOINTINGS}
-            self.assertEqual(len(set(found.values())), 1, found)
+            for precision in ("float32", "bf16"):
+                changes = {"model__head": f'"{head}"', "model__precision": f'"{precision}"', "model__dropout": '"config"', "training__max_steps": "4",
+                           "training__save_steps": "0", "training__gradient_accumulation_steps": "2", "data__train_file": some_rows(self.folder, 13)}
+                limit = self.middle(**changes)
+                found = {word: self.weights(f"{head} {precision} {word}", word, limit, **changes) for word in CHECKPOINTINGS}
+                self.assertEqual(len(set(found.values())), 1, found)
 
     @unittest.skipUnless(has_mpi(), "this build has no MPI")
     def test_the_same_bits_with_every_strategy(self):
