@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 
@@ -66,6 +67,25 @@ int touch_memory(std::byte* begin, std::size_t bytes, bool collapse) noexcept {
   if (errno != EINVAL) return errno;
   for (std::byte* page = first; page < end; page += kPage) touch_page(page);  // an older kernel
   return 0;
+}
+
+int touch_small_pages(std::byte* begin, std::size_t bytes) noexcept {
+  madvise(begin, bytes, MADV_NOHUGEPAGE);
+  const int reason = touch_memory(begin, bytes, false);
+  madvise(begin, bytes, MADV_HUGEPAGE);
+  return reason;
+}
+
+bool PagePace::prefers_large() const noexcept {
+  constexpr std::int64_t kSlow = 1'000'000;  // a second a GiB: three times what zeroing takes
+  const std::int64_t large = large_ns_.load(std::memory_order_relaxed);
+  const std::int64_t small = small_ns_.load(std::memory_order_relaxed);
+  return large < kSlow || (small > 0 && large <= 2 * small);
+}
+
+void PagePace::note(bool large, std::size_t bytes, std::int64_t nanoseconds) noexcept {
+  const std::int64_t mib = std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes >> 20));
+  (large ? large_ns_ : small_ns_).store(std::max<std::int64_t>(1, nanoseconds / mib), std::memory_order_relaxed);
 }
 
 }  // namespace bascule

@@ -3,7 +3,9 @@
 // seal; allocates nothing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace bascule {
 
@@ -24,5 +26,22 @@ std::byte* map_memory(std::size_t bytes, HugePages pages, int descriptor = -1) n
 // Threads may touch ranges of one mapping at the same time. collapse: also asks for large pages where the system
 // forms none by itself, as is the default for shared memory (Linux 6.1). 0, or errno where the system refuses.
 int touch_memory(std::byte* begin, std::size_t bytes, bool collapse) noexcept;
+// The same in small pages, though the mapping is kTransparent and anonymous. The system may form large ones later.
+int touch_small_pages(std::byte* begin, std::size_t bytes) noexcept;
+
+// Which pages to touch next. Large ones are quicker, but not everywhere: the host of a virtual machine may have taken
+// back the memory that they consist of, and then needs seconds a GiB to return it, while scattered small pages are
+// still there. So large pages are taken unless they are much slower than zeroing them would be, and than small ones.
+// Any thread may ask and tell at any time.
+class PagePace {
+ public:
+  bool prefers_large() const noexcept;
+  // What touching a range took, of the time of a core.
+  void note(bool large, std::size_t bytes, std::int64_t nanoseconds) noexcept;
+
+ private:
+  // Of the last range, for each MiB; 0: unknown.
+  std::atomic<std::int64_t> large_ns_{0}, small_ns_{0};
+};
 
 }  // namespace bascule

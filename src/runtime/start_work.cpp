@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/base/mapped_memory.h"
 
 namespace bascule {
 
@@ -17,14 +16,21 @@ void StartWork::add(Kind kind, std::int64_t bytes, std::function<Status()> part,
   parts_.push_back({kind, std::move(part), std::move(error_of), ok_status(), 0});
 }
 
-void StartWork::touch(Span<std::byte> memory, bool collapse) {
+void StartWork::touch(Span<std::byte> memory, HugePages pages, bool is_shared) {
   const std::size_t part_bytes = static_cast<std::size_t>(kPartBytes);
+  const bool may_choose = pages == HugePages::kTransparent;
   for (std::size_t begin = 0; begin < memory.size(); begin += part_bytes) {
     const Span<std::byte> part = memory.subspan(begin, std::min(part_bytes, memory.size() - begin));
     add(
         Kind::kTouching, static_cast<std::int64_t>(part.size()),
-        [part, collapse]() -> Status {
-          const int reason = touch_memory(part.data(), part.size(), collapse);
+        [this, part, may_choose, is_shared]() -> Status {
+          const bool large = may_choose && pace_.prefers_large();
+          const std::int64_t began = thread_cpu_ns();
+          // The system forms no large pages of shared memory by itself.
+          const int reason = may_choose && !large && !is_shared
+                                 ? touch_small_pages(part.data(), part.size())
+                                 : touch_memory(part.data(), part.size(), large && is_shared);
+          if (may_choose) pace_.note(large, part.size(), thread_cpu_ns() - began);
           return reason == 0 ? ok_status() : Status{StatusCode::kReadFailed, {0, reason}};
         },
         [bytes = memory.size()](const Status& status) {

@@ -3,7 +3,7 @@
 // that no core waits for a disk or for another core. Before the seal.
 //
 //   StartWork work;
-//   work.touch(arena.memory(), false);
+//   work.touch(arena.memory(), arena.huge_pages(), false);
 //   work.add(StartWork::Kind::kReading, bytes, read_part, error_of_part);
 //   work.run(threads);
 #pragma once
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/mapped_memory.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/runtime/threads.h"
@@ -21,14 +22,18 @@ namespace bascule {
 
 class StartWork {
  public:
+  StartWork() = default;
+  StartWork(const StartWork&) = delete;
+  StartWork& operator=(const StartWork&) = delete;
+
   enum class Kind { kTouching, kReading, kComputing };
   static constexpr int kKinds = 3;
   static constexpr std::int64_t kPartBytes = std::int64_t{32} << 20;  // of a part, at most: about 10 ms
 
   // `part` throws nothing and may run at the same time as any other; error_of says what its failure means.
   void add(Kind kind, std::int64_t bytes, std::function<Status()> part, std::function<Error(const Status&)> error_of);
-  // Makes memory resident. collapse: see touch_memory().
-  void touch(Span<std::byte> memory, bool collapse);
+  // Makes memory resident that was mapped with these pages. is_shared: with other processes.
+  void touch(Span<std::byte> memory, HugePages pages, bool is_shared);
 
   // Runs the parts added since the last call, those of touching between the others. Throws the error of that failed
   // part which was added first.
@@ -52,6 +57,7 @@ class StartWork {
 
   std::vector<Part> parts_;
   Figures figures_;
+  PagePace pace_;
 };
 
 }  // namespace bascule

@@ -44,7 +44,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   Threads threads(run.threads, run.threads == usable_cores());
   run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
   StartWork work;
-  work.touch(arena.memory(), false);
+  work.touch(arena.memory(), arena.huge_pages(), false);
   initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
   work.run(threads);
   if (settings.machine.lock_memory) arena.lock();

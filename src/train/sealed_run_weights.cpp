@@ -17,22 +17,21 @@ namespace bascule {
 // the others have touched.
 StartWork::Figures SealedRun::fill_memory(const std::optional<ResumePoint>& point, void (*say)(const std::string&)) {
   StartWork work;
-  work.touch(arena_->memory(), false);
-  // Large pages of shared memory have to be asked for one by one: not those of the pool, and only where they are
-  // wanted.
-  const bool collapse = run_.settings.machine.huge_pages != HugePages::kOff;
+  // First, and so ahead of the weights, which lie at its beginning: reading then meets pages of the better kind.
+  work.touch(arena_->memory(), arena_->huge_pages(), false);
+  const HugePages pages = run_.settings.machine.huge_pages;
   const std::size_t ranks = static_cast<std::size_t>(group_.local_size());
   if (ranks > 1 && shared_.bytes() > 0) {
     const std::size_t part = align_up(divide_up(shared_.bytes(), ranks), kHugePage);
     const std::size_t begin = std::min(part * static_cast<std::size_t>(group_.local_rank()), shared_.bytes());
     const std::size_t end = std::min(begin + part, shared_.bytes());
-    work.touch(shared_.memory().subspan(begin, end - begin), collapse);
+    work.touch(shared_.memory().subspan(begin, end - begin), pages, true);
     work.run(*threads_);
     meet("memory");
-    work.touch(shared_.memory().first(begin), collapse);
-    work.touch(shared_.memory().subspan(end, shared_.bytes() - end), collapse);
+    work.touch(shared_.memory().first(begin), pages, true);
+    work.touch(shared_.memory().subspan(end, shared_.bytes() - end), pages, true);
   } else {
-    work.touch(shared_.memory(), collapse);
+    work.touch(shared_.memory(), pages, true);
   }
   if (group_.is_first()) {
     load_weights(point, say, &work);
@@ -65,8 +64,9 @@ void SealedRun::say_small_pages(void (*say)(const std::string&)) const {
   const auto check = [&](const char* name, std::size_t bytes, std::size_t in_large, const char* file) {
     if (in_large >= bytes / 2 / kHugePage * kHugePage) return;
     say(std::string(name) + ": only " + std::to_string(in_large >> 20) + " of " + std::to_string(bytes >> 20) +
-        " MiB are in large pages, as this system has no more of them (see /sys/kernel/mm/transparent_hugepage/" + file +
-        "); training may be slower");
+        " MiB are in large pages: this system has no more of them, or is slow to provide them (see "
+        "/sys/kernel/mm/transparent_hugepage/" +
+        file + ")");
   };
   check("memory", arena_->memory().size(), large.anonymous, "enabled");
   check("shared memory", shared_.bytes(), large.shared, "shmem_enabled");

@@ -76,7 +76,7 @@ TEST(StartWork, TouchingLeavesBytesAsTheyAre) {
   ASSERT_NE(memory, nullptr);
   for (std::size_t i = 0; i < bytes; i += 1000) memory[i] = static_cast<std::byte>(i / 1000 % 251);
   StartWork work;
-  work.touch({memory, bytes}, true);
+  work.touch({memory, bytes}, HugePages::kTransparent, true);
   work.run(threads);
   for (std::size_t i = 0; i < bytes; i += 1000) ASSERT_EQ(memory[i], static_cast<std::byte>(i / 1000 % 251)) << i;
   EXPECT_EQ(work.figures().bytes[static_cast<int>(StartWork::Kind::kTouching)], static_cast<std::int64_t>(bytes));
