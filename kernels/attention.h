@@ -40,8 +40,9 @@ struct AttentionForward {
 // With dp[q,k] = dropout'(d_out[q,:] . value[k,:]) and delta[q] = sum_k p[q,k] dp[q,k]:
 //   ds = p (dp - delta);  d_query = scale ds key;  d_key = scale ds^T query;  d_value = dropout(p)^T d_out
 // delta could be had from forward's output (d_out . out), but then ds would not sum to zero over the keys as closely,
-// and what the keys have in common would show in d_query. For the same reason p is divided by its own sum once more.
-// Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
+// and what the keys have in common would show in d_query. For the same reason p is divided by its own sum once more;
+// where query or key is bf16 it is softmax(s) of these scores alone, as logsumexp may be that of numbers before they
+// were rounded. Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
 struct AttentionBackward {
   Elements d_query, d_key, d_value;
   ConstElements d_out;

@@ -12,9 +12,9 @@
 //     numbers; rows of C past R may be overwritten with numbers of no meaning;
 //   * for kWeightGradient rows past R of both A and B must be zero.
 //
-//   auto library = own_products(kernels, scratch, scratch_bytes);  // before the seal; one a process, outlives its
-//   Gemms auto gemm = library->make(spec);                         // before the seal for task in [0,
-//   gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
+//   auto library = own_products(kernels, scratch, bytes);  // before the seal; one a process, outlives its Gemms
+//   auto gemm = library->make(spec);                       // before the seal
+//   for task in [0, gemm->tasks(rows)), on any thread t: gemm->run(task, t, {c, a, b, bias, rows, accumulate});
 #pragma once
 
 #include <cstddef>

@@ -80,7 +80,9 @@ float softmax_row(float* scores, const AttentionForward& a, std::int64_t query) 
 // probability, d_dropped[k] the gradient of the score.
 template <bool kDrops>
 void softmax_row_backward(float* scores, float* d_dropped, const AttentionBackward& a, std::int64_t query) {
-  const f32x16 logsumexp = set(a.logsumexp[query]);
+  // Scores of rounded operands may be far above the logsumexp of others.
+  const bool is_rounded = a.query.is_bf16() || a.key.is_bf16();
+  const f32x16 logsumexp = set(is_rounded ? largest(scores, a.key_rows) : a.logsumexp[query]);
   const f32x16 scale = set(a.dropout.scale);
   f32x16 sums = set(0.0f), dots = set(0.0f);
   for_keys<kDrops>(

@@ -188,15 +188,17 @@ void add_verify(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::Option* folders =
       as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"));
-  command
-      ->add_flag("--bits", arguments->bits,
-                 "instead: run a small training run and compare its digest with the one recorded for every machine; "
-                 "exit code 7 if they differ")
-      ->excludes(folders);
+  CLI::Option* bits =
+      command
+          ->add_flag(
+              "--bits", arguments->bits,
+              "instead: run a small training run in both precisions and compare its digest with the one recorded "
+              "for every machine; exit code 7 if they differ")
+          ->excludes(folders);
   command->add_option(
       "--isa", arguments->isa,
       "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
-  command->add_option("--precision", arguments->precision, "number type: float32 or bf16");
+  command->add_option("--precision", arguments->precision, "number type: float32 or bf16")->excludes(bits);
   command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });

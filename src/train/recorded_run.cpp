@@ -421,8 +421,9 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back("plan: wire_type has no effect on one machine");
   if (settings.model.precision == Precision::kBf16 && !isa_supported(Isa::kAvx512Bf16)) {
     run->notes.push_back(
-        "plan: this CPU has no bf16 instruction; its results are computed exactly with float32 ones: to check, not for "
-        "speed");
+        "plan: this CPU has no bf16 instruction: products take float32 multiply-adds, which saves memory but no time; "
+        "the "
+        "bits are the same");
   }
   note_threads(run.get());
   note_sharding(run.get());

@@ -7,8 +7,9 @@
 namespace bascule {
 namespace {
 
-constexpr double kLossFloor = 0.005;          // of the limit on the loss
-constexpr std::size_t kFewestElements = 64;   // of a parameter whose angle says something
+constexpr double kLossFloor = 0.005;         // of the limit on the loss
+constexpr std::size_t kFewestElements = 64;  // of a parameter whose angle says something
+constexpr double kLengthLimit = 0.1;
 constexpr double kZeroGradientBf16 = 0x1p-8;  // of the gradient norm, where a gradient is zero in exact arithmetic
 
 // Elements of the gradient that the case stores: all, or k * max(1, count / S).
@@ -23,8 +24,14 @@ std::vector<float> stored_elements(const CaseFiles& files, const std::string& na
   const std::size_t stride =
       static_cast<std::size_t>(std::max<std::int64_t>(1, static_cast<std::int64_t>(ours.size()) / samples));
   std::vector<float> sampled;
-  for (std::size_t k = 0; k < truth->size(); ++k) sampled.push_back(ours[k * stride]);
+  for (std::size_t k = 0; k < truth->size(); ++k) sampled.push_back(ours.at(k * stride));
   return sampled;
+}
+
+double length_of(const std::vector<float>& x) {
+  double squares = 0.0;
+  for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(squares);
 }
 
 void judge_gradient(const CaseFiles& files, const Json& cosines, const std::string& name, std::vector<float> ours,
@@ -44,6 +51,7 @@ void judge_gradient(const CaseFiles& files, const Json& cosines, const std::stri
   ours = stored_elements(files, name, std::move(ours), &truth);
   if (slice != nullptr && is_whole && truth.size() == ours.size())
     std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
+  judgement->add_norm("grad." + name + " (length)", std::fabs(length_of(ours) / length_of(truth) - 1.0), kLengthLimit);
   judgement->add_angle("grad." + name, one_minus_cosine(ours, truth), 1.0 - get_number(cosines, name, files.folder));
 }
 

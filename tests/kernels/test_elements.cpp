@@ -3,7 +3,10 @@
 // operands, rounded once. Odd extents, and memory that ends at an unreadable page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/reference/bf16.h"
@@ -174,6 +177,19 @@ TEST(Elements, AttentionOfBf16) {
         }
         out.expect_rounded("out", isa);
         for (const bool is_bf16 : {false, true}) {
+          // That of bf16 takes the largest score in place of logsumexp, which may be that of unrounded operands.
+          for (std::int64_t q = 0; q < h.query_rows; ++q) {
+            float top = -std::numeric_limits<float>::infinity();
+            for (std::int64_t k = 0; k < h.key_rows; ++k) {
+              float score = 0.0f;
+              for (std::int64_t c = 0; c < h.head_size; ++c) {
+                score = std::fma(query.float32[static_cast<std::size_t>(q * stride + c)],
+                                 0.125f * key.float32[static_cast<std::size_t>(k * stride + c)], score);
+              }
+              top = std::max(top, score);
+            }
+            logsumexp[static_cast<std::size_t>(q)] = is_bf16 ? std::nanf("") : top;
+          }
           AttentionBackward a{};
           a.d_query = d_query.write(is_bf16);
           a.d_key = d_key.write(is_bf16);
