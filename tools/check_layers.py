@@ -22,7 +22,7 @@ MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
 BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "files", "json", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
+    "base", "files", "json", "machine", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -55,6 +55,8 @@ OURS = [
     # checkpoint, which neither of the others may know.
     ("src/files/", BASE),
     ("src/json/", BASE),
+    # The facts of the machine, and their JSON: whoever sizes, places or judges by them asks here.
+    ("src/machine/", JSON),
     ("src/settings/", BASE),
     ("src/graph/", [*BASE, "kernels/"]),
     ("src/models/", [*BASE, *SETTINGS, *CONFIG_JSON, *ACTIVATIONS, "src/graph/"]),

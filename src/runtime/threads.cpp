@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/runtime/threads.h"
 
+#include <pthread.h>
 #include <sched.h>
+
+#include <cerrno>
 
 #include "src/base/clock.h"
 #include "src/base/float_environment.h"
@@ -13,17 +16,16 @@ namespace {
 
 constexpr int kSpins = 4000;  // about 50 us: longer than most steps of a small model, shorter than a scheduling quantum
 
-void pin_to_core(int index) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+// The index-th of the allowed cores. Returns 0 or an errno.
+int pin_to_core(pthread_t thread, const cpu_set_t& allowed, int index) {
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &allowed) || index-- > 0) continue;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
+    return pthread_setaffinity_np(thread, sizeof one, &one);
   }
+  return 0;  // more threads than cores: the others may run anywhere
 }
 
 }  // namespace
@@ -42,16 +44,23 @@ Threads::Threads(int count, bool pin, Heartbeat* heart, TapePosition* position)
   use_default_float_environment();
   workers_.reserve(static_cast<std::size_t>(count - 1));
   for (int t = 1; t < count; ++t) {
-    workers_.emplace_back([this, t, pin] {
-      if (pin) pin_to_core(t);
+    workers_.emplace_back([this, t] {
       use_default_float_environment();
       work(t);
     });
   }
-  if (pin && count > 1 && sched_getaffinity(0, sizeof allowed_, &allowed_) == 0) {
-    is_pinned_ = true;
-    pin_to_core(0);
+  if (pin && count > 1) pin_all();
+}
+
+void Threads::pin_all() {
+  if (sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) {
+    pin_error_ = errno;
+    return;
   }
+  is_pinned_ = true;
+  pin_error_ = pin_to_core(pthread_self(), allowed_, 0);
+  for (int t = 1; t < count_ && pin_error_ == 0; ++t)
+    pin_error_ = pin_to_core(workers_[static_cast<std::size_t>(t - 1)].native_handle(), allowed_, t);
 }
 
 Threads::~Threads() {

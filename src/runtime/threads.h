@@ -37,10 +37,13 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 
   int count() const { return count_; }
+  // Why the system refused to pin a thread (an errno); 0: it did not, or none was to be pinned. They work all the same.
+  int pin_error() const { return pin_error_; }
   // done: operations of the same tape that went before, from which the position counts on.
   void replay(Span<const Step> steps, const Replay& replay, StepTimes times, std::int64_t done = 0) noexcept;
 
  private:
+  void pin_all();
   void work(int thread) noexcept;
   void walk(int thread) noexcept;
   void arrive() noexcept;
@@ -51,6 +54,7 @@ class Threads {
   std::vector<std::thread> workers_;
   cpu_set_t allowed_;  // the calling thread's cores before it was pinned
   bool is_pinned_ = false;
+  int pin_error_ = 0;
   Span<const Step> steps_;
   const Replay* replay_ = nullptr;
   StepTimes times_;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/runtime/process_limits.h"
+#include "src/machine/process_limits.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {

@@ -2,7 +2,6 @@
 #include "src/train/disk_space.h"
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
+#include "src/machine/disk.h"
 #include "src/report/readable.h"
 
 namespace bascule {
@@ -79,9 +79,9 @@ std::int64_t file_bytes_at(const std::string& path) {
 }
 
 void check_disk_space(const std::string& output_dir, const DiskDemand& demand) {
-  struct statvfs facts = {};
-  if (::statvfs(output_dir.c_str(), &facts) != 0 || facts.f_blocks == 0) return;
-  const double free = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
+  const Fact available = read_disk(output_dir).free_bytes;
+  if (!available) return;
+  const double free = static_cast<double>(*available);
   const DiskNeed need = disk_need(demand);
   if (need.bytes <= free) return;
   const auto readable = [](double bytes) {

@@ -12,12 +12,12 @@
 #include "src/files/durable_write.h"
 #include "src/files/temporary_name.h"
 #include "src/json/json.h"
+#include "src/machine/process_limits.h"
 #include "src/plan/draw_arena.h"
 #include "src/report/html.h"
 #include "src/report/model_card.h"
 #include "src/report/readable.h"
 #include "src/report/results.h"
-#include "src/runtime/process_limits.h"
 #include "src/train/contracts.h"
 
 namespace bascule {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The long part of the seal: memory is touched and weights are put into it, by all threads.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -51,6 +52,9 @@ StartWork::Figures SealedRun::fill_memory(const std::optional<ResumePoint>& poin
     if (shared_.bytes() > 0) shared_.lock();
   }
   if (group_.is_first()) say_small_pages(say);
+  if (group_.is_first() && threads_->pin_error() != 0)
+    say(std::string("threads: the system refused to pin them to cores (") + std::strerror(threads_->pin_error()) +
+        "): they may share a core or move, which is slower");
   return work.figures();
 }
 

@@ -6,8 +6,8 @@
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
+#include "src/machine/process_limits.h"
 #include "src/runtime/choose_isa.h"
-#include "src/runtime/process_limits.h"
 #include "src/runtime/threads.h"
 #include "src/verify/verify_bits.h"
 #include "src/verify/verify_case.h"

@@ -10,7 +10,15 @@
 #include <vector>
 
 #if defined(__x86_64__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <xmmintrin.h>
+
+#include <cerrno>
+#include <cstddef>
 #endif
 
 #include "tests/support/seeded.h"
@@ -174,6 +182,31 @@ TEST(Threads, TellAfterEachStepThatTheyLiveAndHowFarTheyAre) {
   EXPECT_EQ(heart.beats.load(), 3U);
   EXPECT_TRUE(position.has_reached(2, 3));
 }
+
+#if defined(__x86_64__)
+// From now on the system refuses to place threads, as under systemd's SystemCallFilter=~@resources.
+void refuse_to_pin() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_sched_setaffinity, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {4, program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(3);
+}
+
+TEST(Threads, SayWhenTheSystemRefusesToPinThem) {
+  EXPECT_EQ(Threads(2, true).pin_error(), 0);
+  EXPECT_EXIT(
+      {
+        refuse_to_pin();
+        Threads threads(2, true);
+        _exit(threads.pin_error() == EPERM ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace bascule::test

@@ -1,51 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/runtime/process_limits.h"
+#include "src/machine/process_limits.h"
 
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "tests/machine/fact_tree.h"
 
 namespace bascule {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-// A folder that looks like / to read_process_limits(): /proc, and below it whatever a test puts there.
-class ProcessLimitsTree : public testing::Test {
+class ProcessLimitsTree : public test::FactTree {
  protected:
   void SetUp() override {
-    root_ = std::filesystem::path(testing::TempDir()) / ("process_limits_" + std::to_string(getpid()));
+    FactTree::SetUp();
     write("/proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          123456 kB\n");
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_.string() + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  ProcessLimits read() const { return read_process_limits(root_.string()); }
-
-  // Version 1, with memory and processors in hierarchies of their own; the process is in /batch/job 7.
-  void mount_version_1() {
-    write("/proc/self/mountinfo",
-          "23 27 0:22 / /sys rw,relatime - sysfs sysfs rw\n"
-          "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-          "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:7 - cgroup cgroup rw,memory\n"
-          "40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd\n");
-    write("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/batch/job 7\n1:cpu,cpuacct:/batch/job 7\n0::/\n");
-  }
-  // Version 2; the process is in /user.slice/a/b.
-  void mount_version_2() {
-    write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
-    write("/proc/self/cgroup", "0::/user.slice/a/b\n");
-  }
-
-  std::filesystem::path root_;
+  ProcessLimits read() const { return read_process_limits(root()); }
 };
 
 TEST_F(ProcessLimitsTree, AMachineWithoutGroupsAllowsItsMemory) {
