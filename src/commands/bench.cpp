@@ -13,6 +13,7 @@
 #include "src/pictures/media_options.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/choose_products.h"
+#include "src/settings/run_settings.h"
 #include "src/train/check_fits.h"
 #include "src/train/measured_steps.h"
 
@@ -73,7 +74,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 }  // namespace
 
 int bench_command(const BenchArguments& arguments) {
-  const Settings settings = read_settings(arguments.settings_file, model_words);
+  const Settings settings = settings_of_run(arguments.settings_file, model_words);
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
@@ -88,7 +89,7 @@ int bench_command(const BenchArguments& arguments) {
                  static_cast<long long>(settings.distributed.world_size));
   }
   Bench bench;
-  bench.settings_file = arguments.settings_file;
+  bench.settings_file = settings.origin.file;
   bench.isa = isa_name(isa);
   bench.threads = compute_threads(settings, RankPlace{});
   {

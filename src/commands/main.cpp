@@ -33,6 +33,7 @@
 #include "src/distributed/group.h"
 #include "src/search/search.h"
 #include "src/settings/nearest_key.h"
+#include "src/settings/run_settings.h"
 #include "src/settings/unexpanded_path.h"
 #include "src/verify/verify.h"
 
@@ -105,12 +106,19 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
 // The command that was chosen; called after the whole command line was read.
 using Chosen = std::function<int()>;
 
+std::string sealed_text() {
+  const SealedSettings* const sealed = sealed_settings();
+  if (sealed == nullptr) return "";
+  return std::string("\nsettings: ") + sealed->file + ", digest " + sealed->digest +
+         "\nSHA-256 of these settings: " + sealed->sha256;
+}
+
 std::string version_text() {
   const std::string mpi = mpi_version();
   return std::string("bascule ") + BASCULE_VERSION +
          "\nmedia engine: " + media_engine_query(media_engine_builtin()).name + "\nmatrix products: ours" +
          (onednn_version() == "none" ? "" : ", " + onednn_version()) +
-         "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) +
+         "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) + sealed_text() +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
 }
 
@@ -140,12 +148,29 @@ CLI::Option* as_path(CLI::Option* option) {
   return option->check(CLI::Validator([](std::string& path) { return unexpanded_problem(path); }, ""));
 }
 
+// The settings file of a command. A program with sealed settings takes none.
+void add_settings_file(CLI::App* command, std::string* file) {
+  CLI::Option* const option = as_path(command->add_option("file", *file, "settings file"));
+  const SealedSettings* const sealed = sealed_settings();
+  if (sealed == nullptr) {
+    option->required();
+    return;
+  }
+  option->group("");  // not in the help
+  option->each([name = command->get_name(), sealed](const std::string& refused) {
+    throw Error(ErrorKind::kSettings, name,
+                "\"" + refused + "\": this program takes no settings file: those of " + sealed->file + ", digest " +
+                    sealed->digest + ", are built in",
+                "leave the file out; `bascule settings` prints the settings");
+  });
+}
+
 void add_run(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("run", "Train, evaluate, predict and report from a TOML file; run again to resume");
   auto file = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  as_path(command->add_option("file", *file, "settings file"))->required();
+  add_settings_file(command, file.get());
   command->add_flag("--json", *json, "print the results as one JSON document on standard output");
   command->footer("`bascule settings` prints the keys of a settings file.");
   command->callback([=] { *chosen = [=] { return run_command(*file, *json); }; });
@@ -155,7 +180,7 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
   auto arguments = std::make_shared<PlanArguments>();
   auto memory = std::make_shared<double>(0.0);
-  as_path(command->add_option("file", arguments->settings_file, "settings file"))->required();
+  add_settings_file(command, &arguments->settings_file);
   command->add_flag("--frontier", arguments->frontier,
                     "print up to ten plans from the smallest to the one that recomputes nothing");
   CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
@@ -173,8 +198,12 @@ void add_settings(CLI::App& app, Chosen* chosen) {
   auto file = std::make_shared<std::string>();
   auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  as_path(
-      command->add_option("file", *file, "settings file; without it: print every key with meaning, range and default"));
+  if (sealed_settings() != nullptr) {
+    add_settings_file(command, file.get());
+  } else {
+    as_path(command->add_option("file", *file,
+                                "settings file; without it: print every key with meaning, range and default"));
+  }
   CLI::Option* rules = command->add_flag(
       "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
   command->add_flag("--json", *json, "print one JSON document on standard output");
@@ -208,7 +237,7 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure training steps and compare them with the limits of this machine");
   auto arguments = std::make_shared<BenchArguments>();
-  as_path(command->add_option("file", arguments->settings_file, "settings file"))->required();
+  add_settings_file(command, &arguments->settings_file);
   command->add_option("--steps", arguments->steps, "number of updates to measure")->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "number of warm-up updates before them")
       ->check(CLI::Range(0, 1000000));

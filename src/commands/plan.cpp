@@ -9,6 +9,7 @@
 #include "src/json/json.h"
 #include "src/pictures/media_options.h"
 #include "src/plan/draw_arena.h"
+#include "src/settings/run_settings.h"
 #include "src/train/check_fits.h"
 #include "src/train/model_words.h"
 #include "src/train/recorded_run.h"
@@ -16,7 +17,7 @@
 namespace bascule {
 
 int plan_command(const PlanArguments& arguments) {
-  Settings settings = read_settings(arguments.settings_file, model_words);
+  Settings settings = settings_of_run(arguments.settings_file, model_words);
   if (arguments.memory_gib) settings.machine.memory_limit_gib = *arguments.memory_gib;
   refuse_unsupported(settings);
   require_products(settings);

@@ -6,14 +6,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/program_file.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
+#include "src/commands/check_tree.h"
 #include "src/commands/evaluate_again.h"
 #include "src/commands/rank_errors.h"
 #include "src/commands/run_folder.h"
@@ -28,8 +29,11 @@
 #include "src/report/summary.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
+#include "src/runtime/threads.h"
+#include "src/settings/run_settings.h"
 #include "src/train/bad_samples.h"
 #include "src/train/check_fits.h"
+#include "src/train/disk_demand.h"
 #include "src/train/finish.h"
 #include "src/train/plan_control.h"
 #include "src/train/resume_check.h"
@@ -244,6 +248,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
       check_best_checkpoint(settings, &run->resume);
       const ProcessLimits now = read_process_limits();
       check_fits(*run, now, limits_here(settings, now));
+      if (group.is_first()) check_disk_for_tensors(*run);
     });
     times->end("data and plan");
     catch_stop_signals(false);
@@ -267,7 +272,8 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   LaunchSettings launch;
   launch.machines = place.nodes;
   launch.ranks = static_cast<int>(settings.distributed.world_size);
-  launch.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", settings_file};
+  launch.command = {program_file(), "run"};
+  if (!settings_file.empty()) launch.command.push_back(settings_file);
   if (json) launch.command.push_back("--json");
   launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;
   launch.hostfile = settings.distributed.hostfile.resolved;
@@ -287,18 +293,31 @@ void refuse_machines_without_mpi(const Settings& settings) {
               "use one machine, or install libopenmpi-dev and build with -Dmpi=auto");
 }
 
+// Sealed settings were made for a machine with these cores; threads without a core each would only wait for each other.
+void check_cores(const Settings& settings, const RankPlace& place) {
+  const std::int64_t threads = settings.machine.threads, ranks = place.local_size;
+  if (sealed_settings() == nullptr || threads * ranks <= usable_cores()) return;
+  throw Error(ErrorKind::kSettings, where_written(settings, "machine.threads"),
+              std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " + std::to_string(threads) +
+                  " threads need more than the " + std::to_string(usable_cores()) + " cores of this machine",
+              "use a machine with enough cores, or build the program with machine.threads = 0");
+}
+
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
   StartTimes times;
-  Settings settings = read_settings(settings_file, model_words);
+  Settings settings = settings_of_run(settings_file, model_words);
+  const RankPlace place = place_from_environment();
+  if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
-  const RankPlace place = place_from_environment();
   // Says also whether the ranks can be spread over the machines.
   settings.distributed.machines = place.is_alone() ? planned_place(settings).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
+  (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
+  check_cores(settings, place.is_alone() ? planned_place(settings) : place);
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),

@@ -6,6 +6,7 @@
 #include "src/checkpoint/output_dir.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
+#include "src/settings/read_canonical.h"
 
 namespace bascule {
 
@@ -25,8 +26,7 @@ RunMarker read_run_marker(const std::string& output_dir) {
 }
 
 Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
-  Settings settings =
-      read_settings_text(marker.settings, kRunMarkerFile, "", [&](const std::string&) { return words; });
+  Settings settings = read_canonical_settings(marker.settings, kRunMarkerFile, words);
   // A program without the key computed with oneDNN's products (Key::before).
   if (marker.settings.find("\nproducts = ") == std::string::npos) settings.machine.products = Products::kOnednn;
   return settings;

@@ -8,6 +8,7 @@
 #include "src/commands/help_text.h"
 #include "src/json/json.h"
 #include "src/settings/resume_rules.h"
+#include "src/settings/run_settings.h"
 #include "src/settings/settings.h"
 #include "src/train/model_words.h"
 
@@ -61,7 +62,7 @@ void print_rules(const std::vector<KeyRule>& rules, bool has_values) {
 }  // namespace
 
 int settings_command(const std::string& settings_file, bool resume, bool json, bool markdown) {
-  const bool has_file = !settings_file.empty();
+  const bool has_file = !settings_file.empty() || sealed_settings() != nullptr;
   if (markdown || (!has_file && !resume && !json)) {
     std::fputs(
         (markdown ? settings_reference(words_of_usual_family()) : wrapped(settings_help(words_of_usual_family())))
@@ -70,7 +71,7 @@ int settings_command(const std::string& settings_file, bool resume, bool json, b
     return 0;
   }
   const Settings settings =
-      has_file ? read_settings(settings_file, model_words) : default_settings(words_of_usual_family());
+      has_file ? settings_of_run(settings_file, model_words) : default_settings(words_of_usual_family());
   if (resume && json) {
     print_json(rules_json(resume_rules(settings), has_file));
   } else if (resume) {

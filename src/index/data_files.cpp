@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/program_file.h"
 #include "src/index/glob.h"
 #include "src/index/shard_names.h"
 
@@ -105,7 +106,8 @@ void place_pictures(DataFiles* files) {
 DataFiles find_data_files(const PathsSetting& paths) {
   std::vector<DataFile> files;
   for (const std::string& written : paths.written) {
-    for (const std::string& file : files_of(written, paths.start)) {
+    const std::string path = paths.stays_inside ? path_inside("", written) : written;
+    for (const std::string& file : files_of(path, paths.start)) {
       std::error_code ignored;
       const bool is_folder = !names_shards(file) && fs::is_directory(file, ignored);
       files.push_back({is_folder ? file + "/metadata.jsonl" : file, is_folder, ""});

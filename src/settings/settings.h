@@ -41,6 +41,7 @@ struct PathsSetting {
 
   std::vector<std::string> written;  // none when not given
   std::string start;                 // the folder that relative ones start from; "": where the process is
+  bool stays_inside = false;         // ".." does not lead out of `start`
 
   bool is_given() const { return !written.empty(); }
   // For people.

@@ -15,7 +15,7 @@
 #include "src/pictures/preprocessor.h"
 #include "src/report/readable.h"
 #include "src/text/tokenizer_kinds.h"
-#include "src/train/disk_space.h"
+#include "src/train/disk_demand.h"
 #include "src/train/plan_control.h"
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
@@ -265,23 +265,11 @@ void SealedRun::make_writers() {
 
 // Before the first step: hours of training are not to end at a full disk that could be foreseen.
 void SealedRun::check_disk() const {
-  const TrainingSettings& training = run_.settings.training;
-  const std::string& folder = training.output_dir.resolved;
+  const std::string& folder = run_.settings.training.output_dir.resolved;
   DiskDemand demand;
   if (writer_) {
-    const std::int64_t total = run_.pace.length.total_updates, done = position_.global_step;
-    const ControlSettings& control = run_.pace.control;
-    const std::int64_t every = control.save == Interval::kSteps   ? control.save_steps
-                               : control.save == Interval::kEpoch ? control.updates_per_epoch
-                                                                  : total;
-    if (done < total && !run_.resume.is_over)
-      demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
-    if (saves_first(training, run_.resume)) ++demand.saves;
-    demand.checkpoint_bytes =
-        writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes);  // its texts
-    demand.save_total_limit = training.save_total_limit;
-    if (control.keeps_best && demand.save_total_limit == 1) demand.save_total_limit = 2;  // the newest, and the best
-    demand.present_checkpoints = checkpoint_bytes_in(folder);
+    demand = checkpoints_to_write(
+        run_, writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes));  // its texts
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/settings/keys.h"
+#include "src/settings/read_canonical.h"
 #include "tests/settings/read_text.h"
 
 namespace bascule {
@@ -90,6 +91,9 @@ TEST(PrintSettings, EveryKeyReadsBackToItsValue) {
     EXPECT_EQ(print_settings(again), printed);
     EXPECT_EQ(number_keys(again), number_keys(once));
     EXPECT_EQ(value_text(key, again), value_text(key, once));
+    const Settings canonical = read_canonical_settings(printed, "test", test_words());
+    EXPECT_EQ(print_settings(canonical), printed);
+    EXPECT_EQ(number_keys(canonical), number_keys(once));
   }
 }
 

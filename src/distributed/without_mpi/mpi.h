@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of MPI that this folder calls, in a build without it (-Dmpi=disabled): every one fails. A run on
-// several machines is refused before the first call (`bascule run`), so none is reached.
+// The functions of MPI that this folder calls, in a program without it (-Dmpi=disabled, or sealed settings of one
+// rank): every one fails. A run on several machines is refused before the first call (`bascule run`), so none is
+// reached. The handles have the types of Open MPI, so that sources compiled with either header can be linked together.
 #pragma once
 
-using MPI_Comm = int;
-using MPI_Datatype = int;
-using MPI_Op = int;
-using MPI_Request = int;
+struct ompi_communicator_t;
+struct ompi_datatype_t;
+struct ompi_op_t;
+struct ompi_request_t;
+using MPI_Comm = ompi_communicator_t*;
+using MPI_Datatype = ompi_datatype_t*;
+using MPI_Op = ompi_op_t*;
+using MPI_Request = ompi_request_t*;
 struct MPI_Status {};
 
 inline constexpr int MPI_SUCCESS = 0, MPI_ERR_OTHER = 1, MPI_UNDEFINED = -1;
 inline constexpr int MPI_THREAD_SINGLE = 0, MPI_THREAD_MULTIPLE = 3;
 inline constexpr int MPI_MAX_ERROR_STRING = 1, MPI_MAX_LIBRARY_VERSION_STRING = 1;
-inline constexpr MPI_Comm MPI_COMM_NULL = 0, MPI_COMM_WORLD = 1;
-inline constexpr MPI_Datatype MPI_BYTE = 0, MPI_INT = 1, MPI_UINT64_T = 2;
-inline constexpr MPI_Op MPI_BOR = 0;
-inline constexpr MPI_Request MPI_REQUEST_NULL = 0;
+inline constexpr MPI_Comm MPI_COMM_NULL = nullptr, MPI_COMM_WORLD = nullptr;
+inline constexpr MPI_Datatype MPI_BYTE = nullptr, MPI_INT = nullptr, MPI_UINT64_T = nullptr;
+inline constexpr MPI_Op MPI_BOR = nullptr;
+inline constexpr MPI_Request MPI_REQUEST_NULL = nullptr;
 inline constexpr MPI_Status* MPI_STATUS_IGNORE = nullptr;
 inline constexpr MPI_Status* MPI_STATUSES_IGNORE = nullptr;
 inline constexpr void* MPI_IN_PLACE = nullptr;

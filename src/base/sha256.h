@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SHA-256 of data that arrives in parts, for what other programs check too (sha256sum, SPDX). Source: FIPS 180-4.
+// noexcept, allocates nothing, but for hex().
+//
+//   Sha256 sum;
+//   sum.add(bytes, count);
+//   sum.hex();  // ends the sum
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace bascule {
+
+class Sha256 {
+ public:
+  void add(const void* data, std::size_t bytes) noexcept;
+  // Ends the sum, once: 64 hexadecimal digits.
+  std::string hex();
+
+ private:
+  void add_block(const unsigned char* block) noexcept;
+
+  std::uint32_t state_[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                             0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  unsigned char rest_[64] = {};  // the begun block
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace bascule

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program of the build: checks a settings file and writes it as the C++ source of a program that reads none. It names
+// the file as NAME.
+//
+//   seal_settings config/demo.toml NAME sealed_settings.cpp
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/files/durable_write.h"
+#include "src/settings/settings.h"
+#include "src/settings/write_cpp.h"
+#include "src/train/model_words.h"
+
+int main(int argc, char** argv) {
+  using namespace bascule;  // NOLINT
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: seal_settings FILE NAME OUTPUT\n");
+    return exit_code(ErrorKind::kSettings);
+  }
+  try {
+    const Settings settings = read_settings(argv[1], model_words);
+    refuse_unsupported(settings);
+    write_output_file(argv[3], settings_as_cpp(settings, argv[2]));
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bug: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/program_file.h"
+#include "src/settings/keys.h"
+#include "src/settings/run_settings.h"
+
+namespace bascule {
+namespace {
+
+void place(PathSetting& path, const std::string& start) {
+  if (path.is_given()) path.resolved = path_inside(start, path.written);
+}
+
+}  // namespace
+
+Settings placed_settings(Settings settings) {
+  const std::string start = tree_of_program();
+  for (const Key& key : all_keys()) {
+    if (const auto* path = std::get_if<PathKey>(&key.kind)) place(path->member.at(settings), start);
+    if (const auto* path = std::get_if<ChoiceOrPathKey>(&key.kind)) place(path->path.at(settings), start);
+    if (const auto* paths = std::get_if<PathsKey>(&key.kind)) {
+      paths->member.at(settings).start = start;
+      paths->member.at(settings).stays_inside = true;
+    }
+  }
+  ModelSettings& model = settings.model;
+  if (!model.tokenizer_name.is_given()) model.tokenizer_name.resolved = model.model_name_or_path.resolved;
+  return settings;
+}
+
+}  // namespace bascule

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program with sealed settings (-Dstatic_config), here those of config/smoke.toml: the run of the file, without the file, without toml++ and MPI."""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, ROOT, digest, run
+from run_files import tensors
+
+SEALED = PROGRAM.parent / "tests" / "bascule_sealed"
+SMOKE = ROOT / "config" / "smoke.toml"
+SETTINGS, DATA, MEMORY, NOT_AS_RECORDED = 2, 3, 4, 7
+SOONEST_SECONDS = 1.0
+
+
+def sealed(program, *arguments, **options):
+    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=600, **options)
+
+
+class SealedSettings(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.program = self.folder / "tree" / "bin" / "bascule"
+        self.program.parent.mkdir(parents=True)
+        shutil.copy(SEALED, self.program)
+        self.data = self.folder / "tree" / "tests" / "data" / "emoji-captions"
+
+    def add_data(self):
+        self.data.parent.mkdir(parents=True)
+        self.data.symlink_to(EMOJI)
+
+    def assert_one_line(self, done, code, *words):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_trains_to_the_bits_of_the_file_and_reads_no_settings_file(self):
+        self.add_data()
+        file_driven = self.folder / "file.toml"
+        file_driven.write_text(SMOKE.read_text().replace("../tests", f"{ROOT}/tests").replace("../runs/smoke", str(self.folder / "run")))
+        self.assertEqual(run("run", file_driven).returncode, 0)
+        strace = shutil.which("strace")
+        trace = [strace, "-f", "-e", "trace=open,openat", "-o", str(self.folder / "trace")] if strace else []
+        done = subprocess.run([*trace, str(self.program), "run"], capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        left, expected = self.folder / "tree" / "runs" / "smoke", self.folder / "run"
+        self.assertEqual(digest(left / "model.safetensors"), digest(expected / "model.safetensors"))
+        self.assertEqual(tensors(left / "embeddings.safetensors"), tensors(expected / "embeddings.safetensors"))
+        if strace:
+            self.assertNotIn(".toml", (self.folder / "trace").read_text())
+        again = sealed(self.program, "run")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("already finished", again.stderr)
+
+    def test_needs_neither_tomlplusplus_nor_mpi(self):
+        libraries = subprocess.run(["ldd", str(SEALED)], capture_output=True, text=True, check=True).stdout
+        self.assertIn("libjpeg", libraries)
+        self.assertNotIn("toml", libraries)
+        self.assertNotIn("mpi", libraries)
+        self.assertIn("MPI: none", sealed(SEALED, "--version").stdout)
+
+    def test_names_its_settings_and_refuses_others(self):
+        toml = sealed(self.program, "settings").stdout
+        self.assertEqual(toml, run("settings", SMOKE).stdout)
+        version = sealed(self.program, "--version").stdout
+        self.assertIn("settings: config/smoke.toml, digest ", version)
+        self.assertIn(hashlib.sha256(toml.encode()).hexdigest(), version)
+        known = version.split("digest ")[1].split()[0]
+        for command in ("run", "plan", "bench", "settings"):
+            self.assert_one_line(sealed(self.program, command, SMOKE), SETTINGS, known, "takes no settings file")
+
+    def test_plan_and_bench_need_no_file(self):
+        self.add_data()
+        self.assertEqual(sealed(self.program, "plan", "--json").stdout, run("plan", "--json", SMOKE).stdout)
+        done = sealed(self.program, "bench", "--steps", "1", "--warmup", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("config/smoke.toml", done.stdout)
+
+    def test_without_its_data_it_says_which_file_is_missing(self):
+        self.assert_one_line(sealed(self.program, "run"), DATA, "emoji-captions/model/config.json")
+
+    def test_a_changed_byte_in_the_tree_is_refused_by_name(self):
+        sums = hashlib.sha256(self.program.read_bytes()).hexdigest() + "  bin/bascule\n"
+        (self.folder / "tree" / "SHA256SUMS").write_text(sums)
+        self.assert_one_line(sealed(self.program, "run"), DATA, "config.json")
+        with self.program.open("r+b") as program:
+            program.seek(-1, os.SEEK_END)
+            last = program.read(1)
+            program.seek(-1, os.SEEK_END)
+            program.write(bytes([last[0] ^ 1]))
+        self.assert_one_line(sealed(self.program, "run"), NOT_AS_RECORDED, "bin/bascule: is not the file that SHA256SUMS lists")
+
+    def test_too_little_memory_is_one_line_within_a_second(self):
+        self.add_data()
+        began = time.monotonic()
+        done = sealed("/bin/sh", "-c", f"ulimit -v 200000; exec {self.program} run")
+        taken = time.monotonic() - began
+        self.assertEqual(done.returncode, MEMORY, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "ulimit" in line or "address" in line]), 1, done.stderr)
+        self.assertLess(taken, SOONEST_SECONDS)
+        self.assertFalse((self.folder / "tree" / "runs" / "smoke" / "checkpoint-4").exists())
+
+
+class SealSettings(unittest.TestCase):
+    """The program of the build."""
+
+    def seal(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            toml = pathlib.Path(folder, "x.toml")
+            toml.write_text(text)
+            seal = next((PROGRAM.parent / "src" / "commands").glob("seal_settings"))
+            done = subprocess.run([str(seal), str(toml), "x.toml", f"{folder}/out.cpp"], capture_output=True, text=True, timeout=60)
+            return done, os.path.exists(f"{folder}/out.cpp")
+
+    def test_a_bad_file_stops_the_build_with_its_line(self):
+        for text, place in (("[data]\nring_slots = 1\n", "x.toml:2:14: data.ring_slots = 1 is out of range"), ("[data\n", "x.toml:1:6"), ("", "x.toml: ")):
+            done, has_written = self.seal(text)
+            self.assertEqual(done.returncode, SETTINGS, done.stderr)
+            self.assertIn(place, done.stderr)
+            self.assertFalse(has_written)
+
+
+if __name__ == "__main__":
+    unittest.main()

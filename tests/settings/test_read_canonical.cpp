@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What print_settings() writes reads back: test_print.cpp. Here: what it does not write, and what older programs wrote.
+#include "src/settings/read_canonical.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    read_canonical_settings(text, "bascule.json", test_words());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ReadCanonical, LinesThatAreNotCanonicalAreRefused) {
+  for (const char* line :
+       {"ring_slots=3", "ring_slots = three", "ring_slots = 3 ", "ring_slots = 3.0", "no_such_key = 1",
+        "caption_column = \"a", "caption_column = \"\\u00zz\"", "caption_column = \"\\", "train_file = [",
+        "train_file = [\"a\",\"b\"]", "preprocessing = \"neither\"", "on_bad_sample = true", "\"", "="}) {
+    EXPECT_NE(refusal(std::string("[data]\n") + line + "\n").find("bascule.json:2: "), std::string::npos) << line;
+  }
+  EXPECT_NE(refusal("[training.groups]\nmatch = \"a\"\n"), "");
+  EXPECT_NE(refusal("[data"), "") << "a table without its end";
+}
+
+TEST(ReadCanonical, KeysOfOlderProgramsKeepTheirMeaning) {
+  const Settings settings =
+      read_canonical_settings("[training]\nmax_steps = 3\n[machine]\nhuge_pages = false\n", "x", test_words());
+  EXPECT_EQ(settings.machine.huge_pages, HugePages::kOff);
+  EXPECT_EQ(settings.training.num_train_epochs, 0.0) << "as in a file without the key";
+  EXPECT_EQ(settings.data.ring_slots, DataSettings().ring_slots);
+}
+
+TEST(ReadCanonical, GroupsAreKept) {
+  const Settings once = settings_of(std::string(kLeast) +
+                                    "[[training.groups]]\nmatch = \"a*\"\nfreeze = true\n"
+                                    "[[training.groups]]\nmatch = \"b\"\nweight_decay = 0.5\n");
+  EXPECT_EQ(print_settings(read_canonical_settings(print_settings(once), "x", test_words())), print_settings(once));
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// This program is linked with the source that seal_settings wrote of sealed.toml.
+#include <gtest/gtest.h>
+
+#include "src/base/program_file.h"
+#include "src/settings/keys.h"
+#include "src/settings/run_settings.h"
+#include "src/settings/write_cpp.h"
+#include "tests/settings/read_text.h"
+
+namespace bascule {
+namespace {
+
+Settings sealed() {
+  return settings_of_run("", [](const std::string&) { return ModelWords(); });
+}
+
+TEST(Sealed, SettingsAreThoseOfTheFile) {
+  const Settings read = read_settings(BASCULE_SOURCE_DIR "/tests/settings/sealed.toml",
+                                      [](const std::string&) { return sealed().words; });
+  const Settings built_in = sealed();
+  EXPECT_EQ(print_settings(built_in), print_settings(read));
+  EXPECT_EQ(sealed_settings()->toml, print_settings(read));
+  EXPECT_EQ(sealed_settings()->digest, settings_digest(read));
+  EXPECT_EQ(settings_digest(built_in), settings_digest(read));
+  EXPECT_EQ(built_in.training.groups[0].weight_decay, read.training.groups[0].weight_decay);
+  EXPECT_EQ(built_in.training.num_train_epochs, read.training.num_train_epochs);
+  EXPECT_FALSE(built_in.words.heads.empty());
+}
+
+TEST(Sealed, AnErrorNamesTheLineOfTheFile) {
+  EXPECT_EQ(where_written(sealed(), "data.max_seq_length"), "tests/settings/sealed.toml:11:18");
+  EXPECT_EQ(where_written(sealed(), "data.ring_slots"), "tests/settings/sealed.toml");
+}
+
+TEST(Sealed, PathsStartAboveTheFolderOfTheProgram) {
+  const std::string above = tree_of_program();
+  const Settings settings = sealed();
+  EXPECT_EQ(settings.model.model_name_or_path.resolved, above + "/model \"one\"\\\xc3\xa9\x01 ??");
+  EXPECT_EQ(settings.model.tokenizer_name.resolved, settings.model.model_name_or_path.resolved);
+  EXPECT_EQ(settings.training.resume_checkpoint.resolved, above + "/run/checkpoint-3");
+  EXPECT_EQ(settings.training.output_dir.resolved, "/var/run one");
+  EXPECT_EQ(settings.data.train_file.start, above);
+  EXPECT_TRUE(settings.data.train_file.stays_inside);
+}
+
+TEST(Sealed, EveryKeyIsAssigned) {
+  const std::string text = settings_as_cpp(settings_of(kLeast), "x.toml");
+  for (const Key& key : all_keys()) {
+    const std::string member = "\n  s." + qualified_name(key);
+    EXPECT_TRUE(text.find(member + " = ") != std::string::npos ||
+                text.find(member + ".written = ") != std::string::npos)
+        << member;
+  }
+}
+
+}  // namespace
+}  // namespace bascule
