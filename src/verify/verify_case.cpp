@@ -2,11 +2,11 @@
 #include "src/verify/verify_case.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "src/verify/verify_bf16.h"
 #include "src/verify/verify_files.h"
+#include "src/verify/verify_gradients.h"
 #include "src/verify/verify_judgement.h"
 #include "src/verify/verify_model.h"
 #include "src/verify/verify_training.h"
@@ -68,65 +68,23 @@ void OutputJudge::judge_all() {
   for (const ReferenceOutput& output : model_.recording().reference) judge(output);
 }
 
-// The part of a gradient that is zero in exact arithmetic. Afterwards it is zero in ours and the truth.
-void judge_zero_part(const CaseFiles& files, const Slice& slice, std::vector<float>* ours, Judgement* judgement) {
-  double squares = 0.0;
-  for (std::int64_t i = slice.start; i < slice.stop; ++i) {
-    float& element = (*ours)[static_cast<std::size_t>(i)];
-    squares += static_cast<double>(element) * static_cast<double>(element);
-    element = 0.0f;
-  }
-  judgement->add_norm("grad." + slice.parameter + " (zero part)", std::sqrt(squares),
-                      kZeroGradient * files.gradient_norm);
-}
-
-// A sampled case: the norm, and elements k * max(1, count / S).
-void judge_sampled_gradient(const CaseFiles& files, const std::string& name, const std::vector<float>& ours,
-                            const Json* error, double reference, Judgement* judgement) {
-  const std::int64_t samples = get_int(files.description, "gradient_sample", files.folder);
-  const std::vector<float> truth = read_floats(files.expected, "grad_sample." + name, files.folder);
-  const std::size_t stride =
-      static_cast<std::size_t>(std::max<std::int64_t>(1, static_cast<std::int64_t>(ours.size()) / samples));
-  std::vector<float> sampled;
-  for (std::size_t k = 0; k < truth.size(); ++k) sampled.push_back(ours[k * stride]);
-  const double sample_reference =
-      error == nullptr ? 0.0 : get_number(get_object(*error, "sample", files.folder), "rel_l2", files.folder);
-  judgement->add("grad_sample." + name, relative_l2(sampled, truth), std::max(reference, sample_reference), kFloor);
-  double squares = 0.0;
-  for (const float v : ours) squares += static_cast<double>(v) * static_cast<double>(v);
-  const std::vector<float> norm = {static_cast<float>(std::sqrt(squares))};
-  judgement->add("grad_l2." + name, relative_l2(norm, read_floats(files.expected, "grad_l2." + name, files.folder)),
-                 reference, kFloor);
-}
-
-void judge_gradient(const CaseFiles& files, const std::string& name, std::vector<float> ours, Judgement* judgement) {
-  const Slice* const slice = files.zero_slice(name, ours.size());
-  if (slice != nullptr) {
-    judge_zero_part(files, *slice, &ours, judgement);
-    if (slice->start == 0 && slice->stop == static_cast<std::int64_t>(ours.size())) return;
-  }
-  const Json* const error = find_member(get_object(files.errors, "gradients", files.folder), name, files.folder);
-  const double reference = error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", files.folder);
-  if (files.expected.find("grad." + name) == nullptr) {
-    judge_sampled_gradient(files, name, ours, error, reference, judgement);
+void judge_gradient(const CaseFiles& files, const CaseGradient& gradient, Judgement* judgement) {
+  const std::string &name = gradient.name, &where = files.folder;
+  if (gradient.zero_part)
+    judgement->add_norm("grad." + name + " (zero part)", *gradient.zero_part, kZeroGradient * files.gradient_norm);
+  if (gradient.is_all_zero) return;
+  const Json* const error = find_member(get_object(files.errors, "gradients", where), name, where);
+  const double reference = error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", where);
+  const double distance = relative_l2(gradient.ours, gradient.truth);
+  if (!gradient.is_sampled) {
+    judgement->add("grad." + name, distance, reference, kFloor);
     return;
   }
-  std::vector<float> truth = read_floats(files.expected, "grad." + name, files.folder);
-  if (slice != nullptr && truth.size() == ours.size())
-    std::fill(truth.begin() + slice->start, truth.begin() + slice->stop, 0.0f);
-  judgement->add("grad." + name, relative_l2(ours, truth), reference, kFloor);
-}
-
-void judge_gradients(const CaseFiles& files, const Session& session, Judgement* judgement) {
-  const ParameterSet& set = session.parameters();
-  for (int p = 0; p < set.size(); ++p) {
-    const ParameterLayout::Place& place = session.layout().places[static_cast<std::size_t>(p)];
-    if (!place.trained) continue;
-    for (const ParameterPiece& piece : set[p].pieces) {
-      const float* const first = session.gradients() + place.offset + piece.first_element;
-      judge_gradient(files, piece.name, {first, first + piece.elements}, judgement);
-    }
-  }
+  const double of_samples = error == nullptr ? 0.0 : get_number(get_object(*error, "sample", where), "rel_l2", where);
+  judgement->add("grad_sample." + name, distance, std::max(reference, of_samples), kFloor);
+  const std::vector<float> length = {static_cast<float>(gradient.length)};
+  judgement->add("grad_l2." + name, relative_l2(length, read_floats(files.expected, "grad_l2." + name, where)),
+                 reference, kFloor);
 }
 
 // Parameters without a gradient are those that no update reaches and that a run copies from its source folder: the
@@ -186,7 +144,8 @@ VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa
   const Json& error = get_object(get_object(files.errors, "outputs", folder), "loss", folder);
   judgement.add("loss (training)", relative_l2({loss}, read_floats(files.expected, "loss", folder)),
                 get_number(error, "rel_l2_worst", folder), kFloor);
-  judge_gradients(files, model.training(), &judgement);
+  for_each_gradient(files, model.training(),
+                    [&](const CaseGradient& gradient) { judge_gradient(files, gradient, &judgement); });
   judge_unused(files, model.training(), &judgement);
   if (files.has_steps) judge_training(files, &model, &judgement);
   judge_the_rest(files, &judgement);
