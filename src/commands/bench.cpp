@@ -91,17 +91,18 @@ int bench_command(const BenchArguments& arguments) {
   Bench bench;
   bench.settings_file = settings.origin.file;
   bench.isa = isa_name(isa);
+  bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.threads = compute_threads(settings, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());
     const std::string packed = "packed operands";
-    const GemmType type = GemmType::kFloat32;
+    const GemmType type = settings.model.precision == Precision::kBf16 ? GemmType::kBf16 : GemmType::kFloat32;
     const MemoryPlan memory =
         make_memory_plan({{packed, products_bytes(settings.machine.products, type, bench.threads)}}, 0);
     const Arena arena(memory, settings.machine.huge_pages);
     const auto products =
         make_products(settings.machine.products, type, kernels_for(isa), bench.threads, arena.at(memory[packed]));
-    bench.limits = measure_limits(threads, *products);
+    bench.limits = measure_limits(threads, *products, type);
   }
   for (const Column& column : columns) bench.columns.push_back(measure(column, arguments, isa, bench.limits));
   std::fputs((arguments.json ? bench_json(bench) : bench_text(bench)).c_str(), stdout);

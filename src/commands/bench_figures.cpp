@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "firmware_shims/media_engine.h"
 #include "src/json/json.h"
@@ -22,24 +23,44 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
+void add(BenchTime* time, const NodeTime& node, const MeasuredSteps& steps, const MachineLimits& limits) {
+  const double gflops_per_second =
+      node.bf16_products ? limits.bf16_gflops_per_second : limits.float32_gflops_per_second;
+  time->seconds += node.seconds / static_cast<double>(steps.micro_batches);
+  time->flops += node.flops;
+  time->bytes += node.bytes;
+  time->limit_seconds +=
+      std::max(node.flops * 1e-9 / gflops_per_second, node.bytes * 1e-9 / limits.gigabytes_per_second);
+}
+
 std::vector<BenchOperation> operations_of(const MeasuredSteps& steps, const MachineLimits& limits) {
   std::map<std::string, BenchOperation> by_kind;
   for (const NodeTime& node : steps.nodes) {
-    BenchOperation& kind = by_kind[node.kind];
-    kind.seconds += node.seconds / static_cast<double>(steps.micro_batches);
-    kind.flops += node.flops;
-    kind.bytes += node.bytes;
-    kind.limit_seconds +=
-        std::max(node.flops * 1e-9 / limits.gflops_per_second, node.bytes * 1e-9 / limits.gigabytes_per_second);
+    by_kind[node.kind].name = node.kind;
+    add(&by_kind[node.kind].time, node, steps, limits);
   }
   std::vector<BenchOperation> operations;
-  for (auto& [name, kind] : by_kind) {
-    kind.name = name;
-    operations.push_back(kind);
-  }
+  for (auto& [name, kind] : by_kind) operations.push_back(kind);
   std::stable_sort(operations.begin(), operations.end(),
-                   [](const BenchOperation& a, const BenchOperation& b) { return a.seconds > b.seconds; });
+                   [](const BenchOperation& a, const BenchOperation& b) { return a.time.seconds > b.time.seconds; });
   return operations;
+}
+
+std::vector<BenchLayers> layers_of(const MeasuredSteps& steps, const MachineLimits& limits) {
+  std::vector<BenchLayers> layers;
+  std::map<std::string, std::size_t> place;  // by name
+  std::set<std::string> scopes;
+  for (const NodeTime& node : steps.nodes) {
+    const auto [found, is_new] = place.emplace(layer_kind(node.scope), layers.size());
+    if (is_new) layers.push_back({found->first, 0, 0.0, 0.0, 0.0, {}});
+    BenchLayers& kind = layers[found->second];
+    if (scopes.insert(node.scope).second) ++kind.layers;
+    (node.again      ? kind.again_seconds
+     : node.backward ? kind.backward_seconds
+                     : kind.forward_seconds) += node.seconds / static_cast<double>(steps.micro_batches);
+    add(&kind.time, node, steps, limits);
+  }
+  return layers;
 }
 
 template <typename Value>
@@ -63,15 +84,46 @@ std::string formatted(const char* form, double value) {
 void add_operations(std::string* text, const BenchColumn& column) {
   *text += "\n  operation                        ms / batch    share   GFLOP/s      GB/s   of its limit\n";
   double all = 0.0;
-  for (const BenchOperation& operation : column.operations) all += operation.seconds;
-  for (const BenchOperation& operation : column.operations) {
+  for (const BenchOperation& operation : column.operations) all += operation.time.seconds;
+  for (const auto& [name, time] : column.operations) {
     char line[160];
-    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n",
-                  operation.name.c_str(), operation.seconds * 1e3, 100.0 * operation.seconds / all,
-                  operation.flops * 1e-9 / operation.seconds, operation.bytes * 1e-9 / operation.seconds,
-                  100.0 * operation.limit_seconds / operation.seconds);
+    std::snprintf(line, sizeof line, "  %-32.32s%11.3f  %5.1f %%  %8.1f  %8.1f        %5.1f %%\n", name.c_str(),
+                  time.seconds * 1e3, 100.0 * time.seconds / all, time.flops * 1e-9 / time.seconds,
+                  time.bytes * 1e-9 / time.seconds, 100.0 * time.limit_seconds / time.seconds);
     *text += line;
   }
+}
+
+void add_layers(std::string* text, const BenchColumn& column) {
+  bool is_repeated = false;
+  double all = 0.0;
+  std::vector<std::string> names = {"layers, ms / batch"};
+  std::size_t width = 0;
+  for (const BenchLayers& kind : column.layers) {
+    all += kind.time.seconds;
+    is_repeated = is_repeated || kind.again_seconds > 0.0;
+    names.push_back(kind.layers > 1 ? std::to_string(kind.layers) + " x " + kind.name : kind.name);
+    width = std::max(width, names.back().size());
+  }
+  for (std::string& name : names) name.resize(std::max(width, name.size()), ' ');
+  *text += "\n  " + names[0] + "    forward   backward" + (is_repeated ? " recomputed" : "");
+  *text += "    share   of their limit\n";
+  for (std::size_t k = 0; k < column.layers.size(); ++k) {
+    const BenchLayers& kind = column.layers[k];
+    *text += "  " + names[k + 1] + formatted("%11.3f", kind.forward_seconds * 1e3) +
+             formatted("%11.3f", kind.backward_seconds * 1e3);
+    if (is_repeated) *text += formatted("%11.3f", kind.again_seconds * 1e3);
+    *text += formatted("  %5.1f %%", 100.0 * kind.time.seconds / all) +
+             formatted("          %5.1f %%\n", 100.0 * kind.time.limit_seconds / kind.time.seconds);
+  }
+}
+
+Json time_json(const std::string& name, const BenchTime& time) {
+  return {{"name", name},
+          {"seconds", time.seconds},
+          {"flops", time.flops},
+          {"bytes", time.bytes},
+          {"limit_seconds", time.limit_seconds}};
 }
 
 Json column_json(const BenchColumn& column) {
@@ -80,12 +132,15 @@ Json column_json(const BenchColumn& column) {
     phases[step_phase_name(static_cast<StepPhase>(phase))] = column.phases[phase];
   }
   Json operations = Json::array();
-  for (const BenchOperation& operation : column.operations) {
-    operations.push_back({{"name", operation.name},
-                          {"seconds", operation.seconds},
-                          {"flops", operation.flops},
-                          {"bytes", operation.bytes},
-                          {"limit_seconds", operation.limit_seconds}});
+  for (const auto& [name, time] : column.operations) operations.push_back(time_json(name, time));
+  Json layers = Json::array();
+  for (const BenchLayers& kind : column.layers) {
+    Json layer = time_json(kind.name, kind.time);
+    layer["layers"] = kind.layers;
+    layer["forward_seconds"] = kind.forward_seconds;
+    layer["backward_seconds"] = kind.backward_seconds;
+    layer["recomputed_seconds"] = kind.again_seconds;
+    layers.push_back(layer);
   }
   return {{"workers", column.workers},
           {"media_engine", column.engine},
@@ -98,7 +153,8 @@ Json column_json(const BenchColumn& column) {
           {"planned_bytes", column.planned_bytes},
           {"trained_parameters", column.trained_parameters},
           {"resident_bytes", column.resident_bytes},
-          {"operations", operations}};
+          {"operations", operations},
+          {"layers", layers}};
 }
 
 }  // namespace
@@ -127,8 +183,9 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
     step *= settings.machine.step_seconds;
   } else {
     column.operations = operations_of(steps, limits);
+    column.layers = layers_of(steps, limits);
     double batch = 0.0;
-    for (const BenchOperation& operation : column.operations) batch += operation.limit_seconds;
+    for (const BenchOperation& operation : column.operations) batch += operation.time.limit_seconds;
     step = step * batch + kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
                               limits.gigabytes_per_second;
   }
@@ -137,10 +194,13 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
 }
 
 std::string bench_text(const Bench& bench) {
-  std::string text = "bench: " + bench.settings_file + "\n  " + bench.isa + ", " + std::to_string(bench.threads) +
-                     " threads; limits measured here: " + formatted("%.0f GFLOP/s", bench.limits.gflops_per_second) +
-                     " for matrix products, " + formatted("%.1f GB/s", bench.limits.gigabytes_per_second) +
-                     " for copying\n\n";
+  std::string text = "bench: " + bench.settings_file + "\n  " + (bench.is_bf16 ? "bf16, " : "float32, ") + bench.isa +
+                     ", " + std::to_string(bench.threads) + " threads; limits measured here: ";
+  if (bench.is_bf16)
+    text += formatted("%.0f GFLOP/s for matrix products in bf16, ", bench.limits.bf16_gflops_per_second);
+  text += formatted("%.0f GFLOP/s", bench.limits.float32_gflops_per_second);
+  text += bench.is_bf16 ? " in float32, " : " for matrix products, ";
+  text += formatted("%.1f GB/s for copying\n\n", bench.limits.gigabytes_per_second);
   add_row(&text, "", bench, [](const BenchColumn& c) { return c.engine + ", " + std::to_string(c.workers); });
   add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
   add_row(&text, "  slowest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
@@ -164,6 +224,7 @@ std::string bench_text(const Bench& bench) {
   text += "  columns: media engine, loader workers\n";
   if (!bench.columns.back().operations.empty()) {
     add_operations(&text, bench.columns.back());
+    add_layers(&text, bench.columns.back());
     text +=
         "  limit and ceiling: arithmetic as fast as matrix products, memory as fast as a copy outside the caches;\n"
         "  an operation on cached data can be faster\n";
@@ -175,8 +236,10 @@ std::string bench_json(const Bench& bench) {
   Json document = column_json(bench.columns.back());
   document["isa"] = bench.isa;
   document["threads"] = bench.threads;
-  document["limits"] = {{"gflops_per_second", bench.limits.gflops_per_second},
+  document["precision"] = bench.is_bf16 ? "bf16" : "float32";
+  document["limits"] = {{"float32_gflops_per_second", bench.limits.float32_gflops_per_second},
                         {"gigabytes_per_second", bench.limits.gigabytes_per_second}};
+  if (bench.is_bf16) document["limits"]["bf16_gflops_per_second"] = bench.limits.bf16_gflops_per_second;
   Json columns = Json::array();
   for (const BenchColumn& column : bench.columns) columns.push_back(column_json(column));
   document["columns"] = columns;

@@ -11,12 +11,26 @@
 
 namespace bascule {
 
-// One operation kind of a micro-batch, all its places together.
-struct BenchOperation {
-  std::string name;  // "linear_backward"
+// What nodes of a micro-batch take together.
+struct BenchTime {
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;
-  double limit_seconds = 0.0;  // what its arithmetic, or its memory traffic where that is longer, takes at the limits
+  double limit_seconds =
+      0.0;  // what their arithmetic, or their memory traffic where that is longer, takes at the limits
+};
+
+// One operation kind, all its places together.
+struct BenchOperation {
+  std::string name;  // "linear_backward"
+  BenchTime time;
+};
+
+// Layers of one kind: their names differ in numbers alone.
+struct BenchLayers {
+  std::string name;  // "text_model.encoder.layer.*"
+  std::size_t layers = 0;
+  double forward_seconds = 0.0, backward_seconds = 0.0, again_seconds = 0.0;  // again: recomputation
+  BenchTime time;
 };
 
 struct BenchColumn {
@@ -30,11 +44,14 @@ struct BenchColumn {
   double ring_occupancy = 0.0;
   std::size_t planned_bytes = 0, resident_bytes = 0;
   std::int64_t trained_parameters = 0;
-  std::vector<BenchOperation> operations;  // the most expensive first; empty where machine.step_seconds waits instead
+  // Empty where machine.step_seconds waits instead.
+  std::vector<BenchOperation> operations;  // the most expensive first
+  std::vector<BenchLayers> layers;         // in forward order
 };
 
 struct Bench {
   std::string settings_file, isa;
+  bool is_bf16 = false;
   int threads = 1;
   MachineLimits limits;
   std::vector<BenchColumn> columns;

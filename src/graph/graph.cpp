@@ -137,6 +137,31 @@ Tensor Graph::find(std::string_view name) const {
   return Tensor{};
 }
 
+Cost cost_of(const Graph& graph, const Node& node, const BatchCounts& counts) {
+  const NodeView view(graph, node);
+  Cost cost = node.kind->cost(view, counts);
+  for (std::size_t place = 0; place < node.operands.size(); ++place) {
+    if (node.operands[place] && graph[node.operands[place].tensor].dtype == DType::kBFloat16) {
+      cost.bytes -= static_cast<double>(sizeof(float) - element_bytes(DType::kBFloat16)) * view.elements(place, counts);
+    }
+  }
+  cost.bytes = std::max(cost.bytes, 0.0);
+  return cost;
+}
+
+std::string layer_kind(const std::string& scope) {
+  std::string kind;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = std::min(scope.find('.', begin), scope.size());
+    const std::string part = scope.substr(begin, end - begin);
+    kind += !part.empty() && part.find_first_not_of("0123456789") == std::string::npos ? "*" : part;
+    if (end == scope.size()) return kind;
+    kind += '.';
+    begin = end + 1;
+  }
+}
+
 std::vector<int> gradient_order(const Graph& graph) {
   std::vector<int> order;
   for (const Node& node : graph.nodes()) {

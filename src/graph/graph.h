@@ -129,6 +129,12 @@ Cost cost_by_elements(const NodeView& node, const BatchCounts& counts) {
   return {flops * elements, bytes * elements};
 }
 
+// What one replay of a node costs, with each operand in its own type: the kinds count four bytes an element.
+Cost cost_of(const Graph& graph, const Node& node, const BatchCounts& counts);
+
+// A "*" in place of each number between dots: "text_model.encoder.layer.*", a name for layers of one kind.
+std::string layer_kind(const std::string& scope);
+
 // Trained parameters in the order in which this graph's last write of their gradients comes.
 std::vector<int> gradient_order(const Graph& graph);
 

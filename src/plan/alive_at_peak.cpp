@@ -6,25 +6,6 @@
 #include <utility>
 
 namespace bascule {
-namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// A "*" in place of each number between dots.
-std::string without_numbers(const std::string& name) {
-  std::string text;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool is_first = i == 0 || name[i - 1] == '.';
-    std::size_t end = i;
-    while (is_first && end < name.size() && is_digit(name[end])) ++end;
-    const bool is_number = end > i && (end == name.size() || name[end] == '.');
-    text += is_number ? '*' : name[i];
-    if (is_number) i = end - 1;
-  }
-  return text;
-}
-
-}  // namespace
 
 std::vector<TensorOrigin> origins_of(const Graph& graph) {
   std::vector<TensorOrigin> origins(graph.tensors().size());
@@ -77,7 +58,7 @@ std::vector<AliveLayers> alive_at_peak(const Graph& graph, const WorkspacePlan& 
       const TensorOrigin& next = origins[static_cast<std::size_t>(tensor.index)];
       if (origin == nullptr || next.first <= peak) origin = &next;
     }
-    const std::string name = without_numbers(origin->scope);
+    const std::string name = layer_kind(origin->scope);
     auto entry = std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.second.name == name; });
     if (entry == found.end()) {
       found.push_back({origin->first, {name, 0, 0, 0, 0}});

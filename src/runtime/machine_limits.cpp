@@ -28,10 +28,12 @@ double best_seconds(Threads& threads, const Step& step) {
 struct Product {
   static constexpr std::int64_t kRows = 2048;
 
-  Product(std::int64_t n, std::int64_t k, GemmLibrary& products)
-      : gemm(products.make({GemmKind::kForward, kRows, n, k, k, k, n, false, true, false})),
+  Product(std::int64_t n, std::int64_t k, GemmLibrary& products, GemmType type)
+      : gemm(products.make({GemmKind::kForward, kRows, n, k, k, k, n, false, true, false, type})),
         flops(2.0 * static_cast<double>(kRows) * static_cast<double>(n) * static_cast<double>(k)),
+        is_bf16(type == GemmType::kBf16),
         a(static_cast<std::size_t>(kRows * k), 0.5f),
+        a_bf16(is_bf16 ? a.size() : 0, std::uint16_t{0x3f00}),  // 0.5
         b(static_cast<std::size_t>(n * k), 0.25f),
         c(static_cast<std::size_t>(kRows * n)) {}
 
@@ -40,12 +42,16 @@ struct Product {
   }
   static void run(const void* arguments, const Replay&, std::int64_t task, int thread) {
     const Product& p = *static_cast<const Product*>(arguments);
-    p.gemm->run(task, thread, {p.c.data(), p.a.data(), p.b.data(), nullptr, kRows, false});
+    const ConstElements a = p.is_bf16 ? ConstElements(p.a_bf16.data()) : ConstElements(p.a.data());
+    p.gemm->run(task, thread, {p.c.data(), a, p.b.data(), nullptr, kRows, false});
   }
 
   std::unique_ptr<Gemm> gemm;
   double flops;
-  std::vector<float> a, b;
+  bool is_bf16;
+  std::vector<float> a;
+  std::vector<std::uint16_t> a_bf16;
+  std::vector<float> b;
   mutable std::vector<float> c;
 };
 
@@ -64,15 +70,21 @@ struct Copy {
   mutable std::vector<unsigned char> to = std::vector<unsigned char>(kTasks * kTaskBytes, 2);
 };
 
+double best_gflops_per_second(Threads& threads, GemmLibrary& products, GemmType type) {
+  double best = 0.0;
+  for (const auto& shape : kShapes) {
+    const Product product(shape[0], shape[1], products, type);
+    best = std::max(best, product.flops * 1e-9 / best_seconds(threads, {Product::run, Product::tasks, &product, 0}));
+  }
+  return best;
+}
+
 }  // namespace
 
-MachineLimits measure_limits(Threads& threads, GemmLibrary& products) {
+MachineLimits measure_limits(Threads& threads, GemmLibrary& products, GemmType type) {
   MachineLimits limits;
-  for (const auto& shape : kShapes) {
-    const Product product(shape[0], shape[1], products);
-    const double seconds = best_seconds(threads, {Product::run, Product::tasks, &product, 0});
-    limits.gflops_per_second = std::max(limits.gflops_per_second, product.flops * 1e-9 / seconds);
-  }
+  limits.float32_gflops_per_second = best_gflops_per_second(threads, products, GemmType::kFloat32);
+  if (type == GemmType::kBf16) limits.bf16_gflops_per_second = best_gflops_per_second(threads, products, type);
   const Copy copy;
   const double seconds = best_seconds(threads, {Copy::run, Copy::tasks, &copy, 0});
   limits.gigabytes_per_second = 2.0 * static_cast<double>(Copy::kTasks * Copy::kTaskBytes) * 1e-9 / seconds;

@@ -8,11 +8,13 @@
 namespace bascule {
 
 struct MachineLimits {
-  double gflops_per_second = 0.0;     // float32 matrix products of a transformer's sizes, the best of several
+  // Matrix products of a transformer's sizes, the best of several; bf16: products of bf16 activations and float32
+  // weights (kernels/gemm_tile.h), 0 where the run has none.
+  double float32_gflops_per_second = 0.0, bf16_gflops_per_second = 0.0;
   double gigabytes_per_second = 0.0;  // read and written by a plain copy of memory larger than the caches
 };
 
-// Takes about a second and 300 MiB, given back at once. Before the seal.
-MachineLimits measure_limits(Threads& threads, GemmLibrary& products);
+// products: of `type`. Takes about a second and 300 MiB, given back at once. Before the seal.
+MachineLimits measure_limits(Threads& threads, GemmLibrary& products, GemmType type);
 
 }  // namespace bascule

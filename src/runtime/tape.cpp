@@ -90,8 +90,9 @@ std::vector<NodeTime> Tape::node_times(const BatchCounts& counts) const {
   std::vector<NodeTime> times(graph_.nodes().size());
   for (std::size_t n = 0; n < times.size(); ++n) {
     const Node& node = graph_.nodes()[n];
-    const Cost cost = node.kind->cost(NodeView(graph_, node), counts);
-    times[n] = {node.scope, node.kind->name, node.backward, node.again, 0.0, cost.flops, cost.bytes};
+    const Cost cost = cost_of(graph_, node, counts);
+    times[n] = {node.scope, node.kind->name, node.backward, node.again, node.bf16_products,
+                0.0,        cost.flops,      cost.bytes};
   }
   const std::vector<Step>& steps = launch_->steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {

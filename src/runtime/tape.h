@@ -28,6 +28,7 @@ struct TapeMemory {
 struct NodeTime {
   std::string scope, kind;
   bool backward = false, again = false;
+  bool bf16_products = false;
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;  // of one replay
 };

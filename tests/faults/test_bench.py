@@ -29,7 +29,25 @@ class Bench(unittest.TestCase):
         self.assertLessEqual(figures["resident_bytes"], 1.03 * figures["planned_bytes"] + (64 << 20))
         self.assertEqual([column["workers"] for column in figures["columns"]], [0, 2])
         self.assertIn("linear", [operation["name"] for operation in figures["operations"]])
+        self.assertEqual(figures["precision"], "float32")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run.toml"])
+
+    def test_layers_in_bf16_with_recomputation_account_for_all_operations(self):
+        changes = {"model__precision": '"bf16"', "training__gradient_checkpointing": '"full"'}
+        done = run("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertEqual(figures["precision"], "bf16")
+        self.assertGreater(figures["limits"]["bf16_gflops_per_second"], 0)
+        for figure in ("seconds", "flops", "bytes", "limit_seconds"):
+            layers = sum(layer[figure] for layer in figures["layers"])
+            self.assertAlmostEqual(layers / sum(operation[figure] for operation in figures["operations"]), 1.0, places=9)
+        for layer in figures["layers"]:
+            parts = layer["forward_seconds"] + layer["backward_seconds"] + layer["recomputed_seconds"]
+            self.assertAlmostEqual(parts, layer["seconds"], places=9)
+        text = {layer["name"]: layer for layer in figures["layers"]}["text_model.encoder.layer.*"]
+        self.assertGreater(text["layers"], 1)
+        self.assertTrue(all(text[part] > 0 for part in ("forward_seconds", "backward_seconds", "recomputed_seconds")), text)
 
     def test_a_step_of_a_set_length_takes_that_long(self):
         done = run("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")

@@ -53,6 +53,28 @@ TEST(ElementTypes, ForwardRoundsOperandsOfProductsAlone) {
   EXPECT_TRUE(has_bf16_products(g));
 }
 
+TEST(ElementTypes, CostsCountTheBytesOfEachType) {
+  GraphRun run(kBounds);
+  record(run);
+  const Graph& g = run.graph();
+  const auto bytes_of_gelu = [&g] {
+    for (const Node& node : g.nodes()) {
+      if (!node.backward && std::string(node.kind->name) == "activation") return cost_of(g, node, g.bounds()).bytes;
+    }
+    return 0.0;
+  };
+  const double float32 = bytes_of_gelu();
+  EXPECT_GT(float32, 0.0);
+  choose_element_types(run.graph());
+  EXPECT_EQ(bytes_of_gelu() * 8.0, float32 * 6.0);  // reads float32, writes bf16
+}
+
+TEST(LayerKind, ReplacesNumbersBetweenDots) {
+  EXPECT_EQ(layer_kind("text_model.encoder.layer.11"), "text_model.encoder.layer.*");
+  EXPECT_EQ(layer_kind("a.3.b2.4"), "a.*.b2.*");
+  EXPECT_EQ(layer_kind(""), "");
+}
+
 // What backward reads late is bf16: nothing of the layer but sums and statistics is kept in float32.
 TEST(ElementTypes, BackwardReadsCopies) {
   GraphRun run(kBounds);

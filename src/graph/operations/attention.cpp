@@ -117,14 +117,15 @@ double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, c
   return static_cast<double>(rows.at(counts)) / static_cast<double>(counts.samples());
 }
 
-// Products of (query rows x key rows x head size).
-Cost cost_of(const NodeView& node, const BatchCounts& counts, double products) {
+// products: of (query rows x key rows x head size). passes: how many tensors of query's rows, and as many of key's
+// rows, are read or written.
+Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, double passes) {
   const Shape shape = node.as<Shape>();
   const double samples = static_cast<double>(counts.samples());
   if (samples <= 0.0) return {};
   const double q = mean_rows(node, kQuery, kQueryOffsets, counts), k = mean_rows(node, kKey, kKeyOffsets, counts);
   const double width = static_cast<double>(shape.heads * shape.head_size);
-  return {2.0 * products * samples * q * k * width, 4.0 * samples * width * (2.0 * q + 2.0 * k)};
+  return {2.0 * products * samples * q * k * width, 4.0 * samples * width * passes * (q + k)};
 }
 
 std::int64_t scratch_floats(const NodeView& node) {
@@ -164,7 +165,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   l.scratch(&stored->scratch);
 }
 
-Cost backward_cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 5.0); }
+Cost backward_cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 5.0, 4.0); }
 
 void launch_backward(const NodeView& node, Launch& l) {
   launch_kernel(node, l, l.kernels.attention_backward, run_backward, true);
@@ -175,7 +176,7 @@ constexpr std::uint32_t kBf16Places = places(kQuery, kKey, kValue, kOut),
 constexpr OperationKind kGradient{"attention_backward", backward_cost,  launch_backward, nullptr,
                                   scratch_floats,       kGradientPlaces};
 
-Cost cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 2.0); }
+Cost cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 2.0, 2.0); }
 
 void launch(const NodeView& node, Launch& l) {
   launch_kernel(node, l, l.kernels.attention_forward, run_forward, false);

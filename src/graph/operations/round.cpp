@@ -14,6 +14,6 @@ void launch(const NodeView& node, Launch& l) {
 
 }  // namespace
 
-const OperationKind kRoundToBf16{"round_to_bf16", cost_by_elements<kX, 8, 6>, launch, nullptr, nullptr, places(kY)};
+const OperationKind kRoundToBf16{"round_to_bf16", cost_by_elements<kX, 8, 8>, launch, nullptr, nullptr, places(kY)};
 
 }  // namespace bascule
