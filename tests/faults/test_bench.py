@@ -45,7 +45,7 @@ class Bench(unittest.TestCase):
         for layer in figures["layers"]:
             parts = layer["forward_seconds"] + layer["backward_seconds"] + layer["recomputed_seconds"]
             self.assertAlmostEqual(parts, layer["seconds"], places=9)
-        text = {layer["name"]: layer for layer in figures["layers"]}["text_model.encoder.layer.*"]
+        text = {layer["name"]: layer for layer in figures["layers"]}["bridgetower.text_model.encoder.layer.*"]
         self.assertGreater(text["layers"], 1)
         self.assertTrue(all(text[part] > 0 for part in ("forward_seconds", "backward_seconds", "recomputed_seconds")), text)
 
