@@ -70,13 +70,15 @@ OURS = [
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, *FILES, "src/graph/"]),
     ("src/report/", [*JSON, *FILES]),
+    # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
+    ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", "src/settings/", "src/machine/", "src/runtime/", "src/report/"]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
     ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/report/"]),
     ("src/train/", BELOW_TRAIN),
     ("src/search/", [*BELOW_TRAIN, "src/train/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/commands/", [*BELOW_TRAIN, "src/train/", "src/search/", "src/verify/"]),
+    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/search/", "src/verify/"]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

@@ -23,7 +23,9 @@
 #include "kernels/isa.h"
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
+#include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
+#include "src/commands/bringup.h"
 #include "src/commands/decode.h"
 #include "src/commands/help_text.h"
 #include "src/commands/plan.h"
@@ -250,6 +252,26 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   });
 }
 
+void add_bringup(CLI::App& app, Chosen* chosen) {
+  CLI::App* command =
+      app.add_subcommand("bringup", "Measure what this machine can do, check its bits, and say why it does less");
+  auto arguments = std::make_shared<BringUpArguments>();
+  CLI::Option* quick = command->add_flag("--quick", arguments->quick, "at most 10 seconds instead of 60");
+  command
+      ->add_option("--long", arguments->long_minutes,
+                   "then compute and compare the same bits on all cores for this many minutes")
+      ->check(CLI::Range(0.01, 1e5))
+      ->excludes(quick);
+  command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
+  as_path(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
+  as_path(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
+  as_path(command->add_option("--against", arguments->against,
+                              "judge every figure against this profile; exit code 7 if one is slower"));
+  as_path(command->add_option("--html", arguments->html, "write the result as a page to this file"));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return bringup_command(*arguments); }; });
+}
+
 void add_tokenize(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("tokenize", "Convert a JSON array of strings on standard input to arrays of token ids");
@@ -321,6 +343,7 @@ int run_command_line(int argc, char** argv) {
   add_settings(app, &chosen);
   add_verify(app, &chosen);
   add_bench(app, &chosen);
+  add_bringup(app, &chosen);
   add_tokenize(app, &chosen);
   add_decode(app, &chosen);
   add_search(app, &chosen);

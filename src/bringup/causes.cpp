@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/bringup/causes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+namespace bascule {
+namespace {
+
+constexpr double kMuch = 0.05;  // of the time of a figure: less is noise
+
+struct Case {
+  const Figure& figure;
+  const BringUp& now;
+  const Figure* was;
+  const BringUp* saved;
+
+  TakenTime taken_before() const { return was != nullptr ? was->taken : TakenTime{}; }
+  bool is(const char* item) const { return figure.item == item; }
+  bool is_of_all_cores() const { return figure.place == "all cores"; }
+};
+
+template <typename... Values>
+std::string text(const char* form, Values... values) {
+  char line[320];
+  std::snprintf(line, sizeof line, form, values...);
+  return line;
+}
+
+std::string percent(double share) { return text("%.0f %%", 100.0 * share); }
+
+std::string known(const TextFact& fact) { return fact.value_or("unknown"); }
+
+// "X now, Y in the profile"
+std::string changed(const std::string& now, const std::string& was) { return now + " now, " + was + " in the profile"; }
+
+// Facts that both know, and that differ.
+std::string difference(const TextFact& now, const TextFact& was) {
+  return now && was && *now != *was ? changed(*now, *was) : "";
+}
+
+std::string quota(const Case& c) {
+  const double taken = c.figure.taken.throttled;
+  if (taken - c.taken_before().throttled < kMuch) return "";
+  const GroupFacts* least = nullptr;
+  for (const GroupFacts& group : c.now.machine.groups) {
+    if (group.processors && (least == nullptr || *group.processors < *least->processors)) least = &group;
+  }
+  if (least == nullptr) return "";
+  return text("%s allows %.2f cores, which took %.0f %% of the time", least->folder.c_str(), *least->processors,
+              100.0 * taken);
+}
+
+std::string fewer_cores(const Case& c) {
+  if (c.saved == nullptr || c.now.cores >= c.saved->cores || !c.is_of_all_cores()) return "";
+  return changed(std::to_string(c.now.cores) + " cores may be used", std::to_string(c.saved->cores));
+}
+
+// A quota makes its threads wait for a core as well.
+std::string another_process(const Case& c) {
+  const TakenTime &taken = c.figure.taken, before = c.taken_before();
+  const double delay = taken.delay - taken.throttled - (before.delay - before.throttled);
+  if (delay < kMuch || taken.others < kMuch) return "";
+  return "waited " + percent(taken.delay) + " of its time for a core; other processes used " + percent(taken.others) +
+         " of it" + (c.now.neighbour.empty() ? "" : ", most of all " + c.now.neighbour);
+}
+
+std::string steal(const Case& c) {
+  if (c.figure.taken.stolen - c.taken_before().stolen < kMuch) return "";
+  return "the hypervisor took " + percent(c.figure.taken.stolen) + " of its time for other virtual machines";
+}
+
+std::string sibling(const Case& c) {
+  constexpr double kBusy = 0.2;
+  if (c.figure.taken.siblings - c.taken_before().siblings < kBusy) return "";
+  return "the other hardware threads of its cores were busy for " + percent(c.figure.taken.siblings) + " of the time";
+}
+
+std::string governor(const Case& c) {
+  if (c.saved == nullptr) return "";
+  for (const CoreFacts& core : c.now.machine.cores) {
+    for (const CoreFacts& was : c.saved->machine.cores) {
+      if (core.number != was.number) continue;
+      const std::string differs = difference(core.governor, was.governor);
+      if (!differs.empty()) return "core " + std::to_string(core.number) + ": " + differs;
+    }
+  }
+  return "";
+}
+
+// The clock is measured: on a virtual machine the kernel does not know it.
+std::string low_frequency(const Case& c) {
+  if (c.saved == nullptr) return "";
+  for (const Figure& clock : c.now.figures) {
+    const Figure* const was = clock.item == "clock" ? find_figure(*c.saved, clock.key()) : nullptr;
+    if (was == nullptr || (!c.is_of_all_cores() && c.figure.place != clock.place)) continue;
+    if (clock.best() < (1.0 - kMuch) * was->median())
+      return clock.place + " runs at " + text("%.2f GHz, %.2f in the profile", clock.best(), was->median());
+  }
+  return "";
+}
+
+std::string thermal(const Case& c) {
+  for (const Counters::Core& core : c.now.machine.counters.cores) {
+    for (const Counters::Core& before : c.now.before.cores) {
+      if (core.number == before.number && core.throttles && before.throttles && *core.throttles > *before.throttles)
+        return "core " + std::to_string(core.number) + " was throttled " +
+               std::to_string(*core.throttles - *before.throttles) + " times for its heat";
+    }
+  }
+  return "";
+}
+
+std::string remote_memory(const Case& c) {
+  std::set<std::int64_t> near;
+  const std::vector<std::int64_t> own = numbers_of_list(c.now.machine.process.cores);
+  for (const NodeFacts& node : c.now.machine.nodes) {
+    for (const std::int64_t core : numbers_of_list(node.cores)) {
+      if (std::find(own.begin(), own.end(), core) != own.end()) near.insert(node.number);
+    }
+  }
+  double all = 0.0, far = 0.0;
+  for (const ProcessFacts::Node& node : c.now.machine.process.pages) {
+    all += static_cast<double>(node.pages);
+    if (near.count(node.number) == 0) far += static_cast<double>(node.pages);
+  }
+  if (near.empty() || far < 2 * kMuch * all || all == 0.0) return "";
+  return percent(far / all) + " of the memory lies at a NUMA node whose cores are not used";
+}
+
+std::string channels(const Case& c) {
+  const MemoryFacts& now = c.now.machine.memory;
+  if (!now.channels || !now.channels_filled || *now.channels_filled >= *now.channels) return "";
+  if (c.saved != nullptr && c.saved->machine.memory.channels_filled.value_or(0) <= *now.channels_filled) return "";
+  return std::to_string(*now.channels_filled) + " of " + std::to_string(*now.channels) +
+         " memory channels have a module" +
+         (c.saved != nullptr ? ", " + std::to_string(*c.saved->machine.memory.channels_filled) + " in the profile"
+                             : "");
+}
+
+std::string no_huge_pages(const Case& c) {
+  constexpr double kMost = 0.5;
+  if (c.now.huge_share >= kMost || (c.saved != nullptr && c.saved->huge_share < kMost)) return "";
+  return percent(c.now.huge_share) + " of the memory is in large pages" +
+         (c.saved != nullptr ? ", " + percent(c.saved->huge_share) + " in the profile" : "") +
+         " (transparent_hugepage/enabled: " + known(c.now.machine.memory.transparent) + ")";
+}
+
+std::string memlock(const Case& c) {
+  const ProcessFacts& now = c.now.machine.process;
+  if (now.may_lock_all.value_or(true) || now.locked_bytes.value_or(kUnlimited) == kUnlimited) return "";
+  if (c.saved != nullptr) {
+    const ProcessFacts& was = c.saved->machine.process;
+    if (!was.may_lock_all.value_or(false) && was.locked_bytes.value_or(0) <= *now.locked_bytes) return "";
+  }
+  return "this process may lock " + std::to_string(*now.locked_bytes >> 10) + " KiB";
+}
+
+std::string swap(const Case& c) {
+  constexpr std::int64_t kPages = 256;
+  const Fact &before = c.now.before.pages_swapped, &after = c.now.machine.counters.pages_swapped;
+  if (!before || !after || *after - *before < kPages) return "";
+  return std::to_string(*after - *before) + " pages were swapped meanwhile";
+}
+
+std::string clock_source(const Case& c) {
+  if (c.saved == nullptr) return "";
+  return difference(c.now.machine.kernel.clock_source, c.saved->machine.kernel.clock_source);
+}
+
+std::string slow_fsync(const Case& c) {
+  if (c.saved == nullptr) return "";
+  for (const Figure& sync : c.now.figures) {
+    const Figure* const was = sync.item == "disk" && sync.unit == "ms" ? find_figure(*c.saved, sync.key()) : nullptr;
+    if (was != nullptr && sync.best() > 2.0 * was->median())
+      return text("fsync takes %.3g ms, %.3g in the profile", sync.median(), was->median());
+  }
+  return "";
+}
+
+std::string microcode(const Case& c) {
+  return c.saved == nullptr ? "" : difference(c.now.machine.processor.microcode, c.saved->machine.processor.microcode);
+}
+
+std::string kernel(const Case& c) {
+  if (c.saved == nullptr) return "";
+  const KernelFacts &now = c.now.machine.kernel, &was = c.saved->machine.kernel;
+  const std::string release = difference(now.release, was.release);
+  return release.empty() ? difference(now.build, was.build) : release;
+}
+
+std::string mitigations(const Case& c) {
+  if (c.saved == nullptr) return "";
+  for (const auto& now : c.now.machine.kernel.mitigations) {
+    for (const auto& was : c.saved->machine.kernel.mitigations) {
+      if (now.name == was.name && now.state != was.state)
+        return now.name + ": " + changed("\"" + now.state + "\"", "\"" + was.state + "\"");
+    }
+  }
+  return "";
+}
+
+std::string debug_build(const Case& c) {
+  if (c.now.optimised || (c.saved != nullptr && !c.saved->optimised)) return "";
+  return "this program was built without optimisation";
+}
+
+bool any(const Case&) { return true; }
+bool computes(const Case& c) { return !c.is("disk") && c.figure.unit != "MiB"; }
+bool uses_memory(const Case& c) {
+  return c.is("memory") || c.is("latency") || c.is("kernels") || c.is("allreduce") || c.is("pages");
+}
+bool touches_memory(const Case& c) { return computes(c) && !c.is("clock"); }
+bool locks(const Case& c) { return c.figure.unit == "MiB"; }
+bool writes(const Case& c) { return c.is("disk"); }
+
+struct Entry {
+  const char* name;
+  bool (*concerns)(const Case&);
+  std::string (*evidence)(const Case&);  // "": none
+  const char* remedy;
+};
+
+constexpr Entry kTable[] = {
+    {"quota", any, quota, "raise the control group's quota (cpu.max, cpu.cfs_quota_us)"},
+    {"fewer cores", computes, fewer_cores, "give the process all cores (taskset, cpuset, AllowedCPUs)"},
+    {"another process", any, another_process, "stop it, or keep it off these cores"},
+    {"steal", any, steal, "ask for dedicated cores, or move the virtual machine"},
+    {"SMT sibling", computes, sibling, "keep other work off the sibling cores, or switch SMT off"},
+    {"governor", computes, governor, "set the governor to performance (cpupower frequency-set -g performance)"},
+    {"low frequency", computes, low_frequency, "look at the limits of power and frequency in firmware and cpufreq"},
+    {"thermal throttling", computes, thermal, "look at cooling"},
+    {"remote memory", uses_memory, remote_memory, "run where the memory is (numactl --cpunodebind --membind)"},
+    {"missing memory channels", uses_memory, channels, "put a module in each channel; look for one that failed"},
+    {"no huge pages", touches_memory, no_huge_pages,
+     "write madvise or always to /sys/kernel/mm/transparent_hugepage/enabled"},
+    {"memlock", locks, memlock, "raise the limit of locked memory (ulimit -l, LimitMEMLOCK)"},
+    {"swap", touches_memory, swap, "free memory, or switch swap off"},
+    {"clock source", any, clock_source, "choose tsc as the clock source"},
+    {"slow fsync", writes, slow_fsync, "look at the disk and its write cache"},
+    {"changed microcode", computes, microcode, "save a new profile if the change is meant"},
+    {"changed kernel", any, kernel, "save a new profile if the change is meant"},
+    {"changed mitigations", any, mitigations, "save a new profile if the change is meant"},
+    {"debug build", any, debug_build, "build with --buildtype=release"},
+};
+
+}  // namespace
+
+std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Figure* was, const BringUp* saved) {
+  const Case c{figure, now, was, saved};
+  std::vector<Cause> causes;
+  for (const Entry& entry : kTable) {
+    if (!entry.concerns(c)) continue;
+    std::string evidence = entry.evidence(c);
+    if (!evidence.empty()) causes.push_back({entry.name, std::move(evidence), entry.remedy});
+  }
+  return causes;
+}
+
+std::vector<std::string> cause_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kTable) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace bascule

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a figure is worse than in a profile: a cause is named only with evidence that this very bring-up has measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bringup/bring_up.h"
+
+namespace bascule {
+
+struct Cause {
+  std::string name;      // "quota"
+  std::string evidence;  // "/sys/fs/cgroup/a allows 0.60 cores; it took 38 % of the time"
+  std::string remedy;
+};
+
+// All that apply to the figure, in the order of the table; empty: unknown. was: the figure in the profile `saved`. Both
+// null: what limits this machine on any ground but comparison.
+std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Figure* was, const BringUp* saved);
+
+// Of the table.
+std::vector<std::string> cause_names();
+
+}  // namespace bascule

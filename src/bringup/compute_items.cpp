@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Items that compute as training does: matrix products, kernels, and the sum of the ranks' gradients.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "kernels/table.h"
+#include "src/base/clock.h"
+#include "src/bringup/kernel_problems.h"
+#include "src/bringup/product_data.h"
+#include "src/bringup/workbench.h"
+
+namespace bascule {
+namespace {
+
+struct Shape {
+  std::int64_t n, k;
+};
+constexpr Shape kShapes[] = {{768, 768}, {3072, 768}, {768, 3072}};  // attention and feed-forward of the base size
+constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "float32"}, {GemmType::kBf16, "bf16"}};
+
+class ProductItem : public Item {
+ public:
+  explicit ProductItem(Workbench& bench) : bench_(bench), maker_(bench.isa(), bench.core_count()) {
+    const std::int64_t all_rows = std::max<std::int64_t>(1024, 256 * bench.core_count());
+    for (const auto& [type, type_name] : kTypes) {
+      const ProductData* const one = add(type, kOneCoreRows, kShapes[0]);
+      for (const int core : bench.cores())
+        probes.push_back({name_of(type_name, kOneCoreRows, kShapes[0]),
+                          core_place(core),
+                          "GFLOP/s",
+                          true,
+                          core,
+                          false,
+                          [this, one] { return alone(*one); },
+                          {}});
+      for (const Shape& shape : kShapes) {
+        const ProductData* const all = add(type, all_rows, shape);
+        probes.push_back({name_of(type_name, all_rows, shape),
+                          core_place(-1),
+                          "GFLOP/s",
+                          true,
+                          -1,
+                          false,
+                          [this, all] { return together(*all); },
+                          {}});
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kOneCoreRows = 256;
+
+  static std::string name_of(const char* type, std::int64_t rows, const Shape& shape) {
+    return std::string(type) + " " + std::to_string(rows) + " x " + std::to_string(shape.n) + " x " +
+           std::to_string(shape.k);
+  }
+  const ProductData* add(GemmType type, std::int64_t rows, const Shape& shape) {
+    data_.push_back(std::make_unique<ProductData>(maker_, GemmKind::kForward, type, rows, shape.n, shape.k));
+    return data_.back().get();
+  }
+
+  double alone(const ProductData& product) {
+    const double seconds = seconds_of(bench_, [&] {
+      for (std::int64_t task = 0; task < product.tasks(); ++task) product.run(task, 0);
+    });
+    return product.flops() * 1e-9 / seconds;
+  }
+  double together(const ProductData& product) {
+    const double seconds = seconds_of(bench_, [&] {
+      bench_.share(product.tasks(), [&](std::int64_t task, int thread) { product.run(task, thread); });
+    });
+    return product.flops() * 1e-9 / seconds;
+  }
+
+  Workbench& bench_;
+  ProductMaker maker_;
+  std::vector<std::unique_ptr<ProductData>> data_;
+};
+
+// Each kernel on the first core, beside a copy of as many bytes there; all of them one after the other on every core.
+class KernelItem : public Item {
+ public:
+  explicit KernelItem(Workbench& bench)
+      : bench_(bench), kernels_(kernels_for(bench.isa())), problems_(KernelSizes::base()) {
+    const int first = bench.cores().front();
+    for (const KernelProblems::Group& group : problems_.groups()) {
+      problems_.reset(group);
+      for (const KernelProblem& problem : group.problems) {
+        const std::size_t at = copies_.size();
+        copies_.push_back(0.0);
+        probes.push_back({problem.text, core_place(first), "GB/s", true, first, false,
+                          [this, &problem, at] { return one(problem, &copies_[at]); },
+                          [this, at] { return copies_[at]; }});
+      }
+    }
+    for (const int core : bench.cores())
+      probes.push_back({"all, in a smaller size",
+                        core_place(core),
+                        "passes/s",
+                        true,
+                        core,
+                        false,
+                        [this] { return all_small(); },
+                        {}});
+  }
+
+ private:
+  double one(const KernelProblem& problem, double* best_copy) {
+    const double seconds = shortest([&] { problem.run(kernels_); });
+    const std::size_t half =
+        std::min(static_cast<std::size_t>(problem.bytes / 2.0), bench_.memory_bytes() / 2) / 64 * 64;
+    const double copy =
+        shortest([&] { std::memcpy(bench_.memory() + bench_.memory_bytes() / 2, bench_.memory(), half); });
+    *best_copy = std::max(*best_copy, 2.0 * static_cast<double>(half) * 1e-9 / copy);
+    return problem.bytes * 1e-9 / seconds;
+  }
+
+  // Warm: the shortest of a few calls.
+  template <typename Work>
+  static double shortest(const Work& work) {
+    double seconds = 0.0;
+    for (int i = 0; i < 3; ++i) {
+      const double began = monotonic_seconds();
+      work();
+      const double taken = monotonic_seconds() - began;
+      if (i == 0 || taken < seconds) seconds = taken;
+    }
+    return seconds;
+  }
+
+  double all_small() {
+    const double seconds = seconds_of(bench_, [&] {
+      for (const KernelProblems::Group& group : small_.groups()) {
+        small_.reset(group);
+        for (const KernelProblem& problem : group.problems) problem.run(kernels_);
+      }
+    });
+    return 1.0 / seconds;
+  }
+
+  Workbench& bench_;
+  const KernelTable& kernels_;
+  KernelProblems problems_, small_{KernelSizes::smallest()};
+  std::vector<double> copies_;
+};
+
+// Each core sums its part of the gradients of as many ranks as there are cores, in place, as ranks that share memory
+// do.
+class ReductionItem : public Item {
+ public:
+  explicit ReductionItem(Workbench& bench)
+      : bench_(bench), kernels_(kernels_for(bench.isa())), ranks_(std::max(2, bench.core_count())) {
+    count_ = static_cast<std::int64_t>(std::min(bench.memory_bytes() / static_cast<std::size_t>(ranks_), kMost) /
+                                       sizeof(float)) /
+             kBlock * kBlock;
+    probes.push_back({"sum of " + std::to_string(ranks_) + " ranks", core_place(-1), "GB/s", true, -1, false,
+                      [this] { return sum(); }, [this] { return copy_; }});
+  }
+
+ private:
+  static constexpr std::size_t kMost = std::size_t{64} << 20;
+  static constexpr std::int64_t kBlock = 1 << 16;  // floats, as the update's
+
+  double sum() {
+    float* const memory = static_cast<float*>(static_cast<void*>(bench_.memory()));
+    const std::size_t bytes = static_cast<std::size_t>(count_ * ranks_) * sizeof(float);
+    std::memset(bench_.memory(), 0, bytes);
+    const std::int64_t blocks = count_ / kBlock;
+    const double moved = static_cast<double>(count_) * (ranks_ + 1) * sizeof(float);
+    const double seconds = seconds_of(bench_, [&] {
+      bench_.share(blocks, [&](std::int64_t block, int) {
+        std::vector<const float*> terms(static_cast<std::size_t>(ranks_));
+        for (int rank = 0; rank < ranks_; ++rank)
+          terms[static_cast<std::size_t>(rank)] = memory + rank * count_ + block * kBlock;
+        kernels_.sum_terms({memory + block * kBlock, terms.data(), ranks_, kBlock});
+      });
+    });
+    measure_copy(bytes / 2);
+    return moved * 1e-9 / seconds;
+  }
+
+  // Of one half of the same memory to the other: caches that hold a part of it serve both.
+  void measure_copy(std::size_t half) {
+    constexpr std::size_t kPart = std::size_t{1} << 18;
+    const std::int64_t parts = static_cast<std::int64_t>(half / kPart);
+    const double seconds = seconds_of(bench_, [&] {
+      bench_.share(parts, [&](std::int64_t part, int) {
+        std::byte* const at = bench_.memory() + static_cast<std::size_t>(part) * kPart;
+        std::memcpy(at + half, at, kPart);
+      });
+    });
+    copy_ = std::max(copy_, 2.0 * static_cast<double>(half) * 1e-9 / seconds);
+  }
+
+  Workbench& bench_;
+  const KernelTable& kernels_;
+  int ranks_;
+  std::int64_t count_ = 0;
+  double copy_ = 0.0;
+};
+
+}  // namespace
+
+std::unique_ptr<Item> make_product_item(Workbench& bench) { return std::make_unique<ProductItem>(bench); }
+std::unique_ptr<Item> make_kernel_item(Workbench& bench) { return std::make_unique<KernelItem>(bench); }
+std::unique_ptr<Item> make_reduction_item(Workbench& bench) { return std::make_unique<ReductionItem>(bench); }
+
+}  // namespace bascule

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product with operands of its own, in one of the shapes of a model.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "kernels/gemm/gemm.h"
+
+namespace bascule {
+
+// 64-byte aligned; its numbers are 0.
+class AlignedMemory {
+ public:
+  explicit AlignedMemory(std::size_t bytes);
+  std::byte* data() const { return memory_.get(); }
+  float* floats() const { return static_cast<float*>(static_cast<void*>(memory_.get())); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+// Our own products, for so many threads.
+class ProductMaker {
+ public:
+  ProductMaker(Isa isa, int threads);
+  std::unique_ptr<Gemm> make(const GemmSpec& spec) { return products_->make(spec); }
+
+ private:
+  AlignedMemory scratch_;
+  std::unique_ptr<GemmLibrary> products_;
+};
+
+// C = A B in the sense of `kind` (gemm.h), over `rows` rows of a layer from k to n columns. bf16: A is bf16, as
+// activations and their gradients are, B float32, as weights are.
+class ProductData {
+ public:
+  ProductData(ProductMaker& maker, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n, std::int64_t k);
+
+  std::int64_t tasks() const noexcept { return gemm_->tasks(rows_); }
+  // Into `c` of result_count() floats, or, null, into memory of its own.
+  void run(std::int64_t task, int thread, float* c = nullptr) const noexcept;
+  double flops() const { return flops_; }
+  std::int64_t result_count() const { return result_count_; }
+  const float* result() const { return c_.floats(); }
+
+ private:
+  std::int64_t rows_, result_count_;
+  double flops_;
+  ElementType a_type_;
+  std::unique_ptr<Gemm> gemm_;
+  AlignedMemory a_, b_, c_;
+};
+
+}  // namespace bascule

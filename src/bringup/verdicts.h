@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bring-up judged against a saved profile, figure by figure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/bringup/bring_up.h"
+#include "src/bringup/causes.h"
+
+namespace bascule {
+
+// disturbed: worse, but others took part of its time meanwhile. unknown: the profile lacks it.
+enum class Verdict { kOk, kSlower, kFaster, kDisturbed, kUnknown };
+const char* verdict_name(Verdict verdict);
+
+struct Judgement {
+  Verdict verdict = Verdict::kUnknown;
+  double change = 0.0;        // in speed: -0.2 is a fifth slower than the profile; 0 where unknown
+  std::vector<Cause> causes;  // of slower and disturbed figures; empty: unknown
+};
+
+// One for each figure of `now`, in its order.
+std::vector<Judgement> judge(const BringUp& now, const BringUp& saved);
+
+}  // namespace bascule

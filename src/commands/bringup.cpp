@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/bringup.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "src/base/error.h"
+#include "src/bringup/bring_up.h"
+#include "src/bringup/page.h"
+#include "src/bringup/profile.h"
+#include "src/bringup/verdicts.h"
+#include "src/files/durable_write.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
+BringUpOptions options_of(const BringUpArguments& arguments) {
+  BringUpOptions options;
+  options.seconds = arguments.quick ? 3.0 : 30.0;
+  options.bits_seconds = arguments.long_minutes > 0.0 ? 60.0 * arguments.long_minutes : arguments.quick ? 0.0 : 2.0;
+  options.only = arguments.only;
+  options.folder = arguments.folder;
+  return options;
+}
+
+bool is_as_recorded(const BringUp& run, const std::vector<Judgement>& judgements) {
+  return run.bits.wrong.empty() && !run.bits.none_as_recorded &&
+         std::none_of(judgements.begin(), judgements.end(),
+                      [](const Judgement& one) { return one.verdict == Verdict::kSlower; });
+}
+
+}  // namespace
+
+int bringup_command(const BringUpArguments& arguments) {
+  BringUp saved;
+  if (!arguments.against.empty()) saved = read_profile(arguments.against);
+  const BringUp run = bring_up(options_of(arguments), say);
+  std::vector<Judgement> judgements;
+  if (!arguments.against.empty()) judgements = judge(run, saved);
+  const std::string document = json_text(bring_up_json(run, judgements), 2) + "\n";
+  if (!arguments.save.empty()) write_output_file(arguments.save, document);
+  if (!arguments.html.empty()) write_output_file(arguments.html, bring_up_html(run, judgements));
+  std::fputs((arguments.json ? document : bring_up_text(run, judgements)).c_str(), stdout);
+  return is_as_recorded(run, judgements) ? 0 : exit_code(ErrorKind::kNotAsRecorded);
+}
+
+}  // namespace bascule

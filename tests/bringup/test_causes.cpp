@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every cause on a tree of files: named where the tree has the evidence, and it alone.
+#include "src/bringup/causes.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/bringup/verdicts.h"
+#include "tests/machine/fact_tree.h"
+
+namespace bascule {
+namespace {
+
+Figure figure(const char* item, const char* place, const char* unit, double value, bool more_is_better = true) {
+  Figure made;
+  made.item = item;
+  made.name = "a figure";
+  made.place = place;
+  made.unit = unit;
+  made.more_is_better = more_is_better;
+  made.rounds = {value, value * 1.01, value * 0.99};
+  return made;
+}
+
+class Causes : public test::FactTree {
+ protected:
+  void SetUp() override {
+    FactTree::SetUp();
+    mount_version_2();
+    write("/proc/cpuinfo", "microcode\t: 0x1\nflags\t\t: avx2\n");
+    write("/proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-1\n");
+    write("/proc/self/limits", "Max locked memory         8388608              8388608              bytes     \n");
+    write("/proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n");
+    write("/proc/vmstat", "pswpin 0\npswpout 0\n");
+    write("/proc/sys/kernel/osrelease", "6.1.0\n");
+    write("/proc/self/numa_maps", "7f00 default anon=1000 N0=1000\n");
+    for (const char* core : {"0", "1"}) {
+      const std::string folder = std::string("/sys/devices/system/cpu/cpu") + core;
+      write(folder + "/cpufreq/scaling_governor", "performance\n");
+      write(folder + "/thermal_throttle/core_throttle_count", "0\n");
+    }
+    write("/sys/devices/system/cpu/vulnerabilities/spectre_v2", "Not affected\n");
+    write("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    write("/sys/devices/system/node/node0/cpulist", "0-1\n");
+    write("/sys/devices/system/node/node1/cpulist", "2-3\n");
+    write("/sys/devices/system/edac/mc/mc0/max_location", "channel 1 slot 0 \n");
+    write_module("0", "32768");
+    write_module("1", "32768");
+    write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  }
+
+  void write_module(const std::string& channel, const std::string& mib) const {
+    const std::string folder = "/sys/devices/system/edac/mc/mc0/dimm" + channel;
+    write(folder + "/dimm_location", "channel " + channel + " slot 0 \n");
+    write(folder + "/size", mib + "\n");
+  }
+
+  // All figures `factor` times as fast as in the profile.
+  BringUp measured(double factor) const {
+    BringUp run;
+    run.cores = 2;
+    run.huge_share = 1.0;
+    run.machine = read_machine(root());
+    run.before = run.machine.counters;
+    run.figures = {figure("clock", "core 0", "GHz", 2.0),
+                   figure("products", "core 0", "GFLOP/s", 100.0 * factor),
+                   figure("products", "all cores", "GFLOP/s", 200.0 * factor),
+                   figure("memory", "all cores", "GB/s", 20.0 * factor),
+                   figure("pages", "", "MiB", 64.0 * factor),
+                   figure("disk", "", "ms", 1.0, false)};
+    return run;
+  }
+
+  // The causes of any figure when `change` happens to the machine or the run: the same for each cause once.
+  std::vector<std::string> names_after(
+      const std::function<void(BringUp*)>& change_run, const std::function<void()>& change_machine = [] {},
+      double factor = 0.5) const {
+    const BringUp saved = measured(1.0);
+    change_machine();
+    BringUp now = measured(factor);
+    now.before = saved.machine.counters;
+    change_run(&now);
+    std::vector<std::string> names;
+    for (const Judgement& judgement : judge(now, saved)) {
+      for (const Cause& cause : judgement.causes) {
+        EXPECT_FALSE(cause.evidence.empty());
+        EXPECT_FALSE(cause.remedy.empty());
+        if (std::find(names.begin(), names.end(), cause.name) == names.end()) names.push_back(cause.name);
+      }
+    }
+    return names;
+  }
+  std::vector<std::string> names_after_writing(const std::string& path, const std::string& text) const {
+    return names_after([](BringUp*) {}, [&] { write(path, text); });
+  }
+};
+
+using Names = std::vector<std::string>;
+
+void take(BringUp* run, double TakenTime::*share) {
+  for (Figure& figure : run->figures) {
+    figure.taken.*share = 0.4;
+    if (share != &TakenTime::siblings) figure.taken.missing = 0.4;
+  }
+}
+
+TEST_F(Causes, WithoutEvidenceNoneIsNamed) {
+  EXPECT_EQ(names_after([](BringUp*) {}), Names{});
+  // Time that was taken by nobody who is known.
+  EXPECT_EQ(names_after([](BringUp* run) {
+              for (Figure& figure : run->figures) figure.taken.missing = 0.4;
+            }),
+            Names{});
+}
+
+TEST_F(Causes, AQuotaIsOneOnlyWhenItTookTime) {
+  const auto write_quota = [&] { write("/sys/fs/cgroup/user.slice/cpu.max", "60000 100000\n"); };
+  EXPECT_EQ(names_after([](BringUp* run) { take(run, &TakenTime::throttled); }, write_quota), Names{"quota"});
+  EXPECT_EQ(names_after([](BringUp*) {}, write_quota), Names{});
+}
+
+TEST_F(Causes, ThreadsUnderAQuotaAlsoWaitForACore) {
+  EXPECT_EQ(names_after(
+                [](BringUp* run) {
+                  take(run, &TakenTime::throttled);
+                  take(run, &TakenTime::delay);
+                  take(run, &TakenTime::others);
+                },
+                [&] { write("/sys/fs/cgroup/user.slice/cpu.max", "60000 100000\n"); }),
+            Names{"quota"});
+}
+
+TEST_F(Causes, FewerCoresExplainFiguresOfAllCores) {
+  EXPECT_EQ(names_after([](BringUp* run) { run->cores = 1; }), Names{"fewer cores"});
+}
+
+TEST_F(Causes, AnotherProcessHasUsedTheCoresThatWereWaitedFor) {
+  EXPECT_EQ(names_after([](BringUp* run) { take(run, &TakenTime::delay); }), Names{});
+  EXPECT_EQ(names_after([](BringUp* run) {
+              take(run, &TakenTime::delay);
+              take(run, &TakenTime::others);
+            }),
+            Names{"another process"});
+}
+
+TEST_F(Causes, Steal) {
+  EXPECT_EQ(names_after([](BringUp* run) { take(run, &TakenTime::stolen); }), Names{"steal"});
+}
+
+TEST_F(Causes, ABusySibling) {
+  EXPECT_EQ(names_after([](BringUp* run) { take(run, &TakenTime::siblings); }), Names{"SMT sibling"});
+}
+
+TEST_F(Causes, AnotherGovernor) {
+  EXPECT_EQ(names_after_writing("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
+            Names{"governor"});
+}
+
+TEST_F(Causes, ALowFrequencyIsMeasured) {
+  EXPECT_EQ(names_after([](BringUp* run) { run->figures[0] = figure("clock", "core 0", "GHz", 1.2); }),
+            Names{"low frequency"});
+}
+
+TEST_F(Causes, ThermalThrottlingIsCountedMeanwhile) {
+  EXPECT_EQ(names_after_writing("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "7\n"),
+            Names{"thermal throttling"});
+}
+
+TEST_F(Causes, MemoryOfANodeWithoutOwnCores) {
+  EXPECT_EQ(names_after_writing("/proc/self/numa_maps", "7f00 default anon=1000 N0=200 N1=800\n"),
+            Names{"remote memory"});
+}
+
+TEST_F(Causes, AMissingMemoryChannel) {
+  EXPECT_EQ(names_after([](BringUp*) {}, [&] { write_module("1", "0"); }), Names{"missing memory channels"});
+}
+
+TEST_F(Causes, NoHugePages) {
+  EXPECT_EQ(names_after([](BringUp* run) { run->huge_share = 0.0; }), Names{"no huge pages"});
+}
+
+TEST_F(Causes, ASmallMemlock) {
+  EXPECT_EQ(names_after_writing("/proc/self/limits", "Max locked memory         65536   65536    bytes\n"),
+            Names{"memlock"});
+}
+
+TEST_F(Causes, Swapping) { EXPECT_EQ(names_after_writing("/proc/vmstat", "pswpin 9\npswpout 9000\n"), Names{"swap"}); }
+
+TEST_F(Causes, AnotherClockSource) {
+  EXPECT_EQ(names_after_writing("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+            Names{"clock source"});
+}
+
+TEST_F(Causes, ASlowFsync) {
+  EXPECT_EQ(names_after([](BringUp* run) { run->figures[5] = figure("disk", "", "ms", 30.0, false); }, [] {}, 1.0),
+            Names{"slow fsync"});
+}
+
+TEST_F(Causes, ChangedMicrocodeKernelOrMitigations) {
+  EXPECT_EQ(names_after_writing("/proc/cpuinfo", "microcode\t: 0x2\nflags\t\t: avx2\n"), Names{"changed microcode"});
+  EXPECT_EQ(names_after_writing("/proc/sys/kernel/osrelease", "6.2.0\n"), Names{"changed kernel"});
+  EXPECT_EQ(names_after_writing("/sys/devices/system/cpu/vulnerabilities/spectre_v2", "Mitigation: Retpolines\n"),
+            Names{"changed mitigations"});
+}
+
+TEST_F(Causes, ADebugBuild) {
+  EXPECT_EQ(names_after([](BringUp* run) { run->optimised = false; }), Names{"debug build"});
+}
+
+TEST_F(Causes, WhatWasSoInTheProfileExplainsNothing) {
+  write("/sys/fs/cgroup/user.slice/cpu.max", "60000 100000\n");
+  write("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+  write_module("1", "0");
+  EXPECT_EQ(names_after([](BringUp*) {}), Names{});
+}
+
+TEST_F(Causes, WithoutAProfileTheMachineAloneIsJudged) {
+  BringUp run = measured(1.0);
+  EXPECT_TRUE(causes_of(run.figures[3], run, nullptr, nullptr).empty());
+  write_module("1", "0");
+  run = measured(1.0);
+  run.optimised = false;
+  const std::vector<Cause> causes = causes_of(run.figures[3], run, nullptr, nullptr);
+  ASSERT_EQ(causes.size(), 2u);
+  EXPECT_EQ(causes[0].name, "missing memory channels");
+  EXPECT_EQ(causes[0].evidence, "1 of 2 memory channels have a module");
+  EXPECT_EQ(causes[1].name, "debug build");
+}
+
+}  // namespace
+}  // namespace bascule

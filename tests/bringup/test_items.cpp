@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "kernels/isa.h"
+#include "src/base/error.h"
+#include "src/bringup/bring_up.h"
+#include "src/bringup/workbench.h"
+
+namespace bascule {
+namespace {
+
+TEST(Items, EachMeasuresFiguresWithKeysOfTheirOwn) {
+  Workbench bench(best_isa(), testing::TempDir(), std::size_t{64} << 20);
+  bench.set_seconds(0.0005);
+  std::set<std::string> keys;
+  for (const ItemKind& kind : item_kinds()) {
+    std::vector<NamedItem> items;
+    items.push_back({kind.name, kind.make(bench)});
+    const std::vector<Figure> figures = measure_rounds(bench, items, 2, read_cores());
+    EXPECT_FALSE(figures.empty()) << kind.name;
+    for (const Figure& figure : figures) {
+      EXPECT_EQ(figure.item, kind.name);
+      ASSERT_EQ(figure.rounds.size(), 2u);
+      EXPECT_GT(figure.median(), 0.0) << figure.key();
+      EXPECT_GE(figure.limit, 0.0);
+      EXPECT_GE(figure.taken.share(), 0.0);
+      EXPECT_LE(figure.taken.share(), 1.0);
+      EXPECT_TRUE(keys.insert(figure.key()).second) << figure.key();
+    }
+  }
+}
+
+TEST(Items, TheTimeThatAnotherTakesIsNoticed) {
+  Workbench bench(best_isa(), ".", std::size_t{8} << 20);
+  class Waiting : public Item {
+   public:
+    explicit Waiting(int core) {
+      probes.push_back({"waits",
+                        "",
+                        "s",
+                        true,
+                        core,
+                        false,
+                        [] {
+                          usleep(20000);  // off the core, as behind another process
+                          return 1.0;
+                        },
+                        {}});
+    }
+  };
+  std::vector<NamedItem> items;
+  items.push_back({"test", std::make_unique<Waiting>(bench.cores().front())});
+  EXPECT_GT(measure_rounds(bench, items, 2, {}).front().taken.missing, 0.8);
+}
+
+TEST(Items, AFolderThatCannotBeWrittenIsADiskError) {
+  Workbench bench(best_isa(), "/no/such/folder", std::size_t{8} << 20);
+  try {
+    make_disk_item(bench);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDisk);
+    EXPECT_NE(std::string(error.what()).find("/no/such/folder"), std::string::npos);
+  }
+}
+
+TEST(Items, NothingIsLeftInTheFolder) {
+  const std::string folder = testing::TempDir() + "bringup_" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  Workbench bench(best_isa(), folder, std::size_t{32} << 20);
+  const std::unique_ptr<Item> item = make_disk_item(bench);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+}
+
+TEST(BringUp, AnUnknownItemIsRefusedBeforeAnythingIsMeasured) {
+  BringUpOptions options;
+  options.only = {"memry"};
+  try {
+    bring_up(options, [](const std::string&) {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kSettings);
+    EXPECT_NE(std::string(error.what()).find("did you mean \"memory\"?"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/bringup/verdicts.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace bascule {
+namespace {
+
+BringUp with(std::vector<double> rounds, const TakenTime& taken = {}, bool more_is_better = true) {
+  BringUp run;
+  Figure figure;
+  figure.item = "products";
+  figure.name = "float32";
+  figure.more_is_better = more_is_better;
+  figure.rounds = std::move(rounds);
+  figure.taken = taken;
+  run.figures = {figure};
+  return run;
+}
+
+TakenTime missing(double share) {
+  TakenTime taken;
+  taken.missing = share;
+  return taken;
+}
+
+Verdict verdict_of(const BringUp& now, const BringUp& saved) { return judge(now, saved).front().verdict; }
+
+const std::vector<double> kUsual = {98, 99, 100, 101, 102};
+
+TEST(Verdicts, TheSameFiguresAreOk) {
+  EXPECT_EQ(verdict_of(with(kUsual), with(kUsual)), Verdict::kOk);
+  EXPECT_EQ(verdict_of(with({95, 96, 97, 98, 99}), with(kUsual)), Verdict::kOk);
+}
+
+TEST(Verdicts, SlowerSaysHowMuch) {
+  const Judgement judgement = judge(with({78, 79, 80, 81, 82}), with(kUsual)).front();
+  EXPECT_EQ(judgement.verdict, Verdict::kSlower);
+  EXPECT_NEAR(judgement.change, -0.2, 1e-9);
+  EXPECT_TRUE(judgement.causes.empty());
+  // Of times less is better.
+  EXPECT_EQ(verdict_of(with({130, 131, 132}, {}, false), with({100, 101, 102}, {}, false)), Verdict::kSlower);
+  EXPECT_NEAR(judge(with({200}, {}, false), with({100}, {}, false)).front().change, -0.5, 1e-9);
+}
+
+TEST(Verdicts, OneGoodRoundShowsThatTheMachineCanDoIt) {
+  EXPECT_EQ(verdict_of(with({60, 61, 62, 63, 100}), with(kUsual)), Verdict::kOk);
+}
+
+TEST(Verdicts, Faster) {
+  EXPECT_EQ(verdict_of(with({119, 120, 121}), with(kUsual)), Verdict::kFaster);
+  EXPECT_EQ(verdict_of(with({101, 120, 121}), with(kUsual)), Verdict::kOk);
+}
+
+TEST(Verdicts, AFigureWhoseTimeOthersTookIsDisturbed) {
+  EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.4)), with(kUsual)), Verdict::kDisturbed);
+  EXPECT_EQ(verdict_of(with({99, 100, 101}, missing(0.4)), with(kUsual)), Verdict::kOk);
+  EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.4)), with(kUsual, missing(0.4))), Verdict::kSlower);
+}
+
+TEST(Verdicts, AQuotaIsNoDisturbance) {
+  TakenTime taken = missing(0.4);
+  taken.throttled = 0.38;
+  EXPECT_EQ(verdict_of(with({60, 61, 62}, taken), with(kUsual)), Verdict::kSlower);
+}
+
+TEST(Verdicts, WhatTheProfileLacksIsUnknown) {
+  EXPECT_EQ(verdict_of(with(kUsual), BringUp{}), Verdict::kUnknown);
+  EXPECT_EQ(verdict_of(with({}), with(kUsual)), Verdict::kUnknown);
+}
+
+}  // namespace
+}  // namespace bascule
