@@ -23,14 +23,14 @@ std::uint64_t digest_of(Span<const float> numbers) {
 class Passes {
  public:
   explicit Passes(Workbench& bench)
-      : bench_(bench), kernels_(kernels_for(bench.isa())), maker_(bench.isa(), bench.core_count()) {
+      : bench_(bench), kernels_(kernels_for(bench.isa())), own_(bench.isa(), bench.core_count()) {
     constexpr std::pair<GemmKind, const char*> kKinds[] = {{GemmKind::kForward, "forward"},
                                                            {GemmKind::kInputGradient, "input gradient"},
                                                            {GemmKind::kWeightGradient, "weight gradient"}};
     constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "float32"}, {GemmType::kBf16, "bf16"}};
     for (const auto& [type, type_name] : kTypes) {
       for (const auto& [kind, kind_name] : kKinds) {
-        products_.push_back(std::make_unique<ProductData>(maker_, kind, type, 67, 400, 600));
+        products_.push_back(std::make_unique<ProductData>(own_.products(), kind, type, 67, 400, 600));
         names_.push_back(std::string(type_name) + " product, " + kind_name);
       }
     }
@@ -74,7 +74,7 @@ class Passes {
  private:
   Workbench& bench_;
   const KernelTable& kernels_;
-  ProductMaker maker_;
+  OwnProducts own_;
   std::vector<std::unique_ptr<ProductData>> products_;
   std::vector<std::unique_ptr<KernelProblems>> problems_;  // each core's
   std::vector<std::vector<float>> results_;                // each core's

@@ -14,20 +14,16 @@
 namespace bascule {
 namespace {
 
-struct Shape {
-  std::int64_t n, k;
-};
-constexpr Shape kShapes[] = {{768, 768}, {3072, 768}, {768, 3072}};  // attention and feed-forward of the base size
 constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "float32"}, {GemmType::kBf16, "bf16"}};
 
 class ProductItem : public Item {
  public:
-  explicit ProductItem(Workbench& bench) : bench_(bench), maker_(bench.isa(), bench.core_count()) {
+  explicit ProductItem(Workbench& bench) : bench_(bench), own_(bench.isa(), bench.core_count()) {
     const std::int64_t all_rows = std::max<std::int64_t>(1024, 256 * bench.core_count());
     for (const auto& [type, type_name] : kTypes) {
-      const ProductData* const one = add(type, kOneCoreRows, kShapes[0]);
+      const ProductData* const one = add(type, kOneCoreRows, kLayerShapes[0]);
       for (const int core : bench.cores())
-        probes.push_back({name_of(type_name, kOneCoreRows, kShapes[0]),
+        probes.push_back({name_of(type_name, kLayerShapes[0]),
                           core_place(core),
                           "GFLOP/s",
                           true,
@@ -35,9 +31,9 @@ class ProductItem : public Item {
                           false,
                           [this, one] { return alone(*one); },
                           {}});
-      for (const Shape& shape : kShapes) {
+      for (const LayerShape& shape : kLayerShapes) {
         const ProductData* const all = add(type, all_rows, shape);
-        probes.push_back({name_of(type_name, all_rows, shape),
+        probes.push_back({name_of(type_name, shape),
                           core_place(-1),
                           "GFLOP/s",
                           true,
@@ -52,12 +48,11 @@ class ProductItem : public Item {
  private:
   static constexpr std::int64_t kOneCoreRows = 256;
 
-  static std::string name_of(const char* type, std::int64_t rows, const Shape& shape) {
-    return std::string(type) + " " + std::to_string(rows) + " x " + std::to_string(shape.n) + " x " +
-           std::to_string(shape.k);
+  static std::string name_of(const char* type, const LayerShape& shape) {
+    return std::string(type) + " " + std::to_string(shape.n) + " x " + std::to_string(shape.k);
   }
-  const ProductData* add(GemmType type, std::int64_t rows, const Shape& shape) {
-    data_.push_back(std::make_unique<ProductData>(maker_, GemmKind::kForward, type, rows, shape.n, shape.k));
+  const ProductData* add(GemmType type, std::int64_t rows, const LayerShape& shape) {
+    data_.push_back(std::make_unique<ProductData>(own_.products(), GemmKind::kForward, type, rows, shape.n, shape.k));
     return data_.back().get();
   }
 
@@ -68,14 +63,12 @@ class ProductItem : public Item {
     return product.flops() * 1e-9 / seconds;
   }
   double together(const ProductData& product) {
-    const double seconds = seconds_of(bench_, [&] {
-      bench_.share(product.tasks(), [&](std::int64_t task, int thread) { product.run(task, thread); });
-    });
+    const double seconds = seconds_of(bench_, [&] { product.run_on(bench_.threads()); });
     return product.flops() * 1e-9 / seconds;
   }
 
   Workbench& bench_;
-  ProductMaker maker_;
+  OwnProducts own_;
   std::vector<std::unique_ptr<ProductData>> data_;
 };
 
@@ -83,7 +76,7 @@ class ProductItem : public Item {
 class KernelItem : public Item {
  public:
   explicit KernelItem(Workbench& bench)
-      : bench_(bench), kernels_(kernels_for(bench.isa())), problems_(KernelSizes::base()) {
+      : bench_(bench), kernels_(kernels_for(bench.isa())), problems_(sizes_for(bench)) {
     const int first = bench.cores().front();
     for (const KernelProblems::Group& group : problems_.groups()) {
       problems_.reset(group);
@@ -107,6 +100,11 @@ class KernelItem : public Item {
   }
 
  private:
+  // As a model's, unless there is little memory to measure with.
+  static KernelSizes sizes_for(const Workbench& bench) {
+    return bench.memory_bytes() < (std::size_t{256} << 20) ? KernelSizes::small() : KernelSizes::base();
+  }
+
   double one(const KernelProblem& problem, double* best_copy) {
     const double seconds = shortest([&] { problem.run(kernels_); });
     const std::size_t half =
@@ -155,8 +153,8 @@ class ReductionItem : public Item {
     count_ = static_cast<std::int64_t>(std::min(bench.memory_bytes() / static_cast<std::size_t>(ranks_), kMost) /
                                        sizeof(float)) /
              kBlock * kBlock;
-    probes.push_back({"sum of " + std::to_string(ranks_) + " ranks", core_place(-1), "GB/s", true, -1, false,
-                      [this] { return sum(); }, [this] { return copy_; }});
+    probes.push_back({"sum of gradients", core_place(-1), "GB/s", true, -1, false, [this] { return sum(); },
+                      [this] { return copy_; }});
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "src/base/align.h"
+#include "src/bringup/share_work.h"
 #include "src/runtime/choose_products.h"
 
 namespace bascule {
@@ -47,17 +48,17 @@ AlignedMemory::AlignedMemory(std::size_t bytes) {
   std::memset(memory_.get(), 0, all);
 }
 
-ProductMaker::ProductMaker(Isa isa, int threads)
+OwnProducts::OwnProducts(Isa isa, int threads)
     : scratch_(products_bytes(Products::kOurs, GemmType::kBf16, threads)),
       products_(make_products(Products::kOurs, GemmType::kBf16, kernels_for(isa), threads, scratch_.data())) {}
 
-ProductData::ProductData(ProductMaker& maker, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
+ProductData::ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n,
                          std::int64_t k)
     : rows_(rows),
       result_count_(kind == GemmKind::kWeightGradient ? n * k : rows * n),
       flops_(2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k)),
       a_type_(type == GemmType::kBf16 ? ElementType::kBf16 : ElementType::kFloat32),
-      gemm_(maker.make(spec_of(kind, type, rows, n, k))),
+      gemm_(products.make(spec_of(kind, type, rows, n, k))),
       a_(bytes_of(rows * (kind == GemmKind::kWeightGradient ? n : k), a_type_)),
       b_(bytes_of(kind == GemmKind::kWeightGradient ? rows * k : n * k, ElementType::kFloat32)),
       c_(bytes_of(result_count_, ElementType::kFloat32)) {
@@ -68,6 +69,10 @@ ProductData::ProductData(ProductMaker& maker, GemmKind kind, GemmType type, std:
 void ProductData::run(std::int64_t task, int thread, float* c) const noexcept {
   gemm_->run(task, thread,
              {c != nullptr ? c : c_.floats(), ConstElements(a_.data(), a_type_), b_.floats(), nullptr, rows_, false});
+}
+
+void ProductData::run_on(Threads& threads) const {
+  share_work(threads, tasks(), [this](std::int64_t task, int thread) { run(task, thread); });
 }
 
 }  // namespace bascule

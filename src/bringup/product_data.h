@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/gemm/gemm.h"
+#include "src/runtime/threads.h"
 
 namespace bascule {
 
@@ -25,25 +26,32 @@ class AlignedMemory {
 };
 
 // Our own products, for so many threads.
-class ProductMaker {
+class OwnProducts {
  public:
-  ProductMaker(Isa isa, int threads);
-  std::unique_ptr<Gemm> make(const GemmSpec& spec) { return products_->make(spec); }
+  OwnProducts(Isa isa, int threads);
+  GemmLibrary& products() { return *products_; }
 
  private:
   AlignedMemory scratch_;
   std::unique_ptr<GemmLibrary> products_;
 };
 
+struct LayerShape {
+  std::int64_t n, k;
+};
+// Attention and feed-forward layers of a transformer of base size.
+constexpr LayerShape kLayerShapes[] = {{768, 768}, {3072, 768}, {768, 3072}};
+
 // C = A B in the sense of `kind` (gemm.h), over `rows` rows of a layer from k to n columns. bf16: A is bf16, as
 // activations and their gradients are, B float32, as weights are.
 class ProductData {
  public:
-  ProductData(ProductMaker& maker, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n, std::int64_t k);
+  ProductData(GemmLibrary& products, GemmKind kind, GemmType type, std::int64_t rows, std::int64_t n, std::int64_t k);
 
   std::int64_t tasks() const noexcept { return gemm_->tasks(rows_); }
   // Into `c` of result_count() floats, or, null, into memory of its own.
   void run(std::int64_t task, int thread, float* c = nullptr) const noexcept;
+  void run_on(Threads& threads) const;  // all tasks
   double flops() const { return flops_; }
   std::int64_t result_count() const { return result_count_; }
   const float* result() const { return c_.floats(); }

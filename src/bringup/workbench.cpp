@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/mapped_memory.h"
 #include "src/base/spin_pause.h"
+#include "src/bringup/share_work.h"
 
 namespace bascule {
 namespace {
@@ -25,16 +26,6 @@ std::vector<int> allowed_cores() {
   }
   return cores;
 }
-
-struct Shared {
-  std::int64_t count;
-  const std::function<void(std::int64_t task, int thread)>& run;
-
-  static std::int64_t tasks(const void* shared, const Replay&) { return static_cast<const Shared*>(shared)->count; }
-  static void run_task(const void* shared, const Replay&, std::int64_t task, int thread) {
-    static_cast<const Shared*>(shared)->run(task, thread);
-  }
-};
 
 }  // namespace
 
@@ -64,9 +55,7 @@ void Workbench::move_to(int core) noexcept {
 }
 
 void Workbench::share(std::int64_t tasks, const std::function<void(std::int64_t task, int thread)>& run) {
-  const Shared shared{tasks, run};
-  const Step step{Shared::run_task, Shared::tasks, &shared, 0};
-  threads_.replay(Span<const Step>(&step, 1), Replay{}, {});
+  share_work(threads_, tasks, run);
 }
 
 // Threads take tasks as they come, and one may come too late for any: here nobody leaves before all have one.

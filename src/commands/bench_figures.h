@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/runtime/machine_limits.h"
+#include "src/bringup/machine_limits.h"
 #include "src/train/measured_steps.h"
 
 namespace bascule {

@@ -78,7 +78,7 @@ class Causes : public test::FactTree {
   // The causes of any figure when `change` happens to the machine or the run: the same for each cause once.
   std::vector<std::string> names_after(
       const std::function<void(BringUp*)>& change_run, const std::function<void()>& change_machine = [] {},
-      double factor = 0.5) const {
+      double factor = 0.3) const {
     const BringUp saved = measured(1.0);
     change_machine();
     BringUp now = measured(factor);

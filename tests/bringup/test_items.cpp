@@ -15,7 +15,7 @@
 namespace bascule {
 namespace {
 
-TEST(Items, EachMeasuresFiguresWithKeysOfTheirOwn) {
+TEST(SlowItems, EachMeasuresFiguresWithKeysOfTheirOwn) {
   Workbench bench(best_isa(), testing::TempDir(), std::size_t{64} << 20);
   bench.set_seconds(0.0005);
   std::set<std::string> keys;

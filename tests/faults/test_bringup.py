@@ -21,13 +21,19 @@ class BringUp(unittest.TestCase):
         self.profile = pathlib.Path(self.temporary.name, "profile.json")
 
     def bringup(self, *arguments, before=(), **options):
-        command = [*before, str(PROGRAM), "bringup", "--quick", "--json", "--folder", self.temporary.name, *map(str, arguments)]
+        folder = () if "--folder" in arguments else ("--folder", self.temporary.name)
+        command = [*before, str(PROGRAM), "bringup", "--quick", "--json", *folder, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
-    def save(self, *arguments):
+    def save(self, *arguments, faster=1):
+        """A profile of this machine, or of one that is so many times as fast: then every figure is slower, and needs a cause."""
         done = self.bringup("--save", self.profile, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(self.profile.read_text())
+        profile = json.loads(self.profile.read_text())
+        for figure in profile["figures"]:
+            figure["rounds"] = [value * faster if figure["more_is_better"] else value / faster for value in figure["rounds"]]
+        self.profile.write_text(json.dumps(profile))
+        return profile
 
     def causes(self, done):
         """Of all figures that are slower or disturbed; and those figures."""
@@ -46,10 +52,7 @@ class BringUp(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in pathlib.Path(self.temporary.name).iterdir()), ["page.html", "profile.json"])
 
     def test_a_slower_clock_is_seen_and_exits_with_7(self):
-        profile = self.save("--only", "clock")
-        for figure in profile["figures"]:
-            figure["rounds"] = [2 * value for value in figure["rounds"]]
-        self.profile.write_text(json.dumps(profile))
+        profile = self.save("--only", "clock", faster=10)
         done = self.bringup("--only", "clock", "--against", self.profile)
         names, worse = self.causes(done)
         self.assertEqual(len(worse), len(profile["figures"]))
@@ -72,7 +75,7 @@ class BringUp(unittest.TestCase):
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < 2:
             self.skipTest("one core")
-        self.save("--only", "jpeg")
+        self.save("--only", "jpeg", faster=10)
         done = self.bringup("--only", "jpeg", "--against", self.profile, before=["taskset", "-c", ",".join(map(str, cores[: len(cores) // 2]))])
         names, worse = self.causes(done)
         self.assertIn("all cores", {figure["place"] for figure in worse})
@@ -97,15 +100,15 @@ class BringUp(unittest.TestCase):
         self.assertIn("slow fsync", names)
 
     def test_a_quota(self):
-        group = ControlGroup("cpu", cfs_quota_us=60000)
+        group = ControlGroup("cpu", cfs_quota_us=30000)
         self.addCleanup(group.remove)
-        self.save("--only", "products")
+        self.save("--only", "products", faster=10)
         done = self.bringup("--only", "products", "--against", self.profile, preexec_fn=group.enter)
         self.assertIn("quota", self.causes(done)[0])
 
     def test_a_busy_neighbour(self):
         core = min(os.sched_getaffinity(0))
-        self.save("--only", "products")
+        self.save("--only", "products", faster=10)
         neighbour = subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"])
         try:
             done = self.bringup("--only", "products", "--against", self.profile)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of this machine, measured with the run's own threads: the ceiling that `bascule bench` compares with.
+// The limits of this machine, measured with the run's own threads: the ceiling that `bascule bench` compares with. The
+// same work as the items "products" and "memory" of a bring-up, once instead of in rounds.
 #pragma once
 
 #include "kernels/gemm/gemm.h"
