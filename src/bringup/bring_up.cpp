@@ -10,6 +10,7 @@
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/bringup/workbench.h"
+#include "src/machine/process_limits.h"
 #include "src/machine/processes.h"
 #include "src/report/readable.h"
 #include "src/runtime/arena.h"
@@ -35,6 +36,14 @@ void check_names(const std::vector<std::string>& only) {
 
 bool is_chosen(const BringUpOptions& options, const char* name) {
   return options.only.empty() || std::find(options.only.begin(), options.only.end(), name) != options.only.end();
+}
+
+// Of what the machine and its control groups allow, at most a sixth: other items need as much again.
+std::size_t memory_to_measure() {
+  const std::size_t allowed = read_process_limits().memory_bytes / 6;
+  std::size_t bytes = std::size_t{16} << 20;
+  while (2 * bytes <= std::min(allowed, std::size_t{512} << 20)) bytes *= 2;
+  return bytes;
 }
 
 std::vector<NamedItem> make_items(Workbench& bench, const BringUpOptions& options) {
@@ -81,7 +90,7 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
   result.isa = isa_name(isa);
   result.before = read_counters();
   const std::vector<ProcessTime> processes = read_process_times();
-  Workbench bench(isa, options.folder);
+  Workbench bench(isa, options.folder, memory_to_measure());
   result.cores = bench.core_count();
   if (bench.threads().pin_error() != 0)
     say(std::string("bringup: the system refused to pin threads to cores (") +
@@ -92,8 +101,9 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
   }
   if (is_chosen(options, kBits)) result.bits = compare_bits(bench, options.bits_seconds, see);
   result.machine = read_machine();
-  result.huge_share =
-      std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bench.memory_bytes()));
+  if (resident_bytes() > 0)  // the kernel says where memory lies
+    result.huge_share =
+        std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bench.memory_bytes()));
   result.seconds = monotonic_seconds() - began;
   const std::int64_t much_ms = static_cast<std::int64_t>(50.0 * result.seconds);  // 5 % of a core
   result.neighbour = busiest_process(processes, read_process_times(), getpid(), much_ms);

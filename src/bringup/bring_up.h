@@ -3,6 +3,7 @@
 // judged against: profile.h writes and reads it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,14 @@
 namespace bascule {
 
 struct BringUp {
-  std::string program;       // its version
-  bool optimised = true;     // false: a debug build
-  std::string isa, started;  // "avx512", UTC
-  std::int64_t cores = 0;    // that this process could use
-  Machine machine;           // when all was measured
-  Counters before;           // when it began
-  double huge_share = 0.0;   // of the memory that was measured with: in large pages
-  std::string neighbour;     // the process that used most of the cores meanwhile: "yes (process 1234)"; may be empty
+  std::string program;               // its version
+  bool optimised = true;             // false: a debug build
+  std::string isa, started;          // "avx512", UTC
+  std::int64_t cores = 0;            // that this process could use
+  Machine machine;                   // when all was measured
+  Counters before;                   // when it began
+  std::optional<double> huge_share;  // of the memory that was measured with: in large pages
+  std::string neighbour;  // the process that used most of the cores meanwhile: "yes (process 1234)"; may be empty
   std::vector<Figure> figures;
   BitsResult bits;
   double seconds = 0.0;  // in all

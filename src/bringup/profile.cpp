@@ -77,7 +77,7 @@ Json bring_up_json(const BringUp& bring_up, const std::vector<Judgement>& judgem
           {"started", bring_up.started},
           {"seconds", bring_up.seconds},
           {"cores", bring_up.cores},
-          {"large_page_share", bring_up.huge_share},
+          {"large_page_share", bring_up.huge_share ? Json(*bring_up.huge_share) : Json()},
           {"busiest_other_process", bring_up.neighbour},
           {"bits", bits_json(bring_up.bits)},
           {"figures", std::move(figures)},
@@ -96,7 +96,8 @@ BringUp read_profile(const std::string& path) {
   profile.started = get_string(json, "started", path);
   profile.seconds = get_number(json, "seconds", path);
   profile.cores = get_int(json, "cores", path);
-  profile.huge_share = get_number(json, "large_page_share", path);
+  if (find_member(json, "large_page_share", path) != nullptr)
+    profile.huge_share = get_number(json, "large_page_share", path);
   for (const Json& figure : get_array(json, "figures", path)) profile.figures.push_back(figure_from(figure, path));
   profile.machine = machine_from(get_object(json, "machine", path), path);
   return profile;

@@ -21,7 +21,7 @@ class Workbench {
  public:
   // folder: where the disk is measured. memory_bytes: a power of two, at least 8 MiB; more than the caches hold, to
   // measure memory. Throws Error kMemory where the system refuses it.
-  Workbench(Isa isa, std::string folder, std::size_t memory_bytes = std::size_t{512} << 20);
+  Workbench(Isa isa, std::string folder, std::size_t memory_bytes);
   ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;

@@ -181,6 +181,7 @@ TEST_F(Causes, AMissingMemoryChannel) {
 
 TEST_F(Causes, NoHugePages) {
   EXPECT_EQ(names_after([](BringUp* run) { run->huge_share = 0.0; }), Names{"no huge pages"});
+  EXPECT_EQ(names_after([](BringUp* run) { run->huge_share.reset(); }), Names{});  // unknown
 }
 
 TEST_F(Causes, ASmallMemlock) {
