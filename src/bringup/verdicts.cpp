@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/bringup/verdicts.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace bascule {
@@ -69,6 +70,12 @@ std::vector<Judgement> judge(const BringUp& now, const BringUp& saved) {
     judgements.push_back(std::move(judgement));
   }
   return judgements;
+}
+
+bool is_as_recorded(const BringUp& now, const std::vector<Judgement>& judgements) {
+  return now.bits.wrong.empty() && !now.bits.none_as_recorded &&
+         std::none_of(judgements.begin(), judgements.end(),
+                      [](const Judgement& one) { return one.verdict == Verdict::kSlower; });
 }
 
 }  // namespace bascule

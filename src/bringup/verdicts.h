@@ -23,4 +23,7 @@ struct Judgement {
 // One for each figure of `now`, in its order.
 std::vector<Judgement> judge(const BringUp& now, const BringUp& saved);
 
+// Whether every core computed the recorded bits, and no figure is slower: else the command ends with exit code 7.
+bool is_as_recorded(const BringUp& now, const std::vector<Judgement>& judgements);
+
 }  // namespace bascule

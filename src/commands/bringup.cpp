@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/bringup.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "src/base/error.h"
@@ -24,12 +23,6 @@ BringUpOptions options_of(const BringUpArguments& arguments) {
   options.only = arguments.only;
   options.folder = arguments.folder;
   return options;
-}
-
-bool is_as_recorded(const BringUp& run, const std::vector<Judgement>& judgements) {
-  return run.bits.wrong.empty() && !run.bits.none_as_recorded &&
-         std::none_of(judgements.begin(), judgements.end(),
-                      [](const Judgement& one) { return one.verdict == Verdict::kSlower; });
 }
 
 }  // namespace

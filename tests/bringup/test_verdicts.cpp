@@ -71,5 +71,19 @@ TEST(Verdicts, WhatTheProfileLacksIsUnknown) {
   EXPECT_EQ(verdict_of(with({}), with(kUsual)), Verdict::kUnknown);
 }
 
+TEST(Verdicts, AWrongCoreOrASlowerFigureIsNotAsRecorded) {
+  const BringUp saved = with(kUsual);
+  BringUp now = with(kUsual);
+  EXPECT_TRUE(is_as_recorded(now, {}));
+  EXPECT_TRUE(is_as_recorded(now, judge(now, saved)));
+  EXPECT_TRUE(is_as_recorded(now, judge(with({60, 61, 62}, missing(0.4)), saved)));  // disturbed
+  EXPECT_FALSE(is_as_recorded(now, judge(with({60, 61, 62}), saved)));
+  now.bits.none_as_recorded = true;
+  EXPECT_FALSE(is_as_recorded(now, {}));
+  now.bits.none_as_recorded = false;
+  now.bits.wrong = {{1, "float32 product, forward", 1}};
+  EXPECT_FALSE(is_as_recorded(now, {}));
+}
+
 }  // namespace
 }  // namespace bascule
