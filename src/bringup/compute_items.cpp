@@ -19,7 +19,7 @@ constexpr std::pair<GemmType, const char*> kTypes[] = {{GemmType::kFloat32, "flo
 class ProductItem : public Item {
  public:
   explicit ProductItem(Workbench& bench) : bench_(bench), own_(bench.isa(), bench.core_count()) {
-    const std::int64_t all_rows = std::max<std::int64_t>(1024, 256 * bench.core_count());
+    const std::int64_t all_rows = std::clamp<std::int64_t>(64 * bench.core_count(), 1024, 8192);
     for (const auto& [type, type_name] : kTypes) {
       const ProductData* const one = add(type, kOneCoreRows, kLayerShapes[0]);
       for (const int core : bench.cores())
