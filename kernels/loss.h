@@ -7,6 +7,8 @@
 namespace bascule {
 
 // loss[r] = log sum_c exp(logits[r,c]) - (1 - smoothing) logits[r, label[r]] - smoothing mean_c logits[r,c];
+// where labels are mixed, with share[r] logits[r, label[r]] + (1 - share[r]) logits[r, mixed_label[r]] in the place of
+// the label's logit.
 // hit[r] = 1 if the largest logit (the first of equals) is the label's.
 // For backward: top[r] = max_c logits[r,c];  others[r] = sum_{c != label[r]} exp(logits[r,c] - top[r]).
 // A negative label: all four 0, logits not read (the row is not counted).
@@ -23,9 +25,12 @@ struct CrossEntropyForward {
   const std::int32_t* label;
   std::int64_t rows, cols;
   float smoothing;
+  const std::int32_t* mixed_label = nullptr;  // (rows), classes; null: labels are not mixed
+  const float* share = nullptr;               // (rows), in [0, 1]
 };
 
 // d_logits[r,c] = (softmax(logits[r,:])[c] - (1 - smoothing) [c == label[r]] - smoothing / cols) * scale;
+// where labels are mixed, share[r] [c == label[r]] + (1 - share[r]) [c == mixed_label[r]] stands for [c == label[r]];
 // rows with a negative label: 0.
 // Aliasing: d_logits may be logits. Overwrites d_logits.
 // Numerics: exponentials of logits - top divided by their sum, and at the label -others / sum + smoothing (cols - 1) /
@@ -39,6 +44,8 @@ struct CrossEntropyBackward {
   std::int64_t rows, cols;
   float scale;
   float smoothing;
+  const std::int32_t* mixed_label = nullptr;
+  const float* share = nullptr;
 };
 
 // One direction of the contrastive loss for the rows given, against all columns:

@@ -135,6 +135,10 @@ inline CrossEntropyForward part_of(CrossEntropyForward a, std::int64_t first, st
   a.hit += first;
   a.logits += first * a.cols;
   a.label += first;
+  if (a.mixed_label != nullptr) {
+    a.mixed_label += first;
+    a.share += first;
+  }
   a.rows = count;
   return a;
 }
@@ -145,6 +149,10 @@ inline CrossEntropyBackward part_of(CrossEntropyBackward a, std::int64_t first, 
   a.top += first;
   a.others += first;
   a.label += first;
+  if (a.mixed_label != nullptr) {
+    a.mixed_label += first;
+    a.share += first;
+  }
   a.rows = count;
   return a;
 }

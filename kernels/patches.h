@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pixels to image rows. Source: BridgeTowerVisionEmbeddings.forward.
+// From pixels to image rows. Source: BridgeTowerVisionEmbeddings.forward, ViTEmbeddings.forward.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ struct ExtractPatches {
   std::int64_t channels, height, width, patch;
 };
 
-// One sample: out[0,:] = class_row + position[0,:];  out[1+i,:] = patch[i,:] + position[1+i,:].
-// Shapes: out (patches + 1, cols); patch (patches, cols); position (patches + 1, cols); class_row (cols).
+// One sample, whose rows are its patches, behind a class row where there is one (f = 1, else 0):
+//   out[0,:] = class_row + position[0,:] where there is one;  out[f+i,:] = patch[i,:] + position[f+i,:]
+// Shapes: out (patches + f, cols); patch (patches, cols); position (patches + f, cols); class_row (cols), or null.
 // Overwrites out.
 struct ImageEmbeddingForward {
   float* out;
@@ -28,9 +29,9 @@ struct ImageEmbeddingForward {
   std::int64_t patches, cols;
 };
 
-// Rows first_row <= i < last_row of the position table over all samples, in their order:
-//   d_position[i,:] (+)= sum_b d_out[b,i,:];  d_class (+)= the same sum for i = 0;  d_patch[b,i-1,:] = d_out[b,i,:]
-// Shapes: d_out (samples, patches + 1, cols); d_patch (samples, patches, cols). Null outputs are skipped.
+// Rows first_row <= i < last_row of the position table over all samples, in their order; f = class_rows, 0 or 1:
+//   d_position[i,:] (+)= sum_b d_out[b,i,:];  d_class (+)= the same sum for i < f;  d_patch[b,i-f,:] = d_out[b,i,:]
+// Shapes: d_out (samples, patches + f, cols); d_patch (samples, patches, cols). Null outputs are skipped.
 // `accumulate_*`: add to what is there, else overwrite.
 struct ImageEmbeddingBackward {
   float* d_patch;
@@ -40,6 +41,24 @@ struct ImageEmbeddingBackward {
   std::int64_t samples, patches, cols;
   std::int64_t first_row, last_row;
   bool accumulate_class, accumulate_position;
+  std::int64_t class_rows = 1;
+};
+
+// out[b,:] = mean_i x[b,i,:]
+// Shapes: x (samples, rows, cols), out (samples, cols). Overwrites out. Aliasing: none.
+// Numerics: float32 sums of 16 rows, then of these.
+struct MeanRowsForward {
+  float* out;
+  const float* x;
+  std::int64_t samples, rows, cols;
+};
+
+// d_x[b,i,:] (+)= d_out[b,:] / rows. Shapes as above. `accumulate`: add to what is there, else overwrite.
+struct MeanRowsBackward {
+  float* d_x;
+  const float* d_out;
+  std::int64_t samples, rows, cols;
+  bool accumulate;
 };
 
 }  // namespace bascule

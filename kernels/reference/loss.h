@@ -40,7 +40,9 @@ void cross_entropy_forward(T* loss, T* top, T* others, std::int32_t* hit, const 
       mean += x[c] / T(static_cast<double>(a.cols));
     }
     const T smoothing(static_cast<double>(a.smoothing));
-    loss[r] = log_sum_exp(x, a.cols, T(1)) - (T(1) - smoothing) * x[label] - smoothing * mean;
+    const T share(a.mixed_label == nullptr ? 1.0 : static_cast<double>(a.share[r]));
+    const T target = a.mixed_label == nullptr ? x[label] : share * x[label] + (T(1) - share) * x[a.mixed_label[r]];
+    loss[r] = log_sum_exp(x, a.cols, T(1)) - (T(1) - smoothing) * target - smoothing * mean;
   }
 }
 
@@ -53,8 +55,11 @@ void cross_entropy_backward(T* d_logits, const T* logits, const T* top, const T*
     const std::int32_t label = a.label[r];
     const T sum = label < 0 ? T(1) : others[r] + exp(x[label] - top[r]);
     const T smoothing(static_cast<double>(a.smoothing)), share = smoothing / T(static_cast<double>(a.cols));
+    const bool mixed = label >= 0 && a.mixed_label != nullptr;
+    const T rest = T(1) - T(mixed ? static_cast<double>(a.share[r]) : 1.0);  // taken from the label's share
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      const T p = c == label ? smoothing - others[r] / sum : exp(x[c] - top[r]) / sum;
+      T p = c == label ? smoothing + (T(1) - smoothing) * rest - others[r] / sum : exp(x[c] - top[r]) / sum;
+      if (mixed && c == a.mixed_label[r]) p -= (T(1) - smoothing) * rest;
       d_logits[r * a.cols + c] = label < 0 ? T(0) : (p - share) * T(static_cast<double>(a.scale));
     }
   }

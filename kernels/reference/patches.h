@@ -26,29 +26,48 @@ void extract_patches(T* out, const T* pixels, const ExtractPatches& a) {
 template <typename T>
 void image_embedding_forward(T* out, const T* patch, const T* class_row, const T* position,
                              const ImageEmbeddingForward& a) {
-  for (std::int64_t i = 0; i <= a.patches; ++i) {
+  const std::int64_t first = class_row != nullptr ? 1 : 0;
+  for (std::int64_t i = 0; i < a.patches + first; ++i) {
     for (std::int64_t c = 0; c < a.cols; ++c) {
-      out[i * a.cols + c] = (i == 0 ? class_row[c] : patch[(i - 1) * a.cols + c]) + position[i * a.cols + c];
+      out[i * a.cols + c] = (i < first ? class_row[c] : patch[(i - first) * a.cols + c]) + position[i * a.cols + c];
     }
   }
 }
 
 template <typename T>
 void image_embedding_backward(T* d_patch, T* d_class, T* d_position, const T* d_out, const ImageEmbeddingBackward& a) {
+  const std::int64_t first = a.class_rows;
   for (std::int64_t i = a.first_row; i < a.last_row; ++i) {
     for (std::int64_t c = 0; c < a.cols; ++c) {
       T sum(0);
       for (std::int64_t b = 0; b < a.samples; ++b) {
-        const T d = d_out[(b * (a.patches + 1) + i) * a.cols + c];
+        const T d = d_out[(b * (a.patches + first) + i) * a.cols + c];
         sum += d;
-        if (i > 0 && d_patch != nullptr) d_patch[(b * a.patches + i - 1) * a.cols + c] = d;
+        if (i >= first && d_patch != nullptr) d_patch[(b * a.patches + i - first) * a.cols + c] = d;
       }
       if (d_position != nullptr) {
         T& element = d_position[i * a.cols + c];
         element = a.accumulate_position ? element + sum : sum;
       }
-      if (i == 0 && d_class != nullptr) d_class[c] = a.accumulate_class ? d_class[c] + sum : sum;
+      if (i < first && d_class != nullptr) d_class[c] = a.accumulate_class ? d_class[c] + sum : sum;
     }
+  }
+}
+
+template <typename T>
+void mean_rows_forward(T* out, const T* x, const MeanRowsForward& a) {
+  for (std::int64_t i = 0; i < a.samples * a.cols; ++i) {
+    T sum(0);
+    for (std::int64_t r = 0; r < a.rows; ++r) sum += x[(i / a.cols * a.rows + r) * a.cols + i % a.cols];
+    out[i] = sum / T(static_cast<double>(a.rows));
+  }
+}
+
+template <typename T>
+void mean_rows_backward(T* d_x, const T* d_out, const MeanRowsBackward& a) {
+  for (std::int64_t i = 0; i < a.samples * a.rows * a.cols; ++i) {
+    const T d = d_out[i / (a.rows * a.cols) * a.cols + i % a.cols] / T(static_cast<double>(a.rows));
+    d_x[i] = a.accumulate ? d_x[i] + d : d;
   }
 }
 

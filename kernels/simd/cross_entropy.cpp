@@ -56,12 +56,16 @@ void cross_entropy_forward(const CrossEntropyForward& a) {
     a.top[r] = top;
     a.others[r] = others;
     const float log_sum = log_of(others + exp_of(below_top));
-    if (smoothing == 0.0) {
+    if (smoothing == 0.0 && a.mixed_label == nullptr) {
       a.loss[r] = log_sum - below_top;
     } else {
-      const double mean = sum_of_differences(x, a.cols, top) / static_cast<double>(a.cols);
-      a.loss[r] = static_cast<float>(static_cast<double>(log_sum) - (1.0 - smoothing) * static_cast<double>(below_top) -
-                                     smoothing * mean);
+      const double mean = smoothing == 0.0 ? 0.0 : sum_of_differences(x, a.cols, top) / static_cast<double>(a.cols);
+      double target = static_cast<double>(below_top);
+      if (a.mixed_label != nullptr) {
+        const double share = static_cast<double>(a.share[r]);
+        target = share * target + (1.0 - share) * static_cast<double>(x[a.mixed_label[r]] - top);
+      }
+      a.loss[r] = static_cast<float>(static_cast<double>(log_sum) - (1.0 - smoothing) * target - smoothing * mean);
     }
     a.hit[r] = x[label] > before && x[label] >= behind ? 1 : 0;
   }
@@ -84,8 +88,14 @@ void cross_entropy_backward(const CrossEntropyBackward& a) {
         a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
           store(d_x + c, lanes, fma(exp(load(x + c, lanes) - set(top)), set(factor), set(-static_cast<float>(share))));
         });
-    d_x[label] =
-        -static_cast<float>(static_cast<double>(a.others[r]) * static_cast<double>(factor) - (smoothed - share));
+    double less = smoothed - share;  // than all of the target is the label's
+    if (a.mixed_label != nullptr && a.mixed_label[r] != label) {
+      const double rest = (static_cast<double>(a.scale) - smoothed) * (1.0 - static_cast<double>(a.share[r]));
+      float& other = d_x[a.mixed_label[r]];
+      other = static_cast<float>(static_cast<double>(other) - rest);
+      less += rest;
+    }
+    d_x[label] = -static_cast<float>(static_cast<double>(a.others[r]) * static_cast<double>(factor) - less);
   }
 }
 

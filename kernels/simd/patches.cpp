@@ -32,8 +32,9 @@ void extract_patches(const ExtractPatches& a) {
 }
 
 void image_embedding_forward(const ImageEmbeddingForward& a) {
-  for (std::int64_t i = 0; i <= a.patches; ++i) {
-    const float* const row = i == 0 ? a.class_row : a.patch + (i - 1) * a.cols;
+  const std::int64_t first = a.class_row != nullptr ? 1 : 0;
+  for (std::int64_t i = 0; i < a.patches + first; ++i) {
+    const float* const row = i < first ? a.class_row : a.patch + (i - first) * a.cols;
     const float* const position = a.position + i * a.cols;
     float* const out = a.out + i * a.cols;
     for_lanes(
@@ -48,7 +49,7 @@ namespace {
 // out (+)= the sum over the samples of row i.
 inline void sum_over_samples(float* out, const ImageEmbeddingBackward& a, std::int64_t i, bool accumulate) {
   if (!accumulate) fill_row(out, a.cols, 0.0f);
-  add_rows(out, a.d_out + i * a.cols, a.samples, a.cols, (a.patches + 1) * a.cols);
+  add_rows(out, a.d_out + i * a.cols, a.samples, a.cols, (a.patches + a.class_rows) * a.cols);
 }
 
 }  // namespace
@@ -56,14 +57,47 @@ inline void sum_over_samples(float* out, const ImageEmbeddingBackward& a, std::i
 void image_embedding_backward(const ImageEmbeddingBackward& a) {
   for (std::int64_t i = a.first_row; i < a.last_row; ++i) {
     if (a.d_position != nullptr) sum_over_samples(a.d_position + i * a.cols, a, i, a.accumulate_position);
-    if (i == 0) {
+    if (i < a.class_rows) {
       if (a.d_class != nullptr) sum_over_samples(a.d_class, a, 0, a.accumulate_class);
       continue;
     }
     if (a.d_patch == nullptr) continue;
     for (std::int64_t b = 0; b < a.samples; ++b) {
-      copy_row(a.d_patch + (b * a.patches + i - 1) * a.cols, a.d_out + (b * (a.patches + 1) + i) * a.cols, a.cols);
+      copy_row(a.d_patch + (b * a.patches + i - a.class_rows) * a.cols,
+               a.d_out + (b * (a.patches + a.class_rows) + i) * a.cols, a.cols);
     }
+  }
+}
+
+void mean_rows_forward(const MeanRowsForward& a) {
+  constexpr std::int64_t kBlock = 16;
+  const f32x16 factor = set(static_cast<float>(1.0 / static_cast<double>(a.rows)));
+  for (std::int64_t b = 0; b < a.samples; ++b) {
+    const float* const x = a.x + b * a.rows * a.cols;
+    for_lanes(
+        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          f32x16 sum = set(0.0f);
+          for (std::int64_t first = 0; first < a.rows; first += kBlock) {
+            const std::int64_t end = first + kBlock < a.rows ? first + kBlock : a.rows;
+            f32x16 part = load(x + first * a.cols + c, lanes);
+            for (std::int64_t r = first + 1; r < end; ++r) part = part + load(x + r * a.cols + c, lanes);
+            sum = sum + part;
+          }
+          store(a.out + b * a.cols + c, lanes, sum * factor);
+        });
+  }
+}
+
+void mean_rows_backward(const MeanRowsBackward& a) {
+  const f32x16 factor = set(static_cast<float>(1.0 / static_cast<double>(a.rows)));
+  for (std::int64_t r = 0; r < a.samples * a.rows; ++r) {
+    const float* const d_out = a.d_out + r / a.rows * a.cols;
+    float* const d_x = a.d_x + r * a.cols;
+    for_lanes(
+        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+          const f32x16 d = load(d_out + c, lanes) * factor;
+          store(d_x + c, lanes, a.accumulate ? load(d_x + c, lanes) + d : d);
+        });
   }
 }
 

@@ -62,6 +62,8 @@ enum class FieldSource : std::uint8_t {
   kMatchLabels,   // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                   // captions of some samples are exchanged
   kClassLabels,   // int32 (samples): the number of the row's class
+  kMixedLabels,   // int32 (samples): the class of the sample that it is mixed with
+  kLabelShares,   // float32 (samples): the share of its own class, in [0, 1]
 };
 
 // How a model numbers the tokens of a text: from `first` on. RoBERTa's padding token has its own id as its position,

@@ -71,18 +71,21 @@ Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std
                        std::int64_t width, std::int64_t patch);
 
 // (B * (patches + 1), C): class row first, position added. patch (B * patches, C), class_row (1, C), position (patches
-// + 1, C).
+// + 1, C). Without a class row, rows and positions are those of the patches alone.
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches);
 
-// The position table of a from_side x from_side grid (class row first), resized to height x width:
+// The position table of a from_side x from_side grid (class row first, where it has one), resized to height x width:
 // bicubic, a = -0.75, align_corners false, no antialias. Source: interpolate_pos_encoding() of the reference's vision
 // embeddings.
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
-                        std::int64_t height, std::int64_t width);
+                        std::int64_t height, std::int64_t width, bool has_class_row);
 
 // (B, C): the first row of every sample.
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
+
+// (B, C): the mean of each sample's rows, of which each has as many.
+Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 
 // (rows of index, C): the rows of x that index (int32) names.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
@@ -118,7 +121,13 @@ struct ClassLoss {
   Tensor loss, hits;
   Tensor tops, others;  // rows: the largest logit, and what class_predictions() needs beside it
 };
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f);
+// Second labels (rows, int32), and the share of the first ones (rows), where samples are mixed; hits are the first
+// ones'.
+struct MixedLabels {
+  Tensor labels, shares;
+};
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f,
+                             MixedLabels mixed = {});
 
 // Without a backward part. `classes` (rows, int32): that of the largest logit, the first of equals; `probabilities`
 // (rows): softmax(logits) at the label. Rows with a negative label: 0. Both are kept.

@@ -67,6 +67,8 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
       case FieldSource::kMaskedLabels: cut(&slot->masked_labels); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
+      case FieldSource::kMixedLabels:
+      case FieldSource::kLabelShares: BASCULE_CHECK(false); break;  // a loader mixes no samples
     }
   }
   cutter.cut(&slot->rows, shape.bounds.samples());

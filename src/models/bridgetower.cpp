@@ -7,7 +7,7 @@
 namespace bascule {
 namespace {
 
-Tensor link(Recorder& r, const std::string& modality, std::int64_t j, Tensor tower, Tensor cross) {
+Tensor link(BridgeTowerRecorder& r, const std::string& modality, std::int64_t j, Tensor tower, Tensor cross) {
   const std::string name = r.prefix + "cross_modal_" + modality + "_link_tower." + std::to_string(j);
   const float epsilon = r.config.layer_norm_eps;
   switch (r.config.link_tower_type) {
@@ -30,7 +30,7 @@ struct Body {
   Tensor text, image;    // of the last cross-modal layers; image: none where the head does not read it
 };
 
-Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t height, std::int64_t width) {
+Body record_body(BridgeTowerRecorder& r, const BridgeTowerOptions& options, std::int64_t height, std::int64_t width) {
   const BridgeTowerConfig& config = r.config;
   const ModelHead head = options.head;
   const SampleRows text_rows = r.text_rows(), image_rows = r.image_rows(bascule::image_rows(config, height, width));
@@ -77,7 +77,7 @@ Body record_body(Recorder& r, const BridgeTowerOptions& options, std::int64_t he
 }
 
 // tanh(dense(first row)), text first. (B, 2 C)
-Tensor record_pooler(Recorder& r, const Body& body, bool first_rows_only, std::int64_t rows) {
+Tensor record_pooler(BridgeTowerRecorder& r, const Body& body, bool first_rows_only, std::int64_t rows) {
   r.graph.set_scope(r.prefix + "cross_modal_pooler");
   const auto pool = [&](const std::string& modality, Tensor x, const SampleRows& of) {
     const std::string name = r.prefix + "cross_modal_" + modality + "_pooler";
@@ -88,7 +88,7 @@ Tensor record_pooler(Recorder& r, const Body& body, bool first_rows_only, std::i
   return concatenate(r.graph, r.prefix + "pooler_output", text, pool("image", body.image, r.image_rows(rows)));
 }
 
-void record_contrastive(Recorder& r, const Body& body, std::int64_t rows, BridgeTowerOutputs* out) {
+void record_contrastive(BridgeTowerRecorder& r, const Body& body, std::int64_t rows, BridgeTowerOutputs* out) {
   r.graph.set_scope("contrastive_head");
   const std::int64_t width = r.config.contrastive_hidden_size;
   const Tensor text = first_rows(r.graph, "text_class_row", body.text_tower, r.text_rows());
@@ -108,7 +108,8 @@ ClassLoss record_class_loss(Graph& graph, float smoothing, BridgeTowerOutputs* o
   return loss;
 }
 
-void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& options, BridgeTowerOutputs* out) {
+void record_masked_lm(BridgeTowerRecorder& r, const Body& body, const BridgeTowerOptions& options,
+                      BridgeTowerOutputs* out) {
   r.graph.set_scope("masked_lm_head");
   const BridgeTowerConfig::Text& text = r.config.text;
   const Tensor rows = gather_rows(r.graph, "selected", body.text, r.graph.field("selected_rows"));
@@ -118,7 +119,7 @@ void record_masked_lm(Recorder& r, const Body& body, const BridgeTowerOptions& o
   const bool tied = options.tie_word_embeddings;
   const std::string decoder =
       tied ? r.prefix + "text_model.embeddings.word_embeddings.weight" : "mlm_score.decoder.weight";
-  const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.linear_deviation());
+  const Tensor weight = r.weight(decoder, text.vocab_size, r.config.hidden_size, r.deviation);
   out->logits = linear(r.graph, "logits", normed, weight, r.bias("mlm_score.bias", text.vocab_size));
   const ClassLoss loss = record_class_loss(r.graph, options.label_smoothing, out);
   out->loss_stream = kMaskedTokens;
@@ -143,7 +144,8 @@ std::int64_t image_rows(const BridgeTowerConfig& config, std::int64_t height, st
 
 BridgeTowerOutputs record_bridgetower(Graph& graph, const BridgeTowerConfig& config,
                                       const BridgeTowerOptions& options) {
-  Recorder r{graph, config, options.freeze, options.head == ModelHead::kBase ? "" : kBodyPrefix, options.dropout};
+  BridgeTowerRecorder r(graph, config, options.head == ModelHead::kBase ? "" : kBodyPrefix, options.frozen,
+                        options.dropout);
   const std::int64_t height = options.height > 0 ? options.height : config.vision.image_size;
   const std::int64_t width = options.width > 0 ? options.width : config.vision.image_size;
   const std::int64_t rows = image_rows(config, height, width);

@@ -8,7 +8,7 @@
 #include "src/graph/graph.h"
 #include "src/models/bridgetower_batch.h"
 #include "src/models/bridgetower_config.h"
-#include "src/models/layers.h"
+#include "src/models/towers.h"
 
 namespace bascule {
 
@@ -17,7 +17,7 @@ inline constexpr char kBodyPrefix[] = "bridgetower.";
 
 struct BridgeTowerOptions {
   ModelHead head = ModelHead::kContrastive;
-  Freeze freeze;
+  std::vector<std::string> frozen;   // parts of the body that are not trained: "vision_model", "text_model"
   bool dropout = false;              // training: as config.json says
   bool tie_word_embeddings = false;  // the masked-LM decoder is the word table
   float label_smoothing = 0.0f;      // of the losses over classes: matching and masked LM

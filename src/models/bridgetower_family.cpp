@@ -113,12 +113,9 @@ void add_reference(Recording* recording, const BridgeTowerOutputs& outputs, Mode
 }
 
 Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const {
-  const auto is_frozen = [&](const char* part) {
-    return std::find(options.frozen.begin(), options.frozen.end(), part) != options.frozen.end();
-  };
   BridgeTowerOptions own;
   own.head = head_;
-  own.freeze = {is_frozen(kVision), is_frozen(kText)};
+  own.frozen = options.frozen;
   own.dropout = options.dropout;
   own.tie_word_embeddings = decoder_is_tied();
   own.label_smoothing = options.label_smoothing;

@@ -4,18 +4,18 @@
 #include <string>
 
 #include "src/models/bridgetower.h"
-#include "src/models/layers.h"
+#include "src/models/towers.h"
 #include "src/models/transforms.h"
 
 namespace bascule {
 namespace {
 
 // The class's prefix of its body; everything is read, nothing trained.
-Recorder recorder_of(Graph& graph, const BridgeTowerConfig& config) {
-  return Recorder{graph, config, {true, true}, "bridgetower."};
+BridgeTowerRecorder recorder_of(Graph& graph, const BridgeTowerConfig& config) {
+  return {graph, config, kBodyPrefix, {"vision_model", "text_model"}, false};
 }
 
-Tensor embedding_of(Recorder& r, const std::string& name, const std::string& head, Tensor class_rows) {
+Tensor embedding_of(BridgeTowerRecorder& r, const std::string& name, const std::string& head, Tensor class_rows) {
   const Tensor embeds = normalize(r.graph, name, dense(r, head, class_rows, r.config.contrastive_hidden_size));
   r.graph.keep(embeds);
   return embeds;
@@ -24,7 +24,7 @@ Tensor embedding_of(Recorder& r, const std::string& name, const std::string& hea
 }  // namespace
 
 Tensor record_text_embeds(Graph& graph, const BridgeTowerConfig& config) {
-  Recorder r = recorder_of(graph, config);
+  BridgeTowerRecorder r = recorder_of(graph, config);
   Tensor t = text_embeddings(r);
   for (std::int64_t i = 0; i < config.text.num_hidden_layers; ++i) t = text_layer(r, i, t);
   graph.set_scope("contrastive_head");
@@ -32,7 +32,7 @@ Tensor record_text_embeds(Graph& graph, const BridgeTowerConfig& config) {
 }
 
 Tensor record_image_embeds(Graph& graph, const BridgeTowerConfig& config, std::int64_t height, std::int64_t width) {
-  Recorder r = recorder_of(graph, config);
+  BridgeTowerRecorder r = recorder_of(graph, config);
   const SampleRows rows = r.image_rows(image_rows(config, height, width));
   VisionState v = vision_embeddings(r, height, width);
   // The vision tower has as many layers as the text tower, whatever its own configuration says.

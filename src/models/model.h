@@ -46,6 +46,7 @@ struct RecordOptions {
   float label_smoothing = 0.0f;        // of losses over classes
   bool predictions = false;            // without a backward part: what the judge keeps of each row can be read
   bool every_output = false;           // without a backward part: whatever the reference computes can be read
+  bool mixed_labels = false;           // samples have two labels each, and the share of the first
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
 };
 
@@ -89,8 +90,8 @@ class Model {
   virtual ModelCardWords card() const = 0;
 
   virtual ModelInputs inputs() const = 0;
-  // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout and the size of
-  // pictures count.
+  // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout, mixed labels and
+  // the size of pictures count.
   virtual Fields fields(const RecordOptions& options) const = 0;
 
   // Training and evaluation. derive_backward(graph) then makes it a training graph.

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two towers: RoBERTa's layers for text, CLIP's for pictures.
-#include <cmath>
+#include "src/models/towers.h"
 
-#include "src/models/layers.h"
+#include <cmath>
+#include <utility>
 
 namespace bascule {
 
-Tensor text_embeddings(Recorder& r) {
+BridgeTowerRecorder::BridgeTowerRecorder(Graph& to, const BridgeTowerConfig& its_config, std::string its_prefix,
+                                         const std::vector<std::string>& frozen_parts, bool drops)
+    : Recorder{to, {}, 0.05 * its_config.initializer_factor, drops}, config(its_config), prefix(std::move(its_prefix)) {
+  for (const std::string& part : frozen_parts) frozen.push_back(prefix + part + ".");
+  const BridgeTowerConfig::Text& text = config.text;
+  layer = {text.hidden_size,    text.num_attention_heads, text.intermediate_size,           text.hidden_act,
+           text.layer_norm_eps, text.hidden_dropout_prob, text.attention_probs_dropout_prob};
+}
+
+Tensor text_embeddings(BridgeTowerRecorder& r) {
   const BridgeTowerConfig::Text& text = r.config.text;
   const std::string name = r.prefix + "text_model.embeddings";
   r.graph.set_scope(name);
-  const double deviation = r.linear_deviation();
+  const double deviation = r.deviation;
   const Tensor word = r.table(name + ".word_embeddings.weight", text.vocab_size, text.hidden_size, deviation);
   const Tensor position =
       r.table(name + ".position_embeddings.weight", text.max_position_embeddings, text.hidden_size, deviation);
@@ -24,35 +34,38 @@ Tensor text_embeddings(Recorder& r) {
   return dropout(r.graph, name + ".dropout", normed, r.drop(text.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
-Tensor text_layer(Recorder& r, std::int64_t i, Tensor x) {
+Tensor text_layer(BridgeTowerRecorder& r, std::int64_t i, Tensor x) {
   const std::string name = r.prefix + "text_model.encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
   const RowStream stream{x, r.text_rows()};
-  return feed_forward_block(r, name, {attention_block(r, name + ".attention", stream, stream), stream.rows});
+  return feed_forward_block(r, name, r.layer,
+                            {attention_block(r, name + ".attention", r.layer, stream, stream), stream.rows});
 }
 
-std::string vision_name(const Recorder& r, const std::string& name) { return r.prefix + "vision_model.visual." + name; }
+std::string vision_name(const BridgeTowerRecorder& r, const std::string& name) {
+  return r.prefix + "vision_model.visual." + name;
+}
 
 namespace {
 
-std::string block_name(const Recorder& r, std::int64_t i) {
+std::string block_name(const BridgeTowerRecorder& r, std::int64_t i) {
   return vision_name(r, "transformer.resblocks." + std::to_string(i));
 }
 
 // The norm that reads the raw stream after block i - 1: ln_1 of block i, or ln_post behind the last block that runs.
-std::string next_norm(const Recorder& r, std::int64_t i) {
+std::string next_norm(const BridgeTowerRecorder& r, std::int64_t i) {
   return i < r.config.text.num_hidden_layers ? block_name(r, i) + ".ln_1" : vision_name(r, "ln_post");
 }
 
-Tensor scaled_dense(Recorder& r, const std::string& name, const std::string& weight_name, const std::string& bias_name,
-                    Tensor x, std::int64_t out, double standard_deviation) {
+Tensor scaled_dense(BridgeTowerRecorder& r, const std::string& name, const std::string& weight_name,
+                    const std::string& bias_name, Tensor x, std::int64_t out, double standard_deviation) {
   const Tensor weight = r.weight(weight_name, out, r.graph[x].cols, standard_deviation);
   return linear(r.graph, name, x, weight, r.bias(bias_name, out));
 }
 
 }  // namespace
 
-VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t width) {
+VisionState vision_embeddings(BridgeTowerRecorder& r, std::int64_t height, std::int64_t width) {
   const BridgeTowerConfig::Vision& vision = r.config.vision;
   const std::string name = vision_name(r, "embeddings");
   r.graph.set_scope(name);
@@ -61,24 +74,15 @@ VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t wid
   const std::int64_t patches = (height / p) * (width / p);
   const Tensor pixels =
       extract_patches(r.graph, name + ".patches", r.graph.field("pixels"), vision.num_channels, height, width, p);
-  Parameter convolution;
-  convolution.name = name + ".patch_embedding.weight";
-  convolution.rows = vision.hidden_size;
-  convolution.cols = vision.num_channels * p * p;
-  ParameterPiece piece;
-  piece.name = convolution.name;
-  piece.shape = {vision.hidden_size, vision.num_channels, p, p};
-  piece.elements = convolution.rows * convolution.cols;
-  piece.initial = {0.0f, static_cast<float>(r.linear_deviation())};
-  convolution.pieces = {piece};
-  convolution.trained = !r.freeze.vision_model;
-  const Tensor patch = linear(r.graph, name + ".patch_embedding", pixels, r.graph.parameter(convolution), Tensor{});
+  const Tensor kernel = r.shaped(name + ".patch_embedding.weight", {vision.hidden_size, vision.num_channels, p, p},
+                                 vision.hidden_size, r.deviation);
+  const Tensor patch = linear(r.graph, name + ".patch_embedding", pixels, kernel, Tensor{});
   const Tensor class_row =
       r.row(name + ".class_embedding", vision.hidden_size, {0.0f, static_cast<float>(deviation)}, true);
   Tensor position = r.table(name + ".position_embedding.weight", side * side + 1, vision.hidden_size, deviation);
   // As the reference decides: the table is left alone if the picture is square and has as many patches.
   if (height != width || patches != side * side)
-    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p);
+    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p, true);
   const Tensor rows = image_embedding(r.graph, name, patch, class_row, position, patches);
   VisionState state;
   state.z = norm(r, vision_name(r, "ln_pre"), rows, vision.layer_norm_eps);
@@ -86,7 +90,7 @@ VisionState vision_embeddings(Recorder& r, std::int64_t height, std::int64_t wid
   return state;
 }
 
-VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, const SampleRows& rows) {
+VisionState vision_block(BridgeTowerRecorder& r, std::int64_t i, VisionState state, const SampleRows& rows) {
   const BridgeTowerConfig::Vision& vision = r.config.vision;
   const std::string name = block_name(r, i);
   r.graph.set_scope(name);
@@ -109,6 +113,17 @@ VisionState vision_block(Recorder& r, std::int64_t i, VisionState state, const S
   const Tensor m = scaled_dense(r, down, down + ".weight", down + ".bias", wide, width, out_deviation);
   const Normalized next = add_norm(r, next_norm(r, i + 1), middle.sum, m, vision.layer_norm_eps);
   return {next.sum, next.y};
+}
+
+Tensor cross_modal_layer(BridgeTowerRecorder& r, const std::string& modality, std::int64_t j, RowStream own,
+                         RowStream other, bool first_only) {
+  const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
+  r.graph.set_scope(name);
+  RowStream queries = own;
+  if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), r.first_rows()};
+  queries.x = attention_block(r, name + ".attention", r.layer, queries, own);
+  queries.x = attention_block(r, name + ".crossattention", r.layer, queries, other);
+  return feed_forward_block(r, name, r.layer, queries);
 }
 
 }  // namespace bascule

@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <string>
 
-#include "src/models/layers.h"
+#include "src/models/towers.h"
 
 namespace bascule {
 
 class Transforms {
  public:
   // The recorder outlives this.
-  explicit Transforms(Recorder& r) : r_(r) {}
+  explicit Transforms(BridgeTowerRecorder& r) : r_(r) {}
 
   // Rows that enter cross-modal layer j.
   Tensor text(Tensor t, std::int64_t j) { return apply("text", 0, t, j); }
@@ -26,16 +26,16 @@ class Transforms {
     const std::string name =
         r_.prefix + "cross_modal_" + modality + "_transform" + (shared ? "" : "." + std::to_string(j));
     const std::int64_t width = r_.config.hidden_size;
-    const Tensor weight = r_.weight(name + ".weight", width, r_.graph[x].cols, r_.linear_deviation());
+    const Tensor weight = r_.weight(name + ".weight", width, r_.graph[x].cols, r_.deviation);
     Tensor& bias = bias_[static_cast<std::size_t>(type)];
     if (!bias || !shared) {
-      const Tensor types = r_.table(r_.prefix + "token_type_embeddings.weight", 2, width, r_.linear_deviation());
+      const Tensor types = r_.table(r_.prefix + "token_type_embeddings.weight", 2, width, r_.deviation);
       bias = add_table_row(r_.graph, name + ".bias_and_type", r_.bias(name + ".bias", width), types, type);
     }
     return linear(r_.graph, name, x, weight, bias);
   }
 
-  Recorder& r_;
+  BridgeTowerRecorder& r_;
   Tensor bias_[2];
 };
 

@@ -7,7 +7,7 @@ namespace bascule {
 
 PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool masked_lm, bool every_row,
                          const std::string& where)
-    : pixels_(padded.pixels) {
+    : pixels_(padded.pixels), label_shares_(padded.label_shares) {
   const std::int64_t vocab_size = inputs.vocabulary_size;
   const auto refuse = [&](std::int64_t sample, const std::string& what) {
     throw Error(ErrorKind::kData, where, "sample " + std::to_string(sample) + ": " + what);
@@ -47,12 +47,15 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
     }
     if (padded.length > 0 && text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size()))
       refuse(s, "every token is masked");
-    if (!masked_lm && !padded.labels.empty()) {
-      const std::int64_t label = padded.labels[static_cast<std::size_t>(s)];
+    const auto add_class = [&](const std::vector<std::int64_t>& labels, std::vector<std::int32_t>* to) {
+      if (labels.empty()) return;
+      const std::int64_t label = labels[static_cast<std::size_t>(s)];
       if (label < 0 || label >= inputs.classes)
         refuse(s, "label " + std::to_string(label) + " is none of the " + std::to_string(inputs.classes) + " classes");
-      labels_.push_back(static_cast<std::int32_t>(label));
-    }
+      to->push_back(static_cast<std::int32_t>(label));
+    };
+    if (!masked_lm) add_class(padded.labels, &labels_);
+    add_class(padded.mixed_labels, &mixed_labels_);
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
   token_types_.resize(token_ids_.size());
@@ -85,6 +88,8 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kMaskedLabels:
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
+      case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;
+      case FieldSource::kLabelShares: batch.fields[i] = label_shares_.data(); break;
       case FieldSource::kImageRowKeys: batch.fields[i] = image_row_keys_.data(); break;
     }
   }

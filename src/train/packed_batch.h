@@ -17,7 +17,9 @@ struct PaddedBatch {
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
   std::vector<std::int64_t> labels;          // classes: (B); masked LM: (B, length), -100: not counted; else empty
-  std::vector<float> pixels;                 // (B, channels, height, width)
+  std::vector<std::int64_t> mixed_labels;    // (B), classes, and the share of `labels`; empty: labels are not mixed
+  std::vector<float> label_shares;
+  std::vector<float> pixels;  // (B, channels, height, width)
   // For dropout: the number of the first sample in the run, and the rows of a picture (0: nothing is dropped in them).
   std::int64_t first_sample = 0, image_rows = 0;
 };
@@ -39,9 +41,9 @@ class PackedBatch {
   const std::vector<std::int64_t>& padded_row() const { return padded_row_; }
 
  private:
-  const std::vector<float> pixels_;
+  const std::vector<float> pixels_, label_shares_;
   std::vector<std::int32_t> token_types_;  // all 0: a padded batch has no pairs
-  std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_;
+  std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_, mixed_labels_;
   std::vector<std::uint64_t> text_row_keys_, image_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;
 };

@@ -65,6 +65,8 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kMaskedLabels:
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels.data(); break;
+      case FieldSource::kMixedLabels:
+      case FieldSource::kLabelShares: break;  // none here
     }
   }
   return batch;

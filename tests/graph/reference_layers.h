@@ -152,10 +152,11 @@ inline double bicubic_weight(double distance) {
 
 // A square table of positions behind its class row, resized to height x width.
 template <typename Number>
-Matrix<Number> resized_of(const Matrix<Number>& table, std::int64_t side, std::int64_t height, std::int64_t width) {
-  Matrix<Number> out(height * width + 1, table.cols);
+Matrix<Number> resized_of(const Matrix<Number>& table, std::int64_t side, std::int64_t height, std::int64_t width,
+                          std::int64_t class_rows) {
+  Matrix<Number> out(height * width + class_rows, table.cols);
   for (std::int64_t c = 0; c < table.cols; ++c) {
-    out(0, c) = table(0, c);
+    if (class_rows == 1) out(0, c) = table(0, c);
     for (std::int64_t y = 0; y < height; ++y) {
       for (std::int64_t x = 0; x < width; ++x) {
         const double at_y =
@@ -169,7 +170,7 @@ Matrix<Number> resized_of(const Matrix<Number>& table, std::int64_t side, std::i
                 bicubic_weight(at_y - static_cast<double>(i)) * bicubic_weight(at_x - static_cast<double>(j));
             if (weight == 0.0) continue;
             const std::int64_t row = i < 0 ? 0 : i < side ? i : side - 1, col = j < 0 ? 0 : j < side ? j : side - 1;
-            out(1 + y * width + x, c) += Number(weight) * table(1 + row * side + col, c);
+            out(class_rows + y * width + x, c) += Number(weight) * table(class_rows + row * side + col, c);
           }
         }
       }

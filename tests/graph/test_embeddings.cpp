@@ -51,26 +51,28 @@ TEST(TextEmbedding, GradientsAreExactAndPaddingRowsHaveNone) {
   }
 }
 
-// A picture that the patches do not fill, of two channels.
-TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
+// A picture that the patches do not fill, of two channels; with and without a class row.
+void check_image_embedding(std::int64_t class_rows) {
   constexpr std::int64_t kChannels = 2, kHeight = 8, kWidth = 11, kPatch = 3, kPatches = 6, kCols = 5;
+  const std::int64_t rows_each = kPatches + class_rows;
   check_gradients(
-      kBounds, batches_with_pictures(kChannels * kHeight * kWidth, kPatches + 1),
-      [](GraphRun& run) {
+      kBounds, batches_with_pictures(kChannels * kHeight * kWidth, rows_each),
+      [=](GraphRun& run) {
         const Tensor pixels =
             extract_patches(run.graph(), "patches", run.field("pixels"), kChannels, kHeight, kWidth, kPatch);
         const Tensor patch =
             linear(run.graph(), "patch", pixels, run.parameter("w", kCols, kChannels * kPatch * kPatch), Tensor{});
-        const Tensor rows = image_embedding(run.graph(), "e", patch, run.parameter("class", 1, kCols),
-                                            run.parameter("position", kPatches + 1, kCols), kPatches);
+        const Tensor class_row = class_rows == 1 ? run.parameter("class", 1, kCols) : Tensor{};
+        const Tensor rows =
+            image_embedding(run.graph(), "e", patch, class_row, run.parameter("position", rows_each, kCols), kPatches);
         return std::vector<Tensor>{rows};
       },
-      [](const auto& v, const TestBatch& batch) {
-        auto e = v.input("cotangent0", (kPatches + 1) * batch.samples());
+      [=](const auto& v, const TestBatch& batch) {
+        auto e = v.input("cotangent0", rows_each * batch.samples());
         for (std::int64_t r = 0; r < e.rows; ++r) {
-          const std::int64_t s = r / (kPatches + 1), p = r % (kPatches + 1) - 1;
+          const std::int64_t s = r / rows_each, p = r % rows_each - class_rows;
           for (std::int64_t c = 0; c < kCols; ++c) {
-            e(r, c) = v.matrix("position")(p + 1, c);
+            e(r, c) = v.matrix("position")(r % rows_each, c);
             if (p < 0) e(r, c) += v.matrix("class")(0, c);
             for (std::int64_t i = 0; p >= 0 && i < kChannels * kPatch * kPatch; ++i) {
               const std::int64_t channel = i / (kPatch * kPatch), y = p / 3 * kPatch + i / kPatch % kPatch,
@@ -85,18 +87,51 @@ TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
       });
 }
 
-TEST(ResizePositions, LargerSmallerAndOddGridsAreExact) {
-  const std::int64_t sizes[][3] = {{3, 5, 2}, {1, 4, 3}, {4, 2, 7}, {2, 1, 1}, {5, 5, 5}};
-  for (const auto& [side, height, width] : sizes) {
+TEST(ImageEmbedding, PatchesClassRowAndPositionsAreExact) {
+  check_image_embedding(1);
+  check_image_embedding(0);
+}
+
+// Fewer rows than a block of the sum, as many, and more; its gradient added to another's.
+TEST(MeanRows, AreExact) {
+  for (const std::int64_t rows : {1, 15, 16, 37}) {
     check_gradients(
         kBounds, some_batches(),
-        [side = side, height = height, width = width](GraphRun& run) {
-          return std::vector<Tensor>{
-              resize_positions(run.graph(), "p", run.parameter("table", side * side + 1, 3), side, height, width)};
+        [=](GraphRun& run) {
+          const Tensor x = run.source("x", rows_per_sample(rows), 5);
+          const SampleRows of{rows_per_sample(rows), {}, {}};
+          return std::vector<Tensor>{mean_rows(run.graph(), "mean", x, of), mean_rows(run.graph(), "again", x, of)};
         },
-        [side = side, height = height, width = width](const auto& v, const TestBatch&) {
-          return v.loss({resized_of(v.matrix("table"), side, height, width)});
+        [=](const auto& v, const TestBatch& batch) {
+          const auto x = v.source("x", rows * batch.samples());
+          auto mean = v.input("cotangent0", batch.samples());  // for its shape
+          for (std::int64_t s = 0; s < mean.rows; ++s) {
+            for (std::int64_t c = 0; c < mean.cols; ++c) {
+              mean(s, c) = Dual(0.0);
+              for (std::int64_t r = 0; r < rows; ++r)
+                mean(s, c) += x(s * rows + r, c) / Dual(static_cast<double>(rows));
+            }
+          }
+          return v.loss({mean, mean});
         });
+  }
+}
+
+TEST(ResizePositions, LargerSmallerAndOddGridsAreExact) {
+  const std::int64_t sizes[][3] = {{3, 5, 2}, {1, 4, 3}, {4, 2, 7}, {2, 1, 1}, {5, 5, 5}};
+  for (const auto& size : sizes) {
+    for (const std::int64_t class_rows : {1, 0}) {
+      const std::int64_t side = size[0], height = size[1], width = size[2];
+      check_gradients(
+          kBounds, some_batches(),
+          [=](GraphRun& run) {
+            const Tensor table = run.parameter("table", side * side + class_rows, 3);
+            return std::vector<Tensor>{resize_positions(run.graph(), "p", table, side, height, width, class_rows == 1)};
+          },
+          [=](const auto& v, const TestBatch&) {
+            return v.loss({resized_of(v.matrix("table"), side, height, width, class_rows)});
+          });
+    }
   }
 }
 

@@ -85,6 +85,34 @@ TEST(CrossEntropyLoss, SmoothingSpreadsAShareOfTheLabelOverAllClasses) {
   }
 }
 
+// Some rows are mixed with one of their own class.
+TEST(CrossEntropyLoss, OfMixedLabelsIsTheMeanByTheirShares) {
+  for (const float smoothing : {0.0f, 0.25f}) {
+    check_gradients(
+        kBounds, labelled_batches(3),
+        [&](GraphRun& run) {
+          const MixedLabels mixed{run.field("token_types"), run.input("shares", text_rows(), 1)};
+          cross_entropy_loss(run.graph(), run.source("logits", text_rows(), 3), run.field("labels"), smoothing, mixed);
+          return std::vector<Tensor>{};
+        },
+        [&](const auto& v, const TestBatch& batch) {
+          const auto logits = v.source("logits", batch.text_rows());
+          const auto shares = v.input("shares", batch.text_rows());
+          Dual total = 0.0, counted = 0.0;
+          for (std::int64_t r = 0; r < logits.rows; ++r) {
+            const std::size_t i = static_cast<std::size_t>(r);
+            if (batch.labels[i] < 0) continue;
+            const auto row = block_of(logits, r, 1, 0, logits.cols);
+            const Dual share = shares(r, 0);
+            total += share * cross_entropy_of(row, {batch.labels[i]}, static_cast<double>(smoothing)) +
+                     (Dual(1.0) - share) * cross_entropy_of(row, {batch.types[i]}, static_cast<double>(smoothing));
+            counted += Dual(1.0);
+          }
+          return total / counted;
+        });
+  }
+}
+
 TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
   std::vector<TestBatch> batches = labelled_batches(7);
   std::fill(batches[0].labels.begin(), batches[0].labels.end(), -100);

@@ -19,6 +19,12 @@ struct Inputs {
   std::int64_t cols;
   std::vector<float> logits;
   std::vector<std::int32_t> label;
+  bool is_mixed = false;
+  std::vector<std::int32_t> mixed_label = std::vector<std::int32_t>(kRows);  // row 0 with its own class
+  std::vector<float> share = {0.25f, 0.5f, 0.0f, 0.875f};
+
+  const std::int32_t* mixed() const { return is_mixed ? mixed_label.data() : nullptr; }
+  const float* shares() const { return is_mixed ? share.data() : nullptr; }
 
   // Row 0 hits, row 1 is not counted, row 2 has its largest logit twice with the label at the second, row 3 is random.
   Inputs(Seeded& random, std::int64_t columns)
@@ -27,6 +33,8 @@ struct Inputs {
     label[1] = -100;
     label[2] = static_cast<std::int32_t>(cols - 1);
     label[3] = static_cast<std::int32_t>(random.integer(0, cols - 1));
+    for (std::size_t r = 1; r < kRows; ++r) mixed_label[r] = static_cast<std::int32_t>(random.integer(0, cols - 1));
+    mixed_label[0] = label[0];
     logits[static_cast<std::size_t>(label[0])] = 30.0f;
     logits[static_cast<std::size_t>(2 * cols)] = 25.0f;
     logits[static_cast<std::size_t>(3 * cols - 1)] = 25.0f;
@@ -50,7 +58,7 @@ void check_forward(const Inputs& in, float smoothing) {
   std::vector<std::int32_t> hit(kRows);
   reference::cross_entropy_forward(
       loss.data(), top.data(), others.data(), hit.data(), widened(in.logits).data(),
-      {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols, smoothing});
+      {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, cols, smoothing, in.mixed(), in.shares()});
   for (std::size_t r = 0; r < kRows; ++r) {
     double below_top = 0.0;
     for (std::int64_t c = 0; c < cols; ++c)
@@ -59,6 +67,8 @@ void check_forward(const Inputs& in, float smoothing) {
     const double of_mean =
         in.label[r] < 0 ? 0.0 : static_cast<double>(smoothing) * below_top / static_cast<double>(cols);
     bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 10 + 4 * std::abs(loss[r]) + 24 * of_mean);
+    // Of two logits less the largest: a rounding of each, weighed by its share.
+    if (in.is_mixed && in.label[r] >= 0) bound[r] += kEpsilon * 2 * below_top;
     others_bound[r] = kEpsilon * ((static_cast<double>(cols) / 16 + 9) * others[r] + 8);
   }
   EXPECT_EQ(hit[0], 1);
@@ -68,7 +78,7 @@ void check_forward(const Inputs& in, float smoothing) {
       Floats losses(kRows, place), tops(kRows, place), sums(kRows, place), logits(in.logits, place);
       std::vector<std::int32_t> hits(kRows, 7);
       kernels.cross_entropy_forward({losses.data(), tops.data(), sums.data(), hits.data(), logits.data(),
-                                     in.label.data(), kRows, cols, smoothing});
+                                     in.label.data(), kRows, cols, smoothing, in.mixed(), in.shares()});
       EXPECT_EQ(hits, hit) << cols;
       return joined({losses.values(), tops.values(), sums.values()});
     });
@@ -81,8 +91,13 @@ void check_forward(const Inputs& in, float smoothing) {
 TEST(CrossEntropy, ForwardIsWithinItsBoundAndHitsGoToTheFirstOfEqualLogits) {
   Seeded random;
   for (const std::int64_t cols : widths()) {
-    const Inputs in(random, cols);
-    for (const float smoothing : kSmoothings) check_forward(in, smoothing);
+    Inputs in(random, cols);
+    for (const float smoothing : kSmoothings) {
+      for (const bool is_mixed : {false, true}) {
+        in.is_mixed = is_mixed;
+        check_forward(in, smoothing);
+      }
+    }
   }
 }
 
@@ -104,12 +119,12 @@ std::vector<double> gradient(const Inputs& in, double scale, float smoothing = 0
   std::vector<double> loss = zeros(kRows), top = zeros(kRows), others = zeros(kRows), d = zeros(kRows * in.cols);
   std::vector<std::int32_t> hit(kRows);
   const std::vector<double> logits = widened(in.logits);
-  reference::cross_entropy_forward(
-      loss.data(), top.data(), others.data(), hit.data(), logits.data(),
-      {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, smoothing});
+  reference::cross_entropy_forward(loss.data(), top.data(), others.data(), hit.data(), logits.data(),
+                                   {nullptr, nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols,
+                                    smoothing, in.mixed(), in.shares()});
   reference::cross_entropy_backward(
       d.data(), logits.data(), top.data(), others.data(),
-      {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, 1.0f, smoothing});
+      {nullptr, nullptr, nullptr, nullptr, in.label.data(), kRows, in.cols, 1.0f, smoothing, in.mixed(), in.shares()});
   for (double& value : d) value *= scale;
   return d;
 }
@@ -117,7 +132,7 @@ std::vector<double> gradient(const Inputs& in, double scale, float smoothing = 0
 // The truth is float64's own, from the logits alone. exp has 1.5 ulp (3 epsilon) and the rounding of its argument; the
 // sum the same, weighed by its terms, and cols / 16 + 5 additions; the quotient and the product two more. At the label
 // the sum of the others takes the place of the exponential. Smoothing takes away a share: of the label's element all of
-// it but one.
+// it but one. Where labels are mixed, up to all of the scale goes from one label's element to the other's.
 void check_backward(const Inputs& in, Place place, float smoothing) {
   const std::int64_t n = kRows * in.cols;
   const float scale = 0.37f;
@@ -130,8 +145,10 @@ void check_backward(const Inputs& in, Place place, float smoothing) {
     for (std::size_t c = 0; c < static_cast<std::size_t>(in.cols); ++c) {
       const std::size_t i = r * static_cast<std::size_t>(in.cols) + c;
       const bool is_label = static_cast<std::int32_t>(c) == in.label[r];
-      const double taken =
+      double taken =
           static_cast<double>(scale) * static_cast<double>(smoothing) / (is_label ? 1.0 : static_cast<double>(in.cols));
+      if (in.is_mixed && (is_label || static_cast<std::int32_t>(c) == in.mixed_label[r]))
+        taken += static_cast<double>(scale);
       bound[i] = factor * (std::abs(truth[i]) + (in.label[r] < 0 ? 0.0 : 2 * taken)) + 0x1p-148;
     }
   }
@@ -139,10 +156,10 @@ void check_backward(const Inputs& in, Place place, float smoothing) {
     Floats d(n, place), logits(in.logits, place), loss(kRows), top(kRows, place), others(kRows, place);
     std::vector<std::int32_t> hit(kRows);
     kernels.cross_entropy_forward({loss.data(), top.data(), others.data(), hit.data(), logits.data(), in.label.data(),
-                                   kRows, in.cols, smoothing});
+                                   kRows, in.cols, smoothing, in.mixed(), in.shares()});
     Floats& out = in_place ? logits : d;
-    kernels.cross_entropy_backward(
-        {out.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows, in.cols, scale, smoothing});
+    kernels.cross_entropy_backward({out.data(), logits.data(), top.data(), others.data(), in.label.data(), kRows,
+                                    in.cols, scale, smoothing, in.mixed(), in.shares()});
     return out.values();
   };
   const auto values = same_on_every_isa([&](const KernelTable& kernels) { return run(kernels, false); });
@@ -153,9 +170,12 @@ void check_backward(const Inputs& in, Place place, float smoothing) {
 TEST(CrossEntropy, BackwardIsWithinItsBoundAlsoInPlace) {
   Seeded random;
   for (const std::int64_t cols : widths()) {
-    const Inputs in(random, cols);
+    Inputs in(random, cols);
     for (const float smoothing : kSmoothings) {
-      for (const Place place : kPlaces) check_backward(in, place, smoothing);
+      for (const bool is_mixed : {false, true}) {
+        in.is_mixed = is_mixed;
+        for (const Place place : kPlaces) check_backward(in, place, smoothing);
+      }
     }
   }
 }

@@ -52,19 +52,67 @@ TEST(Patches, EmbeddingPutsTheClassRowFirst) {
   }
 }
 
+TEST(Patches, EmbeddingWithoutAClassRowAddsPositionsToPatches) {
+  Seeded random;
+  for (const std::int64_t cols : lengths()) {
+    const auto patch = normal(random, kPatches * cols), position = normal(random, kPatches * cols);
+    std::vector<float> truth(position.size());
+    reference::image_embedding_forward<float>(truth.data(), patch.data(), nullptr, position.data(),
+                                              {nullptr, nullptr, nullptr, nullptr, kPatches, cols});
+    const auto out = same_on_every_isa([&](const KernelTable& kernels) {
+      Floats y(kPatches * cols, kPlaces[0]), x(patch, kPlaces[0]), p(position, kPlaces[0]);
+      kernels.image_embedding_forward({y.data(), x.data(), nullptr, p.data(), kPatches, cols});
+      return y.values();
+    });
+    EXPECT_EQ(first_different_bit(out, truth), -1) << cols;
+  }
+}
+
+// A sum of n numbers has n - 1 roundings of the largest partial sum; the mean one more.
+TEST(Patches, MeanRowsAndItsGradientAreWithinTheirBounds) {
+  Seeded random;
+  for (const std::int64_t rows : {1, 16, 17, 50}) {
+    for (const std::int64_t cols : lengths(1)) {
+      const auto x = normal(random, kSamples * rows * cols), d_out = normal(random, kSamples * cols);
+      std::vector<double> mean = zeros(kSamples * cols), d_x = widened(x);
+      reference::mean_rows_forward(mean.data(), widened(x).data(), {nullptr, nullptr, kSamples, rows, cols});
+      reference::mean_rows_backward(d_x.data(), widened(d_out).data(), {nullptr, nullptr, kSamples, rows, cols, true});
+      for (const Place place : kPlaces) {
+        const auto values = same_on_every_isa([&](const KernelTable& kernels) {
+          Floats out(kSamples * cols, place), in(x, place), d(d_out, place), written(kSamples * rows * cols, place);
+          kernels.mean_rows_forward({out.data(), in.data(), kSamples, rows, cols});
+          kernels.mean_rows_backward({written.data(), d.data(), kSamples, rows, cols, false});
+          kernels.mean_rows_backward({in.data(), d.data(), kSamples, rows, cols, true});
+          const std::vector<float> first = written.values();
+          for (std::int64_t i = 0; i < kSamples * rows * cols; ++i) {
+            const std::size_t from = static_cast<std::size_t>(i / (rows * cols) * cols + i % cols);
+            EXPECT_NEAR(static_cast<double>(first[static_cast<std::size_t>(i)]),
+                        static_cast<double>(d_out[from]) / static_cast<double>(rows), 2 * kEpsilon * 8.0);
+          }
+          return joined({out.values(), in.values()});
+        });
+        const double bound = kEpsilon * 8.0 * 8.0;  // 8 sigma, sums of 16 rows and of these, less in the mean
+        expect_within(values, 0, mean, std::vector<double>(mean.size(), bound), "mean");
+        expect_within(values, mean.size(), d_x, std::vector<double>(d_x.size(), bound), "d_x");
+      }
+    }
+  }
+}
+
 struct BackwardCase {
   bool patch, class_row, position, accumulate;
   std::int64_t first, last;
+  std::int64_t class_rows = 1;
 };
 
 // kSamples additions, and one to what is there: so many roundings of the largest partial sum apart from the truth.
 void check_backward(const BackwardCase& c, std::int64_t cols, Place place, Seeded& random) {
-  const auto d_out = normal(random, kSamples * (kPatches + 1) * cols);
-  const auto before = normal(random, (kPatches + 1) * cols), class_before = normal(random, cols);
+  const auto d_out = normal(random, kSamples * (kPatches + c.class_rows) * cols);
+  const auto before = normal(random, (kPatches + c.class_rows) * cols), class_before = normal(random, cols);
   std::vector<double> d_patch(static_cast<std::size_t>(kSamples * kPatches * cols), 3.0);
   std::vector<double> d_class = widened(class_before), d_position = widened(before);
-  ImageEmbeddingBackward a{nullptr, nullptr, nullptr, nullptr,      kSamples,    kPatches,
-                           cols,    c.first, c.last,  c.accumulate, c.accumulate};
+  const ImageEmbeddingBackward a{nullptr, nullptr, nullptr, nullptr,      kSamples,     kPatches,
+                                 cols,    c.first, c.last,  c.accumulate, c.accumulate, c.class_rows};
   reference::image_embedding_backward(c.patch ? d_patch.data() : nullptr, c.class_row ? d_class.data() : nullptr,
                                       c.position ? d_position.data() : nullptr, widened(d_out).data(), a);
   const auto out = same_on_every_isa([&](const KernelTable& kernels) {
@@ -93,7 +141,9 @@ TEST(Patches, EmbeddingBackwardSumsSamplesAndTouchesItsRowsOnly) {
                                 {true, true, true, true, 0, kPatches + 1},
                                 {true, true, true, true, 2, 4},
                                 {false, true, false, false, 0, 1},
-                                {true, false, false, false, 0, 3}};
+                                {true, false, false, false, 0, 3},
+                                {true, false, true, true, 0, kPatches, 0},
+                                {true, false, false, false, 1, 3, 0}};
   for (const std::int64_t cols : lengths(1)) {
     for (const BackwardCase& c : cases) {
       for (const Place place : kPlaces) check_backward(c, cols, place, random);

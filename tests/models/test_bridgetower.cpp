@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "src/models/layers.h"
+#include "src/models/towers.h"
 #include "src/runtime/guard.h"
 #include "tests/graph/graph_run.h"
 #include "tests/support/error_bound.h"
@@ -130,7 +130,7 @@ TEST(BridgeTower, EveryPlaceThatDropsHasANumberOfItsOwnAlsoWhereNothingIsDropped
   ParameterSet parameters;
   Graph graph(parameters, counts_of(1, 1, 0), batch_fields());
   for (const bool dropout : {false, true}) {
-    Recorder recorder{graph, config, {}, "", dropout};
+    BridgeTowerRecorder recorder(graph, config, "", {}, dropout);
     for (std::uint32_t place = 0; place < 3; ++place) EXPECT_EQ(recorder.drop(0.5f).operation, place);
     EXPECT_EQ(recorder.drop(0.5f).probability, dropout ? 0.5f : 0.0f);
   }

@@ -104,7 +104,7 @@ class GoldenParameters : public ::testing::TestWithParam<const char*> {
     options_.head = head_named(get_string(case_, "head", folder_));
     options_.tie_word_embeddings = config_.tie_word_embeddings;
     const std::set<std::string> frozen = names_in(case_, "freeze");
-    options_.freeze = {frozen.count("vision_model") > 0, frozen.count("text_model") > 0};
+    options_.frozen.assign(frozen.begin(), frozen.end());
     recorded_ = record(config_, options_);
   }
 

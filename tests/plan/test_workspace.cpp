@@ -144,7 +144,8 @@ TEST(Workspace, PlansOfFrozenTowersAndEveryLinkTowerAreRight) {
     for (int frozen = 0; frozen < 4; ++frozen) {
       Recorded recorded;
       BridgeTowerOptions options;
-      options.freeze = {(frozen & 1) != 0, (frozen & 2) != 0};
+      if ((frozen & 1) != 0) options.frozen.push_back("vision_model");
+      if ((frozen & 2) != 0) options.frozen.push_back("text_model");
       record(&recorded, config, bridgetower_counts(3, 40), options, true);
       expect_right_plan(*recorded.graph);
     }

@@ -14,7 +14,7 @@ std::int64_t counted_rows(const std::int32_t* labels, std::int64_t rows) {
 }
 
 namespace gradient {
-enum : std::size_t { kLogits, kLabels, kTops, kOthers, kDLogits };
+enum : std::size_t { kLogits, kLabels, kMixedLabels, kShares, kTops, kOthers, kDLogits };
 
 struct Block {
   void (*kernel)(const CrossEntropyBackward&);
@@ -39,6 +39,10 @@ void launch(const NodeView& node, Launch& l) {
                                 1.0f},
                           by_rows(rows, cols), run);
   l.operand(&b->whole.label, node[kLabels]);
+  if (node[kMixedLabels]) {
+    l.operand(&b->whole.mixed_label, node[kMixedLabels]);
+    l.operand(&b->whole.share, node[kShares]);
+  }
   l.rows(&b->whole.rows, rows);
   l.loss_weight(&b->loss_weight);
 }
@@ -47,14 +51,15 @@ constexpr OperationKind kKind{"cross_entropy_backward", cost_by_elements<kLogits
 }  // namespace gradient
 
 // The attribute is the label smoothing, a float.
-enum : std::size_t { kLogits, kLabels, kLosses, kTops, kOthers, kHits, kLoss };
+enum : std::size_t { kLogits, kLabels, kMixedLabels, kShares, kLosses, kTops, kOthers, kHits, kLoss };
 
 void derive(const NodeView& node, Backward& b) {
   const Operand d_logits = b.slot(node[kLogits]);
   if (!d_logits) return;
   b.graph().may_share(d_logits.tensor, node[kLogits]);
   b.emit(gradient::kKind,
-         {reads(node[kLogits]), reads(node[kLabels]), reads(node[kTops]), reads(node[kOthers]), d_logits},
+         {reads(node[kLogits]), reads(node[kLabels]), reads(node[kMixedLabels]), reads(node[kShares]),
+          reads(node[kTops]), reads(node[kOthers]), d_logits},
          node.attributes());
 }
 
@@ -81,6 +86,10 @@ void launch(const NodeView& node, Launch& l) {
                 l.at(node[kLogits]), nullptr, 0, cols, node.as<float>()},
                by_rows(rows, cols));
   l.operand(&a->label, node[kLabels]);
+  if (node[kMixedLabels]) {
+    l.operand(&a->mixed_label, node[kMixedLabels]);
+    l.operand(&a->share, node[kShares]);
+  }
   MeanBlock* const b = l.step(MeanBlock{l.at(node[kLoss]), l.at(node[kLosses]), nullptr, 0}, whole(), run_mean);
   l.operand(&b->labels, node[kLabels]);
   l.rows(&b->rows, rows);
@@ -90,7 +99,7 @@ constexpr OperationKind kKind{"cross_entropy", cost_by_elements<kLogits, 15, 4>,
 
 }  // namespace
 
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing) {
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing, MixedLabels mixed) {
   const Extent rows = graph[logits].rows;
   const Tensor losses = graph.activation("losses", rows, 1), tops = graph.activation("tops", rows, 1),
                others = graph.activation("others", rows, 1), hits = graph.activation("hits", rows, 1, DType::kInt32),
@@ -98,7 +107,8 @@ ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float s
   graph.keep(loss);
   graph.keep(hits);
   graph.add(kKind,
-            {reads(logits), reads(labels), writes(losses), writes(tops), writes(others), writes(hits), writes(loss)},
+            {reads(logits), reads(labels), reads(mixed.labels), reads(mixed.shares), writes(losses), writes(tops),
+             writes(others), writes(hits), writes(loss)},
             Attributes::of(smoothing));
   return {loss, hits, tops, others};
 }

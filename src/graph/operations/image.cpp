@@ -2,6 +2,7 @@
 // Pictures to image rows.
 #include <algorithm>
 
+#include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
@@ -59,7 +60,8 @@ void launch(const NodeView& node, Launch& l) {
   block.whole.d_class = l.at(node[kDClass]);
   block.whole.d_position = l.at(node[kDPosition]);
   block.whole.d_out = l.at(node[kDOut]);
-  block.whole.patches = rows - 1;
+  block.whole.class_rows = node.as<std::int64_t>();
+  block.whole.patches = rows - block.whole.class_rows;
   block.whole.cols = node.cols(kDOut);
   Block* const b = l.step(block, {fixed_rows(rows), kRowsPerTask}, run);
   l.rows(&b->whole.samples, rows_per_sample(1));
@@ -70,6 +72,59 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"image_embedding_backward", cost_by_elements<kDOut, 1, 8>, launch};
 }  // namespace gradient
 
+namespace mean {
+enum : std::size_t { kX, kOut };
+
+template <typename Kernel>
+struct Block {
+  void (*kernel)(const Kernel&);
+  Kernel whole;
+};
+
+// Samples are the tasks.
+void run_forward(const Block<MeanRowsForward>& b, Range range, int) {
+  MeanRowsForward a = b.whole;
+  a.out += range.first * a.cols;
+  a.x += range.first * a.rows * a.cols;
+  a.samples = range.count;
+  b.kernel(a);
+}
+
+void run_backward(const Block<MeanRowsBackward>& b, Range range, int) {
+  MeanRowsBackward a = b.whole;
+  a.d_out += range.first * a.cols;
+  a.d_x += range.first * a.rows * a.cols;
+  a.samples = range.count;
+  b.kernel(a);
+}
+
+// Operands: d_out, d_x.
+void launch_backward(const NodeView& node, Launch& l) {
+  const Extent rows = node.rows(1);
+  Block<MeanRowsBackward>* const b =
+      l.step(Block<MeanRowsBackward>{l.kernels.mean_rows_backward,
+                                     {l.at(node[1]), l.at(node[0]), 0, rows.per_row, node.cols(1), false}},
+             {rows_per_sample(1), 1}, run_backward);
+  l.adds(&b->whole.accumulate, node.operand(1).access);
+}
+
+constexpr OperationKind kGradient{"mean_rows_backward", cost_by_elements<1, 1, 4>, launch_backward};
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_out = b.gradient(node[kOut]);
+  if (!d_out || !b.wants(node[kX])) return;
+  b.emit(kGradient, {reads(d_out), b.slot(node[kX])});
+}
+
+void launch(const NodeView& node, Launch& l) {
+  l.step(Block<MeanRowsForward>{l.kernels.mean_rows_forward,
+                                {l.at(node[kOut]), l.at(node[kX]), 0, node.rows(kX).per_row, node.cols(kX)}},
+         {rows_per_sample(1), 1}, run_forward);
+}
+
+constexpr OperationKind kKind{"mean_rows", cost_by_elements<kX, 1, 4>, launch, derive};
+}  // namespace mean
+
 enum : std::size_t { kPatch, kClassRow, kPosition, kOut };
 
 struct Block {
@@ -79,7 +134,7 @@ struct Block {
 
 void run(const Block& b, Range range, int) {
   ImageEmbeddingForward a = b.whole;
-  a.out += range.first * (a.patches + 1) * a.cols;
+  a.out += range.first * (a.patches + (a.class_row != nullptr ? 1 : 0)) * a.cols;
   a.patch += range.first * a.patches * a.cols;
   b.kernel(a);
 }
@@ -88,7 +143,8 @@ void derive(const NodeView& node, Backward& b) {
   const Tensor d_out = b.gradient(node[kOut]);
   if (!d_out || !b.wants(node[kOut])) return;
   const Operand d_patch = b.slot(node[kPatch]), d_class = b.slot(node[kClassRow]), d_position = b.slot(node[kPosition]);
-  b.emit(gradient::kKind, {reads(d_out), d_patch, d_class, d_position});
+  b.emit(gradient::kKind, {reads(d_out), d_patch, d_class, d_position},
+         Attributes::of(std::int64_t{node[kClassRow] ? 1 : 0}));
 }
 
 void launch(const NodeView& node, Launch& l) {
@@ -102,6 +158,13 @@ constexpr OperationKind kKind{"image_embedding", cost_by_elements<kOut, 1, 12>, 
 
 }  // namespace
 
+Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows) {
+  BASCULE_CHECK(!rows.offsets && graph[x].rows == rows.extent);
+  const Tensor out = graph.activation(name, rows_per_sample(1), graph[x].cols, graph[x].dtype);
+  graph.add(mean::kKind, {reads(x), writes(out)});
+  return out;
+}
+
 Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std::int64_t channels, std::int64_t height,
                        std::int64_t width, std::int64_t patch) {
   const Tensor out = graph.activation(name, rows_per_sample((height / patch) * (width / patch)),
@@ -113,7 +176,8 @@ Tensor extract_patches(Graph& graph, const std::string& name, Tensor pixels, std
 
 Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tensor class_row, Tensor position,
                        std::int64_t patches) {
-  const Tensor out = graph.activation(name, rows_per_sample(patches + 1), graph[patch].cols, graph[patch].dtype);
+  const Extent rows = rows_per_sample(patches + (class_row ? 1 : 0));
+  const Tensor out = graph.activation(name, rows, graph[patch].cols, graph[patch].dtype);
   graph.add(kKind, {reads(patch), reads(class_row), reads(position), writes(out)});
   return out;
 }

@@ -35,9 +35,10 @@ Taps taps_of(std::int64_t i, std::int64_t from, std::int64_t to) {
 
 struct Grid {
   std::int64_t from, height, width, cols;
+  std::int64_t class_rows;  // before the grid: 0 or 1
 };
 
-// The first task is the class row, each other one a row of the grid.
+// The first task is the class row where there is one, each other one a row of the grid.
 struct ForwardBlock {
   float* out;
   const float* table;
@@ -46,21 +47,21 @@ struct ForwardBlock {
 
 void run_forward(const ForwardBlock& b, Range range, int) {
   const Grid& g = b.grid;
-  if (range.task == 0) {
+  if (range.task < g.class_rows) {
     for (std::int64_t c = 0; c < g.cols; ++c) b.out[c] = b.table[c];
     return;
   }
-  const std::int64_t y = range.task - 1;
+  const std::int64_t y = range.task - g.class_rows;
   const Taps rows = taps_of(y, g.from, g.height);
   for (std::int64_t x = 0; x < g.width; ++x) {
     const Taps columns = taps_of(x, g.from, g.width);
-    float* out = b.out + (1 + y * g.width + x) * g.cols;
+    float* out = b.out + (g.class_rows + y * g.width + x) * g.cols;
     for (std::int64_t c = 0; c < g.cols; ++c) {
       float sum = 0.0f;
       for (int i = 0; i < 4; ++i) {
         float row = 0.0f;
         for (int j = 0; j < 4; ++j)
-          row += columns.weight[j] * b.table[(1 + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
+          row += columns.weight[j] * b.table[(g.class_rows + rows.index[i] * g.from + columns.index[j]) * g.cols + c];
         sum += rows.weight[i] * row;
       }
       out[c] = sum;
@@ -82,16 +83,16 @@ struct Block {
 
 void run(const Block& b, Range, int) {
   const Grid& g = b.grid;
-  if (!b.adds) b.fill({b.d_table, (g.from * g.from + 1) * g.cols, 0.0f});
-  b.add({b.d_table, b.d_table, b.d_out, g.cols});
+  if (!b.adds) b.fill({b.d_table, (g.from * g.from + g.class_rows) * g.cols, 0.0f});
+  b.add({b.d_table, b.d_table, b.d_out, g.class_rows * g.cols});
   for (std::int64_t y = 0; y < g.height; ++y) {
     const Taps rows = taps_of(y, g.from, g.height);
     for (std::int64_t x = 0; x < g.width; ++x) {
       const Taps columns = taps_of(x, g.from, g.width);
-      const float* d_out = b.d_out + (1 + y * g.width + x) * g.cols;
+      const float* d_out = b.d_out + (g.class_rows + y * g.width + x) * g.cols;
       for (int tap = 0; tap < 16; ++tap) {
         const int i = tap / 4, j = tap % 4;
-        float* d_row = b.d_table + (1 + rows.index[i] * g.from + columns.index[j]) * g.cols;
+        float* d_row = b.d_table + (g.class_rows + rows.index[i] * g.from + columns.index[j]) * g.cols;
         const float weight = rows.weight[i] * columns.weight[j];
         for (std::int64_t c = 0; c < g.cols; ++c) d_row[c] += weight * d_out[c];
       }
@@ -129,7 +130,8 @@ void derive(const NodeView& node, Backward& b) {
 
 void launch(const NodeView& node, Launch& l) {
   const Grid grid = node.as<Grid>();
-  l.step(ForwardBlock{l.at(node[kOut]), l.at(node[kTable]), grid}, {fixed_rows(1 + grid.height), 1}, run_forward);
+  l.step(ForwardBlock{l.at(node[kOut]), l.at(node[kTable]), grid}, {fixed_rows(grid.class_rows + grid.height), 1},
+         run_forward);
 }
 
 constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
@@ -137,10 +139,10 @@ constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
 }  // namespace
 
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
-                        std::int64_t height, std::int64_t width) {
-  const std::int64_t cols = graph[table].cols;
-  const Tensor out = graph.activation(name, fixed_rows(height * width + 1), cols, graph[table].dtype);
-  graph.add(kKind, {reads(table), writes(out)}, Attributes::of(Grid{from_side, height, width, cols}));
+                        std::int64_t height, std::int64_t width, bool has_class_row) {
+  const std::int64_t cols = graph[table].cols, class_rows = has_class_row ? 1 : 0;
+  const Tensor out = graph.activation(name, fixed_rows(height * width + class_rows), cols, graph[table].dtype);
+  graph.add(kKind, {reads(table), writes(out)}, Attributes::of(Grid{from_side, height, width, cols, class_rows}));
   return out;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/models/layers.h"
+#include "src/models/recorder.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 namespace bascule {
@@ -30,8 +30,8 @@ DropoutPlace Recorder::drop(float probability) {
 
 Tensor Recorder::add(Parameter parameter) {
   const std::string& name = parameter.pieces.front().name;
-  const auto below = [&](const char* model) { return name.compare(0, (prefix + model).size(), prefix + model) == 0; };
-  parameter.trained = !(freeze.vision_model && below("vision_model.")) && !(freeze.text_model && below("text_model."));
+  parameter.trained =
+      std::none_of(frozen.begin(), frozen.end(), [&](const std::string& start) { return name.rfind(start, 0) == 0; });
   return graph.parameter(std::move(parameter));
 }
 
@@ -75,9 +75,15 @@ Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t 
   return weight(name, rows, cols, standard_deviation);
 }
 
+Tensor Recorder::shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows,
+                        double standard_deviation) {
+  const ParameterPiece whole = piece(name, std::move(shape), 0, normal(standard_deviation));
+  return add({name, rows, whole.elements / rows, true, true, {whole}});
+}
+
 Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out) {
   const std::int64_t in = r.graph[x].cols;
-  const Tensor weight = r.weight(name + ".weight", out, in, r.linear_deviation());
+  const Tensor weight = r.weight(name + ".weight", out, in, r.deviation);
   return linear(r.graph, name, x, weight, r.bias(name + ".bias", out));
 }
 
@@ -87,10 +93,6 @@ Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon) {
   return layer_norm(r.graph, name, x, weight, r.bias(name + ".bias", cols), epsilon);
 }
 
-Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon) {
-  return add_norm(r, name, x, h, epsilon, {}, {});
-}
-
 Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place,
                     Tensor row_keys) {
   const std::int64_t cols = r.graph[x].cols;
@@ -98,19 +100,18 @@ Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, fl
   return add_layer_norm(r.graph, name, x, h, weight, r.bias(name + ".bias", cols), epsilon, place, row_keys);
 }
 
-Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, RowStream keys) {
-  const BridgeTowerConfig::Text& text = r.config.text;
-  const std::int64_t width = text.hidden_size, heads = text.num_attention_heads, head_size = width / heads;
-  const std::string self = name + ".self.";
-  const double deviation = r.linear_deviation();
+Tensor projected_attention(Recorder& r, const std::string& name, const std::string& prefix, const LayerShape& shape,
+                           RowStream queries, RowStream keys, bool bias) {
+  const std::int64_t width = shape.width;
   const auto project = [&](const std::string& label, Tensor x, const std::vector<std::string>& parts) {
     std::vector<std::string> weights, biases;
     for (const std::string& part : parts) {
-      weights.push_back(self + part + ".weight");
-      biases.push_back(self + part + ".bias");
+      weights.push_back(prefix + part + ".weight");
+      biases.push_back(prefix + part + ".bias");
     }
-    const Tensor weight = r.stacked(self + label + ".weight", weights, width, width, deviation, false);
-    return linear(r.graph, self + label, x, weight, r.stacked(self + label + ".bias", biases, width, 1, 0.0, true));
+    const Tensor weight = r.stacked(prefix + label + ".weight", weights, width, width, r.deviation, false);
+    const Tensor added = bias ? r.stacked(prefix + label + ".bias", biases, width, 1, 0.0, true) : Tensor{};
+    return linear(r.graph, prefix + label, x, weight, added);
   };
   AttentionOperand query, key, value;
   if (queries.x == keys.x) {
@@ -124,33 +125,25 @@ Tensor attention_block(Recorder& r, const std::string& name, RowStream queries, 
     key = {both, 0};
     value = {both, width};
   }
-  const Tensor context = attention(r.graph, name, query, queries.rows, key, value, keys.rows, heads, head_size,
-                                   r.drop(text.attention_probs_dropout_prob), r.keys("sample_keys"));
-  const Tensor h = dense(r, name + ".output.dense", context, width);
-  return add_norm(r, name + ".output.LayerNorm", queries.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob),
+  return attention(r.graph, name, query, queries.rows, key, value, keys.rows, shape.heads, width / shape.heads,
+                   r.drop(shape.attention_dropout), r.keys("sample_keys"));
+}
+
+Tensor attention_block(Recorder& r, const std::string& name, const LayerShape& shape, RowStream queries,
+                       RowStream keys) {
+  const Tensor context = projected_attention(r, name, name + ".self.", shape, queries, keys, true);
+  const Tensor h = dense(r, name + ".output.dense", context, shape.width);
+  return add_norm(r, name + ".output.LayerNorm", queries.x, h, shape.epsilon, r.drop(shape.hidden_dropout),
                   queries.rows.row_keys)
       .y;
 }
 
-Tensor feed_forward_block(Recorder& r, const std::string& name, RowStream x) {
-  const BridgeTowerConfig::Text& text = r.config.text;
-  const Tensor up = dense(r, name + ".intermediate.dense", x.x, text.intermediate_size);
+Tensor feed_forward_block(Recorder& r, const std::string& name, const LayerShape& shape, RowStream x) {
+  const Tensor up = dense(r, name + ".intermediate.dense", x.x, shape.intermediate);
   const Tensor h = dense(r, name + ".output.dense",
-                         activation(r.graph, name + ".intermediate.act", up, text.hidden_act), text.hidden_size);
-  return add_norm(r, name + ".output.LayerNorm", x.x, h, text.layer_norm_eps, r.drop(text.hidden_dropout_prob),
-                  x.rows.row_keys)
+                         activation(r.graph, name + ".intermediate.act", up, shape.activation), shape.width);
+  return add_norm(r, name + ".output.LayerNorm", x.x, h, shape.epsilon, r.drop(shape.hidden_dropout), x.rows.row_keys)
       .y;
-}
-
-Tensor cross_modal_layer(Recorder& r, const std::string& modality, std::int64_t j, RowStream own, RowStream other,
-                         bool first_only) {
-  const std::string name = r.prefix + "cross_modal_" + modality + "_layers." + std::to_string(j);
-  r.graph.set_scope(name);
-  RowStream queries = own;
-  if (first_only) queries = {first_rows(r.graph, name + ".first", own.x, own.rows), r.first_rows()};
-  queries.x = attention_block(r, name + ".attention", queries, own);
-  queries.x = attention_block(r, name + ".crossattention", queries, other);
-  return feed_forward_block(r, name, queries);
 }
 
 }  // namespace bascule

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/config_values.h"
+
+#include <map>
+
+#include "src/base/error.h"
+
+namespace bascule {
+
+void refuse_config(const std::string& path, const std::string& what, const std::string& what_to_do) {
+  throw Error(ErrorKind::kData, path, what, what_to_do);
+}
+
+std::int64_t config_extent(const Json& object, const char* key, const std::string& path, std::int64_t fallback) {
+  const Json* member = find_member(object, key, path);
+  if (member != nullptr && member->is_array())
+    refuse_config(path, std::string(key) + ": a list of sizes is not supported",
+                  "Transformers fails on it too; give one number");
+  const std::int64_t value = get_int(object, key, path, fallback);
+  if (value < 1 || value > (1 << 24))
+    refuse_config(path, std::string(key) + " = " + std::to_string(value) + " is out of range",
+                  "1 to 16777216 is allowed");
+  return value;
+}
+
+float config_probability(const Json& object, const char* key, const std::string& path, double fallback) {
+  const double value = get_number(object, key, path, fallback);
+  if (!(value >= 0.0 && value < 1.0))
+    refuse_config(path, std::string(key) + " = " + std::to_string(value) + " must be at least 0 and less than 1");
+  return static_cast<float>(value);
+}
+
+float config_epsilon(const Json& object, const std::string& path, double fallback) {
+  const double value = get_number(object, "layer_norm_eps", path, fallback);
+  if (!(value > 0.0 && value < 1.0))
+    refuse_config(path, "layer_norm_eps = " + std::to_string(value) + " is out of range");
+  return static_cast<float>(value);
+}
+
+Activation config_activation(const Json& object, const std::string& path) {
+  static const std::map<std::string, Activation> kNames = {{"gelu", Activation::kGelu},
+                                                           {"gelu_python", Activation::kGelu},
+                                                           {"gelu_new", Activation::kGeluTanh},
+                                                           {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                                           {"gelu_fast", Activation::kGeluTanh},
+                                                           {"gelu_accurate", Activation::kGeluTanh},
+                                                           {"gelu_python_tanh", Activation::kGeluTanh},
+                                                           {"quick_gelu", Activation::kQuickGelu},
+                                                           {"relu", Activation::kRelu},
+                                                           {"silu", Activation::kSilu},
+                                                           {"swish", Activation::kSilu},
+                                                           {"tanh", Activation::kTanh},
+                                                           {"sigmoid", Activation::kSigmoid},
+                                                           {"linear", Activation::kLinear}};
+  const std::string name = get_string(object, "hidden_act", path, "gelu");
+  const auto found = kNames.find(name);
+  if (found != kNames.end()) return found->second;
+  std::string known;
+  for (const auto& entry : kNames) known += (known.empty() ? "" : ", ") + entry.first;
+  refuse_config(path, "hidden_act = \"" + name + "\" is not supported", "supported: " + known);
+}
+
+}  // namespace bascule

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording a model: the state that its layers share, how they name their parameters, and the layers that every family
+// has. Each function adds its operations to the graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/graph/operations.h"
+
+namespace bascule {
+
+struct Recorder {
+  Graph& graph;
+  std::vector<std::string> frozen;  // what the names of parameters that are not trained begin with
+  double deviation = 0.02;          // standard deviation of fresh weights of dense()
+  bool dropout = false;
+  std::uint32_t dropout_places = 0;  // numbered in the order of recording
+
+  // A place where the model drops elements with this probability; none in evaluation.
+  DropoutPlace drop(float probability);
+  // The field of keys of random numbers; none where nothing is dropped.
+  Tensor keys(const char* field) const { return dropout ? graph.field(field) : Tensor{}; }
+  // Pictures with so many rows each; one row a sample.
+  SampleRows image_rows(std::int64_t rows) const { return {rows_per_sample(rows), {}, keys("image_row_keys")}; }
+  SampleRows first_rows() const { return {rows_per_sample(1), {}, keys("sample_keys")}; }
+
+  Tensor weight(const std::string& name, std::int64_t out, std::int64_t in, double standard_deviation);
+  Tensor bias(const std::string& name, std::int64_t out);
+  Tensor row(const std::string& name, std::int64_t cols, InitialValue initial, bool decayed);
+  Tensor scalar(const std::string& name, float value, bool decayed);
+  // Tensors of the checkpoint laid end to end as one matrix (or bias) of ours.
+  Tensor stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each,
+                 std::int64_t cols, double standard_deviation, bool is_bias);
+  Tensor table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation);
+  // A tensor of any shape as a matrix of so many rows: the kernel of a convolution of patches, a table that begins with
+  // a dimension of one.
+  Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows, double standard_deviation);
+
+ private:
+  Tensor add(Parameter parameter);
+};
+
+// y = x W^T + b with name.weight (out, in) and name.bias (out).
+Tensor dense(Recorder& r, const std::string& name, Tensor x, std::int64_t out);
+Tensor norm(Recorder& r, const std::string& name, Tensor x, float epsilon);
+// row_keys: of h's rows; read where something of it is dropped.
+Normalized add_norm(Recorder& r, const std::string& name, Tensor x, Tensor h, float epsilon, DropoutPlace place = {},
+                    Tensor row_keys = {});
+
+// One stream of rows.
+struct RowStream {
+  Tensor x;
+  SampleRows rows;
+};
+
+// A transformer layer's sizes, activation and rates of dropout.
+struct LayerShape {
+  std::int64_t width = 0, heads = 0, intermediate = 0;
+  Activation activation = Activation::kGelu;
+  float epsilon = 0.0f, hidden_dropout = 0.0f, attention_dropout = 0.0f;
+};
+
+// Attention of `queries` to `keys`, without the projection of its result. Projections: prefix + "query", "key" and
+// "value", with .weight and, unless `bias` is false, .bias. Projections of the same rows are one product.
+Tensor projected_attention(Recorder& r, const std::string& name, const std::string& prefix, const LayerShape& shape,
+                           RowStream queries, RowStream keys, bool bias);
+
+// Layers with a norm behind each part, as BERT has them. `queries` are rows of `keys` (all, or each sample's first), or
+// of another stream.
+//   output.LayerNorm(queries + dropout(output.dense(attention)))
+Tensor attention_block(Recorder& r, const std::string& name, const LayerShape& shape, RowStream queries,
+                       RowStream keys);
+//   output.LayerNorm(x + dropout(output.dense(act(intermediate.dense(x)))))
+Tensor feed_forward_block(Recorder& r, const std::string& name, const LayerShape& shape, RowStream x);
+
+}  // namespace bascule
