@@ -109,8 +109,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 MODEL_PLACES = ("kernels/", "src/models/", "src/judge/", "src/graph/operations/")
 REGISTERED = [
     # what, where it is registered, how it stands there; what it looks like elsewhere
-    ("the name of a family", "src/models", r'const Family k\w+ = \{"(\w+)"', r"(?i){}"),
-    ("the key of a head", "src/models", r'\bhead\("(\w+)", "\w+"', r"""["'`]{}\\?["'`]"""),
+    ("the name of a family", "src/models", r'const Family k\w+ = \{"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])"),
+    ("the key of a head", "src/models", r'(?:\bhead\(|\bkHead\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]"""),
     ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]"""),
 ]
 

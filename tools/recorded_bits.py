@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the ViT demo. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -50,6 +50,15 @@ def demo(updates, batch, **changes):
     return (ROOT / "config/demo.toml").read_text(), changes
 
 
+def vit(updates, batch, **changes):
+    """Settings of the ViT demo's first updates."""
+    classes = DATA / "emoji-classes"
+    changes = {**changes, "data": {f"{split}_file": f'"{classes}/{split}.jsonl"' for split in ("train", "validation", "test")},
+               "training": {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}}
+    changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{classes}/model"'}
+    return (ROOT / "config/vit_demo.toml").read_text(), changes
+
+
 BF16 = {"model": {"precision": '"bf16"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
 QUICK = {
@@ -64,6 +73,8 @@ RUNS = {
     "demo, 20 updates": lambda: demo(20, 64),
     "demo, 6 updates, pictures prepared as in training": lambda: demo(6, 16, **TRAINING_PREPARATION),
     "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
+    "ViT, 6 updates": lambda: vit(6, 16),
+    "ViT, 6 updates, bf16": lambda: vit(6, 16, **BF16),
     "demo, 20 updates, bf16": lambda: demo(20, 64, **BF16),
     "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
 }

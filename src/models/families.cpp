@@ -8,16 +8,18 @@
 
 namespace bascule {
 
-extern const Family kBridgeTower;  // bridgetower_family.cpp
+extern const Family kBridgeTower, kViT;  // each in its own file
 
 namespace {
 
-std::vector<const Family*>& families() {
-  static std::vector<const Family*> all = {&kBridgeTower};
+std::vector<const Family*>& table() {
+  static std::vector<const Family*> all = {&kBridgeTower, &kViT};
   return all;
 }
 
 }  // namespace
+
+const std::vector<const Family*>& families() { return table(); }
 
 const FamilyHead* Family::head(const std::string& name) const {
   const auto found =
@@ -43,6 +45,6 @@ std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& 
   return family_of(source.config_path).open(source, head);
 }
 
-void add_family(const Family& family) { families().push_back(&family); }
+void add_family(const Family& family) { table().push_back(&family); }
 
 }  // namespace bascule

@@ -30,6 +30,8 @@ struct Family {
   std::vector<std::string> idle = {};                    // those of `parts` that have no gradient
   // Made in memory for `bascule verify --bits`: small, with dropout, one for each head. Null: none.
   std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
+  // Whether a folder must have the processor's file: there are no defaults for mean and standard deviation.
+  bool needs_processor_file = false;
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;
@@ -38,6 +40,8 @@ struct Family {
 // The head that is none: the body alone, without a loss.
 inline constexpr char kBareModel[] = "base";
 
+// In the order of the table.
+const std::vector<const Family*>& families();
 // By model_type of a config.json; the first family where it says none. Throws Error kData.
 const Family& family_of(const std::string& config_path);
 // The family of that file, opened.

@@ -170,8 +170,8 @@ constexpr Key kKeys[] = {
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
      "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,
-     "column with label 0 or 1 for image-text matching; in shards an extension or a key of `.json` (default: "
-     "`.cls`); empty: negatives are made by swapping captions"},
+     "column with the number of each row's class, or with 0 or 1 for image-text matching; in shards an extension or a "
+     "key of `.json` (default: `.cls`); empty: image-text matching makes negatives by swapping captions"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
      "maximum caption length in tokens, including <s> and </s>; longer captions are truncated"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,

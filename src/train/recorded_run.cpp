@@ -160,8 +160,13 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->opened.inputs.image_side;
   if (reads_pictures(loader)) {
-    const PictureRules rules = read_picture_rules(settings.model.model_name_or_path.resolved, loader.preprocessing,
-                                                  loader.image_side, run->opened.family->image_processor);
+    const std::string& folder = settings.model.model_name_or_path.resolved;
+    if (run->opened.family->needs_processor_file && processor_file_of(folder).empty()) {
+      throw Error(ErrorKind::kData, folder, "has no preprocessor_config.json, which says how pictures are normalised",
+                  "copy it from where the model comes from");
+    }
+    const PictureRules rules =
+        read_picture_rules(folder, loader.preprocessing, loader.image_side, run->opened.family->image_processor);
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;

@@ -35,14 +35,15 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
   PaddedBatch batch;
   batch.first_sample = first;
   batch.samples = samples;
-  batch.length = kLongest;
+  batch.length = inputs.vocabulary_size > 0 ? kLongest : 0;
   const int keys = field_from(fields, FieldSource::kImageRowKeys);
   if (keys >= 0) batch.image_rows = fields[static_cast<std::size_t>(keys)].rows.per_row;
   const bool masked = field_from(fields, FieldSource::kMaskedRows) >= 0;
   const bool matches = field_from(fields, FieldSource::kMatchLabels) >= 0;
+  const bool classifies = field_from(fields, FieldSource::kClassLabels) >= 0;
   for (std::int64_t sample = first; sample < first + samples; ++sample) {
     const std::int64_t length = 3 + mixed(sample, 1, kLongest - 2);
-    for (std::int64_t t = 0; t < kLongest; ++t) {
+    for (std::int64_t t = 0; t < batch.length; ++t) {
       const bool present = t < length;
       const std::int64_t first_word = inputs.positions.skipped_id + 1;
       const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, inputs.vocabulary_size - first_word);
@@ -52,6 +53,7 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
         batch.labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
     }
     if (matches) batch.labels.push_back(sample % 2);
+    if (classifies) batch.labels.push_back(sample % inputs.classes);
     for (std::int64_t i = 0; i < inputs.image_channels * inputs.image_side * inputs.image_side; ++i)
       batch.pixels.push_back(static_cast<float>(mixed(sample, i, 2039) - 1019) / 512.0f);
   }
@@ -185,12 +187,15 @@ std::string hexadecimal(std::uint64_t digest) {
 std::uint64_t compute_bits(Isa isa, int threads) {
   BitsDigest digest;
   for (const Precision precision : {Precision::kFloat32, Precision::kBf16}) {
-    for (const std::unique_ptr<Model>& model : usual_family().small_models()) {
-      BitsRun run(*model, precision, isa, threads);
-      seal_memory();
-      run.replay();
-      open_memory();
-      run.add_to(&digest);
+    for (const Family* family : families()) {
+      if (family->small_models == nullptr) continue;
+      for (const std::unique_ptr<Model>& model : family->small_models()) {
+        BitsRun run(*model, precision, isa, threads);
+        seal_memory();
+        run.replay();
+        open_memory();
+        run.add_to(&digest);
+      }
     }
   }
   return digest.value();

@@ -16,6 +16,13 @@ std::vector<std::int64_t> read_integers(const TensorSource& source, const std::s
   return values;
 }
 
+const StoredTensor& pictures_of(const TensorSource& source, const std::string& name, const std::string& where) {
+  const StoredTensor* const pixels = source.find(name);
+  if (pixels == nullptr || pixels->shape.size() != 4)
+    throw Error(ErrorKind::kData, where, "has no four-dimensional " + name);
+  return *pixels;
+}
+
 }  // namespace
 
 std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where) {
@@ -57,27 +64,38 @@ CaseFiles open_case(const std::string& folder) {
     files.zero_gradient.push_back(
         {get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
   }
-  const StoredTensor* pixels = files.batches.find("batch0.pixel_values");
-  if (pixels == nullptr || pixels->shape.size() != 4)
-    throw Error(ErrorKind::kData, folder + "/batch.safetensors", "has no four-dimensional batch0.pixel_values");
-  files.height = pixels->shape[2];
-  files.width = pixels->shape[3];
+  files.label_smoothing = get_number(files.description, "label_smoothing", folder, 0.0);
+  files.has_mixed_labels = files.batches.find("batch0.mixed_labels") != nullptr;
+  if (files.inputs.image_side > 0) {
+    const StoredTensor& pixels = pictures_of(files.batches, "batch0.pixel_values", folder + "/batch.safetensors");
+    files.height = pixels.shape[2];
+    files.width = pixels.shape[3];
+  }
   return files;
 }
 
 PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   const std::string where = files.folder + "/batch.safetensors", name = "batch" + std::to_string(k) + ".";
   PaddedBatch batch;
-  const StoredTensor* ids = files.batches.find(name + "input_ids");
-  if (ids == nullptr || ids->shape.size() != 2)
-    throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
-  batch.samples = ids->shape[0];
-  batch.length = ids->shape[1];
-  batch.input_ids = read_integers(files.batches, name + "input_ids", where);
-  batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
+  if (files.inputs.vocabulary_size > 0) {
+    const StoredTensor* ids = files.batches.find(name + "input_ids");
+    if (ids == nullptr || ids->shape.size() != 2)
+      throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
+    batch.samples = ids->shape[0];
+    batch.length = ids->shape[1];
+    batch.input_ids = read_integers(files.batches, name + "input_ids", where);
+    batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
+  }
+  if (files.inputs.image_side > 0) {
+    batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];
+    batch.pixels = read_floats(files.batches, name + "pixel_values", where);
+  }
   if (files.batches.find(name + "labels") != nullptr)
     batch.labels = read_integers(files.batches, name + "labels", where);
-  batch.pixels = read_floats(files.batches, name + "pixel_values", where);
+  if (files.has_mixed_labels) {
+    batch.mixed_labels = read_integers(files.batches, name + "mixed_labels", where);
+    batch.label_shares = read_floats(files.batches, name + "label_share", where);
+  }
   return batch;
 }
 

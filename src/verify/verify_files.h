@@ -29,7 +29,9 @@ struct CaseFiles {
   ModelInputs inputs;
   std::vector<Slice> zero_gradient;
   double gradient_norm = 0.0;
-  std::int64_t height = 0, width = 0;
+  std::int64_t height = 0, width = 0;  // of pictures
+  double label_smoothing = 0.0;
+  bool has_mixed_labels = false;
 
   // Null: none of its elements. Throws where the slice is not of so many.
   const Slice* zero_slice(const std::string& parameter, std::size_t elements) const;

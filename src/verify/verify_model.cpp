@@ -13,17 +13,20 @@
 namespace bascule {
 namespace {
 
-Fields fields_of(const CaseFiles& files) {
+RecordOptions options_of(const CaseFiles& files) {
   RecordOptions options;
+  options.frozen = get_strings(files.description, "freeze", files.folder);
+  options.label_smoothing = static_cast<float>(files.label_smoothing);
+  options.mixed_labels = files.has_mixed_labels;
   options.height = files.height;
   options.width = files.width;
-  return files.model->fields(options);
+  return options;
 }
 
 }  // namespace
 
 CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads)
-    : files_(files), precision_(precision), fields_(fields_of(files)) {
+    : files_(files), precision_(precision), fields_(files.model->fields(options_of(files))) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
   if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
   for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
@@ -51,11 +54,8 @@ void CaseModel::record(Use* use, bool trains) {
     for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
   }
   Graph& graph = use->session.add_graph(bounds, fields_);
-  RecordOptions options;
-  options.frozen = get_strings(files_.description, "freeze", files_.folder);
+  RecordOptions options = options_of(files_);
   options.every_output = !trains;
-  options.height = files_.height;
-  options.width = files_.width;
   use->recording = files_.model->record(graph, options);
   if (trains) derive(graph, &use->recording);
   if (precision_ == Precision::kBf16) choose_element_types(graph);

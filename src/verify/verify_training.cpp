@@ -30,11 +30,18 @@ std::vector<double> of_length(std::vector<double> values, std::size_t length, co
               "\"" + name + "\" has " + std::to_string(values.size()) + " numbers, not " + std::to_string(length));
 }
 
+Scheduler scheduler_of(const Json& train, const std::string& where) {
+  const std::string type = get_string(train, "lr_scheduler_type", where, "linear");
+  if (type == "linear") return Scheduler::kLinear;
+  if (type == "cosine") return Scheduler::kCosine;
+  throw Error(ErrorKind::kData, where, "\"lr_scheduler_type\" = \"" + type + "\"", "\"linear\" or \"cosine\"");
+}
+
 Log train(const CaseFiles& files, CaseModel* model) {
   const std::string where = files.folder + "/case.json";
   const Json& train = get_object(files.description, "train", where);
   const std::vector<double> betas = of_length(get_numbers(train, "betas", where), 2, "betas", where);
-  const Schedule schedule = {Scheduler::kLinear, get_number(train, "learning_rate", where),
+  const Schedule schedule = {scheduler_of(train, where), get_number(train, "learning_rate", where),
                              get_int(train, "warmup_steps", where), get_int(train, "steps", where)};
   Log log;
   std::int64_t s = 0;

@@ -10,19 +10,20 @@ import unittest
 from bascule_run import ROOT, instruction_sets, run
 
 DATA = ROOT / "tests" / "data"
-GOLDENS = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA) / "goldens"
+REFERENCE = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA)
+GOLDENS = REFERENCE / "goldens"
+FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted((REFERENCE / "goldens-families").glob("vit_*"))]
 
 
 class Verify(unittest.TestCase):
     def test_passes_every_case(self):
-        folders = [GOLDENS, DATA / "more_goldens"]
-        names = [name for folder in folders for name in sorted(path.parent.name for path in folder.glob("*/case.json"))]
-        self.assertGreaterEqual(len(names), 8)
+        names = [name for folder in FOLDERS for name in sorted(path.parent.name for path in (*folder.glob("case.json"), *folder.glob("*/case.json")))]
+        self.assertGreaterEqual(len(names), 11)
         first = None
         for isa in instruction_sets():
             for threads in (1, 2):
                 with self.subTest(isa=isa, threads=threads):
-                    done = run("verify", "--json", "--isa", isa, "--threads", threads, *folders)
+                    done = run("verify", "--json", "--isa", isa, "--threads", threads, *FOLDERS)
                     result = json.loads(done.stdout)
                     first = first or result
                     self.assertEqual(result, first, "the bits depend on instruction set or threads")
@@ -37,7 +38,7 @@ class Verify(unittest.TestCase):
         first = None
         for isa in instruction_sets():
             with self.subTest(isa=isa):
-                done = run("verify", "--json", "--precision", "bf16", "--isa", isa, GOLDENS, DATA / "more_goldens")
+                done = run("verify", "--json", "--precision", "bf16", "--isa", isa, *FOLDERS)
                 result = json.loads(done.stdout)
                 first = first or result
                 self.assertEqual(result, first, "the bits depend on the instruction set")

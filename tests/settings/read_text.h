@@ -14,8 +14,10 @@ namespace bascule {
 inline constexpr const char kLeast[] =
     "[model]\nmodel_name_or_path = \"m\"\n[data]\ntrain_file = \"t.jsonl\"\n[training]\noutput_dir = \"o\"\n";
 
-// A model with three heads, wherever it is.
-inline ModelWords test_words(const std::string& = "") {
+// A model with three heads, wherever it is; a classifier in the folder of the demo that has one.
+inline ModelWords test_words(const std::string& folder = "") {
+  if (folder.find("emoji-classes") != std::string::npos)
+    return {{{"image_classification", true, false, true, {}}}, {"vit"}, {}, {}};
   return {{{"contrastive", false, true, false, {}},
            {"image_text_matching", true, false, true, {}},
            {"masked_lm", false, false, true, {"perplexity"}}},

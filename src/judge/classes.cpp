@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges a classifier of rows: the share of rows whose class has the largest logit, or one of the five largest. Leaves
+// predictions.jsonl.
+#include <algorithm>
+
+#include "src/base/elementary.h"
+#include "src/judge/judges.h"
+#include "src/judge/predictions.h"
+
+namespace bascule {
+namespace {
+
+constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
+constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best", 7, true, false, 2, 2};
+constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
+
+constexpr std::int64_t kBest = 5;
+
+struct ClassPrediction {
+  std::int32_t id = 0;
+  float probability = 0.0f;
+};
+
+class Classes final : public Judge {
+ public:
+  explicit Classes(const JudgeShape& shape) : Judge(shape) {
+    plan(Part::kRows, &is_among_best_, shape.max_rows);
+    plan(Part::kPredictions, &labels_, shape.predicted_rows);
+    plan(Part::kPredictions, &best_, shape.predicted_rows * kBest);
+  }
+
+  const char* file() const override { return kPredictionsFile; }
+  std::int64_t file_bytes(std::int64_t of_manifest) const override {
+    return predictions_bytes(of_manifest, shape().predicted_rows, kBest);
+  }
+
+  void write_files(const JudgedFiles& files, Report*) const override {
+    if (!keeps_predictions()) return;
+    write_predictions(files, rows(), nullptr, [this](JsonStream& out, std::int64_t, std::int64_t row) {
+      out.key("label").integer(labels_[row]);
+      out.key("predicted").begin_array();
+      for (std::int64_t i = 0; i < std::min(kBest, classes_); ++i) {
+        const ClassPrediction& best = best_[row * kBest + i];
+        out.begin_object();
+        out.key("class").integer(best.id);
+        out.key("probability").number(static_cast<double>(best.probability));
+        out.end_object();
+      }
+      out.end_array();
+    });
+  }
+
+ protected:
+  void found(GemmLibrary&) override {
+    hits_ = integers("hits");
+    logits_ = floats("logits");
+    classes_ = output("logits").cols;
+  }
+
+  double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
+    const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
+      const std::int64_t row = batch.rows[s];
+      const float* const logits = logits_ + s * classes_;
+      // Logits as large as the label's are taken to come before it.
+      const float own = logits[labels[s]];
+      const std::int64_t rank = std::count_if(logits, logits + classes_, [own](float x) { return x >= own; });
+      is_among_best_[row] = rank <= kBest ? 1 : 0;
+      if (!keeps_predictions()) continue;
+      labels_[row] = labels[s];
+      take_best(logits, best_ + row * kBest);
+    }
+    return static_cast<double>(std::count(hits_, hits_ + counted, 1));
+  }
+
+  void move_row(std::int64_t to, std::int64_t from) noexcept override { is_among_best_[to] = is_among_best_[from]; }
+
+  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
+    (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+    const std::int64_t among = std::count(is_among_best_, is_among_best_ + record->samples, 1);
+    (*record)[kTop5Accuracy] = static_cast<double>(among) / static_cast<double>(record->samples);
+  }
+
+ private:
+  // The classes of the largest logits, the first of equals first.
+  void take_best(const float* logits, ClassPrediction* best) const noexcept {
+    std::int64_t count = 0;
+    for (std::int64_t c = 0; c < classes_; ++c) {
+      std::int64_t place = count;
+      while (place > 0 && logits[c] > logits[best[place - 1].id]) --place;
+      if (place == kBest) continue;
+      count = std::min(count + 1, kBest);
+      std::copy_backward(best + place, best + count - 1, best + count);
+      best[place].id = static_cast<std::int32_t>(c);
+    }
+    double sum = 0.0;
+    const double top = static_cast<double>(logits[best[0].id]);
+    for (std::int64_t c = 0; c < classes_; ++c) sum += fixed_exp(static_cast<double>(logits[c]) - top);
+    for (std::int64_t i = 0; i < count; ++i) {
+      best[i].probability = static_cast<float>(fixed_exp(static_cast<double>(logits[best[i].id]) - top) / sum);
+    }
+  }
+
+  const std::int32_t* hits_ = nullptr;  // (samples), 1 where the largest logit is the label's
+  const float* logits_ = nullptr;       // (samples, classes)
+  std::int64_t classes_ = 0;
+  std::uint8_t* is_among_best_ = nullptr;  // by row
+  std::int32_t* labels_ = nullptr;         // by row
+  ClassPrediction* best_ = nullptr;        // by row, kBest each, or all classes where there are fewer
+};
+
+}  // namespace
+
+extern const JudgeKind kClasses;
+const JudgeKind kClasses = {"classes", {kMetrics, std::size(kMetrics)}, true, "", [](const JudgeShape& shape) {
+                              return std::unique_ptr<Judge>(new Classes(shape));
+                            }};
+
+}  // namespace bascule

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// ViT as a family: image classification. Equations: Transformers' modeling_vit.py; the pooled classifier: PyCls.
+#include <algorithm>
+
+#include "src/models/config_values.h"
+#include "src/models/families.h"
+#include "src/models/recorder.h"
+#include "src/models/vit_config.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kHead[] = "image_classification", kBody[] = "vit", kPrefix[] = "vit.", kClassifier[] = "classifier";
+
+// A layer's two streams (norm before each part): z is the raw one, `normed` what the next part reads.
+struct ViTState {
+  Tensor z, normed;
+  SampleRows rows;
+};
+
+struct ViTRecorder : Recorder {
+  ViTRecorder(Graph& to, const ViTConfig& its_config, const RecordOptions& options)
+      : Recorder{to, {}, its_config.initializer_range, options.dropout}, config(its_config) {
+    if (std::find(options.frozen.begin(), options.frozen.end(), kBody) != options.frozen.end()) frozen = {kPrefix};
+    layer = {config.hidden_size,    config.num_attention_heads, config.intermediate_size,           config.hidden_act,
+             config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};
+  }
+  DropoutPlace drop_hidden() { return drop(config.hidden_dropout_prob); }
+
+  const ViTConfig& config;
+  LayerShape layer;
+};
+
+std::string layer_name(std::int64_t i) { return std::string(kPrefix) + "encoder.layer." + std::to_string(i); }
+
+// The norm that reads the raw stream behind layer i - 1.
+std::string next_norm(const ViTRecorder& r, std::int64_t i) {
+  return i < r.config.num_hidden_layers ? layer_name(i) + ".layernorm_before" : std::string(kPrefix) + "layernorm";
+}
+
+ViTState record_embeddings(ViTRecorder& r, std::int64_t height, std::int64_t width) {
+  const ViTConfig& config = r.config;
+  const std::string name = std::string(kPrefix) + "embeddings", projection = name + ".patch_embeddings.projection";
+  r.graph.set_scope(name);
+  const std::int64_t p = config.patch_size, side = config.image_size / p, cols = config.hidden_size;
+  const std::int64_t patches = (height / p) * (width / p);
+  const Tensor pixels =
+      extract_patches(r.graph, name + ".patches", r.graph.field("pixels"), config.num_channels, height, width, p);
+  const Tensor kernel = r.shaped(projection + ".weight", {cols, config.num_channels, p, p}, cols, r.deviation);
+  const Tensor patch = linear(r.graph, projection, pixels, kernel, r.bias(projection + ".bias", cols));
+  const bool has_class_row = config.class_rows() == 1;
+  const Tensor class_row = has_class_row ? r.shaped(name + ".cls_token", {1, 1, cols}, 1, r.deviation) : Tensor{};
+  const std::int64_t positions = side * side + config.class_rows();
+  Tensor position = r.shaped(name + ".position_embeddings", {1, positions, cols}, positions, r.deviation);
+  // As the reference decides: the table is left alone if the picture is square and has as many patches.
+  if (height != width || patches != side * side) {
+    position = resize_positions(r.graph, name + ".resized", position, side, height / p, width / p, has_class_row);
+  }
+  const SampleRows rows = r.image_rows(config.rows(height, width));
+  const Tensor z =
+      dropout(r.graph, name + ".dropout", image_embedding(r.graph, name, patch, class_row, position, patches),
+              r.drop_hidden(), rows.row_keys);
+  return {z, norm(r, next_norm(r, 0), z, config.layer_norm_eps), rows};
+}
+
+// first_only: of the last layer the classifier reads each sample's first row alone; keys and values are of all rows.
+ViTState record_layer(ViTRecorder& r, std::int64_t i, ViTState state, bool first_only) {
+  const std::string name = layer_name(i);
+  r.graph.set_scope(name);
+  const RowStream keys{state.normed, state.rows};
+  RowStream queries = keys;
+  if (first_only) {
+    queries = {first_rows(r.graph, name + ".first", state.normed, state.rows), r.first_rows()};
+    state.z = first_rows(r.graph, name + ".first_z", state.z, state.rows);
+  }
+  const Tensor context = projected_attention(r, name + ".attention", name + ".attention.attention.", r.layer, queries,
+                                             keys, r.config.qkv_bias);
+  const Tensor a = dense(r, name + ".attention.output.dense", context, r.layer.width);
+  const Normalized middle =
+      add_norm(r, name + ".layernorm_after", state.z, a, r.layer.epsilon, r.drop_hidden(), queries.rows.row_keys);
+  const Tensor up = dense(r, name + ".intermediate.dense", middle.y, r.layer.intermediate);
+  const Tensor m = dense(r, name + ".output.dense",
+                         activation(r.graph, name + ".intermediate.act", up, r.layer.activation), r.layer.width);
+  const Normalized next =
+      add_norm(r, next_norm(r, i + 1), middle.sum, m, r.layer.epsilon, r.drop_hidden(), queries.rows.row_keys);
+  return {next.sum, next.y, queries.rows};
+}
+
+class ViT final : public Model {
+ public:
+  explicit ViT(const ViTConfig& config) : config_(config) {}
+
+  const char* architecture() const override { return "ViTForImageClassification"; }
+  const char* body_prefix() const override { return kPrefix; }
+  bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("classifier.", 0) == 0; }
+  std::vector<ParameterPiece> unused_tensors() const override { return {}; }
+  ModelCardWords card() const override {
+    return {"ViT", {"vit", "image-classification"}, "image-classification", "ViTImageProcessor", ""};
+  }
+
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.image_side = config_.image_size;
+    inputs.image_channels = config_.num_channels;
+    inputs.classes = config_.num_labels;
+    return inputs;
+  }
+  Fields fields(const RecordOptions& options) const override;
+  Recording record(Graph& graph, const RecordOptions& options) const override;
+
+ private:
+  std::int64_t height_of(const RecordOptions& options) const {
+    return options.height > 0 ? options.height : config_.image_size;
+  }
+  std::int64_t width_of(const RecordOptions& options) const {
+    return options.width > 0 ? options.width : config_.image_size;
+  }
+
+  ViTConfig config_;
+};
+
+Fields ViT::fields(const RecordOptions& options) const {
+  const std::int64_t height = height_of(options), width = width_of(options);
+  const Extent samples = rows_per_sample(1), rows = rows_per_sample(config_.rows(height, width));
+  Fields fields = {
+      {"pixels", DType::kFloat32, samples, config_.num_channels * height * width, FieldSource::kPixels},
+      {"labels", DType::kInt32, samples, 1, FieldSource::kClassLabels},
+  };
+  if (options.mixed_labels) {
+    fields.push_back({"mixed_labels", DType::kInt32, samples, 1, FieldSource::kMixedLabels});
+    fields.push_back({"label_shares", DType::kFloat32, samples, 1, FieldSource::kLabelShares});
+  }
+  if (options.dropout) {
+    fields.push_back({"image_row_keys", DType::kInt64, rows, 1, FieldSource::kImageRowKeys});
+    fields.push_back({"sample_keys", DType::kInt64, samples, 1, FieldSource::kSampleKeys});
+  }
+  return fields;
+}
+
+Recording ViT::record(Graph& graph, const RecordOptions& options) const {
+  ViTRecorder r(graph, config_, options);
+  const bool is_token = config_.classifier == ViTClassifier::kToken;
+  ViTState state = record_embeddings(r, height_of(options), width_of(options));
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    state = record_layer(r, i, state, is_token && i + 1 == config_.num_hidden_layers);
+  }
+  graph.set_scope(kClassifier);
+  const Tensor rows = is_token ? state.normed : mean_rows(graph, "mean", state.normed, state.rows);
+  const Tensor logits = dense(r, kClassifier, rows, config_.num_labels);
+  MixedLabels mixed;
+  if (options.mixed_labels) mixed = {graph.field("mixed_labels"), graph.field("label_shares")};
+  const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing, mixed);
+  Recording recording;
+  recording.loss = loss.loss;
+  recording.outputs = {{"loss", loss.loss}, {"hits", loss.hits}, {"logits", logits}};
+  graph.keep(logits);
+  if (options.every_output) graph.keep(state.normed);
+  recording.reference = {
+      {"last_hidden_state", {state.normed}, is_token ? ReferenceRows::kFirstOfSample : ReferenceRows::kAll},
+      {"logits", {logits}},
+      {"loss", {loss.loss}}};
+  return recording;
+}
+
+FamilyHead head() {
+  FamilyHead head;
+  head.words.name = kHead;
+  head.words.reads_labels = head.words.has_classes = true;
+  head.judge = "classes";
+  return head;
+}
+
+// Both classifiers; rates of dropout, which the published files set to 0; heads that fill no vector register.
+std::vector<std::unique_ptr<Model>> small_models() {
+  ViTConfig token;
+  token.hidden_size = 60;
+  token.num_hidden_layers = 2;
+  token.num_attention_heads = 3;
+  token.intermediate_size = 100;
+  token.image_size = 30;
+  token.patch_size = 7;
+  token.num_labels = 5;
+  token.hidden_dropout_prob = token.attention_probs_dropout_prob = 0.1f;
+  ViTConfig pooled = token;
+  pooled.classifier = ViTClassifier::kPooled;
+  pooled.qkv_bias = false;
+  pooled.hidden_act = Activation::kRelu;
+  std::vector<std::unique_ptr<Model>> models;
+  models.push_back(std::make_unique<ViT>(token));
+  models.push_back(std::make_unique<ViT>(pooled));
+  return models;
+}
+
+std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& head) {
+  if (head != kHead)
+    refuse_config(source.config_path, "unknown head \"" + head + "\"", "ViT has " + std::string(kHead));
+  return std::make_unique<ViT>(read_vit_config(source.config_path));
+}
+
+}  // namespace
+
+extern const Family kViT;
+const Family kViT = {"vit",
+                     "ViTImageProcessor",
+                     {head()},
+                     {kBody},
+                     {},
+                     open_vit,
+                     [](const std::string&) { return "ViTForImageClassification"; },
+                     {},
+                     small_models,
+                     true};
+
+}  // namespace bascule

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/models/vit_config.h"
+
+#include "src/models/config_values.h"
+
+namespace bascule {
+namespace {
+
+// id2label has a name for each class; without it, num_labels counts them.
+std::int64_t labels_of(const Json& json, const std::string& path) {
+  const Json* const names = find_member(json, "id2label", path);
+  if (names == nullptr) return config_extent(json, "num_labels", path, 2);
+  if (!names->is_object() || names->size() == 0)
+    refuse_config(path, "id2label is not an object with a name for each class");
+  return static_cast<std::int64_t>(names->size());
+}
+
+ViTClassifier classifier_of(const Json& json, const std::string& path) {
+  const std::string type = get_string(json, "classifier_type", path, "token");
+  if (type != "token" && type != "pooled")
+    refuse_config(path, "classifier_type = \"" + type + "\" is not supported", "only \"token\" and \"pooled\" are");
+  return type == "token" ? ViTClassifier::kToken : ViTClassifier::kPooled;
+}
+
+}  // namespace
+
+ViTConfig read_vit_config(const std::string& path) {
+  const Json json = read_json_file(path);
+  ViTConfig config;
+  config.hidden_size = config_extent(json, "hidden_size", path, config.hidden_size);
+  config.num_hidden_layers = config_extent(json, "num_hidden_layers", path, config.num_hidden_layers);
+  config.num_attention_heads = config_extent(json, "num_attention_heads", path, config.num_attention_heads);
+  config.intermediate_size = config_extent(json, "intermediate_size", path, config.intermediate_size);
+  config.image_size = config_extent(json, "image_size", path, config.image_size);
+  config.patch_size = config_extent(json, "patch_size", path, config.patch_size);
+  config.num_channels = config_extent(json, "num_channels", path, config.num_channels);
+  config.num_labels = labels_of(json, path);
+  config.hidden_act = config_activation(json, path);
+  config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.0);
+  config.attention_probs_dropout_prob = config_probability(json, "attention_probs_dropout_prob", path, 0.0);
+  config.layer_norm_eps = config_epsilon(json, path, 1e-12);
+  config.initializer_range = get_number(json, "initializer_range", path, config.initializer_range);
+  config.qkv_bias = get_bool(json, "qkv_bias", path, true);
+  config.classifier = classifier_of(json, path);
+  if (config.hidden_size % config.num_attention_heads != 0)
+    refuse_config(path,
+                  "hidden_size = " + std::to_string(config.hidden_size) +
+                      " is not a multiple of num_attention_heads = " + std::to_string(config.num_attention_heads));
+  if (config.image_size < config.patch_size) refuse_config(path, "image_size is smaller than patch_size");
+  const std::string problem = get_string(json, "problem_type", path, "single_label_classification");
+  if (problem != "single_label_classification")
+    refuse_config(path, "problem_type = \"" + problem + "\" is not supported",
+                  "only \"single_label_classification\" is");
+  return config;
+}
+
+}  // namespace bascule

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of a ViT folder, with the class defaults of Transformers 5.23 for what it leaves out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/activation.h"
+
+namespace bascule {
+
+// What the classifier reads: the class token's row, or the mean of the patches' rows, without a class token.
+// Transformers knows the first alone; the second is PyCls' ("classifier_type" in config.json, default "token").
+enum class ViTClassifier { kToken, kPooled };
+
+struct ViTConfig {
+  std::int64_t hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12, intermediate_size = 3072;
+  std::int64_t image_size = 224, patch_size = 16, num_channels = 3;
+  std::int64_t num_labels = 2;
+  Activation hidden_act = Activation::kGelu;
+  float hidden_dropout_prob = 0.0f, attention_probs_dropout_prob = 0.0f, layer_norm_eps = 1e-12f;
+  double initializer_range = 0.02;
+  bool qkv_bias = true;
+  ViTClassifier classifier = ViTClassifier::kToken;
+
+  std::int64_t class_rows() const { return classifier == ViTClassifier::kToken ? 1 : 0; }
+  // Rows of a picture of height x width: its patches, behind the class row where there is one. What does not fill a
+  // patch is cut off.
+  std::int64_t rows(std::int64_t height, std::int64_t width) const {
+    return class_rows() + (height / patch_size) * (width / patch_size);
+  }
+};
+
+// Throws Error kData naming the file and the key, also where the model cannot be built.
+ViTConfig read_vit_config(const std::string& path);
+
+}  // namespace bascule

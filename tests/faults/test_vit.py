@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ViT learns classes of pictures: its figures, its predictions, its bits, and what it refuses."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import ROOT, digest, instruction_sets, run, settings
+from run_files import tensors
+
+CLASSES = ROOT / "tests" / "data" / "emoji-classes"
+
+
+class ViT(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def settings(self, name="one", **changes):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return settings(folder, **{
+            "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{CLASSES}/train.jsonl"', "data__max_seq_length": None,
+            "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "9", "training__label_smoothing_factor": "0.1", **changes})
+
+    def weights(self, name="one", **changes):
+        done = run("run", self.settings(name, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return digest(self.folder / name / "run/model.safetensors")
+
+    def model_with(self, **members):
+        """The demo's model folder with these members of config.json."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        config = json.loads((CLASSES / "model/config.json").read_text())
+        shutil.copy(CLASSES / "model/preprocessor_config.json", folder)
+        (folder / "config.json").write_text(json.dumps({**config, **members}))
+        return f'"{folder}"'
+
+    def without_processor(self):
+        folder = self.folder / "bare"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(CLASSES / "model/config.json", folder)
+        return folder
+
+    def test_learns_and_says_what_it_sees(self):
+        done = run("run", self.settings(data__validation_file=f'"{CLASSES}/validation.jsonl"', data__test_file=f'"{CLASSES}/test.jsonl"', training__max_steps="60",
+                                        training__per_device_train_batch_size="32"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.folder / "one" / "run"
+        results = json.loads((folder / "all_results.json").read_text())
+        self.assertGreater(results["validation_accuracy"], 0.364)  # the share of the largest class
+        self.assertGreater(results["validation_top5_accuracy"], results["validation_accuracy"])
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual((config["architectures"], len(config["id2label"])), (["ViTForImageClassification"], 10))
+        rows = [json.loads(line) for line in (CLASSES / "test.jsonl").read_text().splitlines()]
+        predictions = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+        self.assertEqual([line["label"] for line in predictions], [row["label"] for row in rows])
+        for line in predictions:
+            probabilities = [best["probability"] for best in line["predicted"]]
+            self.assertEqual((len(probabilities), len({best["class"] for best in line["predicted"]})), (5, 5))
+            self.assertEqual(probabilities, sorted(probabilities, reverse=True))
+            self.assertLessEqual(sum(probabilities), 1 + 1e-6)
+        first = sum(line["predicted"][0]["class"] == line["label"] for line in predictions) / len(rows)
+        among = sum(line["label"] in [best["class"] for best in line["predicted"]] for line in predictions) / len(rows)
+        self.assertAlmostEqual(results["test_accuracy"], first, places=9)
+        self.assertAlmostEqual(results["test_top5_accuracy"], among, places=9)
+
+    def test_the_bits_depend_on_nothing_but_the_settings(self):
+        dropout = self.model_with(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+        for precision in ("float32", "bf16"):
+            common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"'}
+            whole = self.weights(f"{precision}-whole", **common)
+            with self.subTest(precision):
+                for name, changes in (
+                        ("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}),
+                        ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                        ("ranks", {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}),
+                        *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
+                    if name == "ranks":  # another sum of gradients: two strategies have the same one
+                        sharded = {**changes, "distributed__distribution_strategy": '"sharded"'}
+                        self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), self.weights(f"{precision}-sharded", **common, **sharded))
+                        continue
+                    self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), whole, name)
+                self.weights(f"{precision}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
+                self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
+
+    def test_a_pooled_classifier_has_no_class_row(self):
+        self.weights(model__model_name_or_path=self.model_with(classifier_type="pooled"))
+        saved = tensors(self.folder / "one/run/model.safetensors")
+        self.assertNotIn("vit.embeddings.cls_token", saved)
+        self.assertEqual(len(saved["vit.embeddings.position_embeddings"]), 64 * 128)
+
+    def test_a_frozen_body_leaves_the_classifier(self):
+        self.weights("start")
+        start, changes = self.folder / "start/run", {"model__from_scratch": "false", "model__freeze": '["vit"]'}
+        self.weights(model__model_name_or_path=f'"{start}"', **changes)
+        before, after = tensors(start / "model.safetensors"), tensors(self.folder / "one/run/model.safetensors")
+        self.assertEqual({name for name in before if before[name] != after[name]}, {"classifier.weight", "classifier.bias"})
+
+    def test_what_does_not_fit_is_refused(self):
+        for changes, said in (
+                ({"data__label_column": None}, "data.label_column"),
+                ({"model__head": '"contrastive"'}, "model.head"),
+                ({"model__freeze": '["text_model"]'}, "model.freeze"),
+                ({"model__model_name_or_path": self.model_with(classifier_type="mean")}, "classifier_type"),
+                ({"model__model_name_or_path": self.model_with(id2label={"0": "a", "1": "b"})}, "label"),
+                ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
+                ({"data__preprocessing": '"processor"'}, "preprocessor_config.json")):
+            with self.subTest(said):
+                done = run("run", self.settings(said, **changes))
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+                self.assertIn(said, done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
