@@ -26,7 +26,7 @@ constexpr std::size_t kBlock = std::size_t{1} << 20;
 
 class MemoryItem : public Item {
  public:
-  explicit MemoryItem(Workbench& bench) : bench_(bench) {
+  explicit MemoryItem(Workbench& bench) : bench_(bench), loops_(memory_loops_for(bench.isa())) {
     for (const auto& [way, name] : kWays) {
       for (const int core : bench.cores())
         probes.push_back({name, core_place(core), "GB/s", true, core, false, [this, w = way] { return alone(w); }, {}});
@@ -42,10 +42,10 @@ class MemoryItem : public Item {
     std::byte* const at = bench_.memory() + block % (2 * blocks) * kBlock;
     std::byte* const from = bench_.memory() + half + block % blocks * kBlock;
     switch (way) {
-      case Way::kRead: read_memory_block(at, kBlock); return kBlock;
-      case Way::kWrite: write_memory_block(at, kBlock); return kBlock;
-      case Way::kWriteAround: write_memory_block_around_caches(at, kBlock); return kBlock;
-      case Way::kCopy: copy_memory_block(from - half, from, kBlock); return 2.0 * kBlock;
+      case Way::kRead: loops_.read(at, kBlock); return kBlock;
+      case Way::kWrite: loops_.write(at, kBlock); return kBlock;
+      case Way::kWriteAround: loops_.write_around_caches(at, kBlock); return kBlock;
+      case Way::kCopy: loops_.copy(from - half, from, kBlock); return 2.0 * kBlock;
     }
     return 0.0;
   }
@@ -69,6 +69,7 @@ class MemoryItem : public Item {
   }
 
   Workbench& bench_;
+  const MemoryLoops& loops_;
   std::size_t next_ = 0;
 };
 

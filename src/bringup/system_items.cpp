@@ -22,6 +22,7 @@ namespace {
 class ClockItem : public Item {
  public:
   explicit ClockItem(Workbench& bench) {
+    const MemoryLoops* const loops = &memory_loops_for(bench.isa());
     for (const int core : bench.cores()) {
       probes.push_back({"operations in a row",
                         core_place(core),
@@ -29,10 +30,10 @@ class ClockItem : public Item {
                         true,
                         core,
                         false,
-                        [] {
+                        [loops] {
                           constexpr std::int64_t kSteps = 4'000'000;
                           const double began = monotonic_seconds();
-                          mix_in_a_row(kSteps);
+                          loops->mix_in_a_row(kSteps);
                           return static_cast<double>(kSteps) * 1e-9 / (monotonic_seconds() - began);
                         },
                         {}});
