@@ -6,9 +6,12 @@ WERROR := false
 PREFIX := /usr/local
 SECONDS := 20
 PROGRAM := $(BUILD)/bascule
+CONFIG := config/demo.toml
+KERNEL := linux-image-cloud-amd64
+CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install clean
+.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install image image-check power-cuts clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -56,5 +59,16 @@ demo: build ## Train a small model on 1,583 pictures, evaluate, search; then ope
 install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule
 
+image: ## Make CONFIG (config/demo.toml) a tree, a tar and a boot file with all that it needs: build-image-demo/image
+	@tools/install_packages
+	@tools/install_packages image
+	tools/packaging/make_image --kernel $(KERNEL) $(CONFIG)
+
+image-check: ## Check an image in a chroot and in qemu, emulated, with 3 power cuts; skips what is not installed
+	tools/packaging/image_check
+
+power-cuts: ## Kill qemu CUTS (20) times at random instants and boot again: the bits of the unbroken run
+	tools/packaging/power_cuts --cuts $(CUTS)
+
 clean: ## Remove the build folders
-	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants
+	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-image-*

@@ -50,6 +50,7 @@ OURS = [
     ("firmware_shims/hpu_sim/device", [*MEDIA, *RESIZE, "firmware_shims/codec/", "firmware_shims/hpu_sim/registers.h",
                                        "firmware_shims/hpu_sim/board.h", "firmware_shims/hpu_sim/faults.h"]),
     ("firmware_shims/hpu_sim/faults", [*MEDIA, "firmware_shims/hpu_sim/board.h"]),
+    ("firmware_shims/boot/", []),  # a program of its own
     ("src/base/", []),
     # Files that are whole or absent: index, checkpoint and report write them. Not in base, which knows numbers and text, nor in
     # checkpoint, which neither of the others may know.

@@ -52,6 +52,8 @@ std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::
   // The ranks deal the cores themselves, and share memory themselves: nothing of MPI's in /dev/shm.
   add({"--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"});
   add({"--mca", "orte_tmpdir_base", settings.session_folder.c_str()});
+  // On one machine nothing is started from afar: mpirun need not find ssh.
+  if (settings.hostfile.empty()) add({"--mca", "plm", "isolated"});
   if (!settings.hostfile.empty()) {
     const std::string mapping = "ppr:" + std::to_string(settings.ranks / settings.machines) + ":node:OVERSUBSCRIBE";
     add({"--hostfile", settings.hostfile.c_str(), "--map-by", mapping.c_str()});

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/packaging: archives that depend on their content alone, a lock that names what differs, inputs that stay in the tree. Images as wholes: `make image-check`."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "packaging"))
+import archives  # noqa: E402
+import inputs  # noqa: E402
+import packages  # noqa: E402
+import sbom  # noqa: E402
+
+
+class Packaging(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def tree(self, name, umask, order):
+        before = os.umask(umask)
+        for file in order:
+            path = self.folder / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file)
+        os.umask(before)
+        (self.folder / name / "bin/program").chmod(0o700)
+        return self.folder / name
+
+    def test_archives_do_not_depend_on_umask_order_or_time(self):
+        files = ["bin/program", "data/a b.txt", "data/0.jsonl"]
+        one, other = self.tree("one", 0o022, files), self.tree("other", 0o077, files[::-1])
+        for write in (archives.write_tar, archives.write_cpio):
+            write(one, self.folder / "1", 1700000000)
+            write(other, self.folder / "2", 1700000000)
+            self.assertEqual((self.folder / "1").read_bytes(), (self.folder / "2").read_bytes())
+
+    def test_other_programs_read_the_archives(self):
+        tree = self.tree("tree", 0o022, ["bin/program", "data/a b.txt"])
+        archives.write_tar(tree, self.folder / "tar", 1700000000)
+        listed = subprocess.run(["tar", "--numeric-owner", "-tvf", self.folder / "tar"], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"}).stdout
+        self.assertRegex(listed, "-rwxr-xr-x 0/0 +11 2023-11-14 22:13 bin/program")
+        archives.write_cpio(tree, self.folder / "cpio", 1700000000)
+        content = (self.folder / "cpio").read_bytes()
+        self.assertEqual(content[:6], b"070701")
+        self.assertEqual(len(content) % 4, 0)
+        self.assertIn(b"dev/console\0", content)
+        self.assertIn(b"TRAILER!!!\0", content)
+
+    def test_a_lock_names_the_package_that_differs(self):
+        one = packages.Package("libone", "amd64", "1.0-1", "one 1.0-1")
+        lock = self.folder / "image.lock"
+        packages.check_lock(lock, packages.lock_text([one], {}))
+        packages.check_lock(lock, packages.lock_text([one], {}))
+        for others, word in (([packages.Package("libone", "amd64", "1.0-2", "one 1.0-2")], "libone: .* has 1.0-1 .* this machine 1.0-2"), ([], "libone: .* this machine no such package")):
+            with self.assertRaisesRegex(packages.ImageError, word):
+                packages.check_lock(lock, packages.lock_text(others, {}))
+
+    def test_inputs_are_the_files_that_the_rows_name(self):
+        data = self.folder / "data"
+        for name in ("model/config.json", "pictures/1.jpg", "pictures/unused.jpg"):
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            (data / name).write_text("x")
+        settings = {"model": {"model_name_or_path": "../data/model", "tokenizer_name": ""}, "distributed": {"hostfile": ""},
+                    "training": {"do_train": True, "do_eval": False, "do_predict": False},
+                    "data": {"train_file": "../data/rows.jsonl", "validation_file": "", "test_file": "", "image_column": "image"}}
+        rows = data / "rows.jsonl"
+        rows.write_text('{"image": "pictures/1.jpg"}\n')
+        start = self.folder / "config"
+        start.mkdir()
+        self.assertEqual(list(inputs.input_files(settings, start)), ["data/model/config.json", "data/pictures/1.jpg", "data/rows.jsonl"])
+        rows.write_text('{"image": "../../../elsewhere/1.jpg"}\n')
+        with self.assertRaisesRegex(packages.ImageError, "row 1: .* lies outside of the tree"):
+            inputs.input_files(settings, start)
+
+    def test_the_bill_of_materials_has_digest_and_licence_of_every_file(self):
+        (self.folder / "abc").write_text("abc")
+        ours = sbom.Component("bascule", "1", sbom.OURS, "", "here")
+        other = sbom.Component("libc++", "2", "", "Do as you like.", "there")
+        files = [("a", self.folder / "abc", ours), ("lib/b", self.folder / "abc", other)]
+        bill = json.loads(sbom.bill("image", "1", "2023-11-14T22:13:20Z", files, [ours, other]))
+        sums = {sum_["algorithm"]: sum_["checksumValue"] for sum_ in bill["files"][1]["checksums"]}
+        self.assertEqual(sums, {"SHA1": "a9993e364706816aba3e25717850c26c9cd0d89d", "SHA256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"})
+        self.assertEqual([one["licenseConcluded"] for one in bill["files"]], ["Apache-2.0", "LicenseRef-libc--"])
+        self.assertEqual(bill["hasExtractedLicensingInfos"][0]["extractedText"], "Do as you like.")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tree as something that boots: Debian's kernel, an initramfs with the tree and our first process, and both as one file that UEFI starts."""
+import dataclasses
+import hashlib
+import os
+import pathlib
+import posixpath
+import shutil
+import struct
+import subprocess
+
+import archives
+import inputs
+from packages import ImageError
+
+STUB = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub"
+COMMAND_LINE = "console=tty0 console=ttyS0,115200 quiet panic=30 bascule.mode=run"
+# Disks and the file system on them. A kernel has some built in and lacks others: Debian's cloud kernel knows virtual machines only.
+MODULES = ("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "ahci", "ata_piix", "nvme", "xhci_pci", "ehci_pci", "uhci_hcd", "usb_storage", "uas",
+           "crc32c_generic", "crc32c_intel", "ext4")
+PAGE = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    package: str
+    digest: str  # SHA-256 of the .deb
+    image: pathlib.Path
+    modules: pathlib.Path  # .../lib/modules/VERSION
+
+
+def command(*words, **options):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise ImageError(f"{words[0]} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def fetch_kernel(name, folder):
+    """The kernel that a (meta)package means, downloaded and unpacked; nothing is installed."""
+    for line in command("apt-cache", "depends", name).splitlines():
+        if line.strip().startswith("Depends: linux-image-"):
+            name = line.split()[1]
+    folder.mkdir(parents=True, exist_ok=True)
+    found = sorted(folder.glob(f"{name}_*.deb"))
+    if not found:
+        command("apt-get", "download", "-q", name, cwd=folder)
+        found = sorted(folder.glob(f"{name}_*.deb"))
+    unpacked = folder / found[-1].stem
+    if not unpacked.exists():
+        part = folder / "part"
+        shutil.rmtree(part, ignore_errors=True)
+        command("dpkg-deb", "-x", found[-1], part)
+        command("/sbin/depmod", "-b", part, next((part / "lib/modules").iterdir()).name)
+        part.rename(unpacked)
+    digest = hashlib.sha256(found[-1].read_bytes()).hexdigest()
+    return Kernel(found[-1].stem, digest, next((unpacked / "boot").glob("vmlinuz-*")), next((unpacked / "lib/modules").iterdir()))
+
+
+def modules_in_order(folder):
+    """Files of MODULES and what they need, each after what it needs."""
+    needs = {}
+    for line in (folder / "modules.dep").read_text().splitlines():
+        file, _, others = line.partition(":")
+        needs[file] = others.split()
+    by_name = {pathlib.Path(file).name.split(".")[0].replace("-", "_"): file for file in needs}
+    ordered = []
+    for name in MODULES:
+        if name in by_name:
+            for file in [*reversed(needs[by_name[name]]), by_name[name]]:
+                if file not in ordered:
+                    ordered.append(file)
+    return ordered
+
+
+def folder_on_disk(settings):
+    """Where the disk is mounted: the folder that holds output_dir."""
+    parent = posixpath.dirname(inputs.place_in_tree(settings["training"]["output_dir"]))
+    if not parent:
+        raise ImageError("training.output_dir: write it into a folder of its own, such as runs/NAME; the disk is mounted there")
+    return "/" + parent
+
+
+def make_root(tree, folder, init, kernel, settings):
+    """The tree with what boots it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(tree, folder)
+    shutil.copyfile(init, folder / "init")
+    (folder / "init").chmod(0o755)
+    disk = folder_on_disk(settings)
+    for name in ("boot", "dev", "proc", "sys", "run", "tmp", disk.lstrip("/")):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    files = modules_in_order(kernel.modules)
+    for file in files:
+        shutil.copyfile(kernel.modules / file, folder / "boot" / pathlib.Path(file).name)
+    (folder / "boot/modules").write_text("".join(f"/boot/{pathlib.Path(file).name}\n" for file in files))
+    (folder / "boot/disk").write_text(disk + "\n")
+
+
+def sections(stub):
+    """(name, address, size) of a PE file's sections, from objdump."""
+    rows = [line.split() for line in command("objdump", "-h", stub).splitlines()]
+    return [(row[1], int(row[3], 16), int(row[2], 16)) for row in rows if len(row) == 7 and row[0].isdigit()]
+
+
+def write_unified_image(target, kernel, initramfs, seconds):
+    """systemd's stub with the kernel, the initramfs and the command line as sections behind its own."""
+    parts = target.parent / "parts"
+    parts.mkdir(exist_ok=True)
+    (parts / "osrel").write_text("ID=bascule\nNAME=Bascule\nPRETTY_NAME=Bascule\n")
+    (parts / "cmdline").write_text(COMMAND_LINE)
+    at = max(address + size for _, address, size in sections(STUB))
+    words = []
+    for name, file in ((".osrel", parts / "osrel"), (".cmdline", parts / "cmdline"), (".linux", kernel), (".initrd", initramfs)):
+        at = -(-at // PAGE) * PAGE
+        words += ["--add-section", f"{name}={file}", "--change-section-vma", f"{name}={at:#x}"]
+        at += os.path.getsize(file)
+    command("objcopy", *words, STUB, target)
+    shutil.rmtree(parts)
+    image = bytearray(target.read_bytes())
+    header = struct.unpack_from("<I", image, 0x3c)[0]
+    struct.pack_into("<I", image, header + 8, seconds)  # objcopy writes the time of now
+    target.write_bytes(image)
+
+
+def write_boot_files(tree, output, init, kernel, settings, seconds):
+    make_root(tree, output / "root", init, kernel, settings)
+    archives.write_cpio(output / "root", output / "initramfs.cpio", seconds)
+    command("zstd", "-q", "-f", "-19", "-T1", "--rm", output / "initramfs.cpio", "-o", output / "initramfs.cpio.zst")
+    shutil.copyfile(kernel.image, output / "vmlinuz")
+    write_unified_image(output / "bascule.efi", output / "vmlinuz", output / "initramfs.cpio.zst", seconds)
