@@ -11,28 +11,6 @@
 namespace bascule {
 namespace {
 
-struct AddedMatch {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::int32_t id = -1;  // -1: none, begin and end are the text's end
-};
-
-// The first added token at or after `place`, the longest where several begin together, with the white space that it
-// takes.
-AddedMatch find_added(std::string_view text, std::size_t place, const Vocabulary& vocabulary) noexcept {
-  for (std::size_t i = place; i < text.size(); ++i) {
-    if (!vocabulary.first_byte_of_added[static_cast<unsigned char>(text[i])]) continue;
-    for (const AddedToken& token : vocabulary.added) {
-      if (text.compare(i, token.text.size(), token.text) != 0) continue;
-      AddedMatch match{i, i + token.text.size(), token.id};
-      if (token.takes_space_before) match.begin = place + skip_space_back(text.substr(place), i - place);
-      if (token.takes_space_after) match.end = skip_space(text, match.end);
-      return match;
-    }
-  }
-  return AddedMatch{text.size(), text.size(), -1};
-}
-
 class ByteLevelBpe final : public Tokenizer {
  public:
   ByteLevelBpe(TokenizerFacts facts, Vocabulary vocabulary)
@@ -73,7 +51,7 @@ Status ByteLevelBpe::tokenize(std::string_view text, TokenOutput& output, Span<s
   MergeScratch merging(scratch);
   std::size_t place = 0;
   while (place < text.size() && !output.is_done()) {
-    const AddedMatch added = find_added(text, place, vocabulary_);
+    const AddedMatch added = vocabulary_.added.find(text, place);
     BASCULE_TRY(tokenize_between(text, place, added.begin, output, merging));
     if (added.id >= 0) output.add(added.id);
     place = added.end;

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
+#include "src/text/word_piece.h"
 
 namespace bascule {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr TokenizerKind kKinds[] = {
     {"byte-level BPE (RoBERTa)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
      load_byte_level_bpe, byte_level_bpe_texts},
+    {"WordPiece (BERT)", [](const TokenizerFolder& f) { return f.model == "WordPiece"; }, load_word_piece,
+     word_piece_texts},
 };
 
 // The model that a vocabulary's file belongs to, where there is no tokenizer.json.
@@ -39,7 +42,7 @@ TokenizerFolder open_folder(const std::string& path) {
   const auto* const found = std::find_if(std::begin(kVocabularies), std::end(kVocabularies),
                                          [&](const auto& one) { return folder.has(one.file); });
   if (found == std::end(kVocabularies)) {
-    throw Error{ErrorKind::kData, path, "has neither tokenizer.json nor vocab.json",
+    throw Error{ErrorKind::kData, path, "has neither tokenizer.json nor vocab.json or vocab.txt",
                 "choose a folder with one of them, for example with model.tokenizer_name"};
   }
   folder.where = path + "/" + found->file;

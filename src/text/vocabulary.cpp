@@ -139,13 +139,8 @@ WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& wo
 }
 
 void set_added(const TokenizerFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
-  vocabulary->added = files.added;
-  std::sort(vocabulary->added.begin(), vocabulary->added.end(), [](const AddedToken& a, const AddedToken& b) {
-    return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.text < b.text;
-  });
-  std::fill(std::begin(vocabulary->first_byte_of_added), std::end(vocabulary->first_byte_of_added), false);
-  for (const AddedToken& token : vocabulary->added) {
-    vocabulary->first_byte_of_added[static_cast<unsigned char>(token.text[0])] = true;
+  vocabulary->added = AddedTokens(files.added);
+  for (const AddedToken& token : files.added) {
     facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
     if (token.special) facts->special_ids.push_back(token.id);
   }

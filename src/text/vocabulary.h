@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/text/added_tokens.h"
 #include "src/text/tokenizer.h"
 #include "src/text/tokenizer_kinds.h"
 
@@ -61,22 +62,12 @@ class WordTable {
   std::size_t mask_ = 0;
 };
 
-// A token that is found in the text as it stands, before anything is split or merged.
-struct AddedToken {
-  std::string text;
-  std::int32_t id = -1;
-  bool takes_space_before = false;  // Hugging Face: lstrip
-  bool takes_space_after = false;   // rstrip
-  bool special = true;              // counts among TokenizerFacts::special_ids
-};
-
 struct Vocabulary {
   std::int32_t byte_token[256];  // -1: the vocabulary lacks this byte; then unknown_byte_token, or nothing
   std::int32_t unknown_byte_token = -1;
   MergeTable merges;
   WordTable words;
-  std::vector<AddedToken> added;  // the longest first
-  bool first_byte_of_added[256];  // where a search for added tokens has to look closer
+  AddedTokens added;
 };
 
 // Throws Error (kData). facts->digest: XXH3 of all that the files say.

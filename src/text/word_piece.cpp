@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/word_piece.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/utf8.h"
+#include "src/text/word_piece_classes.h"
+#include "src/text/word_piece_files.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kLongestWord = 100;  // characters
+constexpr std::size_t kWordBytes = 4 * kLongestWord;
+constexpr char kContinuation[] = "##";
+
+// FNV-1a, one byte further: the hashes of all prefixes of a word come from one pass over it.
+constexpr std::uint64_t kHashOfNothing = 14695981039346656037u;
+std::uint64_t hash_with(std::uint64_t hash, char c) noexcept {
+  return (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+}
+
+// Pieces of words -> ids: those that begin a word, or those that continue it. Open addressing in one flat array.
+class PieceTable {
+ public:
+  explicit PieceTable(std::size_t pieces = 0) {
+    std::size_t size = 16;
+    while (size < 2 * pieces) size *= 2;
+    entries_.resize(size);
+  }
+  void insert(std::string_view piece, std::int32_t id) {
+    std::uint64_t hash = kHashOfNothing;
+    for (const char c : piece) hash = hash_with(hash, c);
+    std::size_t i = slot(hash);
+    while (entries_[i].id >= 0) i = (i + 1) & (entries_.size() - 1);
+    entries_[i] = {hash, text_.size(), piece.size(), id};
+    text_ += piece;
+    longest_ = std::max(longest_, piece.size());
+  }
+  std::size_t longest() const noexcept { return longest_; }
+  // -1: there is none.
+  std::int32_t find(std::string_view piece, std::uint64_t hash) const noexcept {
+    for (std::size_t i = slot(hash); entries_[i].id >= 0; i = (i + 1) & (entries_.size() - 1)) {
+      const Entry& entry = entries_[i];
+      if (entry.hash == hash && entry.bytes == piece.size() &&
+          std::memcmp(text_.data() + entry.place, piece.data(), piece.size()) == 0)
+        return entry.id;
+    }
+    return -1;
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t hash = 0;
+    std::size_t place = 0, bytes = 0;
+    std::int32_t id = -1;
+  };
+  std::size_t slot(std::uint64_t hash) const noexcept { return (hash ^ hash >> 32) & (entries_.size() - 1); }
+
+  std::vector<Entry> entries_;
+  std::string text_;
+  std::size_t longest_ = 0;
+};
+
+// A word as it grows, in the working memory.
+struct Word {
+  char* bytes;
+  std::uint64_t* hashes;  // of the prefixes of what is left
+  std::int32_t* pieces;
+  std::size_t size = 0, characters = 0;
+};
+
+constexpr std::size_t kScratchBytes = kWordBytes * (sizeof(char) + sizeof(std::uint64_t) + sizeof(std::int32_t)) + 16;
+
+class WordPiece final : public Tokenizer {
+ public:
+  WordPiece(TokenizerFacts facts, const WordPieceFiles& files);
+  std::size_t scratch_bytes(std::size_t) const noexcept override { return kScratchBytes; }
+
+ private:
+  Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
+  void tokenize_between(std::string_view text, TokenOutput& output, Word& word) const noexcept;
+  void add_character(std::uint32_t code_point, TokenOutput& output, Word& word) const noexcept;
+  void end_word(TokenOutput& output, Word& word) const noexcept;
+
+  PieceTable first_, further_;
+  AddedTokens added_;
+  std::int32_t unknown_;
+  bool lowers_, splits_chinese_;
+};
+
+std::int32_t required_id(const std::string& token, const WordPieceFiles& files) {
+  const auto found = files.tokens.find(token);
+  if (found != files.tokens.end()) return found->second;
+  for (const AddedToken& added : files.added) {
+    if (added.text == token) return added.id;
+  }
+  throw Error{ErrorKind::kData, files.where, "there is no token \"" + token + "\"",
+              "a WordPiece tokenizer has [CLS], [SEP], [PAD], [MASK] and [UNK]"};
+}
+
+WordPiece::WordPiece(TokenizerFacts facts, const WordPieceFiles& files)
+    : Tokenizer(std::move(facts)),
+      first_(files.tokens.size()),
+      further_(files.tokens.size()),
+      added_(files.added),
+      unknown_(required_id(files.unk, files)),
+      lowers_(files.lowers),
+      splits_chinese_(files.splits_chinese) {
+  const std::size_t prefix = std::strlen(kContinuation);
+  for (const auto& [token, id] : files.tokens) {
+    first_.insert(token, id);
+    if (token.compare(0, prefix, kContinuation) == 0) further_.insert(std::string_view(token).substr(prefix), id);
+  }
+}
+
+void WordPiece::end_word(TokenOutput& output, Word& word) const noexcept {
+  std::size_t place = 0, count = 0;
+  const bool is_too_long = word.characters > kLongestWord;
+  while (!is_too_long && place < word.size) {
+    const PieceTable& table = place == 0 ? first_ : further_;
+    const std::size_t most = std::min(word.size - place, table.longest());
+    std::uint64_t hash = kHashOfNothing;
+    for (std::size_t i = 0; i < most; ++i) word.hashes[i] = hash = hash_with(hash, word.bytes[place + i]);
+    std::int32_t id = -1;
+    std::size_t length = most;
+    for (; length > 0 && id < 0; --length) id = table.find({word.bytes + place, length}, word.hashes[length - 1]);
+    if (id < 0) break;
+    word.pieces[count++] = id;
+    place += length + 1;  // the loop has counted one further
+  }
+  if (word.size > 0) {
+    if (is_too_long || place < word.size) {
+      output.add(unknown_);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) output.add(word.pieces[i]);
+    }
+  }
+  word.size = word.characters = 0;
+}
+
+// Of the normalised text.
+void WordPiece::add_character(std::uint32_t code_point, TokenOutput& output, Word& word) const noexcept {
+  const WordPieceClass kind = word_piece_class(code_point);
+  if (kind == WordPieceClass::kSpace) {
+    end_word(output, word);
+    return;
+  }
+  if (kind == WordPieceClass::kPunctuation) end_word(output, word);
+  if (++word.characters <= kLongestWord) {
+    char* const out = word.bytes + word.size;
+    const auto tail = [code_point](int shift) { return static_cast<char>(0x80 | (code_point >> shift & 0x3f)); };
+    if (code_point < 0x80) {
+      out[0] = static_cast<char>(code_point);
+      word.size += 1;
+    } else if (code_point < 0x800) {
+      out[0] = static_cast<char>(0xc0 | code_point >> 6);
+      out[1] = tail(0);
+      word.size += 2;
+    } else if (code_point < 0x10000) {
+      out[0] = static_cast<char>(0xe0 | code_point >> 12);
+      out[1] = tail(6);
+      out[2] = tail(0);
+      word.size += 3;
+    } else {
+      out[0] = static_cast<char>(0xf0 | code_point >> 18);
+      out[1] = tail(12);
+      out[2] = tail(6);
+      out[3] = tail(0);
+      word.size += 4;
+    }
+  }
+  if (kind == WordPieceClass::kPunctuation) end_word(output, word);
+}
+
+void WordPiece::tokenize_between(std::string_view text, TokenOutput& output, Word& word) const noexcept {
+  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
+    const Utf8Character character = utf8_character(text, place);
+    place += character.bytes;
+    if (character.code_point >= 'a' && character.code_point <= 'z') {  // most of English
+      if (++word.characters <= kLongestWord) word.bytes[word.size++] = static_cast<char>(character.code_point);
+      continue;
+    }
+    const WordPieceClass kind = word_piece_class(character.code_point);
+    if (kind == WordPieceClass::kRemoved) continue;
+    const bool is_word = splits_chinese_ && kind == WordPieceClass::kChinese;
+    if (is_word) end_word(output, word);
+    std::uint32_t normalised[3] = {character.code_point};
+    const int count = lowers_ ? lowered_code_points(character.code_point, normalised) : 1;
+    for (int i = 0; i < count; ++i) add_character(normalised[i], output, word);
+    if (is_word) end_word(output, word);
+  }
+  end_word(output, word);
+}
+
+Status WordPiece::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
+  const std::size_t skipped = (8 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 8) % 8;
+  std::byte* const memory = scratch.data() + skipped;
+  void* const hashes = memory;
+  void* const pieces = memory + kWordBytes * sizeof(std::uint64_t);
+  void* const bytes = memory + kWordBytes * (sizeof(std::uint64_t) + sizeof(std::int32_t));
+  Word word{static_cast<char*>(bytes), static_cast<std::uint64_t*>(hashes), static_cast<std::int32_t*>(pieces)};
+  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
+    const AddedMatch added = added_.find(text, place);
+    tokenize_between(text.substr(place, added.begin - place), output, word);
+    if (added.id >= 0) output.add(added.id);
+    place = added.end;
+  }
+  return ok_status();
+}
+
+// By id, so that the order of a hash table does not count.
+std::map<std::int32_t, std::string> tokens_by_id(const WordPieceFiles& files) {
+  std::map<std::int32_t, std::string> tokens;
+  for (const auto& [token, id] : files.tokens) tokens[id] = token;
+  for (const AddedToken& token : files.added) tokens[token.id] = token.text;
+  return tokens;
+}
+
+std::uint64_t digest_of(const WordPieceFiles& files) {
+  std::string said =
+      std::string("WordPiece ") + (files.lowers ? "lower " : "") + (files.splits_chinese ? "chinese " : "");
+  const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
+  for (const auto& [id, token] : tokens_by_id(files)) add(std::to_string(id) + " " + token);
+  for (const AddedToken& token : files.added) {
+    add(token.text);
+    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
+        (token.special ? "*" : ""));
+  }
+  for (const std::string* role : {&files.cls, &files.sep, &files.pad, &files.mask, &files.unk}) add(*role);
+  return XXH3_64bits(said.data(), said.size());
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> load_word_piece(const TokenizerFolder& folder) {
+  const WordPieceFiles files = read_word_piece_files(folder);
+  TokenizerFacts facts;
+  const std::int32_t end = required_id(files.sep, files);
+  facts.before = {required_id(files.cls, files)};
+  facts.between = facts.after = {end};
+  facts.second_type = 1;
+  facts.pad_id = required_id(files.pad, files);
+  facts.mask_id = required_id(files.mask, files);
+  for (const AddedToken& token : files.added) {
+    if (token.special) facts.special_ids.push_back(token.id);
+  }
+  std::sort(facts.special_ids.begin(), facts.special_ids.end());
+  facts.special_ids.erase(std::unique(facts.special_ids.begin(), facts.special_ids.end()), facts.special_ids.end());
+  facts.vocabulary_size = tokens_by_id(files).rbegin()->first + 1;
+  facts.digest = digest_of(files);
+  return std::make_unique<WordPiece>(std::move(facts), files);
+}
+
+std::vector<std::string> word_piece_texts(const TokenizerFolder& folder) {
+  std::vector<std::string> texts;
+  for (const auto& [id, token] : tokens_by_id(read_word_piece_files(folder))) {
+    texts.resize(static_cast<std::size_t>(id) + 1);
+    texts.back() = token;
+  }
+  return texts;
+}
+
+}  // namespace bascule

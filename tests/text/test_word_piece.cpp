@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// WordPiece against the ids of Transformers' BertTokenizer.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/text/tokenizer.h"
+#include "src/text/tokenizer_kinds.h"
+#include "src/text/word_piece_classes.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+const std::string kFolder = std::string(BASCULE_TEST_DATA) + "/tokenizer/wordpiece";
+
+const Json& cases() {
+  static const Json document = read_json_file(std::string(BASCULE_TEST_DATA) + "/tokenizer/wordpiece_cases.json");
+  return document;
+}
+
+Ids kept_of(const Json& ids, const Json& mask) {
+  Ids kept;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (mask[i] == 1) kept.push_back(static_cast<std::int32_t>(ids[i].integer()));
+  }
+  return kept;
+}
+
+void expect_all_cases(const Tokenizer& tokenizer) {
+  ASSERT_GE(cases()["cases"].size(), 200u);
+  for (const Json& row : cases()["cases"])
+    EXPECT_EQ(Json(tokenizer.encode(row["text"].string())), row["ids"]) << row["text"].string();
+  for (const Json& row : cases()["shaped"]) {
+    EXPECT_EQ(tokenizer.encode(row["text"].string(), row["max_length"].integer()),
+              kept_of(row["input_ids"], row["attention_mask"]))
+        << row["text"].string();
+  }
+}
+
+TEST(WordPiece, GivesTheIdsOfTransformersForEveryCase) { expect_all_cases(*load_tokenizer(kFolder)); }
+
+TEST(WordPiece, GivesTheSameFromTheVocabularyAlone) {
+  TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/vocab.txt", folder.path() + "/vocab.txt");
+  expect_all_cases(*load_tokenizer(folder.path()));  // lower case is the default
+}
+
+TEST(WordPiece, MakesPairsAsTransformersDoes) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  ASSERT_GE(cases()["pairs"].size(), 50u);
+  for (const Json& row : cases()["pairs"]) {
+    const std::string &a = row["a"].string(), &b = row["b"].string();
+    Ids ids(static_cast<std::size_t>(row["max_length"].integer()));
+    std::vector<std::byte> scratch(tokenizer->scratch_bytes(0));
+    Encoded encoded;
+    ASSERT_TRUE(tokenizer->encode_into({a, b}, ids, &encoded, scratch).ok());
+    ids.resize(static_cast<std::size_t>(encoded.tokens));
+    EXPECT_EQ(ids, kept_of(row["input_ids"], row["attention_mask"])) << a << " | " << b;
+    for (std::int64_t i = 0; i < encoded.tokens; ++i) {
+      const std::int64_t type = i < encoded.second_begin ? 0 : tokenizer->second_type();
+      EXPECT_EQ(row["token_type_ids"][static_cast<std::size_t>(i)], type) << a << " | " << b;
+    }
+  }
+}
+
+TEST(WordPiece, KnowsItsSpecialTokens) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  EXPECT_EQ(tokenizer->pad_id(), 0);
+  EXPECT_EQ(tokenizer->mask_id(), 4);
+  EXPECT_EQ(tokenizer->vocabulary_size(), 4000);
+  EXPECT_EQ(tokenizer->special_ids().size(), 5u);
+  const std::vector<std::string> texts = load_token_texts(kFolder);
+  EXPECT_EQ(texts.size(), 4000u);
+  EXPECT_EQ(texts[4], "[MASK]");
+}
+
+TEST(WordPiece, RefusesWhatIsNotUtf8) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  for (const Json& hex : cases()["invalid_utf8_hex"]) {
+    std::string text;
+    for (std::size_t i = 0; i + 1 < hex.string().size(); i += 2)
+      text.push_back(static_cast<char>(std::stoi(hex.string().substr(i, 2), nullptr, 16)));
+    EXPECT_THROW(tokenizer->encode(text), Error) << hex.string();
+  }
+}
+
+// A word of 100 characters may be made of pieces, one of 101 may not, however short its pieces are.
+TEST(WordPiece, ALongWordIsUnknown) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  EXPECT_GT(tokenizer->encode(std::string(100, 'a')).size(), 3u);
+  EXPECT_EQ(tokenizer->encode(std::string(101, 'a')), (Ids{2, 1, 3}));
+}
+
+// The whole of the table that the cases draw from.
+TEST(WordPiece, ClassesAndCaseAreThoseOfTheTokenizersLibrary) {
+  const Json document = read_json_file(kFolder + "/unicode_classes.json");
+  std::vector<WordPieceClass> classes(0x110000, WordPieceClass::kOther);
+  for (const auto& [name, value] :
+       {std::pair{"removed", WordPieceClass::kRemoved}, std::pair{"space", WordPieceClass::kSpace},
+        std::pair{"chinese", WordPieceClass::kChinese}, std::pair{"punctuation", WordPieceClass::kPunctuation}}) {
+    for (const Json& range : document[name]) {
+      for (std::int64_t c = range[0].integer(); c <= range[1].integer(); ++c)
+        classes[static_cast<std::size_t>(c)] = value;
+    }
+  }
+  std::vector<std::string> lowered(0x110000);
+  std::vector<bool> has_lowered(0x110000, false);
+  for (const auto& [hex, text] : document["lowered"].items()) {
+    const std::size_t c = static_cast<std::size_t>(std::stoul(hex, nullptr, 16));
+    lowered[c] = text.string();
+    has_lowered[c] = true;
+  }
+  for (std::uint32_t c = 0; c < 0x110000; ++c) {
+    ASSERT_EQ(word_piece_class(c), classes[c]) << c;
+    if (c >= 0xac00 && c < 0xd7a4) continue;  // Hangul: by arithmetic
+    std::uint32_t out[3];
+    const int count = lowered_code_points(c, out);
+    if (!has_lowered[c]) {
+      ASSERT_TRUE(count == 1 && out[0] == c) << c;
+      continue;
+    }
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const std::uint32_t x = out[i];
+      if (x < 0x80) {
+        text.push_back(static_cast<char>(x));
+        continue;
+      }
+      const int tails = x < 0x800 ? 1 : x < 0x10000 ? 2 : 3;
+      text.push_back(static_cast<char>((tails == 1 ? 0xc0 : tails == 2 ? 0xe0 : 0xf0) | x >> (6 * tails)));
+      for (int t = tails - 1; t >= 0; --t) text.push_back(static_cast<char>(0x80 | (x >> (6 * t) & 0x3f)));
+    }
+    ASSERT_EQ(text, lowered[c]) << c;
+  }
+}
+
+Json changed(const std::vector<std::string>& keys, const Json& value) {
+  Json document = read_json_file(kFolder + "/tokenizer.json");
+  Json* at = &document;
+  for (const std::string& key : keys) at = &(*at)[key];
+  *at = value;
+  return document;
+}
+
+TEST(WordPiece, RefusesOptionsThatBertDoesNotHave) {
+  for (const auto& [document, said] :
+       {std::pair<Json, const char*>{changed({"normalizer", "clean_text"}, Json(false)), "clean_text"},
+        {changed({"normalizer", "strip_accents"}, Json(false)), "marks"},
+        {changed({"normalizer", "type"}, Json("NFKC")), "normalizer"},
+        {changed({"pre_tokenizer", "type"}, Json("Whitespace")), "pre_tokenizer"},
+        {changed({"post_processor", "type"}, Json("ByteLevel")), "post_processor"},
+        {changed({"model", "continuing_subword_prefix"}, Json("@@")), "continuing_subword_prefix"},
+        {changed({"model", "max_input_chars_per_word"}, Json(50)), "max_input_chars_per_word"}}) {
+    const TemporaryFolder folder;
+    folder.write("tokenizer.json", json_text(document));
+    try {
+      load_tokenizer(folder.path());
+      ADD_FAILURE() << said;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule
