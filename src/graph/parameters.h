@@ -15,7 +15,8 @@ namespace bascule {
 // The law of fresh values: constant, or normal with mean 0.
 struct InitialValue {
   float constant = 0.0f;
-  float standard_deviation = 0.0f;  // > 0: normal
+  float standard_deviation = 0.0f;            // > 0: normal
+  std::int64_t zero_first = 0, zero_end = 0;  // elements that are zero all the same
 };
 
 // One tensor of the checkpoint.

@@ -8,12 +8,12 @@
 
 namespace bascule {
 
-extern const Family kBridgeTower, kViT;  // each in its own file
+extern const Family kBridgeTower, kViT, kBert;  // each in its own file
 
 namespace {
 
 std::vector<const Family*>& table() {
-  static std::vector<const Family*> all = {&kBridgeTower, &kViT};
+  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kBert};
   return all;
 }
 

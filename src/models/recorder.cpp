@@ -71,8 +71,14 @@ Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>
   return add(std::move(p));
 }
 
-Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation) {
-  return weight(name, rows, cols, standard_deviation);
+Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation,
+                       std::int64_t zero_row) {
+  InitialValue initial = normal(standard_deviation);
+  if (zero_row >= 0) {
+    initial.zero_first = zero_row * cols;
+    initial.zero_end = initial.zero_first + cols;
+  }
+  return add({name, rows, cols, true, true, {piece(name, {rows, cols}, 0, initial)}});
 }
 
 Tensor Recorder::shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows,

@@ -43,6 +43,10 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
       text_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(t)));
       padded_row_.push_back(static_cast<std::int64_t>(at));
       token_ids_.push_back(static_cast<std::int32_t>(id));
+      const std::int64_t type = padded.token_types.empty() ? 0 : padded.token_types[at];
+      if (type < 0 || type >= inputs.token_types)
+        refuse(s, "token type " + std::to_string(type) + " is none of the " + std::to_string(inputs.token_types));
+      token_types_.push_back(static_cast<std::int32_t>(type));
       position_ids_.push_back(position);
     }
     if (padded.length > 0 && text_offsets_.back() == static_cast<std::int32_t>(token_ids_.size()))
@@ -58,7 +62,6 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
     add_class(padded.mixed_labels, &mixed_labels_);
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-  token_types_.resize(token_ids_.size());
 }
 
 BatchCounts PackedBatch::counts(const Fields& fields) const {

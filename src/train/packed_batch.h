@@ -16,6 +16,7 @@ struct PaddedBatch {
   std::int64_t samples = 0, length = 0;      // B and the padded length; length 0: there are no texts
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
+  std::vector<std::int64_t> token_types;     // (B, length); empty: all 0
   std::vector<std::int64_t> labels;          // classes: (B); masked LM: (B, length), -100: not counted; else empty
   std::vector<std::int64_t> mixed_labels;    // (B), classes, and the share of `labels`; empty: labels are not mixed
   std::vector<float> label_shares;
@@ -42,8 +43,8 @@ class PackedBatch {
 
  private:
   const std::vector<float> pixels_, label_shares_;
-  std::vector<std::int32_t> token_types_;  // all 0: a padded batch has no pairs
-  std::vector<std::int32_t> token_ids_, position_ids_, text_offsets_, selected_rows_, labels_, mixed_labels_;
+  std::vector<std::int32_t> token_ids_, token_types_, position_ids_, text_offsets_, selected_rows_, labels_,
+      mixed_labels_;
   std::vector<std::uint64_t> text_row_keys_, image_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;
 };

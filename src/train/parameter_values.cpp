@@ -42,6 +42,8 @@ void fill_initial(float* destination, std::int64_t first, std::int64_t count, co
     for (std::int64_t k = 0; k < 4 && i + k < count; ++k)
       destination[i + k] = static_cast<float>(deviation * values[k]);
   }
+  for (std::int64_t i = std::max(first, law.zero_first); i < std::min(first + count, law.zero_end); ++i)
+    destination[i - first] = 0.0f;
 }
 
 namespace {

@@ -85,6 +85,8 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
     batch.length = ids->shape[1];
     batch.input_ids = read_integers(files.batches, name + "input_ids", where);
     batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
+    if (files.batches.find(name + "token_type_ids") != nullptr)
+      batch.token_types = read_integers(files.batches, name + "token_type_ids", where);
   }
   if (files.inputs.image_side > 0) {
     batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];

@@ -12,13 +12,13 @@ from bascule_run import ROOT, instruction_sets, run
 DATA = ROOT / "tests" / "data"
 REFERENCE = pathlib.Path(os.environ.get("BASCULE_REFERENCE_DIR") or DATA)
 GOLDENS = REFERENCE / "goldens"
-FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted((REFERENCE / "goldens-families").glob("vit_*"))]
+FOLDERS = [GOLDENS, DATA / "more_goldens", *sorted(path for pattern in ("bert_masked_lm", "vit_*") for path in (REFERENCE / "goldens-families").glob(pattern))]
 
 
 class Verify(unittest.TestCase):
     def test_passes_every_case(self):
         names = [name for folder in FOLDERS for name in sorted(path.parent.name for path in (*folder.glob("case.json"), *folder.glob("*/case.json")))]
-        self.assertGreaterEqual(len(names), 11)
+        self.assertGreaterEqual(len(names), 12)
         first = None
         for isa in instruction_sets():
             for threads in (1, 2):

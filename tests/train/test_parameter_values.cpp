@@ -76,6 +76,22 @@ TEST_F(ParameterValues, InitialOnesAreThoseOfOneThreadWhateverTheThreads) {
   }
 }
 
+// Within the row, cut at its first and last element, and without it.
+TEST_F(ParameterValues, AZeroRowIsZeroHoweverTheTensorIsCut) {
+  InitialValue law = kNormal;
+  law.zero_first = 100;
+  law.zero_end = 140;
+  std::vector<float> plain(200), whole(200), parts(200);
+  fill_initial(plain.data(), 0, 200, kNormal, 11, "table");
+  fill_initial(whole.data(), 0, 200, law, 11, "table");
+  for (const std::int64_t first : {0, 100, 120, 140, 180}) {
+    const std::int64_t count = first == 0 ? 100 : first == 180 ? 20 : first == 140 ? 40 : 20;
+    fill_initial(parts.data() + first, first, count, law, 11, "table");
+  }
+  EXPECT_TRUE(same_bits(parts, whole));
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(whole[i], i >= 100 && i < 140 ? 0.0f : plain[i]) << i;
+}
+
 TEST_F(ParameterValues, ReadBySeveralThreadsAreTheBytesOfTheFile) {
   const TensorSource source = open_safetensors(path_);
   for (const int count : {1, 2, 3, 4}) {

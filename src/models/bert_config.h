@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of a BERT folder, with the class defaults of Transformers 5.23 for what it leaves out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/activation.h"
+
+namespace bascule {
+
+struct BertConfig {
+  std::int64_t vocab_size = 30522, hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12,
+               intermediate_size = 3072;
+  std::int64_t max_position_embeddings = 512, type_vocab_size = 2, pad_token_id = 0;
+  Activation hidden_act = Activation::kGelu;
+  float hidden_dropout_prob = 0.1f, attention_probs_dropout_prob = 0.1f, layer_norm_eps = 1e-12f;
+  double initializer_range = 0.02;
+  bool tie_word_embeddings = true;
+};
+
+// Throws Error kData naming the file and the key, also where the model cannot be built.
+BertConfig read_bert_config(const std::string& path);
+
+}  // namespace bascule

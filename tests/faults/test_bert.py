@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A BERT learns to fill in masked tokens of texts without pictures: its figures, its bits, and what it refuses."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
+from run_files import tensors
+
+WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
+
+
+class Bert(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def model_with(self, **members):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        for file in ("vocab.txt", "tokenizer_config.json"):
+            shutil.copy(WORD_PIECE / file, folder)
+        (folder / "config.json").write_text(json.dumps({
+            "model_type": "bert", "vocab_size": 4000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+            "max_position_embeddings": 40, **members}))
+        return folder
+
+    def settings(self, name="one", model=None, **changes):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        model = model or self.model_with()
+        return settings(folder, **{
+            "model__model_name_or_path": f'"{model}"', "model__tokenizer_name": None, "data__train_file": f'"{EMOJI}/train.jsonl"', "data__preprocessing": None,
+            "media_engine__memory_mib": None, "training__max_steps": "9", "training__save_steps": "3", **changes})
+
+    def weights(self, name="one", **changes):
+        done = run("run", self.settings(name, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return digest(self.folder / name / "run/model.safetensors")
+
+    def test_learns_and_says_what_it_fills_in(self):
+        self.weights(training__max_steps="120", training__per_device_train_batch_size="32", training__learning_rate="3e-3", training__save_steps="0",
+                     data__validation_file=f'"{EMOJI}/validation.jsonl"', data__test_file=f'"{EMOJI}/test.jsonl"')
+        folder = self.folder / "one" / "run"
+        results = json.loads((folder / "all_results.json").read_text())
+        self.assertLess(results["validation_loss"], 6.8)  # 8.3 at the start: the logarithm of 4,000
+        self.assertGreater(results["validation_accuracy"], 0.03)
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["BertForMaskedLM"])
+        self.assertTrue((folder / "vocab.txt").exists())
+        self.assertFalse((folder / "preprocessor_config.json").exists())
+        first = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
+        vocabulary = set((WORD_PIECE / "vocab.txt").read_text().split("\n"))
+        self.assertTrue({token["expected"] for token in first["tokens"]} <= vocabulary)
+        saved = tensors(folder / "model.safetensors")
+        self.assertIn("cls.predictions.bias", saved)
+        self.assertNotIn("cls.predictions.decoder.weight", saved)
+
+    def test_the_bits_depend_on_nothing_but_the_settings(self):
+        model = self.model_with()
+        for precision in ("float32", "bf16"):
+            common = {"model": model, "model__precision": f'"{precision}"'}
+            whole = self.weights(f"{precision}-whole", **common)
+            with self.subTest(precision):
+                for name, changes in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                                      *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
+                    self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), whole, name)
+                ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
+                self.assertEqual(self.weights(f"{precision}-ranks", **common, **ranks),
+                                 self.weights(f"{precision}-sharded", **common, **ranks, distributed__distribution_strategy='"sharded"'))
+                self.weights(f"{precision}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
+                self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
+
+    def test_a_finished_folder_starts_the_next_run_tied_or_not(self):
+        for tied in (True, False):
+            with self.subTest(tied=tied):
+                self.weights(f"start-{tied}", model=self.model_with(tie_word_embeddings=tied))
+                start = self.folder / f"start-{tied}" / "run"
+                self.assertEqual("cls.predictions.decoder.weight" in tensors(start / "model.safetensors"), not tied)
+                self.weights(f"next-{tied}", model=start, model__from_scratch="false")
+
+    def test_what_does_not_fit_is_refused(self):
+        for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"),
+                                     (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41")):
+            with self.subTest(said):
+                done = run("run", self.settings(said, model=model, **changes))
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+                self.assertIn(said, done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT's config.json, and what is recorded for it. Its numbers: tests/data/goldens-families.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/models/bert_config.h"
+#include "src/models/families.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule::test {
+namespace {
+
+// Of a small BERT, with these members after its own.
+std::string text_with(const std::string& members) {
+  return R"({"model_type": "bert", "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
+             "vocab_size": 30, "max_position_embeddings": 12)" +
+         (members.empty() ? "" : ", " + members) + "}";
+}
+
+std::string refusal(const std::string& members) {
+  const TemporaryFolder folder;
+  try {
+    read_bert_config(folder.write("config.json", text_with(members)));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BertConfig, HasTransformersDefaults) {
+  const TemporaryFolder folder;
+  const BertConfig config = read_bert_config(folder.write("config.json", text_with("")));
+  EXPECT_EQ(config.layer_norm_eps, 1e-12f);
+  EXPECT_EQ(config.hidden_dropout_prob, 0.1f);
+  EXPECT_EQ(config.pad_token_id, 0);
+  EXPECT_EQ(config.type_vocab_size, 2);
+  EXPECT_TRUE(config.tie_word_embeddings);
+}
+
+TEST(BertConfig, RefusesWhatItCannotBeWithTheKey) {
+  for (const auto& [members, key] :
+       {std::pair<const char*, const char*>{R"("num_attention_heads": 5)", "num_attention_heads"},
+        {R"("is_decoder": true)", "is_decoder"},
+        {R"("add_cross_attention": true)", "add_cross_attention"},
+        {R"("pad_token_id": 30)", "pad_token_id"},
+        {R"("position_embedding_type": "relative_key")", "position_embedding_type"},
+        {R"("hidden_act": "mish")", "hidden_act"}}) {
+    EXPECT_NE(refusal(members).find(key), std::string::npos) << members << ": " << refusal(members);
+  }
+}
+
+std::vector<std::string> names_of(const std::string& members, bool file_has_decoder) {
+  const TemporaryFolder folder;
+  const auto has = [=](const std::string& tensor) {
+    return file_has_decoder && tensor == "cls.predictions.decoder.weight";
+  };
+  const std::unique_ptr<Model> model = open_model({folder.write("config.json", text_with(members)), has}, "masked_lm");
+  ParameterSet parameters;
+  BatchCounts bounds;
+  bounds[kSamples] = 2;
+  bounds[kFirstModelStream] = bounds[kFirstModelStream + 1] = 10;
+  Graph graph(parameters, bounds, model->fields({}));
+  model->record(graph, {});
+  std::vector<std::string> names;
+  for (int p = 0; p < parameters.size(); ++p) {
+    for (const ParameterPiece& piece : parameters[p].pieces) names.push_back(piece.name);
+  }
+  for (const ParameterPiece& piece : model->unused_tensors()) names.push_back("unused " + piece.name);
+  return names;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Tied as config.json says, unless the weights hold a decoder of their own.
+TEST(Bert, ATiedDecoderIsTheWordTableWithTheBiasOfPredictions) {
+  const std::vector<std::string> tied = names_of("", false);
+  EXPECT_TRUE(has(tied, "cls.predictions.bias"));
+  EXPECT_FALSE(has(tied, "cls.predictions.decoder.weight"));
+  EXPECT_FALSE(has(tied, "cls.predictions.decoder.bias"));
+  for (const std::vector<std::string>& untied :
+       {names_of(R"("tie_word_embeddings": false)", false), names_of("", true)}) {
+    EXPECT_TRUE(has(untied, "cls.predictions.decoder.weight"));
+    EXPECT_TRUE(has(untied, "cls.predictions.decoder.bias"));
+    EXPECT_TRUE(has(untied, "unused cls.predictions.bias"));
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
