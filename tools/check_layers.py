@@ -77,9 +77,11 @@ OURS = [
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
     ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/report/"]),
     ("src/train/", BELOW_TRAIN),
+    # What a finished run leaves of itself, and whether it is there again.
+    ("src/record/", [*BELOW_TRAIN, "src/train/"]),
     ("src/search/", [*BELOW_TRAIN, "src/train/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/search/", "src/verify/"]),
+    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/record/", "src/search/", "src/verify/"]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

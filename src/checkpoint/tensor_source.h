@@ -39,6 +39,7 @@ class TensorSource {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;  // nullptr if there is none; throws nothing
   const std::string& path_of(const StoredTensor& tensor) const { return files_[tensor.file].path(); }
+  const std::vector<InputFile>& files() const { return files_; }
 
   // Elements [first, first + count) of the flattened tensor. Float types are widened or (float64) rounded to nearest,
   // integers and booleans converted. The try_ form may be used after the seal: it allocates nothing; kReadFailed on

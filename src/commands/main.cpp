@@ -29,6 +29,7 @@
 #include "src/commands/decode.h"
 #include "src/commands/help_text.h"
 #include "src/commands/plan.h"
+#include "src/commands/reproduce.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
@@ -332,6 +333,21 @@ void add_search(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
 }
 
+void add_reproduce(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
+  auto arguments = std::make_shared<ReproduceArguments>();
+  as_path(command->add_option("record", arguments->record, "output_dir of a finished run, or its bascule.json"))
+      ->required();
+  CLI::Option* check = command->add_flag(
+      "--check", arguments->check,
+      "run nothing: compare program, libraries, settings, model, rows, pictures and results with the record");
+  as_path(command->add_option("--output", arguments->output,
+                              "new folder for the repeated run (default: beside the recorded one)"))
+      ->excludes(check);
+  command->footer("Exit code 7: something is not what was recorded.");
+  command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains vision-language models from one TOML file."};
   app.require_subcommand(1);
@@ -341,6 +357,7 @@ int run_command_line(int argc, char** argv) {
   add_run(app, &chosen);
   add_plan(app, &chosen);
   add_settings(app, &chosen);
+  add_reproduce(app, &chosen);
   add_verify(app, &chosen);
   add_bench(app, &chosen);
   add_bringup(app, &chosen);

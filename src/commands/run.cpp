@@ -24,6 +24,7 @@
 #include "src/distributed/launch.h"
 #include "src/json/json.h"
 #include "src/pictures/media_options.h"
+#include "src/record/run_record.h"
 #include "src/report/readable.h"
 #include "src/report/results.h"
 #include "src/report/summary.h"
@@ -154,7 +155,8 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   Report report = make_report(sealed, figures, skipped);
   write_judged(sealed, &report);
   write_run_folder(sealed, report);
-  write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance);
+  write_run_marker(settings, {true, report.global_step, 0}, run.resume.history, report.provenance,
+                   record_json(make_record(sealed, report)));
   const bool may_remove =
       report.best.is_known && !run.resume.finished;  // what is only evaluated again keeps its checkpoints
   if (may_remove && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);

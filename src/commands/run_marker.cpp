@@ -33,7 +33,7 @@ Settings marker_settings(const RunMarker& marker, const ModelWords& words) {
 }
 
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
-                      const std::vector<NamedText>& provenance) {
+                      const std::vector<NamedText>& provenance, const Json& record) {
   Json json = {{"format", kRunMarkerFormat},
                {"finished", state.finished},
                {"trained", state.finished && settings.training.do_train},
@@ -47,6 +47,7 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   for (const NamedText& fact : provenance) facts[fact.name] = fact.value;
   json["provenance"] = facts;
   json["settings"] = print_settings(settings);
+  if (!record.is_null()) json["record"] = record;
   write_output_file(settings.training.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/json/value.h"
 #include "src/report/report.h"
 #include "src/settings/settings.h"
 
@@ -32,7 +33,8 @@ RunMarker read_run_marker(const std::string& output_dir);
 // The settings that the run in the folder was made with; words: of the model of now. Throws Error where another program
 // wrote other keys.
 Settings marker_settings(const RunMarker& marker, const ModelWords& words);
+// record: of a finished run, or null.
 void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
-                      const std::vector<NamedText>& provenance);
+                      const std::vector<NamedText>& provenance, const Json& record = Json());
 
 }  // namespace bascule

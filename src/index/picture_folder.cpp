@@ -89,8 +89,7 @@ std::size_t PictureFolder::largest_file_bytes() const {
   return largest;
 }
 
-int PictureFolder::read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
-  const std::int64_t id = manifest_.image_id(row);
+int PictureFolder::read_picture(std::int64_t id, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
   if (!manifest_.shards().empty()) return read_from_shard(manifest_.place(id), memory, bytes);
   const int file = open_regular_file(open_[0].number(), manifest_.image_path(id).data());
   if (file < 0) return -file;

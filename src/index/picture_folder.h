@@ -23,7 +23,11 @@ class PictureFolder {
   std::size_t largest_file_bytes() const;
   // A row's picture into `memory`, which must be at least one byte larger than the picture. 0 and *bytes, or errno;
   // EFBIG: the picture fills the memory; ENODATA: its shard became shorter; kNotAFile. Allocates nothing.
-  int read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
+  int read(std::int64_t row, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept {
+    return read_picture(manifest_.image_id(row), memory, bytes);
+  }
+  // The same, by the picture's number.
+  int read_picture(std::int64_t image_id, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;
 
  private:
   int read_from_shard(const PicturePlace& place, Span<std::uint8_t> memory, std::size_t* bytes) const noexcept;

@@ -43,7 +43,15 @@ WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPla
 
 }  // namespace
 
-Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory) {
+std::size_t picture_digest_count(const LoaderSettings& settings) {
+  std::size_t count = 0;
+  if (!reads_pictures(settings)) return count;
+  for (const StreamSettings& stream : settings.streams) count += static_cast<std::size_t>(stream.manifest->pictures());
+  return count;
+}
+
+Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory,
+               Span<PictureDigest> digests) {
   BASCULE_CHECK(memory.size() >= plan.total_bytes() && plan.streams.size() == settings.streams.size());
   BASCULE_CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % kCacheLine == 0);
   const Span<std::byte> buffers = take(&memory, plan.encoded_bytes);
@@ -52,11 +60,16 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   const std::size_t listed = static_cast<std::size_t>(settings.max_replacements);
   std::vector<StreamState*> states;
   std::vector<Span<ReplacedSample>> lists;
+  BASCULE_CHECK(digests.empty() || digests.size() == picture_digest_count(settings));
+  std::size_t pictures = 0;  // of the streams before
   for (std::size_t i = 0; i < settings.streams.size(); ++i) {
     const StreamSettings& stream = settings.streams[i];
+    const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(*stream.manifest, batch_dealing(settings, stream),
                                                     text_settings(settings), reads_pictures(settings),
-                                                    lay_out_slots(settings, plan.streams[i], &memory)));
+                                                    lay_out_slots(settings, plan.streams[i], &memory),
+                                                    digests.subspan(pictures, own)));
+    pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
     lists.push_back(Span<ReplacedSample>(new (list.data()) ReplacedSample[listed], listed));
@@ -72,6 +85,11 @@ Loader::~Loader() = default;
 Stream& Loader::stream(std::size_t number) noexcept {
   BASCULE_CHECK(number < streams_.size());
   return *streams_[number];
+}
+
+Span<PictureDigest> Loader::picture_digests(std::size_t number) noexcept {
+  BASCULE_CHECK(number < states_.size());
+  return states_[number]->digests;
 }
 
 LoaderStatistics Loader::statistics() const noexcept { return workers_->statistics(); }

@@ -24,6 +24,7 @@
 #include "src/base/status.h"
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
+#include "src/index/picture_digest.h"
 #include "src/loader/media.h"
 #include "src/loader/stream.h"
 #include "src/settings/settings.h"
@@ -111,6 +112,9 @@ struct LoaderPlan {
 // outside the model's vocabulary, and where an epoch has no batch; kSettings for numbers that do not fit each other.
 LoaderPlan plan_loader(const LoaderSettings& settings);
 
+// Picture digests of all streams of a loader: one for each picture of their manifests, stream after stream.
+std::size_t picture_digest_count(const LoaderSettings& settings);
+
 struct LoaderStatistics {
   std::int64_t loaded_samples = 0;   // of all streams, also those that no step has asked for yet
   double worker_wait_seconds = 0.0;  // no slot was free or nothing was left to do; summed over workers
@@ -123,8 +127,10 @@ struct StreamState;
 class Loader {
  public:
   // Before the seal: takes threads and what a few small objects need; everything else lies in `memory` (64-byte
-  // aligned, at least plan.total_bytes(), the caller's, outlives this). Throws Error.
-  Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory);
+  // aligned, at least plan.total_bytes(), the caller's, outlives this). digests: picture_digest_count() of them, or none.
+  // Throws Error.
+  Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory,
+         Span<PictureDigest> digests = {});
   // As close().
   ~Loader();
   Loader(const Loader&) = delete;
@@ -132,6 +138,8 @@ class Loader {
 
   // In the order of LoaderSettings::streams. They live as long as the loader.
   Stream& stream(std::size_t number) noexcept;
+  // Of the stream's pictures by image id; workers may add to them meanwhile. Empty: none are kept.
+  Span<PictureDigest> picture_digests(std::size_t number) noexcept;
   LoaderStatistics statistics() const noexcept;
   // Samples of all streams so far; any thread may ask.
   std::uint64_t loaded_samples() const noexcept;

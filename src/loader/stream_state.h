@@ -3,12 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/index/picture_digest.h"
 #include "src/index/picture_folder.h"
 #include "src/loader/batch_order.h"
 #include "src/loader/ring.h"
@@ -20,12 +23,13 @@ namespace bascule {
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
   StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
-              bool has_pictures, std::vector<Slot> of_slots)
+              bool has_pictures, std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
       : manifest(of_manifest),
         order(dealing),
         text(text_settings),
         slots(std::move(of_slots)),
-        ring(order, static_cast<std::int64_t>(slots.size())) {
+        ring(order, static_cast<std::int64_t>(slots.size())),
+        digests(of_pictures) {
     if (has_pictures) folder.emplace(of_manifest);
   }
 
@@ -37,6 +41,7 @@ struct StreamState {
   std::optional<PictureFolder> folder;  // none where samples have no pictures
   std::vector<Slot> slots;
   Ring ring;
+  const Span<PictureDigest> digests;  // by image id; empty: none are kept
   // By all workers, so far: samples that were loaded or left out, and what that took (see StreamStatistics).
   std::atomic<std::int64_t> loaded_samples{0};
   std::atomic<std::int64_t> busy_ns{0};

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/index/picture_digest.h"
 
 namespace bascule {
 namespace {
@@ -191,7 +192,17 @@ void Worker::read_picture(Job& job) noexcept {
   const int failure = stream.folder->read(job.row, job.buffer, &job.encoded_bytes);
   blocked_ns_ += reading.ns();
   if (failure != 0) return finish(job, Status{StatusCode::kReadFailed, {job.row, failure}});
+  note_digest(job);
   put_last(job);
+}
+
+// Of the file as it is first read. Whoever else reads it at the same time comes to the same number.
+void Worker::note_digest(const Job& job) noexcept {
+  const StreamState& stream = *job.stream;
+  if (stream.digests.empty()) return;
+  PictureDigest& digest = stream.digests[static_cast<std::size_t>(stream.manifest.image_id(job.row))];
+  if (digest.load(std::memory_order_relaxed) == 0)
+    digest.store(picture_digest(job.buffer.data(), job.encoded_bytes), std::memory_order_relaxed);
 }
 
 // After the job is free its owner may begin another sample with it.

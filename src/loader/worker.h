@@ -84,6 +84,7 @@ class Worker {
   void handle(const media_engine_completion& completion) noexcept;
   void replace_bad_row(Job& job, std::int64_t reason) noexcept;
   void read_picture(Job& job) noexcept;
+  void note_digest(const Job& job) noexcept;
   void finish(Job& job, const Status& status) noexcept;
   void fail_device(media_engine_status status) noexcept;
   bool take_back(Job& job) noexcept;

@@ -76,6 +76,7 @@ class TrainingLoop {
     CheckpointWriter* writer;     // null in ranks other than 0
     MomentExchange* moments;      // null where this node has all, and in ranks that are not the first of their node
     WeightsReader* best_weights;  // null where the last weights are kept, and in ranks that are not the first of a node
+    Span<std::uint64_t> picture_digests;  // room for those of the training pictures
   };
 
   // Before the seal.
@@ -130,7 +131,7 @@ class TrainingLoop {
   static constexpr std::size_t kLoopNumbers = 6;
   struct SavedMoment {
     NamedNumber numbers[kLoopNumbers + kPositionNumbers];
-    std::string_view texts[2];
+    std::string_view texts[3];
     CheckpointMoment moment;
   };
   void fill(SavedMoment* saved) noexcept;

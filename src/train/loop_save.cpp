@@ -88,6 +88,10 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
   };
   saved->texts[0] = bytes(out_.steps.records());
   saved->texts[1] = bytes(out_.evaluations.records());
+  const Span<PictureDigest> digests = p_.loader.picture_digests(run_.data.find(Split::kTrain)->stream);
+  for (std::size_t i = 0; i < saving_.picture_digests.size(); ++i)
+    saving_.picture_digests[i] = digests[i].load(std::memory_order_relaxed);
+  saved->texts[2] = bytes(saving_.picture_digests);
   CheckpointMoment& moment = saved->moment;
   moment.global_step = at_.global_step;
   const std::int64_t done_epochs = at_.global_step / run_.pace.length.updates_per_epoch;
@@ -101,7 +105,7 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
   moment.replacements = Span<const Replacement>(
       static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
   moment.bad_rows = bad_rows(replaced);
-  moment.texts = Span<const std::string_view>(saved->texts, 2);
+  moment.texts = Span<const std::string_view>(saved->texts, 3);
 }
 
 Status TrainingLoop::write_checkpoint() noexcept {

@@ -296,6 +296,9 @@ void plan_memory(RecordedRun* run) {
   }
   ranges.push_back({kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
                                        run->pace.evaluation_records * sizeof(EvaluationRecord)});
+  // And behind them a copy that a checkpoint is written from, while workers add to them.
+  if (const std::size_t pictures = picture_digest_count(run->data.loader); pictures > 0)
+    ranges.push_back({kPictureDigests, 2 * pictures * sizeof(PictureDigest), local_ranks > 1});
   std::size_t index_bytes = 0;
   for (const RecordedSplit& split : run->data.splits) index_bytes += split.manifest->resident_bytes();
   run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes, static_cast<std::size_t>(local_ranks));

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/state_file.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/report/readable.h"
@@ -26,6 +28,7 @@ namespace {
 
 constexpr char kStepRecords[] = "step_records.bin";
 constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+constexpr char kPictureDigestsFile[] = "picture_digests.bin";
 constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
 
 std::string host_name() {
@@ -75,9 +78,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (run.plan.shared_bytes > 0) shared_ = group.share(run.plan.shared_bytes, settings.machine.huge_pages);
   arena_ = std::make_unique<Arena>(run.plan, settings.machine.huge_pages, shared_.data());
   // Before the compute threads: workers inherit this thread's cores, and it is pinned to one from then on.
-  loader_ =
-      std::make_unique<Loader>(run.data.loader, run.data.plan,
-                               Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
+  Span<PictureDigest> digests;
+  if (const std::size_t pictures = picture_digest_count(run.data.loader); pictures > 0)
+    digests = {arena_->as<PictureDigest>(run.plan[kPictureDigests]), pictures};
+  loader_ = std::make_unique<Loader>(
+      run.data.loader, run.data.plan,
+      Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes), digests);
   loader_progress_ = std::make_unique<CountedProgress>(
       group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart(), &group.position());
@@ -137,7 +143,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
                                                graphs.train_recording.gathered_cols);
   const TrainingLoop::Parts parts{run.session, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), stop};
-  const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get()};
+  Span<std::uint64_t> saved_pictures;
+  if (graphs.train && !digests.empty())
+    saved_pictures = {arena_->as<std::uint64_t>(run.plan[kPictureDigests]) + digests.size(),
+                      loader_->picture_digests(run.data.find(Split::kTrain)->stream).size()};
+  const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get(),
+                                    saved_pictures};
   loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
   times->end("writers and logs");
@@ -154,6 +165,7 @@ void SealedRun::resume_records(const ResumePoint& point) {
   if (run_.resume.searches_anew || !run_.pace.best_figure) position_.best = BestSoFar{};
   restore_log(&out_.steps, point, kStepRecords, "step_records");
   if (run_.pace.evaluation_records > 0) restore_log(&out_.evaluations, point, kEvaluationRecords, "evaluation_records");
+  if (group_.is_leader()) resume_picture_digests(point);
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
   const RecordedSplit* const train = run_.data.find(Split::kTrain);
   const auto is_row = [&](std::int64_t row) { return row >= 0 && row < train->manifest->rows(); };
@@ -169,6 +181,23 @@ void SealedRun::resume_records(const ResumePoint& point) {
   loader_->stream(train->stream)
       .restore_replacements(Span<const ReplacedSample>(replaced),
                             static_cast<std::int64_t>(point.number("bad_samples")));
+}
+
+// Of the training pictures; checkpoints of before have none. Where rows or sizes changed they are taken anew.
+void SealedRun::resume_picture_digests(const ResumePoint& point) {
+  const RecordedSplit* const train = run_.data.find(Split::kTrain);
+  const Span<PictureDigest> digests = loader_->picture_digests(train->stream);
+  const std::string path = point.folder + "/" + kPictureDigestsFile;
+  const std::string now(DigestText(train->manifest->data_digest()).text());
+  const bool is_same = std::any_of(point.data.begin(), point.data.end(), [&](const SettingValue& file) {
+    return file.key == "data.train_file" && file.value == now;
+  });
+  if (!is_same || digests.empty() || !std::filesystem::exists(path)) return;
+  const InputFile file(path);
+  std::vector<std::uint64_t> saved(digests.size());
+  if (file.size() != static_cast<std::int64_t>(saved.size() * sizeof saved[0])) return;
+  file.read(saved.data(), 0, saved.size() * sizeof saved[0]);
+  for (std::size_t i = 0; i < saved.size(); ++i) digests[i].store(saved[i], std::memory_order_relaxed);
 }
 
 HfFolderContents SealedRun::folder_contents() const {
@@ -259,7 +288,7 @@ void SealedRun::make_writers() {
   contents.rows = {rows.rows(), row_blocks(rows), rows.taken_out(), {}};
   contents.max_bad_rows = static_cast<std::int64_t>(kMostBadRowsKept);
   contents.data.insert(contents.data.end(), run_.resume.model_files.begin(), run_.resume.model_files.end());
-  contents.text_files = {kStepRecords, kEvaluationRecords};
+  contents.text_files = {kStepRecords, kEvaluationRecords, kPictureDigestsFile};
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
 }
 
@@ -268,8 +297,9 @@ void SealedRun::check_disk() const {
   const std::string& folder = run_.settings.training.output_dir.resolved;
   DiskDemand demand;
   if (writer_) {
-    demand = checkpoints_to_write(
-        run_, writer_->checkpoint_bytes() + static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes));  // its texts
+    const auto texts = static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes +
+                                                 loader_->picture_digests(run_.data.find(Split::kTrain)->stream).size_bytes());
+    demand = checkpoints_to_write(run_, writer_->checkpoint_bytes() + texts);
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});

@@ -37,6 +37,7 @@ class SealedRun {
   ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
   CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
   const HfFolderPlan& final_model() const { return *final_model_; }
+  const TensorSource& weights_source() const { return source_; }  // empty: no weights of the model folder are read
   // By id; rank 0's, where predictions name tokens.
   const std::vector<std::string>& token_texts() const { return token_texts_; }
   const TrainingOutputs& outputs() const { return out_; }
@@ -50,6 +51,7 @@ class SealedRun {
   void load_finished(const FinishedWeights& finished, StartWork* work);
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
+  void resume_picture_digests(const ResumePoint& point);
   HfFolderContents folder_contents() const;
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/reproduce.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/commands/run.h"
+#include "src/files/durable_write.h"
+#include "src/record/judge_repeat.h"
+#include "src/record/record_check.h"
+#include "src/report/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr int kNotAsRecorded = exit_code(ErrorKind::kNotAsRecorded);
+
+void print_promise(const Settings& settings) {
+  std::puts(settings.machine.products == Products::kOurs
+                ? "bits: Bascule's own matrix products give the same on every x86-64 CPU with AVX2 and FMA"
+                : "bits: oneDNN's matrix products give the same on one kind of CPU with the same machine.isa only");
+}
+
+// Returns whether bits are still promised.
+bool print_differences(const std::vector<Difference>& differences) {
+  bool keeps_bits = true;
+  for (const Difference& one : differences) {
+    std::printf("differs: %s (%s)\n", one.what.c_str(),
+                one.keeps_bits ? "bits still promised" : "bits not promised, only figures");
+    keeps_bits = keeps_bits && one.keeps_bits;
+  }
+  return keeps_bits;
+}
+
+// Read back from a file in any folder.
+void make_absolute(PathSetting* path) { path->written = path->resolved; }
+void make_absolute(PathsSetting* paths) { paths->written = paths->resolved; }
+
+Settings settings_of_repeat(const Settings& recorded, const std::string& output) {
+  Settings settings = recorded;
+  make_absolute(&settings.model.model_name_or_path);
+  if (settings.model.tokenizer_name.is_given()) make_absolute(&settings.model.tokenizer_name);
+  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file})
+    make_absolute(paths);
+  make_absolute(&settings.training.resume_checkpoint);
+  make_absolute(&settings.distributed.hostfile);
+  settings.training.output_dir = {output, output};
+  return settings;
+}
+
+// A folder that is not there yet, and whose settings file is neither.
+std::string fresh_folder(const std::string& recorded, const std::string& asked) {
+  const auto is_free = [](const std::string& folder) {
+    return !std::filesystem::exists(folder) && !std::filesystem::exists(folder + ".toml");
+  };
+  if (!asked.empty()) {
+    const std::string folder = std::filesystem::absolute(asked).lexically_normal().string();
+    if (is_free(folder)) return folder;
+    throw Error(ErrorKind::kSettings, "--output", shown_path(folder) + ", or a settings file beside it, exists already",
+                "name a folder that does not exist");
+  }
+  std::string base = std::filesystem::absolute(recorded).lexically_normal().string();
+  while (base.size() > 1 && base.back() == '/') base.pop_back();
+  for (int number = 1;; ++number) {
+    const std::string folder = base + "-repeated-" + std::to_string(number);
+    if (is_free(folder)) return folder;
+  }
+}
+
+void print_pace(const RecordedPace& now, const RecordedPace& then) {
+  std::printf("throughput: %s samples/s; recorded %s, and %s to %s by logged interval\n",
+              readable_number(now.whole).c_str(), readable_number(then.whole).c_str(),
+              readable_number(then.least).c_str(), readable_number(then.most).c_str());
+}
+
+int judge(const RunRecord& then, const RunRecord& now, bool keeps_bits) {
+  const RepeatJudgement judgement = judge_repeat(then, now);
+  print_pace(now.pace, then.pace);
+  if (judgement.has_equal_bits) {
+    std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n", then.steps.size(),
+                then.evaluations.size());
+    return 0;
+  }
+  std::printf("bits differ: %s\n", judgement.first_difference.c_str());
+  if (keeps_bits) return kNotAsRecorded;
+  std::printf("bits were not promised; figures %s: mean training loss %s, recorded %s\n",
+              judgement.has_equal_figures ? "agree within 1 %" : "differ by more than 1 %",
+              readable_number(judgement.loss).c_str(), readable_number(judgement.loss_then).c_str());
+  return judgement.has_equal_figures ? 0 : kNotAsRecorded;
+}
+
+}  // namespace
+
+int reproduce_command(const ReproduceArguments& arguments) {
+  const RecordedFolder recorded = open_record(arguments.record);
+  const std::string output = arguments.check ? "" : fresh_folder(recorded.folder, arguments.output);
+  print_promise(recorded.settings);
+  const std::vector<Difference> differences = check_record(recorded);
+  const bool keeps_bits = print_differences(differences) && recorded.settings.machine.products == Products::kOurs;
+  if (arguments.check) {
+    if (differences.empty()) std::puts("nothing differs from the record");
+    return differences.empty() ? 0 : kNotAsRecorded;
+  }
+  const std::string settings_file = output + ".toml";
+  write_output_file(settings_file, print_settings(settings_of_repeat(recorded.settings, output)));
+  std::fflush(stdout);
+  const int code = run_command(settings_file, false);
+  if (code != 0) return code;
+  return judge(recorded.record, open_record(output).record, keeps_bits);
+}
+
+}  // namespace bascule

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bascule reproduce RECORD`: whether a finished run can be repeated here, and whether its repetition gives the same.
+#pragma once
+
+#include <string>
+
+namespace bascule {
+
+struct ReproduceArguments {
+  std::string record;  // a finished run's folder, or its bascule.json
+  std::string output;  // of the repetition; empty: beside the recorded folder
+  bool check = false;  // compare what is there; run nothing
+};
+
+// Prints to standard output. Returns 0, or 7 where something is not as recorded. Throws Error.
+int reproduce_command(const ReproduceArguments& arguments);
+
+}  // namespace bascule

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/record/record_check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/state_file.h"
+#include "src/files/file_sum.h"
+#include "src/index/picture_folder.h"
+#include "src/json/json.h"
+#include "src/record/picture_list.h"
+#include "src/runtime/loaded_files.h"
+#include "src/settings/resume_rules.h"
+#include "src/train/model_words.h"
+#include "src/train/recorded_run.h"
+
+namespace bascule {
+namespace {
+
+// Libraries whose arithmetic is part of a result: pictures are decoded by these, and with oneDNN's products that too.
+constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
+
+std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+// "" where it has the sum.
+std::string problem_of(const SummedFile& recorded, const std::string& path) {
+  try {
+    if (recorded.sha256.empty()) return "its content was not recorded";
+    return sha256_of_file(path) == recorded.sha256 ? "" : "its content differs";
+  } catch (const Error& error) {
+    return error.problem();
+  }
+}
+
+class Check {
+ public:
+  explicit Check(const RecordedFolder& recorded) : recorded_(recorded), record_(recorded.record) {}
+
+  std::vector<Difference> run() {
+    check_program();
+    check_settings();
+    for (const SummedFile& file : record_.model_files) check_file("model file ", file, file.path);
+    for (const SummedFile& file : record_.results)
+      check_file("result ", file, recorded_.folder + "/" + file.path, true);
+    check_data();
+    return std::move(differences_);
+  }
+
+ private:
+  void add(const std::string& what, bool keeps_bits) { differences_.push_back({what, keeps_bits}); }
+
+  void check_file(const char* kind, const SummedFile& file, const std::string& path, bool keeps_bits = false) {
+    const std::string problem = problem_of(file, path);
+    if (!problem.empty()) add(kind + shown_path(path) + ": " + problem, keeps_bits);
+  }
+
+  // Libraries by name: those that this process has loaded, and else those that the run had.
+  void check_program() {
+    const SummedFile own = running_program();
+    if (own.sha256 != record_.program.sha256)
+      add("program " + shown_path(own.path) + ": it is not the one that ran (" + record_.program.path + ")", false);
+    std::map<std::string, std::string> loaded;
+    for (const std::string& path : loaded_libraries()) loaded[name_of(path)] = path;
+    for (const SummedFile& library : record_.libraries) {
+      const std::string name = name_of(library.path);
+      const auto here = loaded.find(name);
+      const bool computes = std::any_of(std::begin(kComputing), std::end(kComputing), [&](std::string_view begin) {
+        return std::string_view(name).substr(0, begin.size()) == begin;
+      });
+      check_file("library ", library, here != loaded.end() ? here->second : library.path, !computes);
+    }
+  }
+
+  void check_settings() {
+    const SummedFile& file = record_.settings_file;
+    if (file.path.empty()) return;
+    const std::string problem = problem_of(file, file.path);
+    if (problem.empty()) return;
+    const std::string shown = "settings file " + shown_path(file.path) + ": ";
+    try {
+      const Settings now = read_settings(file.path, model_words);
+      const std::vector<SettingChange> changes =
+          setting_changes(number_keys(recorded_.settings), other_keys(recorded_.settings), now);
+      for (const SettingChange& change : changes)
+        add(shown + change.key + " is " + change.to + ", was " + change.from, change.effect == KeyEffect::kFree);
+      if (changes.empty()) add(shown + problem + ", but no setting does", true);
+    } catch (const Error& error) {
+      add(shown + error.problem(), true);  // the record has the settings itself
+    }
+  }
+
+  // Rows and pictures, as a run of these settings would read them.
+  void check_data() {
+    std::unique_ptr<RecordedRun> run;
+    try {
+      run = record_run(recorded_.settings, planned_place(recorded_.settings));
+    } catch (const Error& error) {
+      return add(std::string("the run cannot be repeated: ") + error.what(), false);
+    }
+    for (const RecordedSplit& split : run->data.splits) {
+      const std::string name = split_name(split.split);
+      const auto then = std::find_if(record_.data.begin(), record_.data.end(),
+                                     [&](const NamedText& one) { return one.name == name; });
+      const std::string now(DigestText(split.manifest->data_digest()).text());
+      if (then != record_.data.end() && then->value != now)
+        add(name + " data " + split.manifest->name() + ": rows, or sizes of pictures, differ", false);
+    }
+    check_pictures(run->data);
+  }
+
+  void check_pictures(const RunData& data) {
+    if (record_.picture_list_sha256.empty()) return;
+    const SummedFile list{recorded_.folder + "/" + kPictureListFile, record_.picture_list_sha256};
+    if (const std::string problem = problem_of(list, list.path); !problem.empty())
+      return add("list of pictures " + shown_path(list.path) + ": " + problem + ", so that pictures were not compared",
+                 false);
+    std::map<std::pair<std::string, std::string>, std::uint64_t> then;
+    for (ListedPicture& picture : read_picture_list(recorded_.folder))
+      then[{std::move(picture.split), std::move(picture.place)}] = picture.digest;
+    std::vector<std::uint8_t> memory;
+    for (const RecordedSplit& split : data.splits) {
+      if (!split.manifest->has_pictures()) continue;
+      const PictureFolder folder(*split.manifest);
+      memory.resize(folder.largest_file_bytes() + 1);
+      for (std::int64_t id = 0; id < split.manifest->pictures(); ++id) {
+        const std::string place = split.manifest->picture_location(id);
+        const auto found = then.find({split_name(split.split), place});
+        if (found == then.end()) continue;
+        std::size_t bytes = 0;
+        const int failure = folder.read_picture(id, memory, &bytes);
+        if (failure != 0) {
+          add("picture " + shown_path(place) + ": cannot be read", false);
+        } else if (picture_digest(memory.data(), bytes) != found->second) {
+          add("picture " + shown_path(place) + ": its content differs", false);
+        }
+      }
+    }
+  }
+
+  const RecordedFolder& recorded_;
+  const RunRecord& record_;
+  std::vector<Difference> differences_;
+};
+
+}  // namespace
+
+RecordedFolder open_record(const std::string& path) {
+  const bool is_folder = std::filesystem::is_directory(path);
+  RecordedFolder recorded;
+  recorded.folder = is_folder ? path : std::filesystem::absolute(path).parent_path().string();
+  const std::string file = is_folder ? path + "/" + kRunMarkerFile : path;
+  const Json json = read_json_file(file);
+  if (!json.is_object() || !get_bool(json, "finished", file, false)) {
+    throw Error(ErrorKind::kData, file, "is not the record of a finished run",
+                "name the folder of a run that has finished");
+  }
+  const Json* const record = find_member(json, "record", file);
+  if (record == nullptr) {
+    throw Error(ErrorKind::kData, file, "has no record: an older version of Bascule wrote it",
+                "run it again with this version");
+  }
+  recorded.record = read_record(*record, file);
+  recorded.settings =
+      read_settings_text(get_string(json, "settings", file), file, recorded.record.settings_folder, model_words);
+  return recorded;
+}
+
+std::vector<Difference> check_record(const RecordedFolder& recorded) { return Check(recorded).run(); }
+
+}  // namespace bascule

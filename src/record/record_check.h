@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not as a run recorded it: program, libraries, settings, model, rows, pictures, results. Compares without
+// running anything. Not sealed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/record/run_record.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct Difference {
+  std::string what;         // "library /usr/lib/libm.so.6: its content differs"
+  bool keeps_bits = false;  // a run of now still gives the recorded bits
+};
+
+struct RecordedFolder {
+  std::string folder;
+  Settings settings;  // of the recorded run
+  RunRecord record;
+};
+
+// path: a finished run's folder, or its bascule.json. Throws Error{kData} where there is no record of a finished run.
+RecordedFolder open_record(const std::string& path);
+
+// In the order above.
+std::vector<Difference> check_record(const RecordedFolder& recorded);
+
+}  // namespace bascule
