@@ -15,6 +15,8 @@ XXH3_state_t* state_at(unsigned char* memory) noexcept {
 
 }  // namespace
 
+std::uint64_t digest_of(const void* data, std::size_t bytes) noexcept { return XXH3_64bits(data, bytes); }
+
 Digest::Digest() noexcept {
   static_assert(sizeof(XXH3_state_t) == sizeof state_ && alignof(XXH3_state_t) <= alignof(Digest));
   new (state_) XXH3_state_t;

@@ -7,6 +7,9 @@
 
 namespace bascule {
 
+// XXH3 of data that is there at once.
+std::uint64_t digest_of(const void* data, std::size_t bytes) noexcept;
+
 class Digest {
  public:
   Digest() noexcept;

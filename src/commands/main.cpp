@@ -23,10 +23,12 @@
 #include "kernels/isa.h"
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
+#include "src/base/journal.h"
 #include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
 #include "src/commands/bringup.h"
 #include "src/commands/decode.h"
+#include "src/commands/diff.h"
 #include "src/commands/help_text.h"
 #include "src/commands/plan.h"
 #include "src/commands/reproduce.h"
@@ -348,6 +350,17 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });
 }
 
+void add_diff(CLI::App& app, Chosen* chosen) {
+  CLI::App* command =
+      app.add_subcommand("diff", "Find the first update and tensor where two runs with report.hash_steps part");
+  auto arguments = std::make_shared<DiffArguments>();
+  as_path(command->add_option("run_a", arguments->a, "output_dir of a run"))->required();
+  as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->footer("Exit code 7: the runs differ.");
+  command->callback([=] { *chosen = [=] { return diff_command(*arguments); }; });
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains vision-language models from one TOML file."};
   app.require_subcommand(1);
@@ -358,6 +371,7 @@ int run_command_line(int argc, char** argv) {
   add_plan(app, &chosen);
   add_settings(app, &chosen);
   add_reproduce(app, &chosen);
+  add_diff(app, &chosen);
   add_verify(app, &chosen);
   add_bench(app, &chosen);
   add_bringup(app, &chosen);
@@ -398,16 +412,16 @@ int main(int argc, char** argv) {
   try {
     return bascule::run_command_line(argc, argv);
   } catch (const bascule::Error& error) {
-    std::fprintf(stderr, "bascule: %s\n", error.what());
+    std::fprintf(stderr, "%sbascule: %s\n", bascule::journal_error_mark(), error.what());
     return bascule::exit_code(error.kind());
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "bascule: out of memory; see `bascule plan`\n");
+    std::fprintf(stderr, "%sbascule: out of memory; see `bascule plan`\n", bascule::journal_error_mark());
     return bascule::exit_code(bascule::ErrorKind::kMemory);
   } catch (const std::filesystem::filesystem_error& error) {
-    std::fprintf(stderr, "bascule: %s\n", error.what());
+    std::fprintf(stderr, "%sbascule: %s\n", bascule::journal_error_mark(), error.what());
     return bascule::exit_code(bascule::ErrorKind::kData);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "bascule: bug: %s\n", error.what());
+    std::fprintf(stderr, "%sbascule: bug: %s\n", bascule::journal_error_mark(), error.what());
     return 1;
   }
 }

@@ -25,20 +25,30 @@ void print_promise(const Settings& settings) {
                 : "bits: oneDNN's matrix products give the same on one kind of CPU with the same machine.isa only");
 }
 
-// Returns whether bits are still promised.
-bool print_differences(const std::vector<Difference>& differences) {
-  bool keeps_bits = true;
-  for (const Difference& one : differences) {
-    std::printf("differs: %s (%s)\n", one.what.c_str(),
-                one.keeps_bits ? "bits still promised" : "bits not promised, only figures");
-    keeps_bits = keeps_bits && one.keeps_bits;
+const char* words_of(Promise promise) {
+  switch (promise) {
+    case Promise::kNothing: return "another input: nothing is promised";
+    case Promise::kFigures: return "bits are not promised, only figures";
+    case Promise::kBits: return "bits are still promised";
   }
-  return keeps_bits;
+  return "";
+}
+
+// Returns what is promised in spite of all of them.
+Promise print_differences(const std::vector<Difference>& differences) {
+  Promise promise = Promise::kBits;
+  for (const Difference& one : differences) {
+    std::printf("differs: %s (%s)\n", one.what.c_str(), words_of(one.promise));
+    promise = std::min(promise, one.promise);
+  }
+  return promise;
 }
 
 // Read back from a file in any folder.
 void make_absolute(PathSetting* path) { path->written = path->resolved; }
-void make_absolute(PathsSetting* paths) { paths->written = paths->resolved; }
+void make_absolute(PathsSetting* paths) {
+  for (std::string& path : paths->written) path = (std::filesystem::path(paths->start) / path).string();
+}
 
 Settings settings_of_repeat(const Settings& recorded, const std::string& output) {
   Settings settings = recorded;
@@ -77,16 +87,16 @@ void print_pace(const RecordedPace& now, const RecordedPace& then) {
               readable_number(then.least).c_str(), readable_number(then.most).c_str());
 }
 
-int judge(const RunRecord& then, const RunRecord& now, bool keeps_bits) {
+int judge(const RunRecord& then, const RunRecord& now, Promise promise) {
   const RepeatJudgement judgement = judge_repeat(then, now);
   print_pace(now.pace, then.pace);
   if (judgement.has_equal_bits) {
-    std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n", then.steps.size(),
-                then.evaluations.size());
+    std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n",
+                then.steps.size(), then.evaluations.size());
     return 0;
   }
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());
-  if (keeps_bits) return kNotAsRecorded;
+  if (promise != Promise::kFigures) return kNotAsRecorded;
   std::printf("bits were not promised; figures %s: mean training loss %s, recorded %s\n",
               judgement.has_equal_figures ? "agree within 1 %" : "differ by more than 1 %",
               readable_number(judgement.loss).c_str(), readable_number(judgement.loss_then).c_str());
@@ -100,7 +110,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   const std::string output = arguments.check ? "" : fresh_folder(recorded.folder, arguments.output);
   print_promise(recorded.settings);
   const std::vector<Difference> differences = check_record(recorded);
-  const bool keeps_bits = print_differences(differences) && recorded.settings.machine.products == Products::kOurs;
+  const Promise promise = print_differences(differences);
   if (arguments.check) {
     if (differences.empty()) std::puts("nothing differs from the record");
     return differences.empty() ? 0 : kNotAsRecorded;
@@ -110,7 +120,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   std::fflush(stdout);
   const int code = run_command(settings_file, false);
   if (code != 0) return code;
-  return judge(recorded.record, open_record(output).record, keeps_bits);
+  return judge(recorded.record, open_record(output).record, promise);
 }
 
 }  // namespace bascule

@@ -87,6 +87,7 @@ void print_results(const Settings& settings) {
 
 int stopped(int signal, SealedRun& sealed) {
   const std::int64_t updates = sealed.loop().position().global_step;
+  sealed.status().end("stopped");
   const std::string saved =
       sealed.run().graphs.train && updates > 0 ? " after update " + std::to_string(updates) + ", which was saved" : "";
   const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
@@ -160,6 +161,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
   const bool may_remove =
       report.best.is_known && !run.resume.finished;  // what is only evaluated again keeps its checkpoints
   if (may_remove && settings.training.save_total_limit == 1) keep_best_checkpoint(sealed);
+  sealed.status().end("finished");
   const std::string bad_samples = bad_samples_note(report);
   if (!bad_samples.empty()) say(bad_samples);
   std::fputs((json ? all_results_json(report) : summary_text(report)).c_str(), stdout);

@@ -87,6 +87,7 @@ FailureFacts facts_of(const ControlPage& page, int local_rank) noexcept {
   facts.phase = static_cast<RankPhase>(slot.phase.load());
   facts.step = slot.step.load();
   facts.operation = slot.position.operation();
+  facts.row = slot.row.load();
   std::memcpy(facts.host, page.host, sizeof facts.host);
   return facts;
 }

@@ -37,6 +37,7 @@ struct alignas(kCacheLine) RankSlot {
   alignas(kCacheLine) std::atomic<std::int32_t> pid;
   std::atomic<std::uint32_t> phase;
   std::atomic<std::int64_t> step;    // the update under way, from 1; 0: none yet
+  std::atomic<std::int64_t> row;     // 1 + the row of the data whose file is being read; 0: none
   std::atomic<std::uint32_t> waits;  // 1 + the phase of the barrier that it waits in; 0: in none
   double numbers[2][kExchanged];     // of this exchange and the one before, in turn
 };
@@ -56,8 +57,8 @@ struct FailureFacts {
   std::int32_t pid;
   std::int32_t exit_code;
   RankPhase phase;
-  std::int64_t step, operation;
-  char host[64];  // "": there is one node
+  std::int64_t step, operation, row;  // row: as in RankSlot
+  char host[64];                      // "": there is one node
 };
 
 struct FailureRecord : FailureFacts {

@@ -87,6 +87,12 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
     control().local_size = 1;
     control().first_rank = place_.rank;
     slot().pid.store(getpid());
+    notify_ = NotifySocket::from_environment();
+    // Before systemd gives up on it, so that a line tells why.
+    const std::int64_t timeout_ms = std::min<std::int64_t>(timeout_ms_, notify_.watchdog_ms() * 3 / 4);
+    if (timeout_ms == 0) return;
+    watch_ = std::make_unique<Watch>(control(), 0, std::vector<Watch::Member>(), timeout_ms, options.on_failure);
+    watch_->keep_alive(&notify_);
     return;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a rank does not outlive its launcher
@@ -98,6 +104,9 @@ Group::Group(const RankPlace& place, const GroupOptions& options)
   meet(options);
   if (place_.nodes > 1) meet_nodes();
   if (is_leader()) control().has_met.store(1);
+  if (!is_first()) return;
+  notify_ = NotifySocket::from_environment();
+  watch_->keep_alive(&notify_);
 }
 
 Group::~Group() = default;
@@ -213,8 +222,8 @@ void Group::take_cores() {
   sched_setaffinity(0, sizeof part, &part);
 }
 
-void Group::count_progress(std::uint64_t (*progress)(void*), void* context) {
-  if (watch_) watch_->count_progress(progress, context);
+void Group::count_progress(std::uint64_t (*progress)(void*), std::int64_t (*row)(void*), void* context) {
+  if (watch_) watch_->count_progress(progress, row, context);
 }
 
 bool Group::local_barrier() noexcept { return bascule::barrier(control(), place_.local_rank, spins_); }

@@ -11,7 +11,8 @@
 //   group.leave();
 //
 // A rank that dies, falls silent or gives up ends all others: the watch, a thread of each rank, sees it and ends the
-// process with exit code 5, whatever it is doing.
+// process with exit code 5, whatever it is doing. A run of one process has a watch where systemd wants to hear that it
+// lives ($WATCHDOG_USEC): it is told so by rank 0 as long as its heart beats.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/notify_socket.h"
 #include "src/base/span.h"
 #include "src/distributed/control.h"
 #include "src/distributed/shared_memory.h"
@@ -80,7 +82,7 @@ class Group {
   // ones. Before any thread is started that should keep to them.
   void take_cores();
   // See CountedProgress. Null: no more; returns when the last call has.
-  void count_progress(std::uint64_t (*progress)(void* context), void* context);
+  void count_progress(std::uint64_t (*progress)(void* context), std::int64_t (*row)(void* context), void* context);
 
   // After the seal. False: the run has failed.
   [[nodiscard]] bool barrier() noexcept;
@@ -122,19 +124,23 @@ class Group {
   int spins_ = 0;
   std::uint32_t exchanges_ = 0;
   SharedMemory page_;
+  NotifySocket notify_;              // rank 0's
   std::vector<Descriptor> members_;  // leader: connections to local ranks 1, 2, ...; others: one, to the leader
   std::unique_ptr<Nodes> nodes_;
   std::unique_ptr<NodeLinks> links_;  // of the leader
   std::unique_ptr<Watch> watch_;      // goes before what it watches
 };
 
-// While it lives, a change of what progress(context) returns counts as a heartbeat. Called by the watch's thread.
+// While it lives, a change of what progress(context) returns counts as a heartbeat, and row(context) is the row of the
+// data whose file is being read, -1 for none. Called by the watch's thread.
 class CountedProgress {
  public:
-  CountedProgress(Group& group, std::uint64_t (*progress)(void* context), void* context) : group_(group) {
-    group.count_progress(progress, context);
+  CountedProgress(Group& group, std::uint64_t (*progress)(void* context), std::int64_t (*row)(void* context),
+                  void* context)
+      : group_(group) {
+    group.count_progress(progress, row, context);
   }
-  ~CountedProgress() { group_.count_progress(nullptr, nullptr); }
+  ~CountedProgress() { group_.count_progress(nullptr, nullptr, nullptr); }
   CountedProgress(const CountedProgress&) = delete;
   CountedProgress& operator=(const CountedProgress&) = delete;
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/journal.h"
 #include "src/base/small_file.h"
 
 namespace bascule {
@@ -58,11 +59,11 @@ void end_process(ControlPage& page) noexcept {
   if (is_ours_to_tell(page)) {
     const bool is_hearsay = page.has_launcher != 0;
     char line[600];
-    const int length =
-        std::snprintf(line, sizeof line,
-                      "%s%s%s%s; run the same command again to resume from the newest complete checkpoint, if any\n",
-                      is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "", is_hearsay ? ": " : "",
-                      failure_text(failure, nullptr).text);
+    const int length = std::snprintf(
+        line, sizeof line,
+        "%s%s%s%s%s; run the same command again to resume from the newest complete checkpoint, if any\n",
+        is_hearsay ? "" : journal_error_mark(), is_hearsay ? kSeenFrom : "bascule: ", is_hearsay ? page.host : "",
+        is_hearsay ? ": " : "", failure_text(failure, nullptr).text);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) _exit(failure.exit_code);
   }
   // MPI's daemon of this node, which `bascule run` started for this run alone, cannot hear that it is over.
@@ -100,9 +101,10 @@ Watch::~Watch() {
   close(wake_[1]);
 }
 
-void Watch::count_progress(std::uint64_t (*progress)(void*), void* context) {
+void Watch::count_progress(std::uint64_t (*progress)(void*), std::int64_t (*row)(void*), void* context) {
   const std::lock_guard<std::mutex> lock(progress_lock_);
   progress_ = progress;
+  row_ = row;
   context_ = context;
 }
 
@@ -117,6 +119,7 @@ void Watch::run() noexcept {
     look_at_connections(kLookMs);
     const std::int64_t now_ms = monotonic_ms();
     beat_for_own_work();
+    tell_alive(now_ms);
     const std::int64_t passed_ms = std::min(now_ms - looked_ms, kLongestLookMs);
     looked_ms = now_ms;
     look_at_hearts(passed_ms);
@@ -198,6 +201,7 @@ void Watch::beat_for_own_work() noexcept {
   {
     const std::lock_guard<std::mutex> lock(progress_lock_);
     const std::uint64_t counted = progress_ != nullptr ? progress_(context_) : 0;
+    slot.row.store(row_ != nullptr ? row_(context_) + 1 : 0, std::memory_order_relaxed);
     has_worked = counted != last_progress_;
     last_progress_ = counted;
   }
@@ -220,6 +224,16 @@ void Watch::beat_for_own_work() noexcept {
   if (has_worked) slot.heart.beat();
 }
 
+void Watch::tell_alive(std::int64_t now_ms) noexcept {
+  const NotifySocket* const notify = notify_.load();
+  if (notify == nullptr || notify->watchdog_ms() == 0 || now_ms - told_ms_ < notify->watchdog_ms() / 4) return;
+  const std::uint64_t beats = page_.slots[local_rank_].heart.beats.load(std::memory_order_relaxed);
+  if (beats == told_beats_ && !page_.is_waiting(local_rank_)) return;
+  told_beats_ = beats;
+  told_ms_ = now_ms;
+  notify->send("WATCHDOG=1\n");
+}
+
 FailureText failure_text(const FailureFacts& failure, const char* how) noexcept {
   FailureText line{};
   char who[sizeof failure.host + 48] = "a rank";
@@ -239,6 +253,8 @@ FailureText failure_text(const FailureFacts& failure, const char* how) noexcept 
   char operation[48] = "";
   if (failure.phase == RankPhase::kComputing)
     std::snprintf(operation, sizeof operation, ", operation %lld", static_cast<long long>(failure.operation));
+  if (failure.phase == RankPhase::kWaitingForData && failure.row > 0)
+    std::snprintf(operation, sizeof operation, ", row %lld", static_cast<long long>(failure.row));
   char host[sizeof failure.host + 8] = "";
   if (failure.host[0] != '\0') std::snprintf(host, sizeof host, " on %s", failure.host);
   if (failure.rank >= 0)

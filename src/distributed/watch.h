@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/notify_socket.h"
 #include "src/distributed/control.h"
 #include "src/distributed/node_links.h"
 
@@ -38,7 +39,11 @@ class Watch {
   // After the seal: a failure is recorded, and the other nodes shall hear of it before this process ends.
   void wait_until_told() const noexcept;
 
-  void count_progress(std::uint64_t (*progress)(void*), void* context);
+  // See CountedProgress.
+  void count_progress(std::uint64_t (*progress)(void*), std::int64_t (*row)(void*), void* context);
+  // systemd is told that this process lives, four times in the time that it waits, where the heart has beaten since.
+  // notify: outlives this.
+  void keep_alive(const NotifySocket* notify) { notify_.store(notify); }
 
  private:
   struct Silence {
@@ -51,6 +56,7 @@ class Watch {
   void look_for_nodes(std::int64_t passed_ms) noexcept;
   void look_at_record(std::int64_t passed_ms) noexcept;
   void beat_for_own_work() noexcept;
+  void tell_alive(std::int64_t now_ms) noexcept;
 
   ControlPage& page_;
   const int local_rank_;
@@ -60,15 +66,19 @@ class Watch {
   std::vector<Silence> silence_;
   std::mutex progress_lock_;  // held while it is asked, so that what it asks is not taken away meanwhile
   std::uint64_t (*progress_)(void*) = nullptr;
+  std::int64_t (*row_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint64_t last_progress_ = 0;
   std::int64_t window_cpu_ms_ = 0, window_began_ms_ = 0;  // time on cores at the beginning of a second
   std::int64_t last_io_bytes_ = 0;
+  std::uint64_t told_beats_ = 0;  // of the heart, when systemd was last told, and when that was
+  std::int64_t told_ms_ = 0;
   std::int64_t expected_ms_ = 0;    // how long other nodes have been waited for
   std::uint32_t unfinished_ = 0;    // state of a failure that is being written
   std::int64_t unfinished_ms_ = 0;  // and for how long
   std::atomic<bool> expects_nodes_{false};
   std::atomic<NodeLinks*> links_{nullptr};
+  std::atomic<const NotifySocket*> notify_{nullptr};
   std::atomic<bool> is_told_{false};  // to other nodes
   std::atomic<bool> stop_{false};
   int wake_[2] = {-1, -1};  // a pipe: written to end the thread

@@ -65,10 +65,9 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   for (std::size_t i = 0; i < settings.streams.size(); ++i) {
     const StreamSettings& stream = settings.streams[i];
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
-    states_.push_back(std::make_unique<StreamState>(*stream.manifest, batch_dealing(settings, stream),
-                                                    text_settings(settings), reads_pictures(settings),
-                                                    lay_out_slots(settings, plan.streams[i], &memory),
-                                                    digests.subspan(pictures, own)));
+    states_.push_back(std::make_unique<StreamState>(
+        *stream.manifest, batch_dealing(settings, stream), text_settings(settings), reads_pictures(settings),
+        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
@@ -94,6 +93,7 @@ Span<PictureDigest> Loader::picture_digests(std::size_t number) noexcept {
 
 LoaderStatistics Loader::statistics() const noexcept { return workers_->statistics(); }
 std::uint64_t Loader::loaded_samples() const noexcept { return workers_->loaded_samples(); }
+std::int64_t Loader::row_being_read() const noexcept { return workers_->row_being_read(); }
 void Loader::close() noexcept { workers_->close(); }
 
 }  // namespace bascule

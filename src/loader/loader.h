@@ -127,8 +127,8 @@ struct StreamState;
 class Loader {
  public:
   // Before the seal: takes threads and what a few small objects need; everything else lies in `memory` (64-byte
-  // aligned, at least plan.total_bytes(), the caller's, outlives this). digests: picture_digest_count() of them, or none.
-  // Throws Error.
+  // aligned, at least plan.total_bytes(), the caller's, outlives this). digests: picture_digest_count() of them, or
+  // none. Throws Error.
   Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std::byte> memory,
          Span<PictureDigest> digests = {});
   // As close().
@@ -143,6 +143,8 @@ class Loader {
   LoaderStatistics statistics() const noexcept;
   // Samples of all streams so far; any thread may ask.
   std::uint64_t loaded_samples() const noexcept;
+  // The row whose file a worker is reading; -1: none is. Any thread may ask.
+  std::int64_t row_being_read() const noexcept;
   // Ends the workers, whatever they are doing, and the engine. Afterwards no stream may be used but for its statistics
   // and replacements.
   void close() noexcept;

@@ -189,7 +189,9 @@ void Worker::read_picture(Job& job) noexcept {
   }
   if (!stream.folder) return finish(job, ok_status());
   const BlockedTime reading;
+  row_being_read_.store(job.row, std::memory_order_relaxed);
   const int failure = stream.folder->read(job.row, job.buffer, &job.encoded_bytes);
+  row_being_read_.store(-1, std::memory_order_relaxed);
   blocked_ns_ += reading.ns();
   if (failure != 0) return finish(job, Status{StatusCode::kReadFailed, {job.row, failure}});
   note_digest(job);

@@ -72,6 +72,7 @@ class Worker {
   void load(StreamState& stream, std::int64_t number) noexcept;
 
   std::int64_t wait_ns() const noexcept { return wait_ns_.load(); }
+  std::int64_t row_being_read() const noexcept { return row_being_read_.load(std::memory_order_relaxed); }
 
  private:
   // Does the next thing that can be done; false: there is none now. only: the one stream to begin samples of, or null.
@@ -98,6 +99,7 @@ class Worker {
   StreamState* worked_for_ = nullptr;  // last
   std::int64_t blocked_ns_ = 0;        // in the advance under way: waiting for a file or a device
   std::atomic<std::int64_t> wait_ns_{0};
+  std::atomic<std::int64_t> row_being_read_{-1};
 };
 
 }  // namespace bascule

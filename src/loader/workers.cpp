@@ -115,6 +115,13 @@ std::uint64_t Workers::loaded_samples() const noexcept {
   return samples;
 }
 
+std::int64_t Workers::row_being_read() const noexcept {
+  for (const std::unique_ptr<Worker>& worker : workers_) {
+    if (const std::int64_t row = worker->row_being_read(); row >= 0) return row;
+  }
+  return -1;
+}
+
 LoaderStatistics Workers::statistics() const noexcept {
   LoaderStatistics result;
   result.loaded_samples = static_cast<std::int64_t>(loaded_samples());

@@ -46,6 +46,7 @@ class Workers {
   std::int64_t worker_count() const noexcept { return static_cast<std::int64_t>(workers_.size()); }
   LoaderStatistics statistics() const noexcept;
   std::uint64_t loaded_samples() const noexcept;
+  std::int64_t row_being_read() const noexcept;
   void close() noexcept;
 
  private:

@@ -45,26 +45,27 @@ class Check {
   std::vector<Difference> run() {
     check_program();
     check_settings();
-    for (const SummedFile& file : record_.model_files) check_file("model file ", file, file.path);
+    for (const SummedFile& file : record_.model_files) check_file("model file ", file, file.path, Promise::kNothing);
     for (const SummedFile& file : record_.results)
-      check_file("result ", file, recorded_.folder + "/" + file.path, true);
+      check_file("result ", file, recorded_.folder + "/" + file.path, Promise::kBits);
     check_data();
     return std::move(differences_);
   }
 
  private:
-  void add(const std::string& what, bool keeps_bits) { differences_.push_back({what, keeps_bits}); }
+  void add(const std::string& what, Promise promise) { differences_.push_back({what, promise}); }
 
-  void check_file(const char* kind, const SummedFile& file, const std::string& path, bool keeps_bits = false) {
+  void check_file(const char* kind, const SummedFile& file, const std::string& path, Promise promise) {
     const std::string problem = problem_of(file, path);
-    if (!problem.empty()) add(kind + shown_path(path) + ": " + problem, keeps_bits);
+    if (!problem.empty()) add(kind + shown_path(path) + ": " + problem, promise);
   }
 
   // Libraries by name: those that this process has loaded, and else those that the run had.
   void check_program() {
     const SummedFile own = running_program();
     if (own.sha256 != record_.program.sha256)
-      add("program " + shown_path(own.path) + ": it is not the one that ran (" + record_.program.path + ")", false);
+      add("program " + shown_path(own.path) + ": it is not the one that ran (" + record_.program.path + ")",
+          Promise::kFigures);
     std::map<std::string, std::string> loaded;
     for (const std::string& path : loaded_libraries()) loaded[name_of(path)] = path;
     for (const SummedFile& library : record_.libraries) {
@@ -73,7 +74,8 @@ class Check {
       const bool computes = std::any_of(std::begin(kComputing), std::end(kComputing), [&](std::string_view begin) {
         return std::string_view(name).substr(0, begin.size()) == begin;
       });
-      check_file("library ", library, here != loaded.end() ? here->second : library.path, !computes);
+      check_file("library ", library, here != loaded.end() ? here->second : library.path,
+                 computes ? Promise::kFigures : Promise::kBits);
     }
   }
 
@@ -88,10 +90,11 @@ class Check {
       const std::vector<SettingChange> changes =
           setting_changes(number_keys(recorded_.settings), other_keys(recorded_.settings), now);
       for (const SettingChange& change : changes)
-        add(shown + change.key + " is " + change.to + ", was " + change.from, change.effect == KeyEffect::kFree);
-      if (changes.empty()) add(shown + problem + ", but no setting does", true);
+        add(shown + change.key + " is " + change.to + ", was " + change.from,
+            change.effect == KeyEffect::kFree ? Promise::kBits : Promise::kNothing);
+      if (changes.empty()) add(shown + problem + ", but no setting does", Promise::kBits);
     } catch (const Error& error) {
-      add(shown + error.problem(), true);  // the record has the settings itself
+      add(shown + error.problem(), Promise::kBits);  // the record has the settings itself
     }
   }
 
@@ -101,7 +104,7 @@ class Check {
     try {
       run = record_run(recorded_.settings, planned_place(recorded_.settings));
     } catch (const Error& error) {
-      return add(std::string("the run cannot be repeated: ") + error.what(), false);
+      return add(std::string("the run cannot be repeated: ") + error.what(), Promise::kNothing);
     }
     for (const RecordedSplit& split : run->data.splits) {
       const std::string name = split_name(split.split);
@@ -109,7 +112,7 @@ class Check {
                                      [&](const NamedText& one) { return one.name == name; });
       const std::string now(DigestText(split.manifest->data_digest()).text());
       if (then != record_.data.end() && then->value != now)
-        add(name + " data " + split.manifest->name() + ": rows, or sizes of pictures, differ", false);
+        add(name + " data " + split.manifest->name() + ": rows, or sizes of pictures, differ", Promise::kNothing);
     }
     check_pictures(run->data);
   }
@@ -119,7 +122,7 @@ class Check {
     const SummedFile list{recorded_.folder + "/" + kPictureListFile, record_.picture_list_sha256};
     if (const std::string problem = problem_of(list, list.path); !problem.empty())
       return add("list of pictures " + shown_path(list.path) + ": " + problem + ", so that pictures were not compared",
-                 false);
+                 Promise::kNothing);
     std::map<std::pair<std::string, std::string>, std::uint64_t> then;
     for (ListedPicture& picture : read_picture_list(recorded_.folder))
       then[{std::move(picture.split), std::move(picture.place)}] = picture.digest;
@@ -135,9 +138,9 @@ class Check {
         std::size_t bytes = 0;
         const int failure = folder.read_picture(id, memory, &bytes);
         if (failure != 0) {
-          add("picture " + shown_path(place) + ": cannot be read", false);
+          add("picture " + shown_path(place) + ": cannot be read", Promise::kNothing);
         } else if (picture_digest(memory.data(), bytes) != found->second) {
-          add("picture " + shown_path(place) + ": its content differs", false);
+          add("picture " + shown_path(place) + ": its content differs", Promise::kNothing);
         }
       }
     }

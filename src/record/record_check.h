@@ -11,9 +11,16 @@
 
 namespace bascule {
 
+// How a run of now compares with the recorded one.
+enum class Promise {
+  kNothing,  // it has another input
+  kFigures,  // it computes the same, not always to the same bits
+  kBits,
+};
+
 struct Difference {
-  std::string what;         // "library /usr/lib/libm.so.6: its content differs"
-  bool keeps_bits = false;  // a run of now still gives the recorded bits
+  std::string what;  // "library /usr/lib/libm.so.6: its content differs"
+  Promise promise = Promise::kNothing;
 };
 
 struct RecordedFolder {

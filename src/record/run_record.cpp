@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/program_file.h"
 #include "src/base/sha256.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
@@ -19,8 +20,8 @@ namespace {
 
 constexpr char kOwnSum[] = "sha256";
 // Of those that a tokenizer is read from, in whatever form.
-constexpr const char* kTokenizerFiles[] = {"added_tokens.json",       "merges.txt",     "special_tokens_map.json",
-                                           "tokenizer.json",          "vocab.json",     "vocab.txt",
+constexpr const char* kTokenizerFiles[] = {"added_tokens.json",    "merges.txt", "special_tokens_map.json",
+                                           "tokenizer.json",       "vocab.json", "vocab.txt",
                                            "tokenizer_config.json"};
 
 std::string bits_of(double number) {
@@ -156,10 +157,10 @@ Json record_json(const RunRecord& record) {
 RunRecord read_record(const Json& json, const std::string& where) {
   const std::int64_t format = get_int(json, "format", where);
   if (format != kRecordFormat) {
-    throw Error(ErrorKind::kData, where,
-                "has a record of format " + std::to_string(format) + ", this program reads " +
-                    std::to_string(kRecordFormat),
-                "use the version of Bascule that wrote it");
+    throw Error(
+        ErrorKind::kData, where,
+        "has a record of format " + std::to_string(format) + ", this program reads " + std::to_string(kRecordFormat),
+        "use the version of Bascule that wrote it");
   }
   Json content = json;
   content.items().erase(kOwnSum);

@@ -42,7 +42,7 @@ struct RunRecord {
   SummedFile settings_file;     // path empty: the settings are part of the program
   SummedFile program;
   std::vector<SummedFile> libraries, model_files, results;
-  std::vector<NamedText> data;  // split -> digest of its rows and of the sizes of its pictures
+  std::vector<NamedText> data;      // split -> digest of its rows and of the sizes of its pictures
   std::string picture_list_sha256;  // empty: no pictures
   std::int64_t pictures_listed = 0, pictures = 0;
   std::vector<LoggedBits> steps;

@@ -89,11 +89,13 @@ void Progress::begin(const char* label, std::int64_t already_done, std::int64_t 
   last_.done = already_done;
   last_.epoch = -1.0;
   last_.loss = std::nan("");
+  if (status_ != nullptr) status_->begin(label, already_done, total, now_seconds);
   if (terminal_) draw(now_seconds);
 }
 
 void Progress::step(const ProgressStep& step, double now_seconds) noexcept {
   last_ = step;
+  if (status_ != nullptr) status_->step(step.done, step.epoch, step.loss, step.samples_per_second, now_seconds);
   if (terminal_ && running_ && now_seconds - drawn_seconds_ >= kRedrawSeconds) draw(now_seconds);
   const bool is_evaluation = step.epoch < 0.0;
   if (!terminal_ && running_ && is_evaluation && now_seconds - told_seconds_ >= kTellSeconds) tell(now_seconds);
@@ -115,6 +117,7 @@ void Progress::tell(double now_seconds) noexcept {
 }
 
 void Progress::record(const StepRecord& record) noexcept {
+  if (status_ != nullptr) status_->record(record);
   if (terminal_) return;
   const int width = decimal_digits(total_);
   Line line;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/report/run_status.h"
 #include "src/report/step_record.h"
 
 namespace bascule {
@@ -34,6 +35,9 @@ class Progress {
   static Progress on_stderr() noexcept;
   // Says nothing at all: ranks other than 0.
   static Progress silent() noexcept { return Progress(-1, false, 0); }
+
+  // Passes on to it what happens. Outlives this.
+  void tell_also(RunStatus* status) noexcept { status_ = status; }
 
   // label: a literal, kept by pointer. already_done: steps done before this process (resume).
   void begin(const char* label, std::int64_t already_done, std::int64_t total, double now_seconds) noexcept;
@@ -62,6 +66,7 @@ class Progress {
   double drawn_seconds_ = 0.0;
   double told_seconds_ = 0.0;
   ProgressStep last_;
+  RunStatus* status_ = nullptr;
 };
 
 }  // namespace bascule

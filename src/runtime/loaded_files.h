@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files whose code this process runs. Before the seal or after the last step.
+// The shared libraries whose code this process runs. Before the seal or after the last step.
 #pragma once
 
 #include <string>
@@ -7,9 +7,7 @@
 
 namespace bascule {
 
-// The program itself; where /proc is not mounted, the path that it was started with.
-std::string program_file();
-// Shared libraries that are loaded now, as the loader found them, links resolved, sorted.
+// Those that are loaded now, as the loader found them, sorted.
 std::vector<std::string> loaded_libraries();
 
 }  // namespace bascule

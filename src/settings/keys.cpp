@@ -341,6 +341,10 @@ constexpr Key kKeys[] = {
     {"report", "html", boolean<kReport, &R::html>(), kFree, "write `report.html`"},
     {"report", "profile", boolean<kReport, &R::profile>(), kFree,
      "write `trace.json`: the mean step, operation by operation, for chrome://tracing or Perfetto"},
+    {"report", "hash_steps", integer<kReport, &R::hash_steps>(0, kMany), kFree,
+     "updates between two whose values and gradients are hashed, tensor by tensor, for `bascule diff`; 0: none"},
+    {"report", "status_seconds", real<kReport, &R::status_seconds>(0.0, 86400.0), kFree,
+     "time between two writes of `status.json` and `bascule.prom`, for whoever supervises the run, seconds; 0: never"},
     // [[training.groups]]
     {kGroupsTable, "match", TextKey{of_group<std::string, &G::match>(), false}, kNumbers,
      "tensor names in the group, a pattern with `*`, `?` and `[...]`; the prefix of the model's body may be omitted; a "

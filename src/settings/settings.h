@@ -212,6 +212,8 @@ struct ReportSettings {
   bool tensorboard = true;
   bool html = true;
   bool profile = false;
+  std::int64_t hash_steps = 0;   // updates between two whose tensors are hashed; 0: none are
+  double status_seconds = 10.0;  // between two writes of status.json; 0: it is not written
 };
 
 // Where the settings came from, so that an error found later can still name the line.

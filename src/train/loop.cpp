@@ -162,10 +162,13 @@ Status TrainingLoop::update() noexcept {
   settings.step = at_.global_step + 1;
   settings.gradient_factor = gradient_factor();
   settings.groups = run_.pace.group_rules;
+  const bool hashes = p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0;
+  if (hashes) settings.observer = p_.hashes;
   Update& update = p_.session.update();
   norm_ = update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};
+  if (hashes && p_.group.is_first()) BASCULE_TRY(p_.hashes->keep(settings.step));
   const double reduction = p_.group.size() > 1 ? update.reduction_seconds() : 0.0;
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += reduction;
   interval_.seconds[static_cast<int>(StepPhase::kUpdate)] += monotonic_seconds() - began - reduction;

@@ -25,6 +25,7 @@
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
 #include "src/train/replaced_samples.h"
+#include "src/train/tensor_hashes.h"
 #include "src/train/training_control.h"
 #include "src/train/training_position.h"
 
@@ -66,9 +67,10 @@ class TrainingLoop {
     Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;    // null: none
-    GatheredRows* gathered;    // null: the loss is made over each rank's own samples
-    const volatile int* stop;  // a signal's number when one has come
+    Evaluation* evaluation;          // null: none
+    GatheredRows* gathered;          // null: the loss is made over each rank's own samples
+    const volatile int* stop;        // a signal's number when one has come
+    TensorHashes* hashes = nullptr;  // null: none are kept
   };
   // Needed for checkpoints; all null where none are written.
   struct Saving {

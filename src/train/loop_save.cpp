@@ -115,6 +115,7 @@ Status TrainingLoop::write_checkpoint() noexcept {
   fill(&saved);
   if (!out_.events.sync().ok()) out_.progress.note("TensorBoard events could not be synced");
   if (!out_.log.sync().ok()) out_.progress.note("log.jsonl could not be synced");
+  if (p_.hashes != nullptr) BASCULE_TRY(p_.hashes->sync());
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
   return saving_.writer->save(saved.moment, {beat, &p_.group});
 }

@@ -27,6 +27,7 @@
 #include "src/train/replaced_samples.h"
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
+#include "src/train/tensor_hashes.h"
 
 namespace bascule {
 namespace {
@@ -296,6 +297,10 @@ void plan_memory(RecordedRun* run) {
   }
   ranges.push_back({kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
                                        run->pace.evaluation_records * sizeof(EvaluationRecord)});
+  if (run->graphs.train && run->settings.report.hash_steps > 0) {
+    ranges.push_back(
+        {kTensorHashes, TensorHashes::bytes(run->session.parameters(), run->session.layout()), local_ranks > 1});
+  }
   // And behind them a copy that a checkpoint is written from, while workers add to them.
   if (const std::size_t pictures = picture_digest_count(run->data.loader); pictures > 0)
     ranges.push_back({kPictureDigests, 2 * pictures * sizeof(PictureDigest), local_ranks > 1});
@@ -359,6 +364,11 @@ void note_sharding(RecordedRun* run) {
   if (distributed.sharded_stage > 1 && !run->place.is_on_one_node()) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "distributed.sharded_stage"),
                 "sharded stages 2 and 3 work on one machine only", "set sharded_stage = 1");
+  }
+  if (run->place.nodes > 1 && run->settings.report.hash_steps > 0) {
+    throw Error(ErrorKind::kSettings, where_written(run->settings, "report.hash_steps"),
+                "report.hash_steps: no machine has all gradients where machines share out the moments",
+                "set it to 0, or distribution_strategy to \"fast_ddp\"");
   }
   if (run->place.nodes > 1) {
     run->notes.push_back(

@@ -143,6 +143,7 @@ inline constexpr char kGatheredMemory[] = "gathered embeddings";
 inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
 inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
 inline constexpr char kRecordMemory[] = "records";
+inline constexpr char kTensorHashes[] = "tensor hashes";      // with report.hash_steps
 inline constexpr char kPictureDigests[] = "picture digests";  // where samples have pictures
 
 // As the rank at `place` sees it; from a checkpoint, if one is given. Throws Error where the run cannot go on from it:

@@ -85,7 +85,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
       run.data.loader, run.data.plan,
       Span<std::byte>(arena_->at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes), digests);
   loader_progress_ = std::make_unique<CountedProgress>(
-      group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); }, loader_.get());
+      group, [](void* loader) { return static_cast<const Loader*>(loader)->loaded_samples(); },
+      [](void* loader) { return static_cast<const Loader*>(loader)->row_being_read(); }, loader_.get());
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart(), &group.position());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
   const DistributedSettings& distributed = settings.distributed;
@@ -134,7 +135,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     best_weights_ = std::make_unique<WeightsReader>(group.is_first() ? *final_model_ : *files, trained);
   }
   if (!group.is_first()) out_.progress = Progress::silent();
-  if (group.is_first()) open_logs();
+  if (group.is_first()) {
+    open_logs();
+    status_.open(settings.training.output_dir.resolved, settings.report.status_seconds,
+                 NotifySocket::from_environment());
+    out_.progress.tell_also(&status_);
+  }
   if (group.size() > 1) {
     replaced_ = std::make_unique<ReplacedSamples>(group, run.data.loader.max_replacements,
                                                   arena_->at(run.plan[kReplacedMemory]));
@@ -142,7 +148,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (pace.length.gathered_samples > 0)
     gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
                                                graphs.train_recording.gathered_cols);
-  const TrainingLoop::Parts parts{run.session, group, *loader_, *threads_, evaluation_.get(), gathered_.get(), stop};
+  if (graphs.train && settings.report.hash_steps > 0) {
+    const PlannedRange& memory = run.plan[kTensorHashes];
+    hashes_ = std::make_unique<TensorHashes>(run.session.parameter_memory(),
+                                             Span<std::byte>(arena_->at(memory), memory.bytes));
+    if (group.is_first() && !run.resume.finished)
+      hashes_->open(settings.training.output_dir.resolved, position_.global_step);
+  }
+  const TrainingLoop::Parts parts{run.session,       group,           *loader_, *threads_,
+                                  evaluation_.get(), gathered_.get(), stop,     hashes_.get()};
   Span<std::uint64_t> saved_pictures;
   if (graphs.train && !digests.empty())
     saved_pictures = {arena_->as<std::uint64_t>(run.plan[kPictureDigests]) + digests.size(),

@@ -13,6 +13,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
+#include "src/report/run_status.h"
 #include "src/train/loop.h"
 #include "src/train/moment_exchange.h"
 #include "src/train/recorded_run.h"
@@ -42,6 +43,7 @@ class SealedRun {
   const std::vector<std::string>& token_texts() const { return token_texts_; }
   const TrainingOutputs& outputs() const { return out_; }
   Isa isa() const { return isa_; }
+  RunStatus& status() { return status_; }
 
  private:
   void meet(const char* what);
@@ -70,6 +72,7 @@ class SealedRun {
   std::unique_ptr<Evaluation> evaluation_;
   std::unique_ptr<GatheredRows> gathered_;
   std::unique_ptr<ReplacedSamples> replaced_;
+  std::unique_ptr<TensorHashes> hashes_;
   TensorSource source_;                            // the model folder's weights, for what only passes through
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
@@ -79,6 +82,7 @@ class SealedRun {
   std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<WeightsReader> best_weights_;
+  RunStatus status_;  // rank 0's
   TrainingOutputs out_;
   TrainingPosition position_;
   std::unique_ptr<TrainingLoop> loop_;

@@ -201,6 +201,7 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   const Block& block = u.blocks_[number];
   const std::int64_t moments = u.shards_ != nullptr ? u.shards_->blocks[number].place : block.offset;
   const UpdateSettings& s = u.settings_;
+  if (s.observer != nullptr) s.observer->see(number, u.parameters_, u.own_gradients_);
   const GroupRule rule = block.group < 0 ? GroupRule{} : s.groups[static_cast<std::size_t>(block.group)];
   const double learning_rate = s.learning_rate * rule.learning_rate_multiplier;
   const double weight_decay = rule.weight_decay >= 0.0 ? rule.weight_decay : block.decayed ? s.weight_decay : 0.0;

@@ -35,13 +35,21 @@ struct GroupRule {
   double weight_decay = -1.0;  // of all tensors of the group; below 0: as the rule for all says
 };
 
+// Is shown every block of an update: the values before it, the gradients' sum. Ranges as Update has them; any thread.
+class BlockObserver {
+ public:
+  virtual ~BlockObserver() = default;
+  virtual void see(std::size_t block, const float* values, const float* gradients) const noexcept = 0;
+};
+
 struct UpdateSettings {
   double learning_rate = 0.0;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.0;
-  double max_grad_norm = 0.0;         // 0: no clipping
-  std::int64_t step = 1;              // of bias correction, from 1
-  double gradient_factor = 1.0;       // the gradient is this times the sum
-  Span<const GroupRule> groups = {};  // by ParameterPiece::group
+  double max_grad_norm = 0.0;               // 0: no clipping
+  std::int64_t step = 1;                    // of bias correction, from 1
+  double gradient_factor = 1.0;             // the gradient is this times the sum
+  Span<const GroupRule> groups = {};        // by ParameterPiece::group
+  const BlockObserver* observer = nullptr;  // null: nobody looks
 };
 
 class LaneReduction;  // its header is MPI's

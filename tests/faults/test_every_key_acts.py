@@ -128,6 +128,7 @@ KEYS = {
     "report.tensorboard": (NOTHING, CONTRASTIVE, "false"),
     "report.html": (NOTHING, CONTRASTIVE, "false"),
     "report.profile": (NOTHING, CONTRASTIVE, "true"),
+    "report.hash_steps": (NOTHING, CONTRASTIVE, "1"),
 }
 
 # A key of [[training.groups]]: the group without it, and with another value.

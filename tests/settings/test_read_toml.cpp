@@ -220,8 +220,9 @@ TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
             "test.toml:2:1: unknown key \"learning_rate\" in [model]; it belongs in [training]");
   EXPECT_EQ(refusal_of("seed = 1\n" + std::string(kLeast)),
             "test.toml:1:1: unknown key \"seed\" outside a table; it belongs in [training]");
-  EXPECT_EQ(refusal_of(least_with("report", "qqqqqqqq = 1")),
-            "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile");
+  EXPECT_EQ(
+      refusal_of(least_with("report", "qqqqqqqq = 1")),
+      "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile, hash_steps");
 }
 
 TEST(ReadSettings, AnUnknownTableNamesTheNearestRightOne) {

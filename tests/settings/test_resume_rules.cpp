@@ -81,7 +81,8 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"machine.lock_memory", "yes"},
                                                        {"report.tensorboard", "yes"},
                                                        {"report.html", "yes"},
-                                                       {"report.profile", "yes"}};
+                                                       {"report.profile", "yes"},
+                                                       {"report.hash_steps", "yes"}};
   std::map<std::string, std::string> found;
   for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
     if (rule.word != std::string("no")) found[rule.key] = rule.word;

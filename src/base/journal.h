@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Priorities of lines on standard error that goes to systemd's journal: "<3>" in front (sd-daemon(3)). Allocates
+// nothing.
+#pragma once
+
+namespace bascule {
+
+// "<3>" (error) where standard error is the stream that $JOURNAL_STREAM names, else "". Lines without a mark have the
+// unit's level, which is information.
+const char* journal_error_mark() noexcept;
+
+}  // namespace bascule

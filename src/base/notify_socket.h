@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a service tells systemd (sd_notify(3)), by hand: a datagram of "KEY=value" lines to the socket that
+// $NOTIFY_SOCKET names, a path or, with '@' in front, an abstract name. Without the variable every call does nothing.
+// Made before the seal; send() may be called after it, by any thread: no allocation, a full socket is ignored.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "src/base/descriptor.h"
+
+namespace bascule {
+
+class NotifySocket {
+ public:
+  NotifySocket() = default;  // says nothing
+  static NotifySocket from_environment();
+
+  bool is_open() const noexcept { return socket_.is_open(); }
+  void send(std::string_view text) const noexcept;
+
+  // Within which systemd wants to hear WATCHDOG=1 ($WATCHDOG_USEC); 0: it does not watch.
+  std::int64_t watchdog_ms() const noexcept { return watchdog_ms_; }
+
+ private:
+  Descriptor socket_;
+  sockaddr_un address_ = {};
+  socklen_t address_bytes_ = 0;
+  std::int64_t watchdog_ms_ = 0;
+};
+
+}  // namespace bascule

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report.hash_steps and `bascule diff`: the hashes do not depend on threads, ranks and strategies, follow a run that was killed, and name the update and the tensor where two runs part.
+
+BASCULE_FLIPS=n: so many random bits (default 3). BASCULE_TEST_SEED repeats a run of them.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, run
+from flipped_bits import flip_in_checkpoint, tensors_of
+from small_run import DATA, ROWS, small_settings, write_rows
+
+SEED = int(os.environ.get("BASCULE_TEST_SEED", time.time_ns() % 2**32))
+FLIPS = int(os.environ.get("BASCULE_FLIPS", 3))
+RUN = {"report__hash_steps": "1", "training__max_steps": "6", "training__save_steps": "3"}
+
+
+class Diff(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.a = cls.trained("a")
+
+    @classmethod
+    def trained(cls, name, model="itc_add", **changes):
+        folder = cls.folder / name
+        folder.mkdir()
+        done = run("run", small_settings(folder, model, **{**RUN, **changes}))
+        assert done.returncode == 0, done.stderr
+        return folder / "run"
+
+    def diff(self, b, a=None):
+        done = run("diff", "--json", a or self.a, b)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    def test_the_hashes_are_those_of_any_threads_workers_and_interval(self):
+        b = self.trained("threads", machine__threads="1", data__dataloader_num_workers="0")
+        self.assertEqual((b / "tensor_hashes.bin").read_bytes(), (self.a / "tensor_hashes.bin").read_bytes())
+        code, found = self.diff(self.trained("interval", report__hash_steps="2"))
+        self.assertEqual((code, found["equal"], found["equal_updates"], found["last_update"]), (0, True, 3, 6))
+
+    def test_ranks_have_the_same_hashes_with_every_strategy(self):
+        ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2"}
+        one = self.trained("fast", **ranks)
+        for number, changes in enumerate(({"distributed__distribution_strategy": '"ddp"', "distributed__bucket_mib": "1"},
+                                          {"distributed__distribution_strategy": '"sharded"', "distributed__sharded_stage": "2", "distributed__bucket_mib": "1"})):
+            other = self.trained(f"ranks{number}", **ranks, **changes)
+            self.assertEqual((other / "tensor_hashes.bin").read_bytes(), (one / "tensor_hashes.bin").read_bytes())
+
+    def test_a_killed_run_goes_on_with_the_hashes_of_the_unbroken_one(self):
+        folder = self.folder / "killed"
+        folder.mkdir()
+        toml = small_settings(folder, **{**RUN, "training__max_steps": "40", "training__save_steps": "4"})
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        for line in process.stderr:
+            if "saved checkpoint-12" in line:
+                break
+        process.kill()
+        process.communicate()
+        with open(folder / "run" / "tensor_hashes.bin", "ab") as file:
+            file.write(b"cut short")
+        self.assertEqual(run("run", toml).returncode, 0)
+        whole = self.trained("unbroken", training__max_steps="40", training__save_steps="0")
+        self.assertEqual((folder / "run" / "tensor_hashes.bin").read_bytes(), (whole / "tensor_hashes.bin").read_bytes())
+
+    def test_a_bit_changed_in_a_weight_is_named(self):
+        print(f"seed {SEED}")
+        draw = random.Random(SEED)
+        for number in range(FLIPS):
+            folder = self.folder / f"flipped{number}"
+            shutil.copytree(self.a / "checkpoint-3", folder / "from" / "checkpoint-3")
+            weights = folder / "from" / "checkpoint-3" / "model.safetensors"
+            hashed = json.loads((self.a / "tensor_hashes.bin").read_bytes().split(b"\n")[0])["values"]
+            tensor, begin, end = draw.choice([one for one in tensors_of(weights) if one[0] in hashed])
+            flip_in_checkpoint(weights.parent, weights.name, draw.randrange(begin, end) // 4 * 4 + draw.randrange(3), draw.randrange(8))
+            with self.subTest(tensor=tensor):
+                done = run("run", small_settings(folder, **RUN, training__resume=f'"{folder}/from/checkpoint-3"'))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                code, found = self.diff(folder / "run")
+                self.assertEqual((code, found["update"], found["kind"], found["tensor"], found["values_that_differ"]), (7, 4, "value", tensor, 1), found)
+
+    def test_another_batch_shows_in_gradients_first(self):
+        rows = write_rows(self.folder / "other.jsonl", [{**row, "caption": "another"} for row in ROWS])
+        code, found = self.diff(self.trained("other", data__train_file=rows))
+        self.assertEqual((code, found["update"], found["kind"]), (7, 1, "gradient"))
+        done = run("diff", self.a, self.folder / "other" / "run")
+        self.assertEqual(done.returncode, 7)
+        self.assertIn(f"update 1: the gradient of {found['tensor']} differs", done.stdout)
+
+    def test_bad_input_is_one_line(self):
+        other = self.trained("model", model="itm_scaled_add", model__head='"image_text_matching"')
+        empty = self.folder / "none"
+        empty.mkdir()
+        cut = self.folder / "cut"
+        cut.mkdir()
+        (cut / "tensor_hashes.bin").write_bytes((self.a / "tensor_hashes.bin").read_bytes()[:100])
+        for b, words in ((other, "is of another model"), (empty, "has no tensor hashes"), (cut, "has no line that names its tensors")):
+            with self.subTest(b=b.name):
+                done = run("diff", self.a, b)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1), done.stderr)
+                self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

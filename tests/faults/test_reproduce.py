@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run's record: `bascule reproduce` repeats it to the same bits, and `--check` names a single changed bit of program, libraries, settings, model, pictures and results.
+
+BASCULE_FLIPS=n: so many random bits (default 6: one of each kind). BASCULE_TEST_SEED repeats a run of them.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, run
+from flipped_bits import flip, flip_behind, tensors_of
+from small_run import DATA, ROWS, TOKENIZER, small_settings
+
+SEED = int(os.environ.get("BASCULE_TEST_SEED", time.time_ns() % 2**32))
+FLIPS = int(os.environ.get("BASCULE_FLIPS", 6))
+
+
+def files_of_their_own(folder, rows):
+    """Copies of model, tokenizer and pictures, and settings that name them."""
+    shutil.copytree(DATA / "goldens" / "itc_add", folder / "model")
+    shutil.copytree(TOKENIZER, folder / "tokenizer")
+    (folder / "pictures").mkdir()
+    own = []
+    for number, row in enumerate(rows):
+        name = f"pictures/{number}{pathlib.Path(row['image']).suffix}"
+        shutil.copy(DATA / "run_goldens" / row["image"], folder / name)
+        own.append({**row, "image": name})
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    return small_settings(folder, model__model_name_or_path='"model"', model__tokenizer_name='"tokenizer"', data__train_file='"rows.jsonl"', data__validation_file='"rows.jsonl"',
+                          training__output_dir='"run"', training__max_steps="6")
+
+
+class Reproduce(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.toml = files_of_their_own(cls.folder, ROWS)
+        done = run("run", cls.toml)
+        assert done.returncode == 0, done.stderr
+        print(f"seed {SEED}")
+
+    def check(self, program=PROGRAM, **environment):
+        return subprocess.run([str(program), "reproduce", "--check", str(self.folder / "run")], capture_output=True, text=True, timeout=600, env={**os.environ, **environment}, check=False)
+
+    def test_a_record_agrees_with_what_it_was_made_of(self):
+        done = self.check()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("nothing differs", done.stdout)
+        record = json.loads((self.folder / "run" / "bascule.json").read_text())["record"]
+        self.assertEqual(record["pictures"]["listed"], record["pictures"]["pictures"])
+        self.assertEqual(len((self.folder / "run" / "pictures.xxh3").read_text().splitlines()), record["pictures"]["listed"])
+        self.assertEqual([step[0] for step in record["steps"]], [1, 2, 3, 4, 5, 6])
+
+    def test_the_repeated_run_has_the_same_bits(self):
+        done = run("reproduce", self.folder / "run" / "bascule.json", "--output", self.folder / "again")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("equal bits: 6 logged intervals", done.stdout)
+        self.assertRegex(done.stdout, "throughput: .* samples/s; recorded .* to .* by logged interval")
+
+    def test_a_repeated_run_that_differs_is_told_with_its_first_update(self):
+        path = self.folder / "pictures" / "0.jpg" if (self.folder / "pictures" / "0.jpg").exists() else next((self.folder / "pictures").iterdir())
+        other = next(one for one in sorted((self.folder / "pictures").iterdir()) if one != path and one.suffix == path.suffix and one.read_bytes() != path.read_bytes())
+        with self.restored(path):
+            path.write_bytes(other.read_bytes())
+            done = run("reproduce", self.folder / "run", "--output", self.folder / "differs")
+        self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+        self.assertIn(f"{path.name}: its content differs (another input", done.stdout)
+        self.assertRegex(done.stdout, "bits differ: update [1-6]: the mean loss is")
+
+    class restored:
+        """Puts a file back."""
+        def __init__(self, path):
+            self.path, self.data, self.mode = pathlib.Path(path), pathlib.Path(path).read_bytes(), pathlib.Path(path).stat().st_mode
+
+        def __enter__(self):
+            return self.path
+
+        def __exit__(self, *_):
+            self.path.unlink(missing_ok=True)
+            self.path.write_bytes(self.data)
+            self.path.chmod(self.mode)
+
+    def flipped(self, kind, draw):
+        """Changes a bit; returns what the check says of it, and whether bits are still promised."""
+        if kind in ("weight", "result"):
+            path = self.folder / ("model" if kind == "weight" else "run") / "model.safetensors"
+            name, begin, end = draw.choice([tensor for tensor in tensors_of(path) if tensor[2] > tensor[1]])
+            with self.restored(path):
+                flip(path, draw.randrange(begin, end), draw.randrange(8))
+                return self.check(), "model.safetensors", "another input" if kind == "weight" else "bits are still promised"
+        if kind == "picture":
+            path = draw.choice(sorted((self.folder / "pictures").iterdir()))
+            with self.restored(path):
+                flip_behind(path, 0, draw)
+                return self.check(), path.name, "another input"
+        if kind == "setting":
+            with self.restored(self.toml) as path:
+                flip_behind(path, 0, draw)
+                return self.check(), "settings file", "promised"
+        copies = self.folder / f"copies{draw.random()}"
+        copies.mkdir()
+        # In what the loader does not read: the end of the file, its table of sections.
+        if kind == "program":
+            shutil.copy(PROGRAM, copies / "bascule")
+            flip_behind(copies / "bascule", -256, draw)
+            (copies / "bascule").chmod(0o755)
+            return self.check(copies / "bascule"), "program", "only figures"
+        library = pathlib.Path(re.search(r"=> (\S*/libjpeg\S*)", subprocess.run(["ldd", str(PROGRAM)], capture_output=True, text=True, check=True).stdout)[1])
+        shutil.copy(library, copies / library.name)
+        flip_behind(copies / library.name, -256, draw)
+        return self.check(LD_LIBRARY_PATH=str(copies)), "library", "only figures"
+
+    def test_one_changed_bit_is_named(self):
+        draw = random.Random(SEED)
+        for number in range(FLIPS):
+            kind = ("weight", "picture", "setting", "library", "program", "result")[number % 6]
+            with self.subTest(kind=kind, number=number):
+                done, name, promise = self.flipped(kind, draw)
+                told = [line for line in done.stdout.splitlines() if line.startswith("differs: ")]
+                self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+                self.assertTrue(any(name in line and promise in line for line in told), done.stdout)
+
+    def test_what_is_no_record_is_refused_in_one_line(self):
+        with tempfile.TemporaryDirectory() as other:
+            other = pathlib.Path(other)
+            text = (self.folder / "run" / "bascule.json").read_text()
+            cases = {"cut short": text[:len(text) // 2], "changed": text.replace('"train_loss": ', '"train_loss": 1', 1), "unfinished": json.dumps({**json.loads(text), "finished": False}),
+                     "older": json.dumps({key: value for key, value in json.loads(text).items() if key != "record"})}
+            for case, content in cases.items():
+                with self.subTest(case=case):
+                    (other / "bascule.json").write_text(content)
+                    done = run("reproduce", "--check", other)
+                    self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1), done.stderr)
+            with self.subTest(case="without its files"):
+                (other / "bascule.json").write_text(text)
+                done = run("reproduce", "--check", other)
+                self.assertEqual(done.returncode, 7, done.stdout)
+                self.assertIn("result ", done.stdout)
+                self.assertIn("list of pictures", done.stdout)
+
+    def test_pictures_are_known_after_a_kill(self):
+        with tempfile.TemporaryDirectory() as other:
+            other = pathlib.Path(other)
+            toml = files_of_their_own(other, ROWS)
+            toml.write_text(toml.read_text().replace("save_steps = 0", "save_steps = 1").replace("max_steps = 6", "max_steps = 12"))
+            process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            for line in process.stderr:
+                if "saved checkpoint-8" in line:
+                    break
+            process.kill()
+            process.communicate()
+            self.assertEqual(run("run", toml).returncode, 0)
+            self.assertEqual(run("reproduce", "--check", other / "run").returncode, 0)
+            record = json.loads((other / "run" / "bascule.json").read_text())["record"]
+            self.assertEqual(record["pictures"]["listed"], record["pictures"]["pictures"])
+
+
+if __name__ == "__main__":
+    unittest.main()
