@@ -191,6 +191,7 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
                          ->check(CLI::Range(1e-3, 1e6));
   as_path(command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
+  as_path(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     if (gib->count() > 0) arguments->memory_gib = *memory;

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/plan.h"
 
+#include <sched.h>
+
 #include <cstdio>
+#include <filesystem>
+#include <vector>
 
 #include "src/base/error.h"
+#include "src/base/program_file.h"
 #include "src/commands/plan_answers.h"
+#include "src/commands/unit.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/pictures/media_options.h"
@@ -15,6 +21,20 @@
 #include "src/train/recorded_run.h"
 
 namespace bascule {
+namespace {
+
+std::vector<int> cores_of_process() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  return cores;
+}
+
+}  // namespace
 
 int plan_command(const PlanArguments& arguments) {
   Settings settings = settings_of_run(arguments.settings_file, model_words);
@@ -32,6 +52,12 @@ int plan_command(const PlanArguments& arguments) {
   if (!arguments.svg.empty()) {
     const std::size_t largest = run->session.largest_workspace();
     write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
+  }
+  if (!arguments.unit.empty()) {
+    const std::string file = arguments.settings_file;
+    write_output_file(arguments.unit,
+                      unit_text(*run, {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(),
+                                       cores_of_process()}));
   }
   if (arguments.json) {
     Json categories = Json::object();

@@ -13,6 +13,7 @@ struct PlanArguments {
   bool json = false;
   bool frontier = false;
   std::optional<double> memory_gib;  // of the machine that is planned for, in place of machine.memory_limit_gib
+  std::string unit;                  // a file for a systemd unit of the run; empty: none
   std::string svg;                   // a file for the picture of the arena; empty: none
 };
 

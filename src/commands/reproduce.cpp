@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -13,6 +14,7 @@
 #include "src/record/judge_repeat.h"
 #include "src/record/record_check.h"
 #include "src/report/readable.h"
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {
@@ -44,24 +46,6 @@ Promise print_differences(const std::vector<Difference>& differences) {
   return promise;
 }
 
-// Read back from a file in any folder.
-void make_absolute(PathSetting* path) { path->written = path->resolved; }
-void make_absolute(PathsSetting* paths) {
-  for (std::string& path : paths->written) path = (std::filesystem::path(paths->start) / path).string();
-}
-
-Settings settings_of_repeat(const Settings& recorded, const std::string& output) {
-  Settings settings = recorded;
-  make_absolute(&settings.model.model_name_or_path);
-  if (settings.model.tokenizer_name.is_given()) make_absolute(&settings.model.tokenizer_name);
-  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file})
-    make_absolute(paths);
-  make_absolute(&settings.training.resume_checkpoint);
-  make_absolute(&settings.distributed.hostfile);
-  settings.training.output_dir = {output, output};
-  return settings;
-}
-
 // A folder that is not there yet, and whose settings file is neither.
 std::string fresh_folder(const std::string& recorded, const std::string& asked) {
   const auto is_free = [](const std::string& folder) {
@@ -85,6 +69,19 @@ void print_pace(const RecordedPace& now, const RecordedPace& then) {
   std::printf("throughput: %s samples/s; recorded %s, and %s to %s by logged interval\n",
               readable_number(now.whole).c_str(), readable_number(then.whole).c_str(),
               readable_number(then.least).c_str(), readable_number(then.most).c_str());
+}
+
+// A program with sealed settings reads no file; its ranks would run as the settings in it say.
+int repeat(Settings settings, const std::string& settings_file) {
+  if (sealed_settings() == nullptr) {
+    write_output_file(settings_file, print_settings(settings));
+    return run_command(settings_file, false);
+  }
+  if (settings.distributed.world_size > 1) {
+    throw Error(ErrorKind::kSettings, "reproduce", "a program with sealed settings repeats runs of one process only",
+                "use the same version of the program without sealed settings, or --check");
+  }
+  return run_settings(std::move(settings), "", false);
 }
 
 int judge(const RunRecord& then, const RunRecord& now, Promise promise) {
@@ -115,10 +112,10 @@ int reproduce_command(const ReproduceArguments& arguments) {
     if (differences.empty()) std::puts("nothing differs from the record");
     return differences.empty() ? 0 : kNotAsRecorded;
   }
-  const std::string settings_file = output + ".toml";
-  write_output_file(settings_file, print_settings(settings_of_repeat(recorded.settings, output)));
+  Settings settings = recorded.settings;
+  settings.training.output_dir = {output, output};
   std::fflush(stdout);
-  const int code = run_command(settings_file, false);
+  const int code = repeat(std::move(settings), output + ".toml");
   if (code != 0) return code;
   return judge(recorded.record, open_record(output).record, promise);
 }

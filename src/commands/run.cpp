@@ -310,8 +310,11 @@ void check_cores(const Settings& settings, const RankPlace& place) {
 }  // namespace
 
 int run_command(const std::string& settings_file, bool json) {
-  StartTimes times;
-  Settings settings = settings_of_run(settings_file, model_words);
+  const StartTimes times;  // from here on
+  return run_settings(settings_of_run(settings_file, model_words), settings_file, json, times);
+}
+
+int run_settings(Settings settings, const std::string& settings_file, bool json, StartTimes times) {
   const RankPlace place = place_from_environment();
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);

@@ -16,7 +16,9 @@
 #include "src/json/json.h"
 #include "src/record/picture_list.h"
 #include "src/runtime/loaded_files.h"
+#include "src/settings/read_canonical.h"
 #include "src/settings/resume_rules.h"
+#include "src/settings/run_settings.h"
 #include "src/train/model_words.h"
 #include "src/train/recorded_run.h"
 
@@ -27,6 +29,15 @@ namespace {
 constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+std::string text_of(const TextFact& fact) { return fact ? *fact : "unknown"; }
+std::string text_of(const Fact& fact) { return fact ? std::to_string(*fact) : "unknown"; }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
 
 // "" where it has the sum.
 std::string problem_of(const SummedFile& recorded, const std::string& path) {
@@ -49,6 +60,7 @@ class Check {
     for (const SummedFile& file : record_.results)
       check_file("result ", file, recorded_.folder + "/" + file.path, Promise::kBits);
     check_data();
+    check_machine();
     return std::move(differences_);
   }
 
@@ -86,9 +98,9 @@ class Check {
     if (problem.empty()) return;
     const std::string shown = "settings file " + shown_path(file.path) + ": ";
     try {
-      const Settings now = read_settings(file.path, model_words);
+      const Settings now = settings_of_run(file.path, model_words);
       const std::vector<SettingChange> changes =
-          setting_changes(number_keys(recorded_.settings), other_keys(recorded_.settings), now);
+          setting_changes(number_keys(recorded_.written), other_keys(recorded_.written), now);
       for (const SettingChange& change : changes)
         add(shown + change.key + " is " + change.to + ", was " + change.from,
             change.effect == KeyEffect::kFree ? Promise::kBits : Promise::kNothing);
@@ -96,6 +108,25 @@ class Check {
     } catch (const Error& error) {
       add(shown + error.problem(), Promise::kBits);  // the record has the settings itself
     }
+  }
+
+  // Our own products give the same bits on every machine that runs them; a library's may not on another processor.
+  void check_machine() {
+    const Machine &then = record_.machine, now = lasting_facts();
+    const bool is_ours = recorded_.settings.machine.products == Products::kOurs;
+    const auto compare = [&](const char* fact, const std::string& is, const std::string& was, Promise promise) {
+      if (is != was) add(std::string("machine: ") + fact + " is " + is + ", was " + was, promise);
+    };
+    const Promise computes = is_ours ? Promise::kBits : Promise::kFigures;
+    compare("the processor", text_of(now.processor.name), text_of(then.processor.name), computes);
+    compare("its instruction set", joined(now.processor.vector_flags), joined(then.processor.vector_flags), computes);
+    compare("the microcode", text_of(now.processor.microcode), text_of(then.processor.microcode), Promise::kBits);
+    compare("the hypervisor", text_of(now.processor.hypervisor), text_of(then.processor.hypervisor), Promise::kBits);
+    compare("the number of cores", std::to_string(now.cores.size()), std::to_string(then.cores.size()), Promise::kBits);
+    compare("the number of NUMA nodes", std::to_string(now.nodes.size()), std::to_string(then.nodes.size()),
+            Promise::kBits);
+    compare("memory in bytes", text_of(now.memory.bytes), text_of(then.memory.bytes), Promise::kBits);
+    compare("the kernel", text_of(now.kernel.release), text_of(then.kernel.release), Promise::kBits);
   }
 
   // Rows and pictures, as a run of these settings would read them.
@@ -169,8 +200,9 @@ RecordedFolder open_record(const std::string& path) {
                 "run it again with this version");
   }
   recorded.record = read_record(*record, file);
-  recorded.settings =
-      read_settings_text(get_string(json, "settings", file), file, recorded.record.settings_folder, model_words);
+  const ModelWords words = model_words(recorded.record.model_folder);
+  recorded.settings = with_absolute_paths(read_canonical_settings(recorded.record.settings, file, words));
+  recorded.written = read_canonical_settings(get_string(json, "settings", file), file, words);
   return recorded;
 }
 

@@ -25,7 +25,8 @@ struct Difference {
 
 struct RecordedFolder {
   std::string folder;
-  Settings settings;  // of the recorded run
+  Settings settings;  // of the recorded run, with absolute paths
+  Settings written;   // the same as they were written, paths not resolved
   RunRecord record;
 };
 

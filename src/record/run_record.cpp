@@ -11,9 +11,11 @@
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
 #include "src/json/json.h"
+#include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/record/picture_list.h"
 #include "src/runtime/loaded_files.h"
+#include "src/settings/run_settings.h"
 
 namespace bascule {
 namespace {
@@ -96,14 +98,44 @@ SummedFile running_program() {
   return summed(path, std::filesystem::exists(own) ? own : path);
 }
 
+// Without counters and limits, which are of one moment or of one process.
+Machine lasting_facts() {
+  Machine machine;
+  machine.processor = read_processor();
+  machine.cores = read_cores();
+  machine.caches = read_caches();
+  machine.nodes = read_nodes();
+  machine.groups = read_groups();
+  machine.memory = read_memory();
+  machine.kernel = read_kernel();
+  return machine;
+}
+
+Settings with_absolute_paths(Settings settings) {
+  for (PathSetting* path :
+       {&settings.model.model_name_or_path, &settings.model.tokenizer_name, &settings.training.output_dir,
+        &settings.training.resume_checkpoint, &settings.distributed.hostfile}) {
+    if (path->resolved.empty()) path->resolved = path->written;
+    path->written = path->resolved;
+  }
+  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+    for (std::string& path : paths->written)
+      path = paths->stays_inside ? path_inside(paths->start, path)
+                                 : (std::filesystem::path(paths->start) / path).lexically_normal().string();
+    paths->start.clear();
+    paths->stays_inside = false;
+  }
+  return settings;
+}
+
 RunRecord make_record(SealedRun& sealed, const Report& report) {
   const RecordedRun& run = sealed.run();
   RunRecord record;
-  const std::string& file = run.settings.origin.file;
-  if (!file.empty()) {
+  record.settings = print_settings(with_absolute_paths(run.settings));
+  record.model_folder = run.settings.model.model_name_or_path.resolved;
+  if (const std::string& file = run.settings.origin.file; sealed_settings() == nullptr)
     record.settings_file = summed(std::filesystem::absolute(file).lexically_normal().string());
-    record.settings_folder = std::filesystem::path(record.settings_file.path).parent_path().string();
-  }
+  record.machine = lasting_facts();
   record.program = running_program();
   for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
   record.model_files = model_files(sealed, run);
@@ -134,7 +166,9 @@ Json record_json(const RunRecord& record) {
   Json data = Json::object();
   for (const NamedText& split : record.data) data[split.name] = split.value;
   Json json = {{"format", kRecordFormat},
-               {"settings_folder", record.settings_folder},
+               {"settings", record.settings},
+               {"model_folder", record.model_folder},
+               {"machine", machine_json(record.machine)},
                {"settings_file", Json(files_json({record.settings_file})[0])},
                {"program", Json(files_json({record.program})[0])},
                {"libraries", files_json(record.libraries)},
@@ -167,7 +201,9 @@ RunRecord read_record(const Json& json, const std::string& where) {
   if (sum_of(content) != get_string(json, kOwnSum, where))
     throw Error(ErrorKind::kData, where, "is damaged: its record does not match its checksum", "restore it");
   RunRecord record;
-  record.settings_folder = get_string(json, "settings_folder", where);
+  record.settings = get_string(json, "settings", where);
+  record.model_folder = get_string(json, "model_folder", where);
+  record.machine = machine_from(get_object(json, "machine", where), where);
   record.settings_file = file_of(get_object(json, "settings_file", where), where);
   record.program = file_of(get_object(json, "program", where), where);
   record.libraries = files_of(json, "libraries", where);

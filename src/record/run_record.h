@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/json/value.h"
+#include "src/machine/machine.h"
 #include "src/report/report.h"
 #include "src/train/sealed_run.h"
 
@@ -38,8 +39,10 @@ struct RecordedPace {
 };
 
 struct RunRecord {
-  std::string settings_folder;  // that relative paths of the settings start from
-  SummedFile settings_file;     // path empty: the settings are part of the program
+  std::string settings;      // canonical TOML, with absolute paths
+  std::string model_folder;  // among these
+  SummedFile settings_file;  // path empty: the settings are part of the program
+  Machine machine;           // its lasting facts alone
   SummedFile program;
   std::vector<SummedFile> libraries, model_files, results;
   std::vector<NamedText> data;      // split -> digest of its rows and of the sizes of its pictures
@@ -51,8 +54,11 @@ struct RunRecord {
   RecordedPace pace;
 };
 
-// The program of this process.
+// The program of this process, and this machine's lasting facts.
 SummedFile running_program();
+Machine lasting_facts();
+// The same with absolute paths, which are resolved from no folder.
+Settings with_absolute_paths(Settings settings);
 
 // After the run's folder was written, in which it puts the list of pictures.
 RunRecord make_record(SealedRun& sealed, const Report& report);

@@ -15,13 +15,11 @@ ContractState kept_if(bool kept) { return kept ? ContractState::kKept : Contract
 ContractResult memory(const ContractFigures& figures) {
   if (figures.resident_bytes == 0)
     return {"Memory", ContractState::kNotChecked, "the kernel does not report the resident set"};
-  const double limit =
-      kMemoryFactor * static_cast<double>(figures.planned_bytes) + kMemoryOfRank * static_cast<double>(figures.ranks);
   char text[160];
   std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB",
                 static_cast<double>(figures.resident_bytes) / 1048576.0,
                 static_cast<double>(figures.planned_bytes) / 1048576.0);
-  return {"Memory", kept_if(static_cast<double>(figures.resident_bytes) <= limit), text};
+  return {"Memory", kept_if(figures.resident_bytes <= memory_bound(figures.planned_bytes, figures.ranks)), text};
 }
 
 // Broken is never seen here: the guard ends the process at the first allocation of ours.
@@ -91,6 +89,11 @@ const char* bits(Products products) {
 }
 
 }  // namespace
+
+std::uint64_t memory_bound(std::uint64_t planned_bytes, std::size_t ranks) {
+  return static_cast<std::uint64_t>(kMemoryFactor * static_cast<double>(planned_bytes) +
+                                    kMemoryOfRank * static_cast<double>(ranks));
+}
 
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures) {
   return {{"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"},

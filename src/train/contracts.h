@@ -31,6 +31,9 @@ struct ContractFigures {
   std::int64_t updates = 0, counted_updates = 0, counted_samples = 0;
 };
 
+// Contract "Memory": most that a run of this plan may have resident.
+std::uint64_t memory_bound(std::uint64_t planned_bytes, std::size_t ranks);
+
 // In the order of the contracts; those that no run can judge of itself are not checked.
 std::vector<ContractResult> judge_contracts(const ContractFigures& figures);
 

@@ -311,8 +311,8 @@ void SealedRun::check_disk() const {
   const std::string& folder = run_.settings.training.output_dir.resolved;
   DiskDemand demand;
   if (writer_) {
-    const auto texts = static_cast<std::int64_t>(run_.plan[kRecordMemory].bytes +
-                                                 loader_->picture_digests(run_.data.find(Split::kTrain)->stream).size_bytes());
+    const auto texts = static_cast<std::int64_t>(
+        run_.plan[kRecordMemory].bytes + loader_->picture_digests(run_.data.find(Split::kTrain)->stream).size_bytes());
     demand = checkpoints_to_write(run_, writer_->checkpoint_bytes() + texts);
   }
   for (const PlannedFile& file : final_model_->files())

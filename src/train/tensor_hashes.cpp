@@ -102,7 +102,9 @@ std::string TensorHashes::header() const {
     elements.push_back(tensor.elements);
   }
   for (const std::size_t tensor : by_gradient_) gradients.push_back(tensors_[tensor].name);
-  return json_text({{"format", kTensorHashesFormat}, {"values", values}, {"elements", elements}, {"gradients", gradients}}) + "\n";
+  return json_text(
+             {{"format", kTensorHashesFormat}, {"values", values}, {"elements", elements}, {"gradients", gradients}}) +
+         "\n";
 }
 
 void TensorHashes::open(const std::string& folder, std::int64_t step) {

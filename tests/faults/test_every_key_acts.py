@@ -129,6 +129,7 @@ KEYS = {
     "report.html": (NOTHING, CONTRASTIVE, "false"),
     "report.profile": (NOTHING, CONTRASTIVE, "true"),
     "report.hash_steps": (NOTHING, CONTRASTIVE, "1"),
+    "report.status_seconds": (NOTHING, CONTRASTIVE, "0.01"),
 }
 
 # A key of [[training.groups]]: the group without it, and with another value.

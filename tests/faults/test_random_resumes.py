@@ -35,7 +35,7 @@ OTHER = {
     "training.eval_steps": ["2"], "training.save_total_limit": ["0", "1", "4"], "training.throughput_warmup_steps": ["0"],
     "distributed.bucket_mib": ["7"], "distributed.timeout_seconds": ["30"], "distributed.distribution_strategy": ['"ddp"', '"sharded"'],
     "machine.threads": ["1", "2"], "machine.memory_limit_gib": ["6.5"], "report.html": ["false"], "report.tensorboard": ["false"],
-    "report.profile": ["true"], "report.hash_steps": ["1", "2"], "data.validation_file": ['"rows.jsonl"', f'"{EMOJI}/validation.jsonl"'], "data.test_file": [f'"{EMOJI}/test.jsonl"'],
+    "report.profile": ["true"], "report.hash_steps": ["1", "2"], "report.status_seconds": ["0"], "data.validation_file": ['"rows.jsonl"', f'"{EMOJI}/validation.jsonl"'], "data.test_file": [f'"{EMOJI}/test.jsonl"'],
     "data.on_bad_sample": ['"skip"'], "training.per_device_eval_batch_size": ["5"],
 }
 GOES_ON, DONE, REFUSED = "goes on", "is finished already", "is refused"

@@ -222,7 +222,8 @@ TEST(ReadSettings, AnUnknownKeyNamesTheNearestRightOne) {
             "test.toml:1:1: unknown key \"seed\" outside a table; it belongs in [training]");
   EXPECT_EQ(
       refusal_of(least_with("report", "qqqqqqqq = 1")),
-      "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile, hash_steps");
+      "test.toml:8:1: unknown key \"qqqqqqqq\" in [report]; keys of [report]: tensorboard, html, profile, hash_steps, "
+      "status_seconds");
 }
 
 TEST(ReadSettings, AnUnknownTableNamesTheNearestRightOne) {

@@ -82,7 +82,8 @@ TEST(ResumeRules, WhatMayChangeIsThis) {
                                                        {"report.tensorboard", "yes"},
                                                        {"report.html", "yes"},
                                                        {"report.profile", "yes"},
-                                                       {"report.hash_steps", "yes"}};
+                                                       {"report.hash_steps", "yes"},
+                                                       {"report.status_seconds", "yes"}};
   std::map<std::string, std::string> found;
   for (const KeyRule& rule : resume_rules(settings_of(kLeast))) {
     if (rule.word != std::string("no")) found[rule.key] = rule.word;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/unit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "src/train/contracts.h"
+#include "src/train/disk_demand.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kSlowDiskBytes = std::int64_t{32} << 20;  // a second, that a disk writes at least
+constexpr std::int64_t kSpareSeconds = 10;
+
+class Unit {
+ public:
+  void section(const char* name) { text_ += (text_.empty() ? "[" : "\n[") + std::string(name) + "]\n"; }
+  void set(const char* key, const std::string& value) { text_ += std::string(key) + "=" + value + "\n"; }
+  void say(const std::string& comment) { text_ += "# " + comment + "\n"; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// One word of a unit's command line: '%' begins a specifier, '$' a variable.
+std::string word(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '%' || c == '$') out += c;
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+// A value of a path setting: no quotes, and no specifier. A colon would end a path of BindPaths.
+std::string path_value(const std::string& path) {
+  std::string out;
+  for (const char c : path) {
+    if (c == '%') out += c;
+    if (c == ':' || c == '\\' || c == ' ') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// Of letters, digits and what a folder's name may have without being quoted.
+std::string plain_name(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  for (char& c : name) {
+    const bool is_plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    if (!is_plain) c = '_';
+  }
+  return name.empty() || name.front() == '.' ? "run" : name;
+}
+
+std::int64_t checkpoint_bytes(const RecordedRun& run) {
+  std::int64_t elements = 0;
+  const ParameterSet& parameters = run.session.parameters();
+  for (int p = 0; p < parameters.size(); ++p) elements += (parameters[p].trained ? 3 : 1) * parameters[p].elements();
+  return elements * static_cast<std::int64_t>(sizeof(float));
+}
+
+bool begins_with(const std::string& path, const std::string& folder) { return path.rfind(folder, 0) == 0; }
+
+// As many as the run has threads, of those that the process may use: "0 1 2".
+std::string cores_of(const RecordedRun& run, const std::vector<int>& usable) {
+  const std::size_t threads = static_cast<std::size_t>(run.threads) * run.plan.ranks;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(threads, usable.size()); ++i)
+    list += (list.empty() ? "" : " ") + std::to_string(usable[i]);
+  return list;
+}
+
+void add_limits(Unit* unit, const RecordedRun& run, const UnitPlace& place) {
+  const std::int64_t timeout = run.settings.distributed.timeout_seconds;
+  unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
+  unit->set("WatchdogSec", std::to_string(timeout * 4 / 3 + 1));
+  const std::int64_t save = run.graphs.train ? checkpoint_bytes(run) / kSlowDiskBytes : 0;
+  unit->say("The update under way, and a checkpoint of " + std::to_string(checkpoint_bytes(run) >> 20) +
+            " MiB on a disk that writes 32 MiB a second.");
+  unit->set("TimeoutStopSec", std::to_string(timeout + save + kSpareSeconds));
+  unit->set("TimeoutStartSec", "infinity");
+  unit->say("The plan's " + std::to_string(run.plan.peak_bytes() >> 20) + " MiB, 3 % and 64 MiB for each process.");
+  unit->set("MemoryMax", std::to_string(memory_bound(run.plan.peak_bytes(), run.plan.ranks)));
+  unit->set("AllowedCPUs", cores_of(run, place.cores));
+  unit->set("TasksMax", "512");
+  if (run.settings.machine.lock_memory) unit->set("LimitMEMLOCK", "infinity");
+}
+
+// What a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
+// @resources stay allowed: threads are pinned, and loader workers give way to them.
+void add_sandbox(Unit* unit, const RecordedRun& run) {
+  const Settings& settings = run.settings;
+  const bool has_ranks = settings.distributed.world_size > 1;
+  std::vector<std::string> paths = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
+                                    settings.training.output_dir.resolved, settings.origin.file};
+  for (const RecordedSplit& split : run.data.splits) paths.push_back(split.manifest->folder());
+  const auto reads = [&](const char* folder) {
+    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
+  };
+  unit->set("ProtectSystem", "strict");
+  unit->set("ProtectHome", reads("/home/") || reads("/root/") ? "read-only" : "yes");
+  if (!reads("/tmp/") && !reads("/var/tmp/")) unit->set("PrivateTmp", "yes");
+  for (const char* key : {"NoNewPrivileges", "PrivateDevices", "PrivateUsers", "PrivateIPC", "PrivateMounts",
+                          "PrivateNetwork", "ProtectClock", "ProtectControlGroups", "ProtectHostname",
+                          "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "RestrictNamespaces",
+                          "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality", "RemoveIPC"})
+    unit->set(key, "yes");
+  unit->set("ProtectProc", "invisible");
+  unit->set("DevicePolicy", "closed");
+  unit->set("CapabilityBoundingSet", "");
+  unit->set("AmbientCapabilities", "");
+  unit->set("UMask", "0077");
+  unit->set("KeyringMode", "private");
+  if (settings.machine.products == Products::kOurs) {
+    unit->set("MemoryDenyWriteExecute", "yes");
+  } else {
+    unit->say("oneDNN generates code.");
+    unit->set("MemoryDenyWriteExecute", "no");
+  }
+  if (has_ranks) {
+    unit->say("mpirun and its ranks talk over the loopback interface, which is their own.");
+    unit->set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6 AF_NETLINK");
+    unit->set("IPAddressAllow", "localhost");
+  } else {
+    unit->set("RestrictAddressFamilies", "AF_UNIX");
+  }
+  unit->set("IPAddressDeny", "any");
+  unit->set("SystemCallArchitectures", "native");
+  unit->set("SystemCallFilter", "@system-service");
+  unit->set("SystemCallFilter", "~@privileged @resources");
+  unit->set("SystemCallFilter", "sched_setaffinity setpriority");
+  unit->set("SystemCallErrorNumber", "EPERM");
+}
+
+}  // namespace
+
+std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
+  const Settings& settings = run.settings;
+  const std::string& output = settings.training.output_dir.resolved;
+  const std::string name = "bascule-" + plain_name(output);
+  Unit unit;
+  unit.section("Unit");
+  unit.set("Description", "Bascule run " + plain_name(output));
+  unit.set("StartLimitIntervalSec", "1h");
+  unit.set("StartLimitBurst", "20");
+  unit.section("Service");
+  unit.set("Type", "notify");
+  unit.set("NotifyAccess", settings.distributed.world_size > 1 ? "all" : "main");
+  unit.set("ExecStart",
+           word(place.program) + " run" + (place.settings_file.empty() ? "" : " " + word(place.settings_file)));
+  unit.say("The same command resumes the run. Settings, data and memory that are wrong stay wrong.");
+  unit.set("Restart", "on-failure");
+  unit.set("RestartSec", "5");
+  unit.set("RestartPreventExitStatus", "2 3 4 7");
+  unit.set("SuccessExitStatus", "129 130 143");
+  unit.set("KillMode", "mixed");
+  add_limits(&unit, run, place);
+  unit.say("The run's folder belongs to a user that exists while the run does.");
+  unit.set("DynamicUser", "yes");
+  unit.set("StateDirectory", name);
+  unit.set("StateDirectoryMode", "0700");
+  unit.set("Environment", "HOME=%S/" + name);
+  if (output != "/var/lib/" + name) unit.set("BindPaths", "%S/" + name + ":" + path_value(output));
+  add_sandbox(&unit, run);
+  unit.section("Install");
+  unit.set("WantedBy", "multi-user.target");
+  return unit.text();
+}
+
+}  // namespace bascule

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a service: what it tells systemd and when, the line before a hang ends it, status.json and bascule.prom, and the unit that `bascule plan --unit` writes."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from bascule_run import EMOJI, PROGRAM, run
+from rank_runs import preloaded
+from small_run import DATA, ROWS, small_settings, write_rows
+
+
+class Listener:
+    """systemd's end of the socket."""
+    def __init__(self, address):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.told = []
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+        self.thread.start()
+
+    def listen(self):
+        while (message := self.socket.recv(4096).decode()) != "end":
+            self.told.append(message)
+
+    def end(self):
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender.sendto(b"end", self.socket.getsockname())
+        self.thread.join(10)
+        sender.close()
+        self.socket.close()
+        return self.told
+
+
+class Unattended(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def service(self, toml, address, watchdog_seconds=None, **environment):
+        listener = Listener(address.replace("@", "\0"))
+        environment = {**os.environ, "NOTIFY_SOCKET": address, **environment}
+        if watchdog_seconds is not None:
+            environment["WATCHDOG_USEC"] = str(int(watchdog_seconds * 1e6))
+        done = run("run", toml, env=environment)
+        return done, listener.end()
+
+    def test_systemd_hears_of_the_first_update_the_progress_and_the_end(self):
+        for address in (str(self.folder / "notify"), f"@bascule-test-{os.getpid()}"):
+            with self.subTest(address=address):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                done, told = self.service(small_settings(self.folder), address)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(told[0], r"^READY=1\nSTATUS=train: step 1 of 3, loss [0-9.]+, .* left\n$")
+                self.assertTrue(told[-1].startswith("STOPPING=1\n"), told)
+                self.assertEqual(sum("READY=1" in message for message in told), 1)
+
+    def test_an_evaluation_alone_is_ready_too(self):
+        rows = write_rows(self.folder / "rows.jsonl", ROWS)
+        done, told = self.service(small_settings(self.folder, training__do_train="false", data__validation_file=rows, training__max_steps=None), str(self.folder / "notify"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(told[0], r"^READY=1\nSTATUS=validation: batch 1 of ")
+
+    def test_the_watchdog_hears_a_heart_that_beats(self):
+        done, told = self.service(small_settings(self.folder, training__max_steps="3", machine__step_seconds="0.4"), str(self.folder / "notify"), 1.6)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(told.count("WATCHDOG=1\n"), 2)
+
+    def test_a_run_that_hangs_says_where_and_ends(self):
+        rows = [{**row, "image": os.path.normpath(DATA / "run_goldens" / row["image"])} for row in ROWS]
+        picture = self.folder / ("stuck" + pathlib.Path(rows[5]["image"]).suffix)
+        shutil.copy(rows[5]["image"], picture)
+        rows[5]["image"] = str(picture)
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        cases = {"read": ({"data__train_file": f'"{self.folder}/rows.jsonl"'}, {"LD_PRELOAD": preloaded("stuck_open")}, "waiting for data in update [1-4], row 6"),
+                 "kernel": ({"machine__step_seconds": "600"}, {}, "during forward and backward in update 1, operation [0-9]+")}
+        for case, (changes, environment, words) in cases.items():
+            with self.subTest(case=case):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                done, told = self.service(small_settings(self.folder, **changes), str(self.folder / f"notify-{case}"), 2.0, **environment)
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertRegex(done.stderr.splitlines()[-1], f"has shown no sign of life .* {words}; run the same command again")
+
+    def test_status_files_are_whole_and_agree_with_the_run(self):
+        done = run("run", small_settings(self.folder, report__status_seconds="0.001"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status = json.loads((self.folder / "run" / "status.json").read_text())
+        self.assertEqual((status["state"], status["update"], status["updates"]), ("finished", 3, 3))
+        last = json.loads((self.folder / "run" / "log.jsonl").read_text().splitlines()[-1])
+        self.assertEqual((status["loss"], status["grad_norm"]), (last["loss"], last["grad_norm"]))
+        metrics = (self.folder / "run" / "bascule.prom").read_text()
+        self.assertIn("\nbascule_updates_total 3\n", metrics)
+        self.assertIn(f"\nbascule_running 0\n", metrics)
+        self.assertEqual([name for name in os.listdir(self.folder / "run") if name.startswith(".tmp")], [])
+        if shutil.which("promtool") is None:
+            self.skipTest("promtool is not installed (Debian's package prometheus)")
+        checked = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True, check=False)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_without_a_time_there_are_no_status_files(self):
+        self.assertEqual(run("run", small_settings(self.folder, report__status_seconds="0")).returncode, 0)
+        self.assertFalse((self.folder / "run" / "status.json").exists())
+
+    def test_errors_have_a_priority_in_the_journal_alone(self):
+        for is_journal in (True, False):
+            reader, writer = os.pipe()
+            facts = os.fstat(writer)
+            stream = f"{facts.st_dev}:{facts.st_ino}" if is_journal else "1:2"
+            done = subprocess.run([str(PROGRAM), "run", str(self.folder / "none.toml")], stderr=writer, env={**os.environ, "JOURNAL_STREAM": stream}, check=False)
+            os.close(writer)
+            with os.fdopen(reader) as text:
+                self.assertTrue(text.read().startswith("<3>bascule: " if is_journal else "bascule: "))
+            self.assertEqual(done.returncode, 2)
+
+    def unit(self, **changes):
+        toml = small_settings(self.folder, **changes)
+        done = run("plan", "--json", "--unit", self.folder / "bascule.service", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout), (self.folder / "bascule.service").read_text()
+
+    def test_the_unit_is_made_from_the_plan(self):
+        plan, text = self.unit(distributed__timeout_seconds="30")
+        self.assertEqual(int(re.search(r"^MemoryMax=(\d+)$", text, re.M)[1]), int(1.03 * plan["peak_bytes"] + (64 << 20)))
+        self.assertIn("\nWatchdogSec=41\n", text)
+        self.assertIn("\nMemoryDenyWriteExecute=yes\n", text)
+        self.assertIn(f'\nExecStart="{PROGRAM}" run "{self.folder}/run.toml"\n', text)
+        self.assertIn(f"\nBindPaths=%S/bascule-run:{self.folder}/run\n", text)
+
+    @unittest.skipIf(shutil.which("systemd-analyze") is None, "systemd-analyze is not installed (Debian's package systemd)")
+    def test_systemd_has_nothing_to_say_about_the_unit(self):
+        for ranks, most in (("1", 0.5), ("2", 0.8)):
+            with self.subTest(ranks=ranks):
+                self.unit(distributed__world_size=ranks, training__per_device_train_batch_size="2")
+                verified = subprocess.run(["systemd-analyze", "verify", str(self.folder / "bascule.service")], capture_output=True, text=True, check=False)
+                self.assertEqual((verified.returncode, verified.stdout + verified.stderr), (0, ""))
+                security = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", str(self.folder / "bascule.service")], capture_output=True, text=True, check=False)
+                level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", security.stdout)
+                self.assertLessEqual(float(level[1]), most, security.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
