@@ -6,8 +6,8 @@
 namespace bascule {
 namespace {
 
-std::string sum_of(const std::string& text) {
-  Sha256 sum;
+std::string sum_of(const std::string& text, bool uses_instructions = false) {
+  Sha256 sum(uses_instructions);
   sum.add(text.data(), text.size());
   return sum.hex();
 }
@@ -19,6 +19,12 @@ TEST(Sha256, GivesThePublishedSums) {
   EXPECT_EQ(sum_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(sum_of(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, InstructionsGiveTheSameSums) {
+  if (!Sha256::has_instructions()) GTEST_SKIP() << "this processor has no SHA instructions";
+  std::string text;
+  for (int i = 0; i < 300; ++i, text += static_cast<char>(i * 7)) EXPECT_EQ(sum_of(text, true), sum_of(text));
 }
 
 TEST(Sha256, DoesNotDependOnThePartsThatDataArrivesIn) {
