@@ -33,8 +33,8 @@ int diff_command(const DiffArguments& arguments) {
     std::printf("update %lld: the %s of %s differs\n", static_cast<long long>(parting.step),
                 parting.is_gradient ? "gradient" : "value", parting.tensor.c_str());
     std::printf(
-        "it is the first in the order of the tape; %zu values (as the update read them) and %zu gradients differ in "
-        "this update\n",
+        "it is the first in the order of the tape; differing in this update: values, as it read them: %zu, gradients: "
+        "%zu\n",
         parting.values, parting.gradients);
     std::printf("%lld hashed updates before it are equal\n", static_cast<long long>(parting.equal_updates));
   }

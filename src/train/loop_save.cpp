@@ -148,6 +148,9 @@ Status TrainingLoop::save_and(Status status) noexcept {
   const bool worth_saving =
       status.code != StatusCode::kNotFinite && status.code != StatusCode::kDiskFailed && at_.global_step > 0;
   if (worth_saving) BASCULE_TRY(save());
+  // Where values are not finite nothing is saved, but their hashes are of use.
+  if (p_.hashes != nullptr && p_.group.is_first() && status.code == StatusCode::kNotFinite)
+    BASCULE_TRY(p_.hashes->sync());
   out_.progress.end(now);
   return status;
 }

@@ -29,6 +29,7 @@ namespace {
 constexpr char kStepRecords[] = "step_records.bin";
 constexpr char kEvaluationRecords[] = "evaluation_records.bin";
 constexpr char kPictureDigestsFile[] = "picture_digests.bin";
+constexpr std::int64_t kListedBytes = 160;                    // a line of the list of pictures: about
 constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
 
 std::string host_name() {
@@ -323,6 +324,7 @@ void SealedRun::check_disk() const {
          file_bytes_at(folder + "/" + run_.graphs.judge->file())});
   }
   demand.final_files.push_back({kReportBytes, 0});
+  demand.final_files.push_back({static_cast<std::int64_t>(picture_digest_count(run_.data.loader)) * kListedBytes, 0});
   check_disk_space(folder, demand);
 }
 
