@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install image image-check power-cuts clean
+.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -69,6 +69,11 @@ image-check: ## Check an image in a chroot and in qemu, emulated, with 3 power c
 
 power-cuts: ## Kill qemu CUTS (20) times at random instants and boot again: the bits of the unbroken run
 	tools/packaging/power_cuts --cuts $(CUTS)
+
+reproducible: ## Build program, tar, initramfs and boot file twice in different surroundings; compare and explain them
+	@tools/install_packages
+	@tools/install_packages image
+	tools/packaging/reproducible
 
 clean: ## Remove the build folders
 	rm -rf build build-aarch64 build-clang build-debug build-asan build-tsan build-fuzz build-mutants build-image-*

@@ -71,7 +71,9 @@ class Tree:
 
     def add_libraries(self, program):
         """All that the loader would load for a program or a library, and the loader."""
-        for line in subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout.splitlines():
+        # Without what this process was started with, such as a library that fakes the time.
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
+        for line in subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True, env=plain).stdout.splitlines():
             words = line.split()
             path = words[2] if "=>" in words else words[0]
             if "not found" in line:
