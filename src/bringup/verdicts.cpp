@@ -33,7 +33,8 @@ Judgement judge_figure(const Figure& figure, const Figure& was) {
   judgement.verdict = Verdict::kOk;
   if (before <= 0.0) return now > 0.0 ? Judgement{Verdict::kFaster, 0.0, {}} : judgement;
   judgement.change = now / before - 1.0;
-  const double taken = figure.taken.share() - was.taken.share();
+  const bool is_of_time = figure.unit != "MiB";  // how much may be locked does not depend on how long it took
+  const double taken = is_of_time ? figure.taken.share() - was.taken.share() : 0.0;
   const double by_quota = figure.taken.throttled - was.taken.throttled;
   if (now < before * (1.0 - tolerance) && taken >= kMuch && by_quota < 0.5 * taken) {
     judgement.verdict = Verdict::kDisturbed;

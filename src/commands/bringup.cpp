@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/bringup.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "src/base/error.h"
@@ -25,6 +26,20 @@ BringUpOptions options_of(const BringUpArguments& arguments) {
   return options;
 }
 
+// A profile of a busy machine would call an idle one faster, and a slow one ok.
+void say_if_disturbed(const BringUp& run) {
+  constexpr double kMuch = 0.05;
+  double most = 0.0;
+  for (const Figure& figure : run.figures) most = std::max(most, figure.unit == "ms" ? 0.0 : figure.taken.share());
+  if (most < kMuch) return;
+  char line[160];
+  std::snprintf(line, sizeof line,
+                "bringup: up to %.0f %% of the time of a figure was taken by others%s%s: save a profile of an idle "
+                "machine",
+                100.0 * most, run.neighbour.empty() ? "" : ", most of all by ", run.neighbour.c_str());
+  say(line);
+}
+
 }  // namespace
 
 int bringup_command(const BringUpArguments& arguments) {
@@ -34,7 +49,10 @@ int bringup_command(const BringUpArguments& arguments) {
   std::vector<Judgement> judgements;
   if (!arguments.against.empty()) judgements = judge(run, saved);
   const std::string document = json_text(bring_up_json(run, judgements), 2) + "\n";
-  if (!arguments.save.empty()) write_output_file(arguments.save, document);
+  if (!arguments.save.empty()) {
+    say_if_disturbed(run);
+    write_output_file(arguments.save, document);
+  }
   if (!arguments.html.empty()) write_output_file(arguments.html, bring_up_html(run, judgements));
   std::fputs((arguments.json ? document : bring_up_text(run, judgements)).c_str(), stdout);
   return is_as_recorded(run, judgements) ? 0 : exit_code(ErrorKind::kNotAsRecorded);

@@ -60,6 +60,12 @@ TEST(Verdicts, AFigureWhoseTimeOthersTookIsDisturbed) {
   EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.4)), with(kUsual, missing(0.4))), Verdict::kSlower);
 }
 
+TEST(Verdicts, AnAmountIsNotDisturbed) {
+  BringUp now = with({1}, missing(0.4)), saved = with({64});
+  now.figures[0].unit = saved.figures[0].unit = "MiB";
+  EXPECT_EQ(verdict_of(now, saved), Verdict::kSlower);
+}
+
 TEST(Verdicts, AQuotaIsNoDisturbance) {
   TakenTime taken = missing(0.4);
   taken.throttled = 0.38;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of the system: a run that does not fit is refused in one line before it maps anything large, and never dies of a signal; quotas of
 processor time set the number of threads."""
+import json
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ import shutil
 import tempfile
 import unittest
 
-from bascule_run import run, settings
+from bascule_run import digest, run, settings
 
 MEMORY = 4
 MIB = 1 << 20
@@ -107,6 +108,20 @@ class Limits(unittest.TestCase):
         done = run("run", settings(self.folder, training__max_steps="2"), preexec_fn=group.enter)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(", 1 threads;", done.stderr)
+
+    def test_under_a_quota_the_threads_that_it_sets_are_faster_than_two_with_the_same_bits(self):
+        group = self.group("cpu", cfs_quota_us=60_000)
+        speeds, weights = {}, set()
+        for threads in ("0", "2"):
+            folder = self.folder / threads
+            folder.mkdir()
+            toml = settings(folder, training__max_steps="24", training__per_device_train_batch_size="16", training__save_steps="0", machine__threads=threads)
+            done = run("run", toml, preexec_fn=group.enter)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            speeds[threads] = json.loads((folder / "run/train_results.json").read_text())["train_samples_per_second"]
+            weights.add(digest(folder / "run/model.safetensors"))
+        self.assertEqual(len(weights), 1)
+        self.assertGreater(speeds["0"], 1.2 * speeds["2"])
 
     def test_more_threads_than_cores_are_warned_of(self):
         cores = len(os.sched_getaffinity(0))
