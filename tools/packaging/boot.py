@@ -119,7 +119,8 @@ def write_unified_image(target, kernel, initramfs, seconds):
     shutil.rmtree(parts)
     image = bytearray(target.read_bytes())
     header = struct.unpack_from("<I", image, 0x3c)[0]
-    struct.pack_into("<I", image, header + 8, seconds)  # objcopy writes the time of now
+    struct.pack_into("<I", image, header + 8, seconds)  # objcopy writes the time of now,
+    struct.pack_into("<I", image, header + 88, 0)  # and a sum that includes it; UEFI does not read it
     target.write_bytes(image)
 
 
