@@ -108,6 +108,13 @@ void check_tensor(const TensorSource& source, const StoredTensor& stored, const 
   if (!is_float(stored.dtype)) throw bad("holds integers, but the model needs floating point");
 }
 
+const StoredTensor* find_with_prefix(const TensorSource& source, const std::string& name, std::string_view prefix) {
+  if (const StoredTensor* tensor = source.find(name)) return tensor;
+  if (prefix.empty()) return nullptr;
+  if (name.compare(0, prefix.size(), prefix) == 0) return source.find(std::string_view(name).substr(prefix.size()));
+  return source.find(std::string(prefix) + name);
+}
+
 void throw_missing(const std::vector<std::string>& names, const TensorSource& source) {
   const std::string more = names.size() == 1 ? "" : " and " + std::to_string(names.size() - 1) + " more";
   const std::string where = source.tensors().empty() ? "weights" : source.path_of(source.tensors().front());
@@ -128,20 +135,34 @@ TensorSource open_hf_weights(const std::string& folder) {
               "name a Hugging Face folder, or train with from_scratch = true"};
 }
 
-const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, std::string_view prefix) {
-  if (const StoredTensor* tensor = source.find(name)) return tensor;
-  if (prefix.empty()) return nullptr;
-  if (name.compare(0, prefix.size(), prefix) == 0) return source.find(std::string_view(name).substr(prefix.size()));
-  return source.find(std::string(prefix) + name);
+const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, const FileNames& names) {
+  if (const StoredTensor* tensor = find_with_prefix(source, name, names.prefix)) return tensor;
+  const std::string other = names.other(name);
+  return other == name ? nullptr : find_with_prefix(source, other, names.prefix);
 }
 
-TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix) {
+bool are_equal(const TensorSource& source, const std::string& a, const std::string& b, const FileNames& names) {
+  const StoredTensor *const first = find_tensor(source, a, names), *const second = find_tensor(source, b, names);
+  if (first == nullptr || second == nullptr || first->shape != second->shape) return false;
+  constexpr std::int64_t kPart = std::int64_t{1} << 20;
+  std::vector<float> of_first(kPart), of_second(kPart);
+  const std::int64_t elements = element_count(first->shape);
+  for (std::int64_t place = 0; place < elements; place += kPart) {
+    const std::int64_t count = std::min(kPart, elements - place);
+    source.read_float32(of_first.data(), *first, place, count);
+    source.read_float32(of_second.data(), *second, place, count);
+    if (!std::equal(of_first.begin(), of_first.begin() + count, of_second.begin())) return false;
+  }
+  return true;
+}
+
+TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, const FileNames& names) {
   TensorReads reads;
   LoadReport& report = reads.report;
   std::vector<std::string> required_missing;
   std::set<const StoredTensor*> used;
   for (const WantedTensor& tensor : wanted) {
-    const StoredTensor* const stored = find_tensor(source, tensor.name, prefix);
+    const StoredTensor* const stored = find_tensor(source, tensor.name, names);
     if (stored == nullptr) {
       (tensor.required ? required_missing : report.missing).push_back(tensor.name);
       continue;

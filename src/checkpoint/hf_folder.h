@@ -17,6 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/status.h"
 #include "src/checkpoint/tensor_source.h"
+#include "src/graph/file_names.h"
 
 namespace bascule {
 
@@ -40,8 +41,10 @@ struct LoadReport {
 };
 
 // The tensor `name`, by its full name or, for files of a bare model or a caller who wants a bare model, without or with
-// `prefix`.
-const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, std::string_view prefix);
+// the prefix; then by its other name.
+const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, const FileNames& names);
+// Whether the source has both tensors, of one shape, and all their elements are equal.
+bool are_equal(const TensorSource& source, const std::string& a, const std::string& b, const FileNames& names);
 
 // A piece of a wanted tensor, of at most kMostBytes in memory.
 struct TensorPart {
@@ -57,9 +60,9 @@ struct TensorReads {
   std::vector<TensorPart> parts;  // of the tensors that have a destination, in the order wanted
 };
 
-// Looks for every wanted tensor and checks it; reads none. A tensor's two names are tried as find_tensor does. Old
+// Looks for every wanted tensor and checks it; reads none. A tensor's names are tried as find_tensor does. Old
 // `position_ids` and `token_type_ids` buffers are ignored.
-TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, std::string_view prefix);
+TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTensor>& wanted, const FileNames& names);
 
 // Reads a part, and the error of one that could not be read.
 Status read_part(const TensorSource& source, const TensorPart& part) noexcept;

@@ -62,14 +62,21 @@ Tensor record_layer(BertRecorder& r, std::int64_t i, Tensor x) {
 
 class Bert final : public Model {
  public:
-  explicit Bert(const BertConfig& config, ModelSource source = {}) : config_(config), source_(std::move(source)) {}
+  explicit Bert(const BertConfig& config, ModelSource source = {})
+      : config_(config), source_(std::move(source)), decoder_is_tied_(find_whether_tied()) {}
 
   const char* architecture() const override { return "BertForMaskedLM"; }
   const char* body_prefix() const override { return kPrefix; }
+  FileNames file_names() const override {
+    // Files that were converted from the original code.
+    static constexpr NameChange kChanges[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                              {"LayerNorm.bias", "LayerNorm.beta"}};
+    return {kPrefix, kChanges};
+  }
   bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("cls.", 0) == 0; }
   // Where the decoder is not tied it has a bias of its own.
   std::vector<ParameterPiece> unused_tensors() const override {
-    if (decoder_is_tied()) return {};
+    if (decoder_is_tied_) return {};
     ParameterPiece bias;
     bias.name = kBias;
     bias.shape = {config_.vocab_size};
@@ -89,14 +96,17 @@ class Bert final : public Model {
   Recording record(Graph& graph, const RecordOptions& options) const override;
 
  private:
-  // The decoder is the word table if config.json says so, unless the weights hold one of its own.
-  bool decoder_is_tied() const {
+  // The decoder is the word table if config.json says so, unless the weights hold one that differs.
+  bool find_whether_tied() const {
+    const std::string decoder = std::string(kDecoder) + ".weight";
     if (!config_.tie_word_embeddings) return false;
-    return !source_.has_weights || !source_.has_weights(std::string(kDecoder) + ".weight");
+    if (!source_.has_weights || !source_.has_weights(decoder)) return true;
+    return source_.are_equal && source_.are_equal(decoder, word_table_name(), file_names());
   }
 
   BertConfig config_;
   ModelSource source_;
+  bool decoder_is_tied_;
 };
 
 Fields Bert::fields(const RecordOptions& options) const {
@@ -126,7 +136,7 @@ Recording Bert::record(Graph& graph, const RecordOptions& options) const {
   const Tensor h = activation(graph, transform + "act", dense(r, transform + "dense", rows, config_.hidden_size),
                               config_.hidden_act);
   const Tensor normed = norm(r, transform + "LayerNorm", h, config_.layer_norm_eps);
-  const bool is_tied = decoder_is_tied();
+  const bool is_tied = decoder_is_tied_;
   const Tensor weight =
       is_tied ? word_table(r)
               : r.weight(std::string(kDecoder) + ".weight", config_.vocab_size, config_.hidden_size, r.deviation);

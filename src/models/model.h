@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/graph/file_names.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -17,6 +18,8 @@ struct ModelSource {
   std::string config_path;
   // Whether the weights that it will be given hold a tensor of this full name; none: they do not matter.
   std::function<bool(const std::string& tensor)> has_weights;
+  // Whether they hold both tensors with the same values; none: they do not matter.
+  std::function<bool(const std::string& a, const std::string& b, const FileNames& names)> are_equal = {};
 };
 
 // The inputs that samples are prepared for.
@@ -82,6 +85,8 @@ class Model {
   // out.
   virtual const char* architecture() const = 0;
   virtual const char* body_prefix() const = 0;
+  // With it, the names that older and newer files have.
+  virtual FileNames file_names() const { return body_prefix(); }
   // Whether a tensor that the source does not have is initialised. Otherwise it must be there.
   virtual bool may_be_fresh(const std::string& tensor) const = 0;
   // Tensors of the class's checkpoint that take no part in training, with the law of their fresh values: they are

@@ -92,6 +92,17 @@ class ViT final : public Model {
 
   const char* architecture() const override { return "ViTForImageClassification"; }
   const char* body_prefix() const override { return kPrefix; }
+  FileNames file_names() const override {
+    // Transformers 5 within, and what it saves with save_original_format = False.
+    static constexpr NameChange kChanges[] = {{"encoder.layer.", "layers."},
+                                              {".attention.attention.query", ".attention.q_proj"},
+                                              {".attention.attention.key", ".attention.k_proj"},
+                                              {".attention.attention.value", ".attention.v_proj"},
+                                              {".attention.output.dense", ".attention.o_proj"},
+                                              {".intermediate.dense", ".mlp.fc1"},
+                                              {".output.dense", ".mlp.fc2"}};
+    return {kPrefix, kChanges};
+  }
   bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("classifier.", 0) == 0; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override {

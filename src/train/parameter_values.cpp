@@ -78,16 +78,16 @@ LoadReport load_parameters(StartWork* work, const TensorSource& source, const Pa
       float* const destination = memory.at(p) + piece.first_element;
       const bool may_be_fresh = model.may_be_fresh(piece.name);
       wanted.push_back({piece.name, piece.shape, destination, 0, -1, !may_be_fresh});
-      if (may_be_fresh && find_tensor(source, piece.name, model.body_prefix()) == nullptr)
+      if (may_be_fresh && find_tensor(source, piece.name, model.file_names()) == nullptr)
         add_initial_values(work, destination, piece, seed);
     }
   }
-  return load_tensors(work, source, wanted, model.body_prefix());
+  return load_tensors(work, source, wanted, model.file_names());
 }
 
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
-                        std::string_view prefix) {
-  TensorReads reads = plan_reads(source, wanted, prefix);
+                        const FileNames& names) {
+  TensorReads reads = plan_reads(source, wanted, names);
   for (const TensorPart& part : reads.parts) {
     work->add(
         StartWork::Kind::kReading, part.count * static_cast<std::int64_t>(sizeof(float)),

@@ -41,7 +41,7 @@ void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::
 LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
                            const Model& model, std::uint64_t seed);
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
-                        std::string_view prefix);
+                        const FileNames& names);
 
 // The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a
 // moment), `fixed` the parameters that are not trained (null: leave them out).

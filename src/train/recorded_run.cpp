@@ -64,7 +64,10 @@ OpenedModel open_model_of(const Settings& settings) {
   const auto has_weights = [&model](const std::string& tensor) {
     return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
   };
-  opened.model = opened.family->open({opened.config_path, has_weights}, model.head);
+  const auto are_equal_there = [&model](const std::string& a, const std::string& b, const FileNames& names) {
+    return are_equal(open_hf_weights(model.model_name_or_path.resolved), a, b, names);
+  };
+  opened.model = opened.family->open({opened.config_path, has_weights, are_equal_there}, model.head);
   opened.inputs = opened.model->inputs();
   RecordOptions options;
   options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;

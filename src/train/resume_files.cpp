@@ -137,8 +137,8 @@ void check_unused_weights(const Settings& settings, const Model& model, const Re
   const TensorSource then = open_hf_weights(resume.point->folder);
   std::vector<float> block, other;
   for (const ParameterPiece& piece : model.unused_tensors()) {
-    const StoredTensor* const stored = find_tensor(now, piece.name, model.body_prefix());
-    const StoredTensor* const saved = find_tensor(then, piece.name, model.body_prefix());
+    const StoredTensor* const stored = find_tensor(now, piece.name, model.file_names());
+    const StoredTensor* const saved = find_tensor(then, piece.name, model.file_names());
     if (stored == nullptr || saved == nullptr) continue;
     bool differs = stored->shape != saved->shape;
     const std::int64_t count = element_count(stored->shape);

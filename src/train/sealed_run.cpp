@@ -233,7 +233,7 @@ HfFolderContents SealedRun::folder_contents() const {
     tensor.shape = unused_[i].shape;
     if (unused_values_[i].empty()) {
       tensor.source = &source_;
-      tensor.stored = find_tensor(source_, unused_[i].name, run_.opened.model->body_prefix());
+      tensor.stored = find_tensor(source_, unused_[i].name, run_.opened.model->file_names());
     } else {
       tensor.data = unused_values_[i].data();
     }

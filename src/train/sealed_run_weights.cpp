@@ -163,7 +163,7 @@ void SealedRun::load_finished(const FinishedWeights& finished, StartWork* work) 
 
 void SealedRun::make_unused_tensors() {
   for (const ParameterPiece& piece : unused_) {
-    const bool there = find_tensor(source_, piece.name, run_.opened.model->body_prefix()) != nullptr;
+    const bool there = find_tensor(source_, piece.name, run_.opened.model->file_names()) != nullptr;
     unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
     if (!there)
       fill_initial(unused_values_.back().data(), 0, piece.elements, piece.initial,

@@ -56,8 +56,11 @@ CaseFiles open_case(const std::string& folder) {
   const auto has_weights = [folder](const std::string& tensor) {
     return open_hf_weights(folder).find(tensor) != nullptr;
   };
-  files.model =
-      open_model({folder + "/config.json", has_weights}, get_string(files.description, "head", folder + "/case.json"));
+  const auto are_equal_there = [folder](const std::string& a, const std::string& b, const FileNames& names) {
+    return are_equal(open_hf_weights(folder), a, b, names);
+  };
+  files.model = open_model({folder + "/config.json", has_weights, are_equal_there},
+                           get_string(files.description, "head", folder + "/case.json"));
   files.inputs = files.model->inputs();
   files.gradient_norm = get_number(files.description, "gradient_norm", folder);
   for (const Json& slice : get_array(files.description, "zero_gradient", folder)) {

@@ -140,7 +140,7 @@ void judge_parameters(const CaseFiles& files, const ParameterMemory& memory, con
   const TensorSource initial = open_hf_weights(files.folder);
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
-      const StoredTensor* start = find_tensor(initial, piece.name, files.model->body_prefix());
+      const StoredTensor* start = find_tensor(initial, piece.name, files.model->file_names());
       std::vector<float> before(static_cast<std::size_t>(piece.elements));
       initial.read_float32(before.data(), *start, 0, piece.elements);
       const float* const first = memory.at(p) + piece.first_element;

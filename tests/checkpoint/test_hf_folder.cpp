@@ -126,6 +126,9 @@ TEST(HfFolder, NamesAreFoundWithAndWithoutThePrefix) {
   EXPECT_NE(find_tensor(source, "head.w", kPrefix), nullptr);
   EXPECT_EQ(find_tensor(source, "other.w", kPrefix), nullptr);
   EXPECT_EQ(find_tensor(source, "bridgetower.text.w", ""), nullptr);
+  constexpr NameChange kChanges[] = {{"picture.", "image."}, {".weight", ".w"}};
+  EXPECT_EQ(find_tensor(source, "picture.weight", kPrefix), nullptr);
+  EXPECT_EQ(find_tensor(source, "picture.weight", {kPrefix, kChanges}), find_tensor(source, "image.w", kPrefix));
 }
 
 TEST(HfFolder, LoadsWhatIsWantedAndSaysWhatIsMissingAndLeftOut) {

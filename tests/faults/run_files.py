@@ -23,6 +23,21 @@ def tensors(path):
     return found
 
 
+def rewrite(source, target, rename, copies):
+    """The same tensors under other names, and some of them a second time."""
+    data = source.read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header, body = json.loads(data[8:start]), data[start:]
+    metadata = header.pop("__metadata__", {})
+    for name, original in copies.items():
+        begin, end = header[original]["data_offsets"]
+        header[name] = {**header[original], "data_offsets": [len(body), len(body) + end - begin]}
+        body += body[begin:end]
+    text = json.dumps({"__metadata__": metadata, **{rename(name): entry for name, entry in header.items()}}).encode()
+    text += b" " * (-len(text) % 8)
+    target.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
 def weights(folder):
     """The tensors of a Hugging Face folder, in shards or not."""
     found = {}

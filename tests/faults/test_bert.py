@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, ROOT, digest, instruction_sets, run, settings
-from run_files import tensors
+from run_files import rewrite, tensors
 
 WORD_PIECE = ROOT / "tests" / "data" / "tokenizer" / "wordpiece"
 
@@ -80,6 +80,20 @@ class Bert(unittest.TestCase):
                 start = self.folder / f"start-{tied}" / "run"
                 self.assertEqual("cls.predictions.decoder.weight" in tensors(start / "model.safetensors"), not tied)
                 self.weights(f"next-{tied}", model=start, model__from_scratch="false")
+
+    def test_old_names_and_a_decoder_that_equals_the_word_table_change_nothing(self):
+        start = self.folder / "start" / "run"
+        self.weights("start")
+        plain = self.weights("plain", model=start, model__from_scratch="false")
+        old = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        for file in ("config.json", "vocab.txt", "tokenizer_config.json"):
+            shutil.copy(start / file, old)
+
+        def rename(name):
+            return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+        rewrite(start / "model.safetensors", old / "model.safetensors", rename, {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight"})
+        self.assertEqual(self.weights("old", model=old, model__from_scratch="false"), plain)
 
     def test_what_does_not_fit_is_refused(self):
         for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"),

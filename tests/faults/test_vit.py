@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from bascule_run import ROOT, digest, instruction_sets, run, settings
-from run_files import tensors
+from run_files import rewrite, tensors
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
 
@@ -91,6 +91,24 @@ class ViT(unittest.TestCase):
         saved = tensors(self.folder / "one/run/model.safetensors")
         self.assertNotIn("vit.embeddings.cls_token", saved)
         self.assertEqual(len(saved["vit.embeddings.position_embeddings"]), 64 * 128)
+
+    def test_the_names_of_transformers_5_are_read_too(self):
+        self.weights("start")
+        start, new = self.folder / "start/run", pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        for file in ("config.json", "preprocessor_config.json"):
+            shutil.copy(start / file, new)
+        changes = (("encoder.layer.", "layers."), (".attention.attention.query", ".attention.q_proj"), (".attention.attention.key", ".attention.k_proj"),
+                   (".attention.attention.value", ".attention.v_proj"), (".attention.output.dense", ".attention.o_proj"), (".intermediate.dense", ".mlp.fc1"),
+                   (".output.dense", ".mlp.fc2"))
+
+        def rename(name):
+            for part, instead in changes:
+                name = name.replace(part, instead)
+            return name
+
+        rewrite(start / "model.safetensors", new / "model.safetensors", rename, {})
+        begun = [self.weights(name, model__model_name_or_path=f'"{folder}"', model__from_scratch="false") for name, folder in (("old", start), ("new", new))]
+        self.assertEqual(*begun)
 
     def test_a_frozen_body_leaves_the_classifier(self):
         self.weights("start")
