@@ -62,9 +62,9 @@ class Classes final : public Judge {
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       const float* const logits = logits_ + s * classes_;
-      // Logits as large as the label's are taken to come before it.
+      // Logits as large as the label's are taken to come before it; of NaN too.
       const float own = logits[labels[s]];
-      const std::int64_t rank = std::count_if(logits, logits + classes_, [own](float x) { return x >= own; });
+      const std::int64_t rank = std::count_if(logits, logits + classes_, [own](float x) { return !(x < own); });
       is_among_best_[row] = rank <= kBest ? 1 : 0;
       if (!keeps_predictions()) continue;
       labels_[row] = labels[s];

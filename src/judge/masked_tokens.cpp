@@ -16,7 +16,7 @@ constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
 
 // The model's prediction for one labelled token.
 struct TokenPrediction {
-  std::int32_t position = 0;  // among the caption's tokens, <s> at 0
+  std::int32_t position = 0;  // among the caption's tokens, the special one before them at 0
   std::int32_t expected = 0, predicted = 0;
   float probability = 0.0f;  // of the expected one
 };
@@ -78,7 +78,8 @@ class MaskedTokens final : public Judge {
   void move_row(std::int64_t, std::int64_t) noexcept override {}
 
   void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
-    (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+    if (sums.counted == 0.0) return;  // no token was masked: there is nothing to judge
+    (*record)[kAccuracy] = sums.right / sums.counted;
     (*record)[kPerplexity] = fixed_exp(record->loss);
   }
 

@@ -83,7 +83,7 @@ class Bert final : public Model {
     bias.elements = config_.vocab_size;
     return {bias};
   }
-  ModelCardWords card() const override { return {"BERT", {"bert", "fill-mask"}, "fill-mask", "", ""}; }
+  ModelCardWords card() const override { return {"BERT", {"bert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""}; }
 
   ModelInputs inputs() const override {
     ModelInputs inputs;

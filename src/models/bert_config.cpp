@@ -26,6 +26,8 @@ BertConfig read_bert_config(const std::string& path) {
     refuse_config(path,
                   "hidden_size = " + std::to_string(config.hidden_size) +
                       " is not a multiple of num_attention_heads = " + std::to_string(config.num_attention_heads));
+  if (config.max_position_embeddings < 3)
+    refuse_config(path, "max_position_embeddings leaves no position for a token between [CLS] and [SEP]");
   if (config.pad_token_id < 0 || config.pad_token_id >= config.vocab_size)
     refuse_config(path, "pad_token_id = " + std::to_string(config.pad_token_id) + " is outside the vocabulary");
   for (const char* key : {"is_decoder", "add_cross_attention"}) {

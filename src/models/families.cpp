@@ -36,8 +36,10 @@ const Family& family_of(const std::string& config_path) {
                                   [&](const Family* family) { return type == family->model_type; });
   if (found != families().end()) return **found;
   std::string known;
-  for (const Family* family : families())
-    known += (known.empty() ? "\"" : " or \"") + (family->model_type + std::string("\""));
+  for (const Family* family : families()) {
+    const bool is_last = family == families().back();
+    known += (known.empty() ? "\"" : is_last ? " or \"" : ", \"") + (family->model_type + std::string("\""));
+  }
   throw Error(ErrorKind::kData, config_path, "model_type = \"" + type + "\"", "only " + known + " can be trained");
 }
 

@@ -39,7 +39,7 @@ struct ModelCardWords {
   const char* kind = "";  // "BridgeTower"
   std::vector<const char*> tags;
   const char* pipeline_tag = "";
-  const char* processor = "";         // Hugging Face class
+  const char* processor = "";         // Hugging Face class; empty: Transformers cannot load the model
   const char* preparation_note = "";  // how data.preprocessing = "training" differs from it; may be empty
 };
 

@@ -106,7 +106,8 @@ class ViT final : public Model {
   bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("classifier.", 0) == 0; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override {
-    return {"ViT", {"vit", "image-classification"}, "image-classification", "ViTImageProcessor", ""};
+    const bool is_known = config_.classifier == ViTClassifier::kToken;  // to Transformers
+    return {"ViT", {"vit", "image-classification"}, "image-classification", is_known ? "ViTImageProcessor" : "", ""};
   }
 
   ModelInputs inputs() const override {

@@ -9,10 +9,21 @@ namespace {
 // id2label has a name for each class; without it, num_labels counts them.
 std::int64_t labels_of(const Json& json, const std::string& path) {
   const Json* const names = find_member(json, "id2label", path);
-  if (names == nullptr) return config_extent(json, "num_labels", path, 2);
+  const std::int64_t given = config_extent(json, "num_labels", path, 2);
+  if (names == nullptr) return given;
   if (!names->is_object() || names->size() == 0)
     refuse_config(path, "id2label is not an object with a name for each class");
-  return static_cast<std::int64_t>(names->size());
+  const std::int64_t count = static_cast<std::int64_t>(names->size());
+  for (std::int64_t id = 0; id < count; ++id) {
+    if (names->find(std::to_string(id)) == nullptr)
+      refuse_config(path,
+                    "id2label names " + std::to_string(count) + " classes, but none is \"" + std::to_string(id) + "\"",
+                    "classes are numbered from 0 on");
+  }
+  if (find_member(json, "num_labels", path) != nullptr && given != count)
+    refuse_config(
+        path, "num_labels = " + std::to_string(given) + ", but id2label names " + std::to_string(count) + " classes");
+  return count;
 }
 
 ViTClassifier classifier_of(const Json& json, const std::string& path) {
@@ -42,6 +53,7 @@ ViTConfig read_vit_config(const std::string& path) {
   config.initializer_range = get_number(json, "initializer_range", path, config.initializer_range);
   config.qkv_bias = get_bool(json, "qkv_bias", path, true);
   config.classifier = classifier_of(json, path);
+  if (config.num_labels < 2) refuse_config(path, "the model has one class", "a classifier needs two or more");
   if (config.hidden_size % config.num_attention_heads != 0)
     refuse_config(path,
                   "hidden_size = " + std::to_string(config.hidden_size) +

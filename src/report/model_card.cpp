@@ -76,9 +76,14 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
 }
 
 void add_loading(std::string& out, const Report& report) {
-  const std::string& name = report.architecture;
-  out += "\n## Usage\n\n```python\nfrom transformers import " + report.processor + ", " + name +
-         "\n\nfolder = \".\"  # the path of this folder\nprocessor = " + report.processor +
+  const std::string &name = report.architecture, &prepares = report.processor;
+  if (prepares.empty()) {
+    out += "\n## Usage\n\nTransformers has no class that can load this folder; `bascule run` can start from it.\n";
+    return;
+  }
+  const std::string variable = prepares == "AutoTokenizer" ? "tokenizer" : "processor";
+  out += "\n## Usage\n\n```python\nfrom transformers import " + prepares + ", " + name +
+         "\n\nfolder = \".\"  # the path of this folder\n" + variable + " = " + prepares +
          ".from_pretrained(folder)\nmodel = " + name + ".from_pretrained(folder)\n```\n";
 }
 

@@ -173,7 +173,7 @@ constexpr Key kKeys[] = {
      "column with the number of each row's class, or with 0 or 1 for image-text matching; in shards an extension or a "
      "key of `.json` (default: `.cls`); empty: image-text matching makes negatives by swapping captions"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
-     "maximum caption length in tokens, including <s> and </s>; longer captions are truncated"},
+     "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,
      "fraction of tokens to predict, for masked language modelling"},
     {"data", "negative_fraction", real<kData, &D::negative_fraction>(0.0, 1.0), kNumbers,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/text/pieces.h"
 
 namespace bascule {
@@ -12,7 +13,10 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   std::sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
     return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.text < b.text;
   });
-  for (const AddedToken& token : tokens_) is_first_byte_[static_cast<unsigned char>(token.text[0])] = true;
+  for (const AddedToken& token : tokens_) {
+    BASCULE_CHECK(!token.text.empty());
+    is_first_byte_[static_cast<unsigned char>(token.text[0])] = true;
+  }
 }
 
 AddedMatch AddedTokens::find(std::string_view text, std::size_t place) const noexcept {

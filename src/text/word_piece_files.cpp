@@ -138,16 +138,35 @@ void read_role(const Json& map, const char* role, const std::string& where, std:
   if (!value->is_string() && !value->is_object())
     throw Error{ErrorKind::kData, where, std::string(role) + " is neither a string nor an object"};
   *text = value->is_string() ? value->string() : get_string(*value, "content", where);
+  if (text->empty()) throw Error{ErrorKind::kData, where, std::string(role) + " is empty"};
+}
+
+// Beside vocab.txt no tokens are added: those that a file names must be in the vocabulary.
+void check_added(const Json& map, const char* key, const std::string& where, const WordPieceFiles& files) {
+  const Json* const added = find_member(map, key, where);
+  if (added == nullptr) return;
+  const auto check = [&](const Json& token) {
+    const std::string text = token.is_string() ? token.string() : get_string(token, "content", where);
+    if (files.tokens.count(text) == 0)
+      throw Error{ErrorKind::kData, where, std::string(key) + " has \"" + text + "\", which vocab.txt does not",
+                  "a folder with tokenizer.json may have added tokens"};
+  };
+  if (added->is_array()) {
+    for (const Json& token : *added) check(token);
+  } else if (added->is_object()) {
+    for (const auto& [id, token] : added->items()) check(token);
+  }
 }
 
 void read_roles(const TokenizerFolder& folder, const char* file, WordPieceFiles* files) {
   if (!folder.has(file)) return;
   const std::string path = folder.path + "/" + file;
   const Json map = read_json_file(path);
-  if (folder.document.is_null() && find_member(map, "do_lower_case", path) != nullptr)
-    set_case(get_bool(map, "do_lower_case", path), find_member(map, "strip_accents", path), path, files);
-  if (folder.document.is_null())
+  if (folder.document.is_null()) {
+    set_case(get_bool(map, "do_lower_case", path, files->lowers), find_member(map, "strip_accents", path), path, files);
     files->splits_chinese = get_bool(map, "tokenize_chinese_chars", path, files->splits_chinese);
+    for (const char* key : {"added_tokens_decoder", "additional_special_tokens"}) check_added(map, key, path, *files);
+  }
   read_role(map, "cls_token", path, &files->cls);
   read_role(map, "sep_token", path, &files->sep);
   read_role(map, "pad_token", path, &files->pad);

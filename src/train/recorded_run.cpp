@@ -87,7 +87,7 @@ OpenedModel open_model_of(const Settings& settings) {
                 "pictures are RGB: it must have 3");
   }
   if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
-  if (reads(FieldSource::kTokenTypes) && opened.tokenizer->second_type() >= opened.inputs.token_types) {
+  if (!opened.inputs.second_caption.empty() && opened.tokenizer->second_type() >= opened.inputs.token_types) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
                     ", the model has " + std::to_string(opened.inputs.token_types) + " token types",
@@ -453,6 +453,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
   run->opened = open_model_of(settings);
+  if (std::string_view(run->opened.model->card().processor).empty())
+    run->notes.push_back("model: Transformers has no class that can load the folder that this run leaves");
   check_model_files(settings, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);
   run->resume.history = history_of(run->resume);

@@ -70,7 +70,7 @@ class Classifier : public Model {
   const char* body_prefix() const override { return ""; }
   bool may_be_fresh(const std::string&) const override { return false; }
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
-  ModelCardWords card() const override { return {"Classifier", {"classifier"}, "other", "", ""}; }
+  ModelCardWords card() const override { return {"Classifier", {"classifier"}, "other", "AutoTokenizer", ""}; }
 
  protected:
   std::int64_t number(const char* key) const { return get_int(json_, key, path_); }

@@ -49,6 +49,7 @@ class Bert(unittest.TestCase):
         self.assertGreater(results["validation_accuracy"], 0.03)
         config = json.loads((folder / "config.json").read_text())
         self.assertEqual(config["architectures"], ["BertForMaskedLM"])
+        self.assertIn("import AutoTokenizer, BertForMaskedLM", (folder / "README.md").read_text())
         self.assertTrue((folder / "vocab.txt").exists())
         self.assertFalse((folder / "preprocessor_config.json").exists())
         first = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])

@@ -54,6 +54,7 @@ class ViT(unittest.TestCase):
         self.assertGreater(results["validation_top5_accuracy"], results["validation_accuracy"])
         config = json.loads((folder / "config.json").read_text())
         self.assertEqual((config["architectures"], len(config["id2label"])), (["ViTForImageClassification"], 10))
+        self.assertIn("import ViTImageProcessor, ViTForImageClassification", (folder / "README.md").read_text())
         rows = [json.loads(line) for line in (CLASSES / "test.jsonl").read_text().splitlines()]
         predictions = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
         self.assertEqual([line["label"] for line in predictions], [row["label"] for row in rows])
@@ -87,7 +88,10 @@ class ViT(unittest.TestCase):
                 self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
 
     def test_a_pooled_classifier_has_no_class_row(self):
-        self.weights(model__model_name_or_path=self.model_with(classifier_type="pooled"))
+        done = run("run", self.settings(model__model_name_or_path=self.model_with(classifier_type="pooled")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Transformers has no class", done.stderr)
+        self.assertNotIn("from_pretrained", (self.folder / "one/run/README.md").read_text())
         saved = tensors(self.folder / "one/run/model.safetensors")
         self.assertNotIn("vit.embeddings.cls_token", saved)
         self.assertEqual(len(saved["vit.embeddings.position_embeddings"]), 64 * 128)
@@ -123,7 +127,9 @@ class ViT(unittest.TestCase):
                 ({"model__head": '"contrastive"'}, "model.head"),
                 ({"model__freeze": '["text_model"]'}, "model.freeze"),
                 ({"model__model_name_or_path": self.model_with(classifier_type="mean")}, "classifier_type"),
-                ({"model__model_name_or_path": self.model_with(id2label={"0": "a", "1": "b"})}, "label"),
+                ({"model__model_name_or_path": self.model_with(id2label={"0": "a", "1": "b"})}, "use 0 or 1"),
+                ({"model__model_name_or_path": self.model_with(id2label={"0": "a"})}, "one class"),
+                ({"model__model_name_or_path": self.model_with(id2label={"a": "a", "b": "b"})}, "none is"),
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
                 ({"data__preprocessing": '"processor"'}, "preprocessor_config.json")):
             with self.subTest(said):

@@ -151,6 +151,34 @@ Json changed(const std::vector<std::string>& keys, const Json& value) {
   return document;
 }
 
+// Beside vocab.txt.
+TEST(WordPiece, RefusesOptionsOfItsConfigurationThatItCannotFollow) {
+  for (const auto& [text, said] :
+       {std::pair<const char*, const char*>{R"({"strip_accents": false})", "marks"},
+        {R"({"do_lower_case": false, "strip_accents": true})", "marks"},
+        {R"({"mask_token": ""})", "mask_token is empty"},
+        {R"({"additional_special_tokens": ["<x>"]})", "additional_special_tokens"},
+        {R"({"added_tokens_decoder": {"4000": {"content": "<x>"}}})", "added_tokens_decoder"}}) {
+    const TemporaryFolder folder;
+    std::filesystem::copy_file(kFolder + "/vocab.txt", folder.path() + "/vocab.txt");
+    folder.write("tokenizer_config.json", text);
+    try {
+      load_tokenizer(folder.path());
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(WordPiece, KeepsCaseAndMarksWhereItsConfigurationSaysSo) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/vocab.txt", folder.path() + "/vocab.txt");
+  folder.write("tokenizer_config.json", R"({"do_lower_case": false})");
+  EXPECT_NE(load_tokenizer(folder.path())->encode("THE"), load_tokenizer(kFolder)->encode("THE"));
+  EXPECT_EQ(load_tokenizer(folder.path())->encode("the"), load_tokenizer(kFolder)->encode("the"));
+}
+
 TEST(WordPiece, RefusesOptionsThatBertDoesNotHave) {
   for (const auto& [document, said] :
        {std::pair<Json, const char*>{changed({"normalizer", "clean_text"}, Json(false)), "clean_text"},
