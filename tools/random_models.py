@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of random shape, drawn from a seed, as the CASES of the reference set's oracle/make_goldens*.py describe them."""
+import random
+
+BRIDGETOWER_HEADS = ["contrastive", "image_text_matching", "masked_lm", "base"]
+ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "tanh", "sigmoid", "linear"]
+HEAD_SIZES = [1, 2, 3, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 79, 80]
+MLP_WIDTHS = [1, 7, 16, 33, 64, 100]
+
+
+def vision_width(draw):
+    """The tower has width // 64 heads, of any size from 64 on, as long as they divide the width."""
+    return draw.choice([64, 65, 67, 72, 80, 96, 127, 128, 130, 134, 160, 192, 195])
+
+
+def bridgetower_widths(draw, head):
+    if head == "contrastive":  # one width for everything
+        width = draw.choice([64, 66, 70, 72, 80, 96, 100, 128, 130, 160])
+        sizes = [d for d in range(1, 81) if width % d == 0]
+        return width, width // draw.choice(sizes), width
+    size = draw.choice(HEAD_SIZES)
+    heads = draw.randint(1, max(1, min(6, 160 // size)))
+    while size * heads < 6:
+        heads += 1
+    return size * heads, heads, vision_width(draw)
+
+
+def draw_bridgetower(seed, with_run):
+    draw = random.Random(seed)
+    head = BRIDGETOWER_HEADS[seed % len(BRIDGETOWER_HEADS)]
+    width, heads, vision = bridgetower_widths(draw, head)
+    layers = draw.randint(1, 4)
+    cross = draw.randint(1, layers + 1)
+    removed = draw.random() < 0.3
+    pad = draw.choice([1, 1, 0, 3])
+    longest = draw.choice([1, 2, 3, 5, 9, 16, 17, 33, 40])
+    if head == "masked_lm":
+        longest = max(longest, 3)
+    samples = draw.randint(2 if head in ("contrastive", "image_text_matching") else 1, 6)
+    lengths = [longest] + [draw.randint(1, longest) for _ in range(samples - 1)]
+    draw.shuffle(lengths)
+    patch = draw.choice([2, 3, 4, 5, 8, 14, 16])
+    image = patch * draw.randint(1, 5) + draw.randint(0, patch - 1)
+    positions = longest + pad + 1
+    text = dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=draw.choice(MLP_WIDTHS),
+                hidden_act=draw.choice(ACTIVATIONS), vocab_size=draw.randint(12, 200), max_position_embeddings=draw.randint(positions, positions + 9),
+                type_vocab_size=draw.choice([1, 1, 2, 3]), layer_norm_eps=draw.choice([1e-5, 1e-12, 1e-3]), pad_token_id=pad,
+                bos_token_id=4 if pad == 0 else 0, hidden_dropout_prob=draw.choice([0.0, 0.1]), attention_probs_dropout_prob=draw.choice([0.0, 0.1]))
+    vision_config = dict(hidden_size=vision, num_hidden_layers=layers + draw.randint(0, 2) + removed, patch_size=patch, image_size=image,
+                         num_channels=draw.choice([3, 3, 1, 2, 4]), layer_norm_eps=draw.choice([1e-5, 1e-6]), remove_last_layer=removed,
+                         share_layernorm=draw.random() < 0.7, stop_gradient=draw.random() < 0.3)
+    top = dict(hidden_size=width, num_hidden_layers=cross, link_tower_type=draw.choice(["add", "scaled_add", "interpolate"]),
+               share_cross_modal_transformer_layers=head == "contrastive" or draw.random() < 0.5, hidden_act=draw.choice(ACTIVATIONS),
+               layer_norm_eps=draw.choice([1e-5, 1e-6, 1e-12]), share_link_tower_layers=cross == 1 and draw.random() < 0.3)
+    if head == "masked_lm":
+        top["tie_word_embeddings"] = draw.random() < 0.4
+    if head == "contrastive":
+        top.update(contrastive_hidden_size=draw.choice([5, 16, 24, 33]), logit_scale_init_value=draw.choice([2.6592, 0.0, 1.3]))
+    spec = dict(head=head, seed=seed, top=top, text=text, vision=vision_config, batch=dict(lengths=lengths, length=longest + draw.choice([0, 0, 2])),
+                description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
+    if draw.random() < 0.3:
+        spec["freeze"] = draw.choice([["vision_model"], ["text_model"], ["vision_model", "text_model"]])
+    if draw.random() < 0.25:
+        spec["batch"]["image"] = tuple(patch * draw.randint(1, 6) + draw.randint(0, patch - 1) for _ in range(2))
+        spec["forward"] = dict(interpolate_pos_encoding=True)
+    if with_run and head != "base":
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.05]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+    return spec
+
+
+def width_and_heads(draw):
+    size = draw.choice(HEAD_SIZES)
+    heads = draw.randint(1, max(1, min(6, 160 // size)))
+    while size * heads < 6:
+        heads += 1
+    return size * heads, heads
+
+
+def draw_vit(seed, with_run):
+    draw = random.Random(seed)
+    width, heads = width_and_heads(draw)
+    patch = draw.choice([2, 3, 4, 5, 8, 14, 16])
+    config = dict(hidden_size=width, num_hidden_layers=draw.randint(1, 4), num_attention_heads=heads, intermediate_size=draw.choice(MLP_WIDTHS),
+                  hidden_act=draw.choice(ACTIVATIONS), patch_size=patch, image_size=patch * draw.randint(1, 6) + draw.randint(0, patch - 1),
+                  num_channels=draw.choice([3, 3, 1, 2, 4]), num_labels=draw.choice([2, 3, 10, 33, 200]), qkv_bias=draw.random() < 0.7,
+                  layer_norm_eps=draw.choice([1e-5, 1e-12, 1e-3]))
+    spec = dict(family="vit", head="image_classification", seed=seed, config=config, batch=dict(rows=draw.randint(1, 6), mixed=draw.random() < 0.4),
+                description=f"drawn from seed {seed}", label_smoothing=draw.choice([0.0, 0.1, 0.3]))
+    if draw.random() < 0.4:
+        spec["pooled"] = True
+    else:
+        spec["save"] = dict(dtype=draw.choice(["float32", "bfloat16"]))
+        if draw.random() < 0.3:
+            spec["batch"]["image"] = [patch * draw.randint(1, 7) + draw.randint(0, patch - 1) for _ in range(2)]
+            spec["forward"] = dict(interpolate_pos_encoding=True)
+    if with_run:
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.05, 0.24]), gradient_accumulation_steps=draw.choice([1, 1, 2]),
+                             lr_scheduler_type=draw.choice(["linear", "cosine"]))
+    return spec
+
+
+def draw_bert(seed, with_run):
+    draw = random.Random(seed)
+    width, heads = width_and_heads(draw)
+    head = ["masked_lm", "pretraining"][seed % 2]
+    pairs = head == "pretraining" or draw.random() < 0.3
+    longest = draw.choice([5, 6, 9, 16, 17, 33, 40])
+    samples = draw.randint(2, 6)
+    lengths = [longest] + [draw.randint(4 if pairs else 1, longest) for _ in range(samples - 1)]
+    draw.shuffle(lengths)
+    length = longest + draw.choice([0, 0, 2])
+    config = dict(hidden_size=width, num_hidden_layers=draw.randint(1, 4), num_attention_heads=heads, intermediate_size=draw.choice(MLP_WIDTHS),
+                  hidden_act=draw.choice(ACTIVATIONS), vocab_size=draw.randint(12, 200), max_position_embeddings=length + draw.choice([0, 1, 9]),
+                  type_vocab_size=draw.choice([2, 2, 3]) if pairs else draw.choice([1, 2, 3]), layer_norm_eps=draw.choice([1e-5, 1e-12, 1e-3]),
+                  pad_token_id=draw.choice([0, 0, 1]), tie_word_embeddings=draw.random() < 0.6)
+    spec = dict(family="bert", head=head, seed=seed, config=config, batch=dict(lengths=lengths, length=length, pairs=pairs),
+                description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])))
+    if with_run:
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.01]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+        if draw.random() < 0.4:
+            spec["train"].update(optimizer="lamb", learning_rate=2e-2, eps=1e-6)
+    return spec
+
+
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert}
+
+
+def summary(spec):
+    if "family" not in spec:
+        text, vision, top = spec["text"], spec["vision"], spec["top"]
+        return (f"width {text['hidden_size']:3d} heads {text['num_attention_heads']:3d} vision {vision['hidden_size']:3d} "
+                f"layers {text['num_hidden_layers']}+{top['num_hidden_layers']} {top['link_tower_type']:11s} {text['hidden_act']:17s}")
+    config = spec["config"]
+    layout = "pooled" if spec.get("pooled") else "untied" if not config.get("tie_word_embeddings", True) else ""
+    return (f"width {config['hidden_size']:3d} heads {config['num_attention_heads']:3d} layers {config['num_hidden_layers']} {config['hidden_act']:17s} "
+            f"{layout:6s} {spec.get('train', {}).get('optimizer', ''):4s}")
