@@ -55,7 +55,7 @@ std::string quota(const Case& c) {
 
 std::string fewer_cores(const Case& c) {
   if (c.saved == nullptr || c.now.cores >= c.saved->cores || !c.is_of_all_cores()) return "";
-  return changed(std::to_string(c.now.cores) + " cores may be used", std::to_string(c.saved->cores));
+  return changed("allowed cores: " + std::to_string(c.now.cores), std::to_string(c.saved->cores));
 }
 
 // A quota makes its threads wait for a core as well.
@@ -209,12 +209,13 @@ std::string debug_build(const Case& c) {
 }
 
 bool any(const Case&) { return true; }
-bool computes(const Case& c) { return !c.is("disk") && c.figure.unit != "MiB"; }
+bool locks(const Case& c) { return c.figure.unit == "MiB"; }
+bool takes_time(const Case& c) { return !locks(c); }  // so others can take time from it
+bool computes(const Case& c) { return takes_time(c) && !c.is("disk"); }
 bool uses_memory(const Case& c) {
   return c.is("memory") || c.is("latency") || c.is("kernels") || c.is("allreduce") || c.is("pages");
 }
 bool touches_memory(const Case& c) { return computes(c) && !c.is("clock"); }
-bool locks(const Case& c) { return c.figure.unit == "MiB"; }
 bool writes(const Case& c) { return c.is("disk"); }
 
 struct Entry {
@@ -225,10 +226,10 @@ struct Entry {
 };
 
 constexpr Entry kTable[] = {
-    {"quota", any, quota, "raise the control group's quota (cpu.max, cpu.cfs_quota_us)"},
+    {"quota", takes_time, quota, "raise the control group's quota (cpu.max, cpu.cfs_quota_us)"},
     {"fewer cores", computes, fewer_cores, "give the process all cores (taskset, cpuset, AllowedCPUs)"},
-    {"another process", any, another_process, "stop it, or keep it off these cores"},
-    {"steal", any, steal, "ask for dedicated cores, or move the virtual machine"},
+    {"another process", takes_time, another_process, "stop it, or keep it off these cores"},
+    {"steal", takes_time, steal, "ask for dedicated cores, or move the virtual machine"},
     {"SMT sibling", computes, sibling, "keep other work off the sibling cores, or switch SMT off"},
     {"governor", computes, governor, "set the governor to performance (cpupower frequency-set -g performance)"},
     {"low frequency", computes, low_frequency, "look at the limits of power and frequency in firmware and cpufreq"},
@@ -239,12 +240,12 @@ constexpr Entry kTable[] = {
      "write madvise or always to /sys/kernel/mm/transparent_hugepage/enabled"},
     {"memlock", locks, memlock, "raise the limit of locked memory (ulimit -l, LimitMEMLOCK)"},
     {"swap", touches_memory, swap, "free memory, or switch swap off"},
-    {"clock source", any, clock_source, "choose tsc as the clock source"},
+    {"clock source", takes_time, clock_source, "choose tsc as the clock source"},
     {"slow fsync", writes, slow_fsync, "look at the disk and its write cache"},
     {"changed microcode", computes, microcode, "save a new profile if the change is meant"},
     {"changed kernel", any, kernel, "save a new profile if the change is meant"},
     {"changed mitigations", any, mitigations, "save a new profile if the change is meant"},
-    {"debug build", any, debug_build, "build with --buildtype=release"},
+    {"debug build", takes_time, debug_build, "build with --buildtype=release"},
 };
 
 }  // namespace

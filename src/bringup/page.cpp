@@ -53,7 +53,7 @@ std::vector<std::string> headings(bool judged) {
 std::string bits_line(const BitsResult& bits, std::int64_t cores) {
   if (bits.passes == 0) return "";
   if (bits.wrong.empty() && !bits.none_as_recorded)
-    return text("bits: %lld cores computed %lld times the recorded bits (%.1f s)", static_cast<long long>(cores),
+    return text("bits: as recorded; cores: %lld, passes: %lld (%.1f s)", static_cast<long long>(cores),
                 static_cast<long long>(bits.passes), bits.seconds);
   std::string lines;
   for (const WrongCore& core : bits.wrong)

@@ -189,6 +189,19 @@ TEST_F(Causes, ASmallMemlock) {
             Names{"memlock"});
 }
 
+TEST_F(Causes, NobodyTakesTimeFromHowMuchMayBeLocked) {
+  const BringUp saved = measured(1.0);
+  write("/proc/self/limits", "Max locked memory         65536   65536    bytes\n");
+  BringUp now = measured(0.3);
+  now.before = saved.machine.counters;
+  Figure& locked = now.figures[4];
+  ASSERT_EQ(locked.unit, "MiB");
+  locked.taken.delay = locked.taken.others = locked.taken.stolen = locked.taken.throttled = 0.5;
+  const std::vector<Judgement> judgements = judge(now, saved);
+  ASSERT_EQ(judgements[4].causes.size(), 1u);
+  EXPECT_EQ(judgements[4].causes[0].name, "memlock");
+}
+
 TEST_F(Causes, Swapping) { EXPECT_EQ(names_after_writing("/proc/vmstat", "pswpin 9\npswpout 9000\n"), Names{"swap"}); }
 
 TEST_F(Causes, AnotherClockSource) {

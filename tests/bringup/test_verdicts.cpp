@@ -60,6 +60,24 @@ TEST(Verdicts, AFigureWhoseTimeOthersTookIsDisturbed) {
   EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.4)), with(kUsual, missing(0.4))), Verdict::kSlower);
 }
 
+TEST(Verdicts, AClockThatMovesMovesWhatFollowsIt) {
+  const auto beside_clock = [](BringUp run, std::vector<double> rounds) {
+    Figure clock;
+    clock.item = "clock";
+    clock.name = "operations in a row";
+    clock.more_is_better = true;
+    clock.rounds = std::move(rounds);
+    run.figures.push_back(clock);
+    return run;
+  };
+  const std::vector<double> steady = {2.99, 3.0, 3.01}, moving = {2.7, 3.0, 3.3};  // half of its range: a tenth
+  const BringUp now = with({84, 85, 86}), saved = with(kUsual);
+  EXPECT_EQ(verdict_of(beside_clock(now, steady), beside_clock(saved, steady)), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(beside_clock(now, moving), beside_clock(saved, steady)), Verdict::kOk);
+  EXPECT_EQ(verdict_of(beside_clock(now, steady), beside_clock(saved, moving)), Verdict::kOk);
+  EXPECT_EQ(verdict_of(beside_clock(with({78, 79, 80}), moving), beside_clock(saved, steady)), Verdict::kSlower);
+}
+
 TEST(Verdicts, AnAmountIsNotDisturbed) {
   BringUp now = with({1}, missing(0.4)), saved = with({64});
   now.figures[0].unit = saved.figures[0].unit = "MiB";
