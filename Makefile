@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo install image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo demo-vit demo-bert install image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -55,6 +55,12 @@ fuzz: setup ## Feed random bytes to whatever reads files, SECONDS (20) each
 
 demo: build ## Train a small model on 1,583 pictures, evaluate, search; then open report.html
 	tools/demo $(PROGRAM)
+
+demo-vit: build ## Train a small ViT to tell ten kinds of emoji apart, evaluate, classify; then open report.html
+	tools/demo $(PROGRAM) vit_demo
+
+demo-bert: build ## Train a small BERT on documentation of Python, evaluate, fill in words; then open report.html
+	tools/demo $(PROGRAM) bert_demo
 
 install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule

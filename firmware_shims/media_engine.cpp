@@ -75,6 +75,17 @@ bool is_valid_config(const media_engine_config& config) {
          config.fallback <= (config.host_units > 0 ? 1 : 0);
 }
 
+bool is_range(const double range[2], double least, double most) {
+  return range[0] >= least && range[0] <= range[1] && range[1] <= most;
+}
+
+bool is_valid_training(const media_engine_job& job) {
+  if (job.interpolation > MEDIA_ENGINE_BILINEAR || job.augment > MEDIA_ENGINE_CROP_FLIP) return false;
+  if (job.augment == MEDIA_ENGINE_AUGMENT_NONE) return job.shortest_edge == 0 || job.shortest_edge >= job.side;
+  constexpr double kWidestRatio = 1e3;
+  return is_range(job.crop_scale, 0.0, 1.0) && is_range(job.crop_ratio, 1.0 / kWidestRatio, kWidestRatio);
+}
+
 media_engine_status check_job(const media_engine& engine, const media_engine_job& job) {
   const media_engine_capabilities can = engine.driver->query();
   if (!has_bit(can.preparations, job.preparation) || !has_bit(can.elements, job.element))
@@ -86,8 +97,9 @@ media_engine_status check_job(const media_engine& engine, const media_engine_job
   for (int c = 0; job.raw == 0 && c < 3; ++c) {
     if (!std::isfinite(job.mean[c]) || !std::isfinite(job.std[c]) || !(job.std[c] > 0.0)) return MEDIA_ENGINE_INVALID;
   }
-  if (job.preparation != MEDIA_ENGINE_PROCESSOR) return MEDIA_ENGINE_OK;
-  const bool has_sizes = job.shortest_edge <= kMostEdge && job.size_divisor >= 1 && job.size_divisor <= kMostEdge;
+  if (job.shortest_edge > kMostEdge) return MEDIA_ENGINE_INVALID;
+  if (job.preparation == MEDIA_ENGINE_TRAINING) return is_valid_training(job) ? MEDIA_ENGINE_OK : MEDIA_ENGINE_INVALID;
+  const bool has_sizes = job.size_divisor >= 1 && job.size_divisor <= kMostEdge;
   return has_sizes && std::isfinite(job.levels) && job.levels > 0.0 ? MEDIA_ENGINE_OK : MEDIA_ENGINE_INVALID;
 }
 

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Goes up when a struct or the meaning of a field changes. */
-#define MEDIA_ENGINE_API_VERSION 3
+#define MEDIA_ENGINE_API_VERSION 4
 
 /* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
  * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
@@ -118,14 +118,34 @@ int media_engine_is_bad_device(media_engine_status status);
  * of 16 bits to their high byte, but gray ones cut at 255; transparency and gamma ignored), turn upright (EXIF, then
  * XMP) and make RGB, and then: */
 typedef enum media_engine_preparation {
-  /* shorter side to `side` by antialiased bicubic (a = -0.5) in float, nothing rounded; centre crop; (v/255 - mean)/std
-   */
+  /* shorter side to `shortest_edge` by an antialiased `interpolation` in float, nothing rounded; centre crop;
+   * (v/255 - mean)/std. With `augment` a random part of the picture is resized instead */
   MEDIA_ENGINE_TRAINING = 1,
   /* the bytes of Transformers' image processor (torchvision): shorter side to `shortest_edge`, longer at most
    * 1333/800 of it, both down to multiples of `size_divisor`, integer bicubic, crop or zero border; (v - levels mean) /
    * (levels std), all in float32 */
   MEDIA_ENGINE_PROCESSOR = 2
 } media_engine_preparation;
+
+/* The filter of MEDIA_ENGINE_TRAINING, widened where it shrinks. */
+typedef enum media_engine_interpolation {
+  MEDIA_ENGINE_BICUBIC = 0, /* a = -0.5 */
+  MEDIA_ENGINE_BILINEAR = 1
+} media_engine_interpolation;
+
+/* Random changes to a picture of MEDIA_ENGINE_TRAINING. They depend on the job's random_* fields and the size of the
+ * upright picture alone: every engine gives the same pixels. Words w0..w3 are those of Philox4x32-10 under `random_key`
+ * at the counter (index, random_counter); u(w) = (w + 1/2) / 2^32; exp, log and rounding (half to even) are exact or
+ * those of src/base/elementary.h. */
+typedef enum media_engine_augment {
+  MEDIA_ENGINE_AUGMENT_NONE = 0,
+  /* Random resized crop, as torchvision's, of a picture of W x H. For index 0..9: a box of the area
+   * W H (scale[0] + (scale[1] - scale[0]) u(w0)) and the ratio of width to height exp(log ratio[0] + (log ratio[1] -
+   * log ratio[0]) u(w1)), its sides rounded; if it fits, its top is the upper half of the product w2 (H - height + 1),
+   * its left that of w3 (W - width + 1). After ten that do not fit, the largest centred box whose ratio is allowed. It
+   * is resized to `side` x `side`, and mirrored left to right if bit 0 of w0 at index 16 is set. */
+  MEDIA_ENGINE_CROP_FLIP = 1
+} media_engine_augment;
 
 typedef enum media_engine_element {
   MEDIA_ENGINE_FLOAT32 = 1,
@@ -214,10 +234,18 @@ typedef struct media_engine_job {
   uint32_t raw;         /* 1: values 0..255 before normalising (training: not rounded, not clamped); mean, std unread */
   double mean[3];       /* of R, G, B in 0..1 */
   double std[3];        /* positive */
+  uint32_t shortest_edge; /* up to 65536. Training: from `side` on, 0 stands for `side`; not read with `augment`.
+                           * Processor: 0: the picture is cropped as it is */
+  /* For MEDIA_ENGINE_TRAINING; otherwise not read. */
+  uint32_t interpolation;     /* media_engine_interpolation */
+  uint32_t augment;           /* media_engine_augment; the rest is read only with it */
+  uint32_t random_key[2];     /* any */
+  uint32_t random_counter[3]; /* any */
+  double crop_scale[2];       /* least and most area of the crop, of the picture's: 0..1 */
+  double crop_ratio[2];       /* least and most width / height of the crop: 1e-3..1e3 */
   /* For MEDIA_ENGINE_PROCESSOR; otherwise not read. */
-  uint32_t shortest_edge; /* 0: the picture is cropped as it is; else 1..65536 */
-  uint32_t size_divisor;  /* 1..65536 */
-  double levels;          /* of a sample: 255, or 1 where mean and std are of 0..255 already; positive */
+  uint32_t size_divisor; /* 1..65536 */
+  double levels;         /* of a sample: 255, or 1 where mean and std are of 0..255 already; positive */
 } media_engine_job;
 
 typedef struct media_engine_completion {

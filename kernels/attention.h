@@ -9,7 +9,8 @@
 // Shapes: query, out (query_rows, head_size); key, value (key_rows, head_size); rows lie `*_stride` elements apart, as
 // heads are column slices of wider rows. logsumexp (query_rows), dense. query_rows, key_rows, head_size >= 1.
 //
-// Dropout of p[q,k]: counter of dropout.h with the row key of (sample, query_position + q), column head * 65536 + k.
+// Dropout of p[q,k]: counter of dropout.h with the row key of (sample, query_position + q), or query_keys[q] where
+// there are such, column head * 65536 + k.
 //
 // Numerics: float32, every sum a chain or a tree of fixed order; the maximum is subtracted. Forward gives a query row
 // the same bits alone and among others. Bounds in test_attention.cpp. Aliasing: none.
@@ -34,6 +35,7 @@ struct AttentionForward {
   DropoutStream dropout;
   std::uint64_t sample;
   std::int64_t query_position, head;
+  const std::uint64_t* query_keys;  // null: query rows have positions of the sample one after another
   float* scratch;
 };
 
@@ -55,6 +57,7 @@ struct AttentionBackward {
   DropoutStream dropout;
   std::uint64_t sample;
   std::int64_t query_position, head;
+  const std::uint64_t* query_keys;  // null: query rows have positions of the sample one after another
   float* scratch;
 };
 

@@ -22,13 +22,14 @@ MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
 BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "files", "json", "machine", "settings", "graph", "models", "plan", "runtime", "index", "text", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
+    "base", "files", "json", "machine", "settings", "graph", "models", "plan", "runtime", "index", "text", "corpus", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
 ACTIVATIONS = ["kernels/activation.h"]  # the enum of activation kinds, which config.json names
 ISA = [*SETTINGS, "kernels/"]  # machine.isa, and what this CPU runs, and whose matrix products
 ONE_PICTURE = ["src/files/", "src/index/tar_reader.h", "src/loader/media.h"]  # one picture at a time, outside a loader
+DRAWS = ["src/base/philox.h", "src/base/elementary.h"]  # a random crop: the same words, exp and log as everywhere
 SUMS = ["kernels/bf16.h", "kernels/elementwise.h"]  # argument structs: what is done to numbers that come from other nodes
 
 # First match wins: a place (folder or start of a path) and what it may include of ours, itself not counted.
@@ -38,7 +39,7 @@ OURS = [
     ("firmware_shims/driver.h", MEDIA),
     ("firmware_shims/media_engine.cpp", [*MEDIA, *SEAM]),
     ("firmware_shims/picture_format.cpp", MEDIA),
-    ("firmware_shims/codec/", [*MEDIA, *RESIZE]),
+    ("firmware_shims/codec/", [*MEDIA, *RESIZE, *DRAWS]),
     ("firmware_shims/host/", [*MEDIA, *SEAM, *RESIZE, "firmware_shims/codec/"]),
     ("firmware_shims/companion/", [*MEDIA, *SEAM]),
     ("firmware_shims/hpu_sim/registers.h", []),
@@ -67,7 +68,9 @@ OURS = [
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     ("src/index/", [*JSON, *FILES, *SETTINGS]),
     ("src/text/", JSON),
-    ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/"]),
+    # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
+    ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
+    ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, *FILES, "src/graph/"]),
     ("src/report/", [*JSON, *FILES]),
@@ -79,9 +82,11 @@ OURS = [
     ("src/train/", BELOW_TRAIN),
     # What a finished run leaves of itself, and whether it is there again.
     ("src/record/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/search/", [*BELOW_TRAIN, "src/train/"]),
+    # A finished model that is asked instead of trained.
+    ("src/predict/", [*BELOW_TRAIN, "src/train/"]),
+    ("src/search/", [*BELOW_TRAIN, "src/train/", "src/predict/"]),
     ("src/verify/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/record/", "src/search/", "src/verify/"]),
+    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/record/", "src/predict/", "src/search/", "src/verify/"]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.
@@ -111,19 +116,19 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 # Where a word of one model may stand.
 MODEL_PLACES = ("kernels/", "src/models/", "src/judge/", "src/graph/operations/")
 REGISTERED = [
-    # what, where it is registered, how it stands there; what it looks like elsewhere
-    ("the name of a family", "src/models", r'const Family k\w+ = \{"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])"),
-    ("the key of a head", "src/models", r'(?:\bhead\(|\bkHead\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]"""),
-    ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]"""),
+    # what, where it is registered, how it stands there; what it looks like elsewhere; further places for it
+    ("the name of a family", "src/models", r'const Family k\w+ = \{\s*"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])", ("src/text/",)),  # kinds of tokenizers have names of models
+    ("the key of a head", "src/models", r'(?:\bhead\(|Head\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
+    ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
 ]
 
 
 def words_of_models(root):
-    """Pairs: what it is, the regular expression of the words."""
-    for what, folder, registered, elsewhere in REGISTERED:
+    """What it is, the regular expression of the words, where they may stand."""
+    for what, folder, registered, elsewhere, places in REGISTERED:
         words = sorted({word for file in (root / folder).glob("*.cpp") for word in re.findall(registered, file.read_text())})
         if words:
-            yield what, re.compile(elsewhere.format("(?:" + "|".join(words) + ")"))
+            yield what, re.compile(elsewhere.format("(?:" + "|".join(words) + ")")), MODEL_PLACES + places
 
 
 def problem_of(path, ours, other):
@@ -157,8 +162,8 @@ def problems(root):
                 continue
             path = file.relative_to(root).as_posix()
             for number, line in enumerate(file.read_text().splitlines(), 1):
-                for what, pattern in model_words:
-                    if not path.startswith(MODEL_PLACES) and (found := pattern.search(line)):
+                for what, pattern, places in model_words:
+                    if not path.startswith(places) and (found := pattern.search(line)):
                         yield f"{path}:{number}: {found.group()}: {what}, which src/models and src/judge alone may know"
                 include = INCLUDE.match(line)
                 problem = problem_of(path, *include.groups()) if include else None

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a Hugging Face image-text data set into manifests that the settings file can name.
+"""Turns a Hugging Face data set into files that the settings file can name.
 
     tools/export_dataset.py jmhessel/newyorker_caption_contest --config matching \\
         --caption_column image_description --output data/newyorker
+    tools/export_dataset.py AI-Lab-Makerere/beans --class_column labels --output data/beans
+    tools/export_dataset.py Salesforce/wikitext --config wikitext-2-raw-v1 --text_column text --output data/wikitext
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
 It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
 keep their bytes; anything else becomes a JPEG of quality 95 without colour subsampling, and is counted. Equal pictures are
 one file, named by their content. A caption column with lists gives a row for each caption.
+
+With --class_column the rows have the column label with the name of the class, and no caption. With --text_column there
+are no pictures: OUTPUT/<split>.txt holds the lines of the rows, with an empty line between two rows.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -110,6 +115,43 @@ def row_label(value):
     return int(value)
 
 
+def row_class(value, names):
+    """The name of a class, or its number where the data set names none."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or (isinstance(value, int) and value < 0):
+        raise BadRow(f"the class is {value!r}, neither a number nor a name")
+    if names and isinstance(value, int):
+        if value >= len(names):
+            raise BadRow(f"the class is {value}, but the data set names {len(names)}")
+        return names[value]
+    return value
+
+
+def row_lines(value):
+    """The lines with text of a cell, or of a cell's texts."""
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadRow("the text is not text")
+    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
+    if any(0xD800 <= ord(character) <= 0xDFFF for line in lines for character in line):
+        raise BadRow("the text is not valid Unicode")
+    return [line for line in lines if line]
+
+
+class Texts:
+    """OUTPUT/<name>.txt: a text corpus whose documents are the rows."""
+
+    def __init__(self, name, output):
+        self.path = output / f"{name}.txt"
+        self.lines = []
+
+    def add(self, lines):
+        self.lines += lines + [""] if lines else []
+        return 1 if lines else 0
+
+    def finish(self):
+        write_whole(self.path, "\n".join(self.lines).encode())
+
+
 class Pictures:
     """OUTPUT/images, one file for each content."""
 
@@ -142,7 +184,7 @@ class Manifest:
 
     def add(self, picture, captions, extra):
         image = self.pictures.store(picture)
-        self.lines += [json.dumps({"image": image, "caption": caption, **extra}, ensure_ascii=False) for caption in captions]
+        self.lines += [json.dumps({"image": image, **caption, **extra}, ensure_ascii=False) for caption in captions]
         return len(captions)
 
     def finish(self):
@@ -171,7 +213,7 @@ class Shards:
             if self.tar is None:
                 self.bytes = io.BytesIO()
                 self.tar = tarfile.open(fileobj=self.bytes, mode="w", format=tarfile.USTAR_FORMAT)
-            text = json.dumps({"caption": caption, **extra}, ensure_ascii=False).encode()
+            text = json.dumps({**caption, **extra}, ensure_ascii=False).encode()
             for ending, contents in ((picture_ending or "jpg", data), ("json", text)):
                 member = tarfile.TarInfo(f"{self.rows:09}.{ending}")
                 member.size = len(contents)
@@ -195,19 +237,23 @@ class Shards:
         return f"{self.name}-{{00000..{self.shards - 1:05}}}.tar"
 
 
-def add_row(row, columns, destination, folder):
+def add_row(row, columns, destination, folder, class_names):
     """columns: our names -> the source's. Returns how many rows it became."""
-    captions = row_captions(row[columns["caption"]])
+    if "text" in columns:
+        return destination.add(row_lines(row[columns["text"]]))
+    captions = [{"caption": caption} for caption in row_captions(row[columns["caption"]])] if "caption" in columns else [{}]
     extra = {"label": row_label(row[columns["label"]])} if "label" in columns else {}
+    if "class" in columns:
+        extra["label"] = row_class(row[columns["class"]], class_names)
     return destination.add(picture_bytes(row[columns["image"]], folder), captions, extra)
 
 
-def export_split(name, rows, columns, destination, folder, skip_bad):
+def export_split(name, rows, columns, destination, folder, skip_bad, class_names=None):
     """rows: an iterable of dicts with encoded pictures. Returns (rows written, rows left out)."""
     written, left_out, told = 0, 0, time.monotonic()
     for number, row in enumerate(rows):
         try:
-            written += add_row(row, columns, destination, folder)
+            written += add_row(row, columns, destination, folder, class_names)
         except BadRow as bad:
             if not skip_bad:
                 raise ExportError(3, f"{name}, row {number}: {bad}; correct it, or leave such rows out with --skip_bad") from None
@@ -239,6 +285,8 @@ def load_splits(options):
     splits = dict(loaded) if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
     if options.make_test_split and "test" not in splits:
         splits = cut_into_three(splits, options.seed)
+    if options.validation_fraction and "validation" not in splits:
+        splits = cut_off_validation(splits, options.validation_fraction, options.seed)
     if options.split:
         missing = [name for name in options.split if name not in splits]
         if missing:
@@ -256,6 +304,18 @@ def cut_into_three(splits, seed):
     return {"train": first["train"], "validation": second["train"], "test": second["test"]}
 
 
+def cut_off_validation(splits, fraction, seed):
+    if "train" not in splits:
+        raise ExportError(2, "--validation_fraction needs a split \"train\"")
+    cut = splits["train"].train_test_split(test_size=fraction, seed=seed)
+    return {**splits, "train": cut["train"], "validation": cut["test"]}
+
+
+def class_names_of(dataset, columns):
+    """By number; None where the data set names no classes."""
+    return getattr(dataset.features[columns["class"]], "names", None) if "class" in columns else None
+
+
 def encoded_rows(dataset, columns):
     """Only the columns that are needed; pictures as they are stored, never decoded."""
     import datasets
@@ -265,7 +325,7 @@ def encoded_rows(dataset, columns):
             raise ExportError(2, f"there is no column \"{theirs}\"; name it with --{ours}_column, "
                                  f"one of: {', '.join(dataset.column_names)}")
     dataset = dataset.select_columns(list(dict.fromkeys(columns.values())))
-    if isinstance(dataset.features[columns["image"]], datasets.Image):
+    if "image" in columns and isinstance(dataset.features[columns["image"]], datasets.Image):
         dataset = dataset.cast_column(columns["image"], datasets.Image(decode=False))
     return dataset
 
@@ -295,28 +355,51 @@ def write_record(output, record):
     write_whole(output / EXPORT_RECORD, json.dumps(record, indent=1).encode())
 
 
+def wanted_columns(options):
+    """Our names -> the source's."""
+    if options.text_column:
+        if options.class_column or options.label_column or options.shard_rows:
+            raise ExportError(2, "--text_column: a text corpus has neither labels nor shards")
+        return {"text": options.text_column}
+    if options.class_column:
+        if options.label_column:
+            raise ExportError(2, "--class_column and --label_column: give one of them")
+        return {"image": options.image_column, "class": options.class_column}
+    columns = {"image": options.image_column, "caption": options.caption_column}
+    return {**columns, "label": options.label_column} if options.label_column else columns
+
+
+def ending_of(options, shards):
+    """Of the last file of a split, after its name."""
+    if options.text_column:
+        return ".txt"
+    return f"-{shards - 1:05}.tar" if options.shard_rows else ".jsonl"
+
+
 def export(options):
     output = pathlib.Path(options.output)
-    columns = {"image": options.image_column, "caption": options.caption_column}
-    if options.label_column:
-        columns["label"] = options.label_column
+    columns = wanted_columns(options)
     what = {"source": options.source, "config": options.config, "revision": options.revision, "columns": columns,
-            "make_test_split": options.make_test_split, "seed": options.seed if options.make_test_split else None,
+            "make_test_split": options.make_test_split,
+            "seed": options.seed if options.make_test_split or options.validation_fraction else None,
             "skip_bad": options.skip_bad}
+    if options.validation_fraction:
+        what["validation_fraction"] = options.validation_fraction
     if options.shard_rows:
         what["shard_rows"] = options.shard_rows
     record = earlier_record(output, what)
     tables = {name: encoded_rows(dataset, columns) for name, dataset in load_splits(options).items()}
     write_record(output, record)
     for name, rows in tables.items():
-        last_file = f"{name}-{record['splits'].get(name, {}).get('shards', 1) - 1:05}.tar" if options.shard_rows else f"{name}.jsonl"
+        last_file = name + ending_of(options, record["splits"].get(name, {}).get("shards", 1))
         if name in record["splits"] and (output / last_file).exists():
             print(f"{name}: already exists", file=sys.stderr)
             continue
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
-        destination = shards or Manifest(name, output, pictures)
-        lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad)
+        destination = Texts(name, output) if options.text_column else shards or Manifest(name, output, pictures)
+        lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad,
+                                       class_names_of(rows, columns))
         record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),
                                   "re_encoded": pictures.re_encoded}
         if shards:
@@ -324,13 +407,20 @@ def export(options):
             print(f"{name}: {shards.written_name()}", file=sys.stderr)
         write_record(output, record)
         note = f", {pictures.re_encoded} re-encoded as JPEG of quality {JPEG_QUALITY}" if pictures.re_encoded else ""
-        print(f"{name}: {lines} rows, {len(pictures.stored)} pictures{note}, {left_out} skipped", file=sys.stderr)
+        stored = "" if options.text_column else f", {len(pictures.stored)} pictures{note}"
+        print(f"{name}: {lines} rows{stored}, {left_out} skipped", file=sys.stderr)
 
 
 def positive(text):
     if int(text) < 1:
         raise ValueError(text)
     return int(text)
+
+
+def fraction(text):
+    if not 0.0 < float(text) < 1.0:
+        raise ValueError(text)
+    return float(text)
 
 
 def parse(arguments):
@@ -343,10 +433,14 @@ def parse(arguments):
     parser.add_argument("--image_column", default="image", metavar="NAME")
     parser.add_argument("--caption_column", default="caption", metavar="NAME")
     parser.add_argument("--label_column", metavar="NAME", help="column with 0 or 1, for image-text matching")
+    parser.add_argument("--class_column", metavar="NAME", help="column with classes, for image classification; no captions are exported")
+    parser.add_argument("--text_column", metavar="NAME", help="column with texts, for a text corpus; no pictures are exported")
     parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be repeated")
     parser.add_argument("--make_test_split", action="store_true",
                         help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")
-    parser.add_argument("--seed", type=int, default=42, help="seed of --make_test_split (default 42)")
+    parser.add_argument("--validation_fraction", type=fraction, metavar="F",
+                        help="without a split validation: draw this fraction of the rows of train for it")
+    parser.add_argument("--seed", type=int, default=42, help="seed of --make_test_split and --validation_fraction (default 42)")
     parser.add_argument("--shard_rows", type=positive, metavar="N", help="write tar shards of N samples instead of picture files")
     parser.add_argument("--skip_bad", action="store_true", help="skip and count rows that cannot be exported")
     return parser.parse_args(arguments)

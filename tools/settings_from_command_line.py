@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the command line of Optimum Habana's run_bridgetower.py into a settings file of Bascule.
+"""Turns the command line of a training script into a settings file of Bascule: Optimum Habana's run_bridgetower.py, and
+run_image_classification.py and run_mlm.py of Transformers or Optimum Habana.
 
     tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
     tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)
@@ -9,13 +10,12 @@ The settings go to standard output. Standard error names every flag that could n
 be done by hand. A default of the script that differs from Bascule's and changes numbers is written out.
 Exit code: 0, or 2 if the command line cannot be converted.
 """
+import collections
 import json
 import os
 import re
 import shlex
 import sys
-
-SCRIPT = "run_bridgetower.py"
 
 
 class CommandLineError(Exception):
@@ -30,13 +30,8 @@ def parse_bool(text):
     raise ValueError("not true or false")
 
 
-# flag: (key of Bascule, type). These are carried over unchanged.
+# flag: (key of Bascule, type). These are carried over unchanged; each script has more of its own.
 CARRIED = {
-    "tokenizer_name": ("model.tokenizer_name", str),
-    "train_file": ("data.train_file", str),
-    "validation_file": ("data.validation_file", str),
-    "test_file": ("data.test_file", str),
-    "max_seq_length": ("data.max_seq_length", int),
     "dataloader_num_workers": ("data.dataloader_num_workers", int),
     "dataloader_drop_last": ("data.dataloader_drop_last", parse_bool),
     "output_dir": ("training.output_dir", str),
@@ -69,8 +64,7 @@ CARRIED = {
 
 # Read by a function below.
 TRANSLATED = {
-    "model_name_or_path", "dataset_name", "dataset_config_name", "dataset_revision", "data_dir", "image_column",
-    "caption_column", "freeze_vision_model", "freeze_text_model", "freeze_text_pooler", "bf16", "fp16", "gaudi_config_name",
+    "model_name_or_path", "dataset_name", "dataset_config_name", "dataset_revision", "bf16", "fp16", "gaudi_config_name",
     "use_habana", "lr_scheduler_type", "lr_scheduler_kwargs", "gradient_checkpointing", "save_strategy", "eval_strategy", "evaluation_strategy",
     "eval_steps", "logging_strategy", "optim", "report_to", "distribution_strategy", "resume_from_checkpoint",
 }
@@ -88,10 +82,8 @@ NOT_CARRIED = {
     "mediapipe_dataloader": "the media engine is chosen at build time (-Dmedia_engine=...)",
     "adjust_throughput": "throughput includes loading and updates; evaluation and saving are reported separately",
     "push_to_hub": "Bascule uploads nothing; the output folder can be uploaded unchanged",
-    "preprocessing_num_workers": "captions are tokenised when they are loaded",
     "dataloader_pin_memory": "batches use memory reserved before the first step",
     "dataloader_prefetch_factor": "see data.ring_slots",
-    "overwrite_cache": "Bascule keeps no cache of tokenised captions",
     "cache_dir": "files are read from the paths in the settings",
     "max_train_samples": "shorten the manifest instead",
     "max_eval_samples": "shorten the manifest instead",
@@ -102,7 +94,10 @@ NOT_CARRIED = {
     "use_mpi": "ranks are always started through MPI",
     "use_deepspeed": "see distributed.distribution_strategy = \"sharded\"",
     "master_port": "ranks need no port",
-    "label_smoothing_factor": "the contrastive loss has no classes, so Trainer ignores it; other heads have training.label_smoothing_factor",
+    "push_to_hub_model_id": "Bascule uploads nothing",
+    "use_auth_token": "Bascule downloads nothing",
+    "token": "Bascule downloads nothing",
+    "model_revision": "Bascule downloads nothing: copy the revision that you want",
     "no_cuda": "Bascule runs on the CPU",
     "use_cpu": "Bascule runs on the CPU",
 }
@@ -126,6 +121,9 @@ SCHEDULES = {
     "inverse_sqrt": {"timescale": "lr_timescale"},
     "cosine_with_min_lr": {"min_lr_rate": "min_lr_ratio"},
 }
+
+# For classification and masked language modelling.
+SMOOTHED = {"label_smoothing_factor": ("training.label_smoothing_factor", float)}
 
 TABLES = ("model", "data", "training", "distributed", "report")
 
@@ -224,21 +222,19 @@ def slug(text):
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
 
 
+def place_of(c, name, whole):
+    """The folder of a model that is named as on the hub or by its path; whole: also a name without its owner."""
+    is_of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+" if whole else r"([\w.-]+/)?[\w.-]+", name) and not os.path.isdir(name)
+    if not is_of_hub:
+        return name, ""
+    folder = "models/" + name.split("/")[-1]
+    note = f"copy the files of huggingface.co/{name} to {folder} beside the settings file"
+    if note not in c.notes:
+        c.notes.append(note)
+    return folder, f"a copy of huggingface.co/{name}"
 
 
-def model(c):
-    name = c.text("model_name_or_path")
-    if name is None:
-        raise CommandLineError("--model_name_or_path is missing")
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not os.path.isdir(name):
-        folder = "models/" + name.split("/")[1]
-        c.set("model.model_name_or_path", folder, f"a copy of huggingface.co/{name}")
-        c.notes.append(f"copy the files of huggingface.co/{name} to {folder} beside the settings file")
-    else:
-        c.set("model.model_name_or_path", name)
-    freeze = [part for part, default in (("vision_model", False), ("text_model", False), ("text_pooler", True))
-              if c.converted("freeze_" + part, parse_bool, default)]
-    c.set("model.freeze", freeze)
+def precision(c):
     if c.converted("bf16", parse_bool, False):
         c.set("model.precision", "bf16")
     if c.text("gaudi_config_name") == "Habana/clip":
@@ -249,24 +245,125 @@ def model(c):
         c.drop("fp16", "float16 is not implemented; precision = \"bf16\" is")
 
 
-def data(c):
-    name = c.text("dataset_name")
-    captions, images = c.text("caption_column", "caption"), c.text("image_column", "image")
-    if name is None:
-        c.set("data.image_column", images)
-        c.set("data.caption_column", captions)
-        if "data_dir" in c.flags:
-            c.drop("data_dir", "write the manifests' paths into [data]")
-        return
-    config = c.text("dataset_config_name")
-    revision = c.text("dataset_revision")
+def exported(c, columns, ending, options=()):
+    """The manifests of --dataset_name, and the command that makes them."""
+    name, config, revision = c.text("dataset_name"), c.text("dataset_config_name"), c.text("dataset_revision")
     folder = "data/" + slug(name.split("/")[-1] + ("-" + config if config else ""))
     for phase, split in (("do_train", "train"), ("do_eval", "validation"), ("do_predict", "test")):
         if c.converted(phase, parse_bool, False):
-            c.set(f"data.{split}_file", f"{folder}/{split}.jsonl", "made by tools/export_dataset.py")
-    command = ["tools/export_dataset.py", name, "--output", folder, "--image_column", images, "--caption_column", captions]
-    command += (["--config", config] if config else []) + (["--revision", revision] if revision else [])
-    c.notes.append("make the manifests beside the settings file: " + " ".join(shlex.quote(word) for word in command))
+            c.set(f"data.{split}_file", f"{folder}/{split}.{ending}", "made by tools/export_dataset.py")
+    command = ["tools/export_dataset.py", name, "--output", folder]
+    for column, value in columns.items():
+        command += [f"--{column}_column", value]
+    command += (["--config", config] if config else []) + (["--revision", revision] if revision else []) + list(options)
+    c.notes.append("make the data set's files beside the settings file: " + " ".join(shlex.quote(word) for word in command))
+
+
+def bridgetower_model(c):
+    name = c.text("model_name_or_path")
+    if name is None:
+        raise CommandLineError("--model_name_or_path is missing")
+    c.set("model.model_name_or_path", *place_of(c, name, True))
+    freeze = [part for part, default in (("vision_model", False), ("text_model", False), ("text_pooler", True))
+              if c.converted("freeze_" + part, parse_bool, default)]
+    c.set("model.freeze", freeze)
+
+
+def bridgetower_data(c):
+    columns = {"image": c.text("image_column", "image"), "caption": c.text("caption_column", "caption")}
+    if "dataset_name" in c.flags:
+        exported(c, columns, "jsonl")
+        return
+    c.set("data.image_column", columns["image"])
+    c.set("data.caption_column", columns["caption"])
+    if "data_dir" in c.flags:
+        c.drop("data_dir", "write the manifests' paths into [data]")
+
+
+def known_model(c, name, family, others):
+    if re.search(others, name, re.IGNORECASE):
+        c.drop(f"model_name_or_path {name}", f"of the script's models Bascule trains {family}: name one of these")
+
+
+def vit_model(c):
+    name = c.text("model_name_or_path", "google/vit-base-patch16-224-in21k")
+    known_model(c, name, "ViT", r"swin|deit|beit|dino|resnet|convnext|mobile|levit|regnet")
+    folder, comment = place_of(c, name, False)
+    c.set("model.model_name_or_path", folder, comment if "model_name_or_path" in c.flags else comment + ", the script's default")
+    c.set("model.head", "image_classification")
+
+
+def vit_data(c):
+    c.set("data.augment", "crop_flip", "as the script")
+    c.set("data.interpolation", "bilinear", "as the script")
+    fraction = c.converted("train_val_split", float, 0.15)
+    if "dataset_name" in c.flags:
+        columns = {"image": c.text("image_column_name", "image"), "class": c.text("label_column_name", "label")}
+        exported(c, columns, "jsonl", ["--validation_fraction", repr(fraction)] if c.converted("do_eval", parse_bool, False) else [])
+        c.set("data.label_column", "label")
+        return
+    train, validation = c.text("train_dir"), c.text("validation_dir")
+    if train is None and validation is None:
+        raise CommandLineError("--dataset_name, --train_dir and --validation_dir are missing")
+    if train is not None:
+        c.set("data.train_file", train)
+    if validation is None and c.converted("do_eval", parse_bool, False):
+        validation = train.rstrip("/") + "-validation"
+        c.notes.append(f"move {fraction:.0%} of the pictures of {train} to the same folders of {validation}: the script draws them by itself")
+    if validation is not None:
+        c.set("data.validation_file", validation)
+
+
+def bert_model(c):
+    name, tokenizer = c.text("model_name_or_path"), c.text("tokenizer_name")
+    c.set("model.head", "masked_lm")
+    if name is None:  # from scratch
+        config, kind = c.text("config_name"), c.text("model_type")
+        if tokenizer is None or (config is None and kind is None):
+            raise CommandLineError("--model_name_or_path is missing, or --tokenizer_name with --config_name or --model_type")
+        if kind is not None and kind != "bert":
+            c.drop(f"model_type {kind}", "of the script's models Bascule trains BERT")
+        name = config
+        if name is None:
+            c.set("model.model_name_or_path", "models/bert")
+            c.notes.append("write models/bert/config.json beside the settings file: {\"model_type\": \"bert\", ...}")
+        c.set("model.from_scratch", True)
+    if name is not None:
+        known_model(c, name, "BERT", r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer")
+        c.set("model.model_name_or_path", *place_of(c, name, False))
+    if tokenizer is not None:
+        c.set("model.tokenizer_name", *place_of(c, tokenizer, False))
+    if "config_overrides" in c.flags:
+        c.drop("config_overrides", "write the values into the model folder's config.json")
+
+
+def bert_data(c):
+    c.set("data.masking", "bernoulli", "as the script")
+    if "max_seq_length" not in c.flags:
+        c.set("data.max_seq_length", 512, "the maximum of most tokenizers of BERT, the script's default")
+    if c.converted("line_by_line", parse_bool, False):
+        c.set("data.text_layout", "lines")
+    percentage = c.converted("validation_split_percentage", int, 5)
+    evaluates = c.converted("do_eval", parse_bool, False)
+    if "dataset_name" in c.flags:
+        exported(c, {"text": "text"}, "txt", ["--validation_fraction", repr(percentage / 100)] if evaluates else [])
+        return
+    files = [c.text("train_file"), c.text("validation_file")]
+    if files == [None, None]:
+        raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
+    if evaluates and files[1] is None:
+        files[1] = "validation-of-" + os.path.basename(files[0])
+        c.notes.append(f"move the first {percentage} % of the rows of {files[0]} to {files[1]}: the script does so by itself")
+    for split, file in zip(("train", "validation"), files):
+        if file is not None:
+            c.set(f"data.{split}_file", file)
+    if all(file is None or file.endswith(".txt") for file in files):
+        if "data.text_layout" not in c.settings:
+            c.notes.append("put an empty line between the lines of .txt files: for the script each line is a text with special tokens")
+        return
+    c.set("data.text_column", "text")
+    if c.settings.pop("data.text_layout", None) is None:
+        c.notes.append("make a .txt file of the rows, with an empty line between two: only those are cut into blocks, rows of other files are samples")
 
 
 def schedule_keywords(c, keys):
@@ -312,7 +409,7 @@ def schedule(c):
 
 def training(c):
     if c.text("optim", "adamw_torch") not in ("adamw_torch", "adamw_torch_fused", "adamw_hf"):
-        c.drop("optim", "the optimizer is AdamW")
+        c.drop("optim", "not supported: see training.optimizer")
     on_gaudi = c.converted("use_habana", parse_bool, False)
     if on_gaudi and "training.adam_epsilon" not in c.settings:
         c.set("training.adam_epsilon", 1e-6, "the script's default on Gaudi")
@@ -355,11 +452,48 @@ def distributed_and_report(c):
             c.drop("report_to " + " ".join(others), "Bascule writes TensorBoard, JSON and HTML reports")
 
 
+# Of a script: CARRIED, TRANSLATED and NOT_CARRIED beside the common ones, and what turns its model and data into settings.
+Script = collections.namedtuple("Script", "carried translated not_carried model data")
+
+SCRIPTS = {
+    "run_bridgetower.py": Script(
+        {"tokenizer_name": ("model.tokenizer_name", str), "train_file": ("data.train_file", str),
+         "validation_file": ("data.validation_file", str), "test_file": ("data.test_file", str),
+         "max_seq_length": ("data.max_seq_length", int)},
+        {"data_dir", "image_column", "caption_column", "freeze_vision_model", "freeze_text_model", "freeze_text_pooler"},
+        {"preprocessing_num_workers": "captions are tokenised when they are loaded",
+         "overwrite_cache": "Bascule keeps no cache of tokenised captions",
+         "label_smoothing_factor": "the contrastive loss has no classes, so Trainer ignores it"},
+        bridgetower_model, bridgetower_data),
+    "run_image_classification.py": Script(
+        SMOOTHED,
+        {"train_dir", "validation_dir", "train_val_split", "image_column_name", "label_column_name"},
+        {"ignore_mismatched_sizes": "a classifier of other classes is always initialised",
+         "feature_extractor_name": "preprocessor_config.json is read from the model folder",
+         "model_type": "the model folder's config.json names it"},
+        vit_model, vit_data),
+    "run_mlm.py": Script(
+        {"max_seq_length": ("data.max_seq_length", int), "mlm_probability": ("data.mlm_probability", float), **SMOOTHED},
+        {"tokenizer_name", "config_name", "model_type", "config_overrides", "train_file", "validation_file", "line_by_line",
+         "validation_split_percentage"},
+        {"preprocessing_num_workers": "texts are tokenised once, before the first step",
+         "overwrite_cache": "the tokens of a corpus are kept in the output folder, until its text changes",
+         "pad_to_max_length": "padding is never computed",
+         "use_fast_tokenizer": "there is one tokenizer",
+         "low_cpu_mem_usage": "weights are read once, into their place",
+         "torch_dtype": "weights are float32", "dtype": "weights are float32",
+         "streaming": "a corpus is tokenised once, and its tokens are mapped"},
+        bert_model, bert_data),
+}
+
+
 def convert(tokens):
     """A command line in words -> Conversion."""
-    at = next((i for i, token in enumerate(tokens) if os.path.basename(token) == SCRIPT), None)
+    at = next((i for i, token in enumerate(tokens) if os.path.basename(token) in SCRIPTS), None)
     if at is None:
-        raise CommandLineError(f"there is no {SCRIPT} in this command line")
+        raise CommandLineError(f"there is none of {', '.join(SCRIPTS)} in this command line")
+    script = SCRIPTS[os.path.basename(tokens[at])]
+    carried = {**script.carried, **CARRIED}
     c = Conversion(split_flags(tokens[at + 1:]))
     read_launcher(tokens[:at], c)
     if not any(c.converted(phase, parse_bool, False) for phase in ("do_train", "do_eval", "do_predict")):
@@ -368,20 +502,21 @@ def convert(tokens):
         c.set(key, value, "the script's default")
     for phase in ("do_train", "do_eval", "do_predict"):
         c.set("training." + phase, False)
-    for flag, (key, kind) in CARRIED.items():
+    for flag, (key, kind) in carried.items():
         if flag in c.flags:
             c.set(key, c.converted(flag, kind))
-    model(c)
-    data(c)
+    script.model(c)
+    precision(c)
+    script.data(c)
     schedule(c)
     training(c)
     distributed_and_report(c)
     if "training.output_dir" not in c.settings:
         raise CommandLineError("--output_dir is missing")
     for flag in c.flags:
-        if flag not in CARRIED and flag not in TRANSLATED:
+        if flag not in carried and flag not in TRANSLATED and flag not in script.translated:
             hub = "Bascule uploads nothing" if flag.startswith("hub_") else "no such setting"
-            c.drop(flag, NOT_CARRIED.get(flag, hub))
+            c.drop(flag, script.not_carried.get(flag, NOT_CARRIED.get(flag, hub)))
     return c
 
 

@@ -5,10 +5,12 @@
     verify_with_transformers.py FOLDER                       does it load without a warning about weights?
     verify_with_transformers.py FOLDER --expect FOLDER/embeddings.safetensors --manifest validation.jsonl
     verify_with_transformers.py FOLDER --expect embeddings.safetensors --batch batch.safetensors
+    verify_with_transformers.py FOLDER --predictions FOLDER/predictions.jsonl --manifest test.jsonl --image-column image
 
 FOLDER holds config.json, model.safetensors and, for --manifest, the tokenizer and preprocessor files. --expect holds some of
 `text_embeds`, `image_embeds`, `cross_embeds`, float32 [rows, width], row i of which belongs to row i of the manifest or the batch.
 --batch holds `pixel_values`, `input_ids` and `attention_mask`, as they are or as `batch0.NAME`.
+--predictions: of a classifier of pictures, with data.preprocessing = "training"; differences of logarithms of probabilities.
 
 Prints one JSON document. Exit 0: loaded without a warning, every element within --tolerance; 1: not so; 2: wrong use.
 Needs torch, transformers, safetensors, and for --manifest Pillow and torchvision.
@@ -16,6 +18,7 @@ Needs torch, transformers, safetensors, and for --manifest Pillow and torchvisio
 import argparse
 import json
 import logging
+import math
 import pathlib
 import sys
 import warnings
@@ -45,10 +48,12 @@ def load_model(folder):
     said = Said()
     transformers.utils.logging.get_logger("transformers").addHandler(said)
     config = json.loads((folder / "config.json").read_text())
-    model_class = getattr(transformers, config["architectures"][0])
+    auto = next(iter(config.get("auto_map", {})), None)  # of a model whose code is in the folder
+    model_class = getattr(transformers, auto or config["architectures"][0])
+    trust = {"trust_remote_code": True} if auto else {}
     with warnings.catch_warnings(record=True) as python_warnings:
         warnings.simplefilter("always")
-        model, info = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True)
+        model, info = model_class.from_pretrained(folder, output_loading_info=True, ignore_mismatched_sizes=True, **trust)
     problems = {kind: sorted(map(str, info.get(kind) or [])) for kind in
                 ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
     problems["warnings"] = said.lines + [str(warning.message) for warning in python_warnings
@@ -125,10 +130,31 @@ def compare(folder, model, arguments):
     return {"rows": rows, "largest_difference": differences, "tolerance": arguments.tolerance}, passed
 
 
+def compare_predictions(folder, model, arguments):
+    """Largest difference between the logarithms of our probabilities and those of the model, over the classes that we wrote."""
+    manifest = pathlib.Path(arguments.manifest)
+    rows = [json.loads(line) for line in manifest.read_text().splitlines() if line.strip()]
+    ours = [json.loads(line) for line in pathlib.Path(arguments.predictions).read_text().splitlines()]
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    number = {name: int(key) for key, name in json.loads((folder / "config.json").read_text())["id2label"].items()}
+    largest, compared = 0.0, 0
+    with torch.no_grad():
+        for row, line in list(zip(rows, ours, strict=True))[:arguments.rows or None]:
+            pixels = training_pixels(manifest.parent / row[arguments.image_column], model.config.image_size, settings["image_mean"], settings["image_std"])
+            theirs = torch.log_softmax(model(pixels[None]).logits[0].double(), 0)
+            for one in line["predicted"]:
+                name = one["class"]
+                place = name if isinstance(name, int) else number[name]
+                largest = max(largest, abs(theirs[place].item() - math.log(one["probability"])))
+                compared += 1
+    return {"rows": len(ours), "compared": compared, "largest_difference": largest, "tolerance": arguments.tolerance}, largest <= arguments.tolerance
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--expect", help="safetensors file of embeddings that Bascule computed")
+    parser.add_argument("--predictions", help="predictions.jsonl that Bascule wrote for the rows of --manifest")
     parser.add_argument("--manifest", help="JSON-lines file whose rows gave the embeddings")
     parser.add_argument("--batch", help="safetensors file of inputs, in place of --manifest")
     parser.add_argument("--image-column", default="image")
@@ -141,6 +167,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.expect and not (arguments.manifest or arguments.batch):
         parser.error("--expect needs --manifest or --batch")
+    if arguments.predictions and not arguments.manifest:
+        parser.error("--predictions needs --manifest")
 
     model, problems = load_model(arguments.folder)
     report = {"folder": str(arguments.folder), "class": type(model).__name__, "transformers": transformers.__version__,
@@ -148,6 +176,9 @@ def main():
     passed = not problems
     if arguments.expect:
         report["embeddings"], close = compare(arguments.folder, model, arguments)
+        passed = passed and close
+    if arguments.predictions:
+        report["predictions"], close = compare_predictions(arguments.folder, model, arguments)
         passed = passed and close
     report["passed"] = passed
     print(json.dumps(report, indent=2))

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "firmware_shims/codec/planes.h"
+#include "firmware_shims/codec/random_crop.h"
 #include "firmware_shims/codec/reader.h"
 #include "firmware_shims/codec/resample.h"
 
@@ -165,24 +166,40 @@ struct Picture {
   Geometry geometry;  // upright, of what the decoder gives
   Turn turn;
   int shrink;
+  bool flipped;  // the upright picture is mirrored left to right
 };
+
+Filter filter_of(const media_engine_job& job) {
+  if (job.preparation == MEDIA_ENGINE_PROCESSOR) return Filter::kBicubicBytes;
+  const bool is_bilinear = job.interpolation == MEDIA_ENGINE_BILINEAR;
+  if (job.augment == MEDIA_ENGINE_CROP_FLIP) return is_bilinear ? Filter::kExactBilinear : Filter::kExactBicubic;
+  return is_bilinear ? Filter::kBilinear : Filter::kBicubic;
+}
+
+// With the flip, which exchanges the ends of the upright rows: those lie along x as stored, or y where it is
+// transposed.
+Turn flipped(Turn turn) {
+  bool& mirror = turn.transpose ? turn.mirror_y : turn.mirror_x;
+  mirror = !mirror;
+  return turn;
+}
 
 template <typename Way>
 Verdict run(const Picture& picture) {
-  const bool in_bytes = picture.job->preparation == MEDIA_ENGINE_PROCESSOR;
+  const Filter filter = filter_of(*picture.job);
   const Turn turn = picture.turn;
   Way way{};
   way.kernels = picture.settings->kernels;
   set_normalising(&way, *picture.job);
-  const std::int64_t unit = in_bytes ? kByteTapUnit : kFloatTapUnit;
+  const std::int64_t unit = filter == Filter::kBicubicBytes ? kByteTapUnit : kFloatTapUnit;
   const Axis& stored_x = turn.transpose ? picture.geometry.y : picture.geometry.x;
   const Axis& stored_y = turn.transpose ? picture.geometry.x : picture.geometry.y;
   float border[3];
   for (int c = 0; c < 3; ++c) border[c] = (0.0F - way.finish.subtract[c]) / way.finish.divide[c];
-  const bool fits = make_taps(&way.x, picture.arena, stored_x, {turn.mirror_x, in_bytes, unit, true}) &&
-                    make_taps(&way.y, picture.arena, stored_y, {turn.mirror_y, in_bytes, 1, false}) &&
+  const bool fits = make_taps(&way.x, picture.arena, stored_x, {turn.mirror_x, filter, unit, true}) &&
+                    make_taps(&way.y, picture.arena, stored_y, {turn.mirror_y, filter, 1, false}) &&
                     way.planes.open(picture.arena, static_cast<float*>(picture.job->pixels), picture.job->side,
-                                    picture.geometry, turn, border) &&
+                                    picture.geometry, picture.flipped ? flipped(turn) : turn, border) &&
                     way.open(picture.arena);
   if (!fits) return too_large();
   way.finish.pixels = way.planes.columns();
@@ -201,18 +218,35 @@ int shrink_of(std::int64_t shorter, std::int64_t side, int largest) {
   return shrink;
 }
 
+// The part [from, from + part) of an axis of `in` pixels, all of it resized. Shrunk by the decoder it reaches to whole
+// pixels.
+Axis crop_axis(std::int64_t in, std::int64_t from, std::int64_t part, std::int64_t side, std::int64_t shrink) {
+  const std::int64_t first = from / shrink, end = (from + part + shrink - 1) / shrink;
+  return {(in + shrink - 1) / shrink, first, end - first, side, 0, side, 0};
+}
+
 Verdict prepare(const PictureFacts& facts, Picture picture) {
   const media_engine_job& job = *picture.job;
   const std::int64_t side = job.side;
   const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
-  const std::int64_t shorter = training ? side : job.shortest_edge;  // after the resize; 0: there is none
-  const bool may_shrink = picture.settings->scale_in_decoder && shorter > 0;
+  const bool crops = training && job.augment == MEDIA_ENGINE_CROP_FLIP;
+  const CropBox box = crops ? random_crop(job, facts.width, facts.height) : CropBox{0, 0, facts.width, facts.height};
+  picture.flipped = crops && random_flip(job);
+  // The shorter side after the resize; 0: there is none.
+  const std::int64_t shortest = crops || (training && job.shortest_edge == 0) ? side : job.shortest_edge;
+  const bool may_shrink = picture.settings->scale_in_decoder && shortest > 0;
   picture.shrink =
-      shrink_of(std::min(facts.width, facts.height), shorter, may_shrink ? picture.reader->largest_shrink() : 1);
+      shrink_of(std::min(box.width, box.height), shortest, may_shrink ? picture.reader->largest_shrink() : 1);
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
-  picture.geometry = training ? training_geometry(shrunk(facts.width), shrunk(facts.height), side)
-                              : processor_geometry(shrunk(facts.width), shrunk(facts.height), side,
-                                                   {job.shortest_edge, job.size_divisor});
+  if (crops) {
+    picture.geometry = {crop_axis(facts.width, box.left, box.width, side, picture.shrink),
+                        crop_axis(facts.height, box.top, box.height, side, picture.shrink)};
+  } else if (training) {
+    picture.geometry = training_geometry(shrunk(facts.width), shrunk(facts.height), shortest, side);
+  } else {
+    picture.geometry =
+        processor_geometry(shrunk(facts.width), shrunk(facts.height), side, {job.shortest_edge, job.size_divisor});
+  }
   if (picture.geometry.too_elongated()) return {MEDIA_ENGINE_PICTURE_TOO_ELONGATED, 0};
   if (training) return run<TrainingWay>(picture);
   return picture.turn.transpose ? run<TransposedProcessorWay>(picture) : run<ProcessorWay>(picture);
@@ -237,7 +271,8 @@ Verdict prepare_picture(PictureFacts* facts, const Readers& readers, Arena* aren
     facts->height = transpose ? reader->width() : reader->height();
   }
   if (verdict.ok()) {
-    verdict = prepare(*facts, Picture{reader, arena, &job, &settings, Geometry{}, turn_of(reader->orientation()), 1});
+    verdict =
+        prepare(*facts, Picture{reader, arena, &job, &settings, Geometry{}, turn_of(reader->orientation()), 1, false});
     if (!verdict.ok()) verdict.detail |= format_detail;
   }
   reader->end();

@@ -11,7 +11,6 @@ namespace {
 constexpr ProcessorSize kElongationSize = {288, 32};  // at which training refuses what the processor refuses
 constexpr double kLongestOverShortest = 1333.0 / 800.0;
 constexpr int kLargestShift = 22;
-constexpr double kSupport = 2.0;  // of the bicubic kernel
 
 struct Size {
   std::int64_t width, height;
@@ -37,43 +36,58 @@ Size processor_size(std::int64_t width, std::int64_t height, const ProcessorSize
 
 Axis processor_axis(std::int64_t in, std::int64_t out, std::int64_t side) {
   const std::int64_t count = std::min(out, side);
-  return {in, out, (out - count) / 2, count, (side - count) / 2};
+  return {in, 0, in, out, (out - count) / 2, count, (side - count) / 2};
 }
 
-Axis training_axis(std::int64_t in, std::int64_t shorter, std::int64_t side) {
+Axis training_axis(std::int64_t in, std::int64_t shorter, std::int64_t shortest, std::int64_t side) {
   const std::int64_t out =
-      in == shorter ? side : static_cast<std::int64_t>(static_cast<double>(side * in) / static_cast<double>(shorter));
+      in == shorter ? shortest
+                    : static_cast<std::int64_t>(static_cast<double>(shortest * in) / static_cast<double>(shorter));
   const std::int64_t over = out - side;
   std::int64_t begin = over / 2;
   if (over % 2 == 1 && begin % 2 == 1) ++begin;  // half to even
-  return {in, out, begin, side, 0};
+  return {in, 0, in, out, begin, side, 0};
 }
 
-// Bytes are weighed in double, floats in float, with the promotions of the reference (ATen's UpSampleKernel.cpp,
-// _compute_indices_min_size_ weights_aa): its float positions are off by more than its result may be off from ours.
-template <typename Number>
-Number cubic(Number x) {
-  constexpr Number kA = static_cast<Number>(-0.5);
-  x = std::fabs(x);
-  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
-  if (x < 2) return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
-  return 0;
-}
+// With the promotions of the reference (ATen's UpSampleKernel.cpp, _compute_indices_min_size_ weights_aa).
+struct Bicubic {
+  static constexpr double kSupport = 2.0;
 
-// The inputs of one upright output.
+  template <typename Number>
+  static Number at(Number x) {
+    constexpr Number kA = static_cast<Number>(-0.5);
+    x = std::fabs(x);
+    if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+    if (x < 2) return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
+    return 0;
+  }
+};
+
+struct Bilinear {
+  static constexpr double kSupport = 1.0;
+
+  template <typename Number>
+  static Number at(Number x) {
+    x = std::fabs(x);
+    return x < 1 ? 1 - x : 0;
+  }
+};
+
+// The inputs of one upright output, counted from the first of the axis' part.
 struct Output {
   std::int64_t first, count;
 };
 
-template <typename Number>
+template <typename Kernel, typename Number>
 struct Scale {
   std::int64_t in;
   Number scale, reach, inverse;
 
   explicit Scale(const Axis& axis)
-      : in(axis.in),
-        scale(static_cast<Number>(axis.in) / static_cast<Number>(axis.out)),
-        reach(scale >= 1 ? static_cast<Number>(kSupport * static_cast<double>(scale)) : static_cast<Number>(kSupport)),
+      : in(axis.part),
+        scale(static_cast<Number>(axis.part) / static_cast<Number>(axis.out)),
+        reach(scale >= 1 ? static_cast<Number>(Kernel::kSupport * static_cast<double>(scale))
+                         : static_cast<Number>(Kernel::kSupport)),
         inverse(scale >= 1 ? static_cast<Number>(1.0 / static_cast<double>(scale)) : 1) {}
 
   Number centre(std::int64_t output) const {
@@ -95,7 +109,7 @@ struct Scale {
     Number sum = 0;
     for (std::int64_t j = 0; j < extent.count; ++j) {
       const Number offset = static_cast<Number>(j + extent.first) - middle;
-      weights[j] = cubic(static_cast<Number>((static_cast<double>(offset) + 0.5) * static_cast<double>(inverse)));
+      weights[j] = Kernel::at(static_cast<Number>((static_cast<double>(offset) + 0.5) * static_cast<double>(inverse)));
       sum += weights[j];
     }
     for (std::int64_t j = 0; j < extent.count; ++j) weights[j] /= sum;
@@ -103,7 +117,7 @@ struct Scale {
 };
 
 // The finest integer weights that still fit 16 bits, from the largest weight of the whole axis, cropped or not.
-int shift_of(double* weights, const Axis& axis, const Scale<double>& scale) {
+int shift_of(double* weights, const Axis& axis, const Scale<Bicubic, double>& scale) {
   double largest = 0.0;
   for (std::int64_t i = 0; i < axis.out; ++i) {
     const Output extent = scale.extent(i);
@@ -120,7 +134,10 @@ void store_weight(std::int16_t* to, double weight, int shift) {
   const double scaled = weight * static_cast<double>(1 << shift);
   *to = static_cast<std::int16_t>(scaled < 0.0 ? scaled - 0.5 : scaled + 0.5);
 }
-void store_weight(float* to, float weight, int) { *to = weight; }
+template <typename Number>
+void store_weight(float* to, Number weight, int) {
+  *to = static_cast<float>(weight);
+}
 
 template <typename Number, typename Weight>
 struct Tables {
@@ -146,9 +163,9 @@ void store_output(const Tables<Number, Weight>& tables, const Taps& taps, std::i
   }
 }
 
-template <typename Number, typename Weight>
+template <typename Kernel, typename Number, typename Weight>
 bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axis, const TapRules& rules) {
-  const Scale<Number> scale(axis);
+  const Scale<Kernel, Number> scale(axis);
   const std::int64_t most = scale.most_taps();
   taps->outputs = axis.count;
   taps->stride = (most + rules.tap_unit - 1) / rules.tap_unit * rules.tap_unit;
@@ -160,13 +177,14 @@ bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axi
   if (tables.one == nullptr || tables.first == nullptr || tables.count == nullptr || tables.weights == nullptr)
     return false;
 
-  if constexpr (std::is_same_v<Number, double>) taps->shift = shift_of(tables.one, axis, scale);
+  if constexpr (std::is_same_v<Weight, std::int16_t>) taps->shift = shift_of(tables.one, axis, scale);
   taps->in_begin = axis.in;
   for (std::int64_t i = 0; i < axis.count; ++i) {
     const std::int64_t upright = axis.begin + (rules.mirrored ? axis.count - 1 - i : i);
     const Output extent = scale.extent(upright);
     scale.weigh(tables.one, extent, upright);
-    const std::int64_t first = rules.mirrored ? axis.in - extent.first - extent.count : extent.first;
+    const std::int64_t upright_first = axis.from + extent.first;
+    const std::int64_t first = rules.mirrored ? axis.in - upright_first - extent.count : upright_first;
     store_output(tables, *taps, i, first, extent.count, rules, axis.in);
     taps->in_begin = std::min<std::int64_t>(taps->in_begin, tables.first[i]);
     const std::int64_t read_end = rules.full_strides ? tables.first[i] + taps->stride : first + extent.count;
@@ -181,11 +199,11 @@ bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axi
 
 }  // namespace
 
-Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept {
+Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t shortest, std::int64_t side) noexcept {
   const Size limit = processor_size(width, height, kElongationSize);
   if (limit.width == 0 || limit.height == 0) return Geometry{};
   const std::int64_t shorter = std::min(width, height);
-  return {training_axis(width, shorter, side), training_axis(height, shorter, side)};
+  return {training_axis(width, shorter, shortest, side), training_axis(height, shorter, shortest, side)};
 }
 
 Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side,
@@ -196,8 +214,15 @@ Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_
 
 bool make_taps(Taps* taps, Arena* arena, const Axis& axis, const TapRules& rules) noexcept {
   *taps = Taps{};
-  if (rules.in_bytes) return fill_taps<double>(taps, &taps->byte_weights, arena, axis, rules);
-  return fill_taps<float>(taps, &taps->float_weights, arena, axis, rules);
+  const float** const weights = &taps->float_weights;
+  switch (rules.filter) {
+    case Filter::kBicubicBytes: return fill_taps<Bicubic, double>(taps, &taps->byte_weights, arena, axis, rules);
+    case Filter::kBicubic: return fill_taps<Bicubic, float>(taps, weights, arena, axis, rules);
+    case Filter::kBilinear: return fill_taps<Bilinear, float>(taps, weights, arena, axis, rules);
+    case Filter::kExactBicubic: return fill_taps<Bicubic, double>(taps, weights, arena, axis, rules);
+    case Filter::kExactBilinear: return fill_taps<Bilinear, double>(taps, weights, arena, axis, rules);
+  }
+  return false;
 }
 
 }  // namespace bascule::codec

@@ -11,8 +11,10 @@ namespace bascule::codec {
 
 // One axis of an upright picture.
 struct Axis {
-  std::int64_t in;     // pixels before the resize
-  std::int64_t out;    // pixels after it; 0: the picture is too elongated
+  std::int64_t in;     // pixels of the picture
+  std::int64_t from;   // first pixel of the part that is resized, as if there were nothing beside it
+  std::int64_t part;   // pixels of that part
+  std::int64_t out;    // pixels after the resize; 0: the picture is too elongated
   std::int64_t begin;  // first pixel of the resized axis that survives the crop
   std::int64_t count;  // how many survive
   std::int64_t pad;    // pixels of border in front of them
@@ -23,9 +25,9 @@ struct Geometry {
   bool too_elongated() const { return x.out == 0 || y.out == 0; }
 };
 
-// Shorter side to `side`, longer to int(side * longer / shorter), the centre at half-to-even. Refused where the
-// processor refuses at 288. Source: torchvision.transforms.Resize and CenterCrop.
-Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t side) noexcept;
+// Shorter side to `shortest`, longer to int(shortest * longer / shorter), of which `side` in the centre, at
+// half-to-even. Refused where the processor refuses at 288. Source: torchvision.transforms.Resize and CenterCrop.
+Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t shortest, std::int64_t side) noexcept;
 
 // To which size a processor brings a picture.
 struct ProcessorSize {
@@ -52,9 +54,13 @@ struct Taps {
   int shift;                         // integer taps
 };
 
+// The filter of an axis, and the numbers that it is computed in: torchvision's for bytes are double, for floats float,
+// whose positions are off by more than its result may be off from ours. kExact: float weights from double positions.
+enum class Filter { kBicubicBytes, kBicubic, kBilinear, kExactBicubic, kExactBilinear };
+
 struct TapRules {
   bool mirrored;
-  bool in_bytes;          // integer weights of torchvision's uint8 path; else float
+  Filter filter;
   std::int64_t tap_unit;  // stride is a multiple of this
   bool full_strides;      // every output's first .. first + stride - 1 begins inside the picture and reaches at most
                           // tap_unit - 1 past its end: for kernels that take all outputs with the same number of taps

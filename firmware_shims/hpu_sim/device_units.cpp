@@ -8,7 +8,7 @@
 namespace bascule::hpu_sim {
 namespace {
 
-constexpr std::uint32_t kDescriptorWords = 31;
+constexpr std::uint32_t kDescriptorWords = 47;
 constexpr std::uint32_t kCompletionWords = 15;
 static_assert(sizeof(hpu_sim_descriptor) == 4 * (kDescriptorWords + 1));
 static_assert(sizeof(hpu_sim_completion) == 4 * (kCompletionWords + 1));
@@ -154,6 +154,12 @@ void Device::decode(hpu_sim_completion* completion, Unit& unit, const Task& task
   job.shortest_edge = d.shortest_edge;
   job.size_divisor = d.size_divisor;
   job.levels = d.levels;
+  job.interpolation = d.interpolation;
+  job.augment = d.augment;
+  std::memcpy(job.random_key, d.random_key, sizeof job.random_key);
+  std::memcpy(job.random_counter, d.random_counter, sizeof job.random_counter);
+  std::memcpy(job.crop_scale, d.crop_scale, sizeof job.crop_scale);
+  std::memcpy(job.crop_ratio, d.crop_ratio, sizeof job.crop_ratio);
   codec::PictureFacts facts;
   codec::Arena* area = &unit.small_area;
   area->used_bytes = 0;

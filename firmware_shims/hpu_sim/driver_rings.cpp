@@ -33,6 +33,12 @@ void write_descriptor(hpu_sim_descriptor* to, const media_engine_job& job, std::
   d.shortest_edge = job.shortest_edge;
   d.levels = job.levels;
   d.size_divisor = job.size_divisor;
+  d.interpolation = static_cast<std::uint8_t>(job.interpolation);
+  d.augment = job.augment;
+  std::memcpy(d.random_key, job.random_key, sizeof d.random_key);
+  std::memcpy(d.random_counter, job.random_counter, sizeof d.random_counter);
+  std::memcpy(d.crop_scale, job.crop_scale, sizeof d.crop_scale);
+  std::memcpy(d.crop_ratio, job.crop_ratio, sizeof d.crop_ratio);
   d.checksum = hpu_sim_checksum(words_of(&d), sizeof d / 4 - 1);
   *to = d;
 }

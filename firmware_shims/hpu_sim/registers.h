@@ -65,7 +65,7 @@ enum hpu_sim_register {
 };
 
 #define HPU_SIM_ID_VALUE 0x48505553u /* "HPUS" */
-#define HPU_SIM_FIRMWARE_MAJOR 4u    /* what this header describes */
+#define HPU_SIM_FIRMWARE_MAJOR 5u    /* what this header describes */
 #define HPU_SIM_NOT_THERE 0xFFFFFFFFu
 #define HPU_SIM_MOST_UNITS 64u
 #define HPU_SIM_MOST_ENTRIES 8192u
@@ -97,13 +97,13 @@ enum hpu_sim_counter {
   HPU_SIM_COUNT_COUNTERS
 };
 
-/* One picture to decode: 128 bytes in the submission ring, written by the driver. */
+/* One picture to decode: 192 bytes in the submission ring, written by the driver. */
 typedef struct hpu_sim_descriptor {
   uint32_t entry;         /* its own number in the ring: a stale entry is told by it */
   uint8_t preparation;    /* media_engine_preparation */
   uint8_t element;        /* media_engine_element */
   uint8_t raw;            /* media_engine_job.raw */
-  uint8_t reserved;       /* 0 */
+  uint8_t interpolation;  /* media_engine_job.interpolation */
   uint64_t job;           /* the driver's name for it; comes back in the completion */
   uint64_t source;        /* host address of the encoded picture */
   uint64_t source_bytes;  /* of it */
@@ -114,8 +114,11 @@ typedef struct hpu_sim_descriptor {
   uint32_t shortest_edge; /* as in media_engine_job, and the next two */
   double levels;
   uint32_t size_divisor;
-  uint32_t reserved_words[2]; /* 0 */
-  uint32_t checksum;          /* hpu_sim_checksum of the 31 words before it */
+  uint32_t augment;                                         /* as in media_engine_job, and all up to crop_ratio */
+  uint32_t random_key[2], random_counter[3], reserved_word; /* 0 */
+  double crop_scale[2], crop_ratio[2];
+  uint32_t reserved_words[3]; /* 0 */
+  uint32_t checksum;          /* hpu_sim_checksum of the 47 words before it */
 } hpu_sim_descriptor;
 
 /* The result of a job: 64 bytes in the completion ring, written by the device. */

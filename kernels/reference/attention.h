@@ -22,7 +22,8 @@ T dot(const T* a, const T* b, std::int64_t count) {
 template <typename T, typename Arguments>
 T attention_dropout(T x, const Arguments& a, std::int64_t q, std::int64_t k) {
   const auto position = static_cast<std::uint64_t>(a.query_position + q);
-  return dropout(x, a.dropout, dropout_row_key(a.sample, position), a.head * 65536 + k);
+  const std::uint64_t row_key = a.query_keys != nullptr ? a.query_keys[q] : dropout_row_key(a.sample, position);
+  return dropout(x, a.dropout, row_key, a.head * 65536 + k);
 }
 
 template <typename T>

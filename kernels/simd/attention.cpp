@@ -32,7 +32,9 @@ inline Packing packing(std::int64_t key_rows, std::int64_t head_size) {
 // step(lanes, k, kept) for k = 0, 16, 32, ... below the keys; `kept` is the dropout mask of those lanes.
 template <bool kDrops, typename Arguments, typename Step>
 [[gnu::always_inline]] inline void for_keys(const Arguments& a, std::int64_t query, const Step& step) {
-  const std::uint64_t row_key = (a.sample << 16) | (static_cast<std::uint64_t>(a.query_position + query) & 0xffffu);
+  const std::uint64_t row_key =
+      a.query_keys != nullptr ? a.query_keys[query]
+                              : (a.sample << 16) | (static_cast<std::uint64_t>(a.query_position + query) & 0xffffu);
   for (std::int64_t first = 0; first < a.key_rows; first += 64) {
     KeptColumns kept;
     if constexpr (kDrops) kept = kept_columns(a.dropout, row_key, a.head * 1024 + first / 64);

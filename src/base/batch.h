@@ -18,6 +18,7 @@ inline constexpr int kSamplesOfAllRanks = 1;  // counted only where a loss is ma
 inline constexpr int kFirstModelStream = 2;
 inline constexpr int kMaxStreams = 8;
 inline constexpr int kMaxFields = 16;
+inline constexpr int kMaxLossTerms = 2;
 
 // Rows by stream: of one batch, or the most that any batch may have.
 struct BatchCounts {
@@ -59,11 +60,15 @@ enum class FieldSource : std::uint8_t {
   kSampleKeys,    // int64 (samples): row_key(sample, 0)
   kMaskedRows,    // int32 (masked tokens): their numbers among the tokens, ascending; the tokens are masked
   kMaskedLabels,  // int32 (masked tokens): the token that was there
-  kMatchLabels,   // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
-                  // captions of some samples are exchanged
-  kClassLabels,   // int32 (samples): the number of the row's class
-  kMixedLabels,   // int32 (samples): the class of the sample that it is mixed with
-  kLabelShares,   // float32 (samples): the share of its own class, in [0, 1]
+  kReadRows,      // int32 (read rows): numbers among the tokens of each text's first one and its masked ones, ascending
+  kReadOffsets,   // int32 (samples + 1): first read row of each sample; the last is their number
+  kReadRowKeys,   // int64 (read rows): row_key(sample, token)
+  kMaskedAmongRead,  // int32 (masked tokens): their numbers among the read rows
+  kMatchLabels,      // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
+                     // captions of some samples are exchanged
+  kClassLabels,      // int32 (samples): the number of the row's class
+  kMixedLabels,      // int32 (samples): the class of the sample that it is mixed with
+  kLabelShares,      // float32 (samples): the share of its own class, in [0, 1]
 };
 
 // How a model numbers the tokens of a text: from `first` on. RoBERTa's padding token has its own id as its position,

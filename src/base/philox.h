@@ -52,6 +52,14 @@ constexpr PhiloxKey derive_key(std::uint64_t seed, std::uint32_t use) {
   return PhiloxKey{{block.word[0], block.word[1]}};
 }
 
+// The counter of a draw for a row of an epoch; `index` tells apart the draws for one row. Rows are below 2^40, epochs
+// below 2^32.
+constexpr PhiloxCounter random_coordinates(std::int64_t epoch, std::int64_t row, std::uint32_t index) {
+  const std::uint64_t wide = static_cast<std::uint64_t>(row);
+  return PhiloxCounter{{index, static_cast<std::uint32_t>(wide), static_cast<std::uint32_t>(wide >> 32),
+                        static_cast<std::uint32_t>(static_cast<std::uint64_t>(epoch))}};
+}
+
 // A number in [0, bound), bound positive, from one word. No division; no value is favoured by more than bound / 2^32.
 constexpr std::uint32_t bounded(std::uint32_t word, std::uint32_t bound) {
   return static_cast<std::uint32_t>((std::uint64_t{word} * bound) >> 32);

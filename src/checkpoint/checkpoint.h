@@ -51,6 +51,7 @@ struct RowsState {
 };
 
 std::string name_of_checkpoint(std::int64_t step);  // "checkpoint-N"
+inline std::string ema_name(const std::string& name) { return "ema." + name; }
 inline std::string exp_avg_name(const std::string& name) { return "exp_avg." + name; }
 inline std::string exp_avg_sq_name(const std::string& name) { return "exp_avg_sq." + name; }
 

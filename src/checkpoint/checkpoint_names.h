@@ -16,6 +16,8 @@ constexpr const char* kTrainingStateFile = "training_state.safetensors";
 constexpr const char* kStateFile = "bascule_state.json";  // what makes a checkpoint ours, see state_file.h
 // Folder of a finished run whose last state no checkpoint holds: the state without weights and moments.
 constexpr const char* kLastStateFolder = "last_state";
+// Folder of a finished run with the average of its weights: a Hugging Face folder.
+constexpr const char* kAveragedFolder = "ema";
 
 // The step N of a name "checkpoint-N", written as we write it; nothing for any other name. noexcept, allocates nothing.
 inline std::optional<std::int64_t> checkpoint_step(std::string_view name) noexcept {

@@ -108,10 +108,8 @@ HfFolderPlan::HfFolderPlan(HfFolderContents contents) : config_json_(std::move(c
   };
   for (const char* name : kTokenizerFiles) copy(contents.tokenizer_folder, name);
   for (const char* name : kPreprocessorFiles) copy(contents.preprocessor_folder, name);
-  if (!contents.preprocessor_json.empty()) {
-    preprocessor_json_ = std::move(contents.preprocessor_json);
-    files_.push_back({kPreprocessorFiles[0], static_cast<std::int64_t>(preprocessor_json_.size())});
-  }
+  texts_ = std::move(contents.texts);
+  for (const TextToWrite& one : texts_) files_.push_back({one.name, static_cast<std::int64_t>(one.text.size())});
   files_.push_back({"config.json", static_cast<std::int64_t>(config_json_.size())});
 }
 
@@ -122,7 +120,7 @@ Status HfFolderPlan::write_file(std::size_t index, const char* path, WriteProgre
   if (!index_json_.empty() && index-- == 0) return write_synced(path, index_json_, digest);
   if (index < copies_.size()) return copy_file(copies_[index].file, path, digest);
   index -= copies_.size();
-  if (!preprocessor_json_.empty() && index-- == 0) return write_synced(path, preprocessor_json_, digest);
+  if (index < texts_.size()) return write_synced(path, texts_[index].text, digest);
   return write_synced(path, config_json_, digest);
 }
 

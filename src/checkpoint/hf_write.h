@@ -20,11 +20,15 @@ Json config_to_write(const Json& source, const std::string& model_class);
 // Transformers cuts weights into shards above this size (50 GB since its version 5).
 constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
 
+struct TextToWrite {
+  std::string name, text;
+};
+
 struct HfFolderContents {
   std::string config_json;             // the text of config.json
   std::string tokenizer_folder;        // its tokenizer files are copied; empty: none
   std::string preprocessor_folder;     // its preprocessor files are copied; empty: none
-  std::string preprocessor_json;       // the text of a preprocessor_config.json to write besides; empty: none
+  std::vector<TextToWrite> texts;      // further files
   std::vector<TensorToWrite> tensors;  // by Hugging Face name; those that take no part in training too
   std::int64_t max_shard_bytes = kMaxShardBytes;
 };
@@ -63,11 +67,11 @@ class HfFolderPlan {
   Status write_file(std::size_t index, const char* path, WriteProgress progress, std::uint64_t* digest) const noexcept;
 
   std::string config_json_;
-  std::string preprocessor_json_;  // empty: copied, or none
-  std::string index_json_;         // empty if there is one shard
+  std::string index_json_;  // empty if there is one shard
   std::vector<Copy> copies_;
+  std::vector<TextToWrite> texts_;
   std::vector<Shard> shards_;
-  std::vector<PlannedFile> files_;  // shards, index, copies, config.json: in the order of writing
+  std::vector<PlannedFile> files_;  // shards, index, copies, texts, config.json: in the order of writing
 };
 
 }  // namespace bascule

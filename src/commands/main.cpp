@@ -36,6 +36,8 @@
 #include "src/commands/settings_command.h"
 #include "src/commands/tokenize.h"
 #include "src/distributed/group.h"
+#include "src/predict/classify.h"
+#include "src/predict/fill.h"
 #include "src/search/search.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/run_settings.h"
@@ -336,6 +338,29 @@ void add_search(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
 }
 
+void add_classify(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("classify", "Say what pictures show, with an image classifier");
+  auto arguments = std::make_shared<ClassifyArguments>();
+  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
+      ->required();
+  as_path(command->add_option("pictures", arguments->pictures, "JPEG and PNG files"))->required();
+  command->add_option("--top", arguments->top, "number of classes for each picture")->check(CLI::Range(1, 1000));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return classify_command(*arguments); }; });
+}
+
+void add_fill(CLI::App& app, Chosen* chosen) {
+  CLI::App* command =
+      app.add_subcommand("fill", "Say which words fit the masks of a text, with a masked language model");
+  auto arguments = std::make_shared<FillArguments>();
+  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
+      ->required();
+  command->add_option("text", arguments->text, "text with the tokenizer's mask token, such as [MASK]")->required();
+  command->add_option("--top", arguments->top, "number of tokens for each mask")->check(CLI::Range(1, 1000));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });
+}
+
 void add_reproduce(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
   auto arguments = std::make_shared<ReproduceArguments>();
@@ -379,6 +404,8 @@ int run_command_line(int argc, char** argv) {
   add_tokenize(app, &chosen);
   add_decode(app, &chosen);
   add_search(app, &chosen);
+  add_classify(app, &chosen);
+  add_fill(app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -247,7 +247,7 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     std::unique_ptr<RecordedRun> run;
     const Isa isa = choose_isa(isa_word(settings.machine.isa));
     agree_on(group, [&] {
-      run = record_run(settings, place, media_engine_builtin(), std::move(point));
+      run = record_run(settings, place, media_engine_builtin(), std::move(point), NewTokens::kAreKept);
       plan_evaluation_again(settings, &run->resume);
       check_best_checkpoint(settings, &run->resume);
       const ProcessLimits now = read_process_limits();

@@ -42,6 +42,8 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   if (state.not_finite_at > 0) json["not_finite_at"] = state.not_finite_at;
   json["history"] = history_json(history);
   json["preprocessing"] = settings.data.preprocessing == Preprocessing::kTraining ? "training" : "processor";
+  json["interpolation"] = settings.data.interpolation == Interpolation::kBilinear ? "bilinear" : "bicubic";
+  json["eval_crop_ratio"] = settings.data.eval_crop_ratio;
   json["max_seq_length"] = settings.data.max_seq_length;
   Json facts = Json::object();
   for (const NamedText& fact : provenance) facts[fact.name] = fact.value;

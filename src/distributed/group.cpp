@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -160,7 +161,7 @@ void Group::go_to_leader(const GroupOptions&) {
   if (leader.is_open() && write_number(leader.number(), local_rank))
     page = receive_descriptor(leader.number(), timeout_ms_);
   if (!page.is_open()) {
-    refuse("rank " + std::to_string(place_.rank), "the first rank of this machine cannot be reached",
+    refuse("rank " + std::to_string(place_.rank), kMissesFirstRank,
            "see its own message, or raise distributed.timeout_seconds");
   }
   page_ = SharedMemory(std::move(page));
@@ -178,6 +179,13 @@ void Group::meet(const GroupOptions& options) {
   watch_ = std::make_unique<Watch>(control(), place_.local_rank, std::move(members), timeout_ms_, options.on_failure);
 }
 
+// The watch waits as long as who comes here, and ends this process with a line that names the rank.
+void Group::refuse_if_watch_does_not(const char* what) {
+  constexpr timespec kPause{0, 5'000'000};
+  for (int i = 0; i < 400; ++i) nanosleep(&kPause, nullptr);
+  refuse("shared memory", what, "");
+}
+
 // The descriptors travel over the connections that the watch listens to: it sees them readable, so the hand-over
 // happens over connections of its own.
 SharedMemory Group::share(std::size_t bytes, HugePages pages) {
@@ -190,13 +198,13 @@ SharedMemory Group::share(std::size_t bytes, HugePages pages) {
     for (int come = 1; come < place_.local_size; ++come) {
       const Descriptor member = accept_from(listening.number(), timeout_ms_);
       if (!member.is_open() || !send_descriptor(member.number(), memory.descriptor()))
-        refuse("shared memory", "a rank of this machine did not connect in time", "");
+        refuse_if_watch_does_not("a rank of this machine did not connect in time");
     }
   } else {
     const Descriptor leader = connect_to(point, timeout_ms_);
     Descriptor file;
     if (leader.is_open()) file = receive_descriptor(leader.number(), timeout_ms_);
-    if (!file.is_open()) refuse("shared memory", "the first rank of this machine did not share it", "");
+    if (!file.is_open()) refuse_if_watch_does_not("the first rank of this machine did not share it");
     memory = SharedMemory(std::move(file), pages);
   }
   // Nobody asks for the next memory at the same place while others still wait for this one.

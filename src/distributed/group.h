@@ -113,6 +113,7 @@ class Group {
  private:
   RankSlot& slot() noexcept { return control().slots[place_.local_rank]; }
   void meet(const GroupOptions& options);
+  [[noreturn]] static void refuse_if_watch_does_not(const char* what);
   void meet_nodes();
   void wait_for_members(const GroupOptions& options);
   void go_to_leader(const GroupOptions& options);

@@ -108,6 +108,7 @@ class ErrorStream {
   }
   void end() {
     if (!line_.empty()) end_line();
+    if (!has_rank_spoken_ && !missed_.empty()) pass_on(missed_);
   }
   const std::string& mpirun_words() const { return mpirun_words_; }
   // A failure as reported by a rank of another machine, "machine1: rank 0 ...".
@@ -125,14 +126,22 @@ class ErrorStream {
       hearsay_ = line.substr(sizeof kSeenFrom - 1, line.size() - sizeof kSeenFrom);
     } else if (is_mpirun_ || (line[0] == '[' && line.find("] ") != std::string::npos)) {
       mpirun_words_ += line;  // also "[host:pid] 1 more process has sent help message ..."
+    } else if (line.find(kMissesFirstRank) != std::string::npos) {
+      missed_ = line;
     } else {
-      has_passed_on_ = true;
-      has_rank_spoken_ = has_rank_spoken_ || line.compare(0, sizeof kOfARank - 1, kOfARank) == 0;
-      std::fputs(line.c_str(), stderr);
+      pass_on(line);
     }
   }
 
-  std::string line_, mpirun_words_, hearsay_;
+  void pass_on(const std::string& line) {
+    has_passed_on_ = true;
+    has_rank_spoken_ = has_rank_spoken_ || line.compare(0, sizeof kOfARank - 1, kOfARank) == 0;
+    std::fputs(line.c_str(), stderr);
+  }
+
+  // missed_: of a rank that did not find the first one of its machine. That one has usually said more; a rank that was
+  // stopped meanwhile finds itself alone when mpirun wakes it to end it.
+  std::string line_, mpirun_words_, hearsay_, missed_;
   bool is_mpirun_ = false, has_passed_on_ = false, has_rank_spoken_ = false;
 };
 

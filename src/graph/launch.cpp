@@ -17,7 +17,7 @@ void LateArgument::fill(std::byte* block, const Replay& replay, int thread) cons
     case Kind::kField: put(member, replay.batch.fields[field]); break;
     case Kind::kRows: put(member, divide_up(extent.at(replay.batch.counts), per_task)); break;
     case Kind::kAdd: put(member, replay.add_to_gradients); break;
-    case Kind::kLossWeight: put(member, replay.loss_weight); break;
+    case Kind::kLossWeight: put(member, replay.loss_weights[field]); break;
     case Kind::kDropout: put(member, replay.dropout_key); break;
     case Kind::kScratch: put(member, replay.scratch(thread)); break;
     case Kind::kPeers: put(member, &replay.peers); break;

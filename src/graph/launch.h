@@ -74,7 +74,7 @@ struct LateArgument {
   enum class Kind : std::uint8_t { kField, kRows, kAdd, kLossWeight, kDropout, kScratch, kPeers };
   Kind kind = Kind::kField;
   std::uint16_t offset = 0;  // of the member in its block
-  std::int32_t field = -1;
+  std::int32_t field = -1;   // kField; kLossWeight: the term
   Extent extent;
   std::int64_t per_task = 1;
 
@@ -163,7 +163,7 @@ class Launch {
   }
   // Whether a write of this access adds to what is there.
   void adds(bool* member, Access access);
-  void loss_weight(float* member) { late(member, LateArgument::Kind::kLossWeight); }
+  void loss_weight(float* member, int term) { late(member, LateArgument::Kind::kLossWeight).field = term; }
   void dropout(DropoutStream* member, const DropoutPlace& place);
   void scratch(float** member) { late(member, LateArgument::Kind::kScratch); }
   void peers(const Peers** member) { late(member, LateArgument::Kind::kPeers); }

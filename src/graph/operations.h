@@ -21,6 +21,7 @@ struct SampleRows {
   Extent extent;
   Tensor offsets;
   Tensor row_keys;
+  bool are_picked = false;  // some of a sample's rows, not the first ones one after another
 };
 
 // (rows, in) -> (rows, out): x W^T + b. weight (out, in); bias (1, out) or none.
@@ -46,7 +47,8 @@ struct AttentionOperand {
   std::int64_t col = 0;
 };
 // (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its
-// first row. sample_keys (B, int64): read where something is dropped.
+// first row. sample_keys (B, int64): read where something is dropped. Of picked query rows their own keys are read too,
+// so that an element is dropped or not whichever rows are picked.
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys);
@@ -106,8 +108,9 @@ Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 // x rounded to bf16. Without a backward part: element_types.h adds it to graphs that are whole.
 extern const OperationKind kRoundToBf16;
 
-// Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward, whose
-// gradients are scaled by Replay::loss_weight.
+// Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward. Each is one
+// term of the graph's loss, by whose place in Replay::loss_weights its gradients are scaled; `term` is 0 where there is
+// no such argument.
 
 // Embeddings (B, E), logit_scale (1, 1): the mean of three one-sided cross entropies, text-image, text-cross,
 // image-cross. Where the graph's bounds have samples of all ranks, it is over those, which Replay::peers gathers. Every
@@ -126,8 +129,8 @@ struct ClassLoss {
 struct MixedLabels {
   Tensor labels, shares;
 };
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f,
-                             MixedLabels mixed = {});
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f, MixedLabels mixed = {},
+                             int term = 0);
 
 // Without a backward part. `classes` (rows, int32): that of the largest logit, the first of equals; `probabilities`
 // (rows): softmax(logits) at the label. Rows with a negative label: 0. Both are kept.
@@ -137,7 +140,7 @@ struct ClassPredictions {
 ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
-// loss_weight does not reach it. For verification.
+// no weight reaches it. For verification.
 Tensor cotangent_loss(Graph& graph, const std::vector<std::pair<Tensor, Tensor>>& outputs_and_cotangents);
 
 }  // namespace bascule

@@ -50,7 +50,7 @@ int ParameterSet::add(Parameter parameter) {
   return size() - 1;
 }
 
-ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order) {
+ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order, bool by_tensor) {
   ParameterLayout layout;
   const std::size_t count = static_cast<std::size_t>(parameters.size());
   layout.places.resize(count);
@@ -77,7 +77,8 @@ ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const in
       const std::int64_t begin = i == 0 ? 0 : parameter.pieces[i].first_element;
       const std::int64_t end = i + 1 == pieces ? room : parameter.pieces[i + 1].first_element;
       const int group = parameter.pieces.empty() ? -1 : parameter.pieces[i].group;
-      if (layout.runs.empty() || layout.runs.back().decayed != parameter.decayed || layout.runs.back().group != group) {
+      if (by_tensor || layout.runs.empty() || layout.runs.back().decayed != parameter.decayed ||
+          layout.runs.back().group != group) {
         layout.runs.push_back({layout.trained_elements + begin, 0, parameter.decayed, group});
       }
       layout.runs.back().elements += end - begin;

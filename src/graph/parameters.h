@@ -75,7 +75,7 @@ struct ParameterLayout {
     bool trained = false;
     std::int64_t offset = 0;
   };
-  struct Run {  // neighbouring trained tensors with the same decay, of one group
+  struct Run {  // neighbouring trained tensors with the same decay, of one group; or one tensor of a checkpoint
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
     int group = -1;
@@ -87,7 +87,8 @@ struct ParameterLayout {
 };
 
 // `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow
-// in theirs.
-ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order);
+// in theirs. by_tensor: every tensor of a checkpoint is a run of its own, for an optimizer that measures tensors; the
+// gap behind it belongs to it.
+ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order, bool by_tensor = false);
 
 }  // namespace bascule

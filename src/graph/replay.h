@@ -24,7 +24,8 @@ struct Peers {
 // One replay of a tape.
 struct Replay {
   Batch batch;
-  float loss_weight = 1.0f;  // what this micro-batch's mean loss counts in the step's loss; gradients are scaled by it
+  // The weight of each term of this micro-batch's loss, a mean, in the step's; gradients are scaled by it.
+  float loss_weights[kMaxLossTerms] = {1.0f, 1.0f};
   bool add_to_gradients = false;          // second and later micro-batches of a step
   std::uint32_t dropout_key[2] = {0, 0};  // from seed and step
   Peers peers;                            // read by a loss that was recorded over all ranks

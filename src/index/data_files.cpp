@@ -64,7 +64,17 @@ void check_files(const std::vector<DataFile>& files) {
   }
 }
 
+bool has_folders(const std::string& folder) {
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code ignored;
+    if (entry->path().filename().string().front() != '.' && entry->is_directory(ignored)) return true;
+  }
+  return false;
+}
+
 std::string folder_of(const DataFile& file) {
+  if (file.is_class_folder) return file.path;
   const std::string folder = fs::path(file.path).parent_path().string();
   return folder.empty() ? "." : folder;
 }
@@ -110,7 +120,9 @@ DataFiles find_data_files(const PathsSetting& paths) {
     for (const std::string& file : files_of(path, paths.start)) {
       std::error_code ignored;
       const bool is_folder = !names_shards(file) && fs::is_directory(file, ignored);
-      files.push_back({is_folder ? file + "/metadata.jsonl" : file, is_folder, ""});
+      const bool has_classes = is_folder && !fs::exists(file + "/metadata.jsonl", ignored) && has_folders(file);
+      const bool is_manifest = is_folder && !has_classes;
+      files.push_back({is_manifest ? file + "/metadata.jsonl" : file, is_manifest, has_classes, ""});
     }
   }
   check_files(files);

@@ -18,8 +18,9 @@ namespace bascule {
 
 struct DataFile {
   std::string path;
-  bool is_folder = false;  // path is the metadata.jsonl of a folder that was named
-  std::string prefix;      // from DataFiles::folder to its pictures' folder: empty, or with a slash at the end
+  bool is_folder = false;        // path is the metadata.jsonl of a folder that was named
+  bool is_class_folder = false;  // path is a folder without one: its folders are classes
+  std::string prefix;            // from DataFiles::folder to its pictures' folder: empty, or with a slash at the end
 };
 
 struct DataFiles {

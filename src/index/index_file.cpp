@@ -28,8 +28,8 @@ namespace {
 
 constexpr char kMagic[8] = {'B', 'A', 'S', 'C', 'I', 'D', 'X', '\n'};
 // Raised whenever the layout changes, or what readers make of the same file.
-constexpr std::uint64_t kFormat = 3;
-constexpr std::size_t kSections = 10;
+constexpr std::uint64_t kFormat = 4;
+constexpr std::size_t kSections = 11;
 
 struct Section {
   std::uint64_t offset = 0;  // from the front of the file
@@ -63,7 +63,7 @@ std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTable
   return {bytes_of(tables.caption_end),   bytes_of(tables.image_of_row), bytes_of(tables.line),
           bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
           bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.captions),
-          bytes_of(tables.names)};
+          bytes_of(tables.names),         bytes_of(tables.class_names)};
 }
 
 // A table as the header places it. False: it does not lie within the file.
@@ -83,7 +83,8 @@ bool take_sections(const IndexMapping& mapping, const std::array<Section, kSecti
          take_section(mapping, s[2], &t->line) && take_section(mapping, s[3], &t->labels) &&
          take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
          take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
-         take_section(mapping, s[8], &t->captions) && take_section(mapping, s[9], &t->names);
+         take_section(mapping, s[8], &t->captions) && take_section(mapping, s[9], &t->names) &&
+         take_section(mapping, s[10], &t->class_names);
 }
 
 std::size_t count_of(const DataFiles& files) { return files.shards.size() + files.manifests.size(); }
@@ -97,7 +98,7 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   if (!is(t.name_end.size(), f.pictures)) return false;
   if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
-  if (!t.labels.empty() && !is(t.labels.size(), f.rows) && !is(t.labels.size(), 4 * f.rows)) return false;
+  if (!t.labels.empty() && !is(t.labels.size(), f.rows) && !is(t.labels.size(), 2 * f.rows)) return false;
   if (!is(t.places.size(), in_shards ? f.pictures : 0)) return false;
   if (!is(t.picture_bytes.size(), in_shards ? 0 : f.pictures)) return false;
   if (in_shards && f.pictures != f.rows) return false;
@@ -215,6 +216,7 @@ std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSour
   Manifest manifest;
   if (!take_tables(*mapping, files, &manifest.tables_, &manifest.figures_)) return std::nullopt;
   manifest.files_ = files;
+  manifest.find_class_names();
   manifest.mapping_ = std::move(mapping);
   return manifest;
 }

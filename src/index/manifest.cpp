@@ -34,6 +34,8 @@ ManifestColumns folder_columns(ManifestColumns columns) {
 
 // Returns the file's digest.
 std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
+  if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
+  if (file.is_class_folder) return read_json_lines(file.path + "/metadata.jsonl", folder_columns(columns), builder);
   if (file.is_folder) return read_json_lines(file.path, folder_columns(columns), builder);
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
@@ -41,8 +43,8 @@ std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, Ma
   if (ending == ".csv") return read_separated(file.path, ',', columns, builder);
   if (ending == ".tsv") return read_separated(file.path, '\t', columns, builder);
   throw Error{ErrorKind::kData, file.path, "unknown kind of manifest",
-              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, or uncompressed shards "
-              "\"shard-{000..127}.tar\""};
+              "use .jsonl, .json, .csv, .tsv, a folder with metadata.jsonl, uncompressed shards "
+              "\"shard-{000..127}.tar\", or .txt files alone"};
 }
 
 // Part i of texts laid end to end, each with its end: within the texts whatever the ends say, as an index that is
@@ -104,10 +106,35 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
 }
 
 int Manifest::label_of(std::size_t place) const noexcept {
-  if (tables_.labels.size() == figures_.rows) return tables_.labels[place];
-  std::int32_t label = 0;
-  std::memcpy(&label, tables_.labels.data() + sizeof label * place, sizeof label);
-  return label;
+  std::size_t label = tables_.labels.size() == figures_.rows ? tables_.labels[place] : 0;
+  if (tables_.labels.size() > figures_.rows) {
+    std::uint16_t wide = 0;
+    std::memcpy(&wide, tables_.labels.data() + sizeof wide * place, sizeof wide);
+    label = wide;
+  }
+  if (class_numbers_.empty()) return static_cast<int>(label);
+  return class_numbers_[std::min(label, class_numbers_.size() - 1)];
+}
+
+std::int64_t Manifest::first_row_of_class(std::size_t name) const noexcept {
+  std::size_t place = 0;
+  while (place + 1 < figures_.rows && label_of(place) != static_cast<int>(name)) ++place;
+  return static_cast<std::int64_t>(place);
+}
+
+int Manifest::largest_label() const noexcept {
+  int largest = 0;
+  for (std::size_t place = 0; place < figures_.rows; ++place) largest = std::max(largest, label_of(place));
+  return largest;
+}
+
+void Manifest::find_class_names() {
+  class_names_.clear();
+  std::string_view left(tables_.class_names.data(), tables_.class_names.size());
+  for (std::size_t end = left.find('\0'); end != std::string_view::npos; end = left.find('\0')) {
+    class_names_.emplace_back(left.substr(0, end));
+    left.remove_prefix(end + 1);
+  }
 }
 
 std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
@@ -158,10 +185,16 @@ std::string Manifest::where(std::int64_t row) const {
   if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was removed";
   if (!files_.shards.empty()) return shard_of(image_id(row));
   const std::size_t place = place_of(row);
+  const DataFile& file = *file_of(place);
+  if (file.is_class_folder) return picture_location(image_id(row));
+  return file.path + ":" + std::to_string(tables_.line[place]);
+}
+
+// The manifest that a row was written in.
+const DataFile* Manifest::file_of(std::size_t place) const noexcept {
   const auto behind = std::upper_bound(tables_.file_end.begin(), tables_.file_end.end(), place);
   const auto number = static_cast<std::size_t>(behind - tables_.file_end.begin());
-  return files_.manifests[std::min(number, files_.manifests.size() - 1)].path + ":" +
-         std::to_string(tables_.line[place]);
+  return &files_.manifests[std::min(number, files_.manifests.size() - 1)];
 }
 
 std::string Manifest::picture_location(std::int64_t image_id) const {
@@ -228,7 +261,7 @@ std::size_t Manifest::resident_bytes() const noexcept {
   return tables_.caption_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
          tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
          tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.captions.size_bytes() +
-         tables_.names.size_bytes();
+         tables_.names.size_bytes() + tables_.class_names.size_bytes();
 }
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }

@@ -14,9 +14,12 @@
 // The second caption of a pair is found as a caption is, but never in .txt.
 // Other members, members without an ending and hidden ones are skipped.
 //
-// In memory a row costs 16 bytes and its caption, one more with labels (four beyond 256 classes), 8 and the second
-// caption with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes, its
-// captions and the name of its picture.
+// A folder without metadata.jsonl holds one folder for each class, and these hold pictures, in folders of their own or
+// not. Rows are in the order of the paths' bytes.
+//
+// In memory a row costs 16 bytes and its caption, one more with labels (two beyond 256 classes, or with names), 8 and
+// the second caption with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes,
+// its captions and the name of its picture.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +28,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -39,9 +43,12 @@ struct ManifestColumns {
                                 // it; empty: rows have no picture, and image_path is empty (not in shards)
   std::string caption = "caption";
   std::string label;
-  std::int64_t classes = 2;         // labels are numbers from 0 on, below this
+  std::int64_t classes = 2;         // labels are numbers from 0 on, below this, which is at most kMostClasses
   std::string second_caption = "";  // of pairs; empty: rows have one caption
+  bool named_classes = false;       // labels may be names instead, which the manifest numbers; see set_classes()
 };
+
+inline constexpr std::int64_t kMostClasses = 65536;
 
 struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
@@ -74,6 +81,14 @@ class Manifest {
   std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
   bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
+  // In order of first use; none where labels are numbers.
+  const std::vector<std::string>& class_names() const noexcept { return class_names_; }
+  // From here on the label of a row is the number that stands here in the place of its name. As many as class_names().
+  void set_classes(std::vector<std::int32_t> numbers) { class_numbers_ = std::move(numbers); }
+  // The first row with a label of that place of class_names(); before set_classes().
+  std::int64_t first_row_of_class(std::size_t name) const noexcept;
+  // Of rows with labels.
+  int largest_label() const noexcept;
   bool has_pairs() const noexcept { return tables_.caption_end.size() > figures_.rows; }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
@@ -133,11 +148,15 @@ class Manifest {
   std::size_t place_of(std::int64_t row) const noexcept;
   int label_of(std::size_t place) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
+  const DataFile* file_of(std::size_t place) const noexcept;
+  void find_class_names();
   std::uint64_t digest_of_sizes() const;
 
   DataFiles files_;
   ManifestTables tables_;
   ManifestFigures figures_;
+  std::vector<std::string> class_names_;  // of tables_
+  std::vector<std::int32_t> class_numbers_;
   std::vector<std::int64_t> taken_out_;
   // The owner of the tables: one of these.
   std::unique_ptr<ManifestStore> store_;

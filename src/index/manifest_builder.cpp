@@ -34,35 +34,39 @@ constexpr char kHowToWrite[] = "write captions in UTF-8";
 ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
     : has_pictures_(!columns.image.empty()),
       has_pairs_(!columns.second_caption.empty()),
-      label_bytes_(columns.classes <= 256 ? 1 : 4),
+      label_bytes_(columns.classes <= 256 ? 1 : 2),
       slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
 void ManifestBuilder::add(std::string_view image_path, std::string_view caption, std::string_view second_caption,
-                          int label, std::int64_t line) {
+                          const ManifestLabel& label, std::int64_t line) {
+  const auto where = [&] {
+    return current_->is_class_folder ? current_->path + "/" + std::string(image_path)
+                                     : current_->path + ":" + std::to_string(line);
+  };
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
-    return Error{ErrorKind::kData, current_->path + ":" + std::to_string(line), what, what_to_do};
+    return Error{ErrorKind::kData, where(), what, what_to_do};
   };
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path contains a zero byte", "");
   const std::string problem = problem_of_captions(caption, second_caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
-  add_row(caption, second_caption, label);
+  add_row(caption, second_caption, label, where);
   if (has_pictures_)
     manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 
 void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
-                                 std::string_view second_caption, int label) {
+                                 std::string_view second_caption, const ManifestLabel& label) {
   const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
   const std::string problem = problem_of_captions(caption, second_caption);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
-  add_row(caption, second_caption, label);
+  add_row(caption, second_caption, label, [&] { return where; });
   add_name(name);
   manifest_.store_->places.push_back(place);
   manifest_.figures_.largest_picture_bytes =
@@ -71,9 +75,17 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
 
 void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
 
-void ManifestBuilder::add_row(std::string_view caption, std::string_view second_caption, int label) {
+void ManifestBuilder::add_row(std::string_view caption, std::string_view second_caption, const ManifestLabel& label,
+                              const Where& where) {
   ManifestStore& store = *manifest_.store_;
   ManifestFigures& figures = manifest_.figures_;
+  const bool has_labels = !store.labels.empty();
+  if (figures.rows > 0 && label.is_any() != has_labels) {
+    throw Error{ErrorKind::kData, where(),
+                has_labels ? "has no label, but the rows before have" : "has a label, but the rows before have none",
+                "set data.label_column to the column of labels"};
+  }
+  if (label.is_any()) add_label(label, where);
   const auto add_caption = [&](std::string_view text) {
     store.captions.insert(store.captions.end(), text.begin(), text.end());
     store.caption_end.push_back(store.captions.size());
@@ -81,12 +93,43 @@ void ManifestBuilder::add_row(std::string_view caption, std::string_view second_
   };
   add_caption(caption);
   if (has_pairs_) add_caption(second_caption);
-  if (label >= 0) {
-    unsigned char bytes[sizeof label];
-    std::memcpy(bytes, &label, sizeof label);  // little-endian: the first byte alone is a label below 256
-    store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
-  }
   ++figures.rows;
+}
+
+void ManifestBuilder::add_label(const ManifestLabel& label, const Where& where) {
+  ManifestStore& store = *manifest_.store_;
+  const bool is_named = label.number < 0;
+  if (store.labels.empty() && is_named) label_bytes_ = 2;
+  if (!store.labels.empty() && is_named == class_numbers_.empty()) {
+    const std::string own =
+        is_named ? "\"" + std::string(label.name.substr(0, 40)) + "\"" : std::to_string(label.number);
+    throw Error{ErrorKind::kData, where(),
+                "label " + own +
+                    (is_named ? " is a name, but the rows before have class numbers"
+                              : " is a number, but the rows before have class names"),
+                "use names or numbers throughout"};
+  }
+  const int number = is_named ? number_of_name(label.name, where) : label.number;
+  unsigned char bytes[sizeof number];
+  std::memcpy(bytes, &number, sizeof number);  // little-endian: the first bytes alone are a smaller label
+  store.labels.insert(store.labels.end(), bytes, bytes + label_bytes_);
+}
+
+int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
+  const auto [place, is_new] = class_numbers_.emplace(name, static_cast<int>(class_numbers_.size()));
+  if (!is_new) return place->second;
+  const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
+    return Error{ErrorKind::kData, where(), what, what_to_do};
+  };
+  if (class_numbers_.size() > static_cast<std::size_t>(kMostClasses)) {
+    throw refuse("more than " + std::to_string(kMostClasses) + " classes", "check that the column holds classes");
+  }
+  if (first_invalid_utf8(name) != name.size() || name.find('\0') != std::string_view::npos)
+    throw refuse("the name of the class is not UTF-8", "write class names in UTF-8");
+  std::vector<char>& names = manifest_.store_->class_names;
+  names.insert(names.end(), name.begin(), name.end());
+  names.push_back('\0');
+  return place->second;
 }
 
 void ManifestBuilder::add_name(std::string_view name) {
@@ -138,7 +181,9 @@ Manifest ManifestBuilder::finish(std::uint64_t digest) {
   store.file_end.shrink_to_fit();
   store.captions.shrink_to_fit();
   store.names.shrink_to_fit();
+  store.class_names.shrink_to_fit();
   manifest_.tables_ = store.tables();
+  manifest_.find_class_names();
   ManifestFigures& figures = manifest_.figures_;
   figures.digest = digest;
   figures.captions_digest =

@@ -5,13 +5,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "src/index/manifest.h"
 
 namespace bascule {
+
+// A class number or a name; or none.
+struct ManifestLabel {
+  int number = -1;
+  std::string_view name = {};
+
+  bool is_any() const { return number >= 0 || !name.empty(); }
+};
 
 class ManifestBuilder {
  public:
@@ -20,13 +30,13 @@ class ManifestBuilder {
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
-  // image_path and second_caption: of no use where rows have none. label: -1 in every row where there are none. Throws
-  // Error (kData) naming the line.
-  void add(std::string_view image_path, std::string_view caption, std::string_view second_caption, int label,
-           std::int64_t line);
+  // image_path and second_caption: of no use where rows have none. label: none in every row where there are none.
+  // Throws Error (kData) naming the line.
+  void add(std::string_view image_path, std::string_view caption, std::string_view second_caption,
+           const ManifestLabel& label, std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
   void add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
-                  std::string_view second_caption, int label);
+                  std::string_view second_caption, const ManifestLabel& label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
   std::int64_t rows() const { return manifest_.rows(); }
@@ -35,7 +45,12 @@ class ManifestBuilder {
   Manifest finish(std::uint64_t digest);
 
  private:
-  void add_row(std::string_view caption, std::string_view second_caption, int label);
+  using Where = std::function<std::string()>;  // of a row, for messages
+
+  void add_row(std::string_view caption, std::string_view second_caption, const ManifestLabel& label,
+               const Where& where);
+  void add_label(const ManifestLabel& label, const Where& where);
+  int number_of_name(std::string_view name, const Where& where);
   void add_name(std::string_view name);
   std::uint32_t image_id(std::string_view path);
   void grow_slots();
@@ -43,7 +58,8 @@ class ManifestBuilder {
   Manifest manifest_;
   bool has_pictures_;
   bool has_pairs_;
-  std::size_t label_bytes_;  // of one label
+  std::size_t label_bytes_;                             // of one label
+  std::unordered_map<std::string, int> class_numbers_;  // of names, in order of first use
   const DataFile* current_ = nullptr;
   std::string joined_;                // a picture's path behind its prefix
   std::vector<std::uint32_t> slots_;  // hash table of image ids, open addressing; kFree where empty

@@ -104,11 +104,10 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
   return found;
 }
 
-int label_of(const std::string& text, const ManifestColumns& columns, const std::string& where) {
-  const int label = label_of_digits(text, columns.classes);
-  if (label >= 0) return label;
-  throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is \"" + text + "\"",
-              labels_to_use(columns.classes)};
+ManifestLabel label_of(const std::string& text, const ManifestColumns& columns, const std::string& where) {
+  const ManifestLabel label = label_of_text(text, columns);
+  if (label.is_any()) return label;
+  throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is \"" + text + "\"", labels_to_use(columns)};
 }
 
 }  // namespace
@@ -137,7 +136,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                   "put quotes around a field that contains the separator"};
     }
     builder->add(field(image), field(caption), field(second),
-                 label == kNone ? -1 : label_of(records.field(label), columns, records.where()), records.line());
+                 label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),
+                 records.line());
   }
   return records.digest();
 }

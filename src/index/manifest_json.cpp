@@ -34,8 +34,8 @@ const std::string& string_column(const Json& row, const std::string& column, con
   return value.string();
 }
 
-int label_column(const Json& row, const ManifestColumns& columns, const std::string& where) {
-  if (columns.label.empty()) return -1;
+ManifestLabel label_column(const Json& row, const ManifestColumns& columns, const std::string& where) {
+  if (columns.label.empty()) return {};
   return label_of_value(member_of(row, columns.label, "label_column", where), columns, where);
 }
 
@@ -73,7 +73,7 @@ class RowReader {
     };
     if (!take(columns_.image, &image) || !take(columns_.caption, &caption) || !take(columns_.second_caption, &second))
       return false;
-    int label = -1;
+    ManifestLabel label;
     if (!columns_.label.empty()) {
       const PlainMember* const value = plain_.find(columns_.label);
       if (value == nullptr) return false;
@@ -81,8 +81,13 @@ class RowReader {
           value->kind == PlainKind::kInteger && value->integer >= 0 && value->integer < columns_.classes;
       const bool is_boolean =
           columns_.classes == 2 && (value->kind == PlainKind::kTrue || value->kind == PlainKind::kFalse);
-      if (!is_number && !is_boolean) return false;
-      label = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
+      const bool is_name = columns_.named_classes && value->kind == PlainKind::kString && !value->text.empty();
+      if (!is_number && !is_boolean && !is_name) return false;
+      if (is_name) {
+        label.name = value->text;
+      } else {
+        label.number = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
+      }
     }
     builder_->add(image, caption, second, label, line);
     return true;
@@ -177,29 +182,34 @@ class ArrayCutter {
 
 }  // namespace
 
-std::string labels_to_use(std::int64_t classes) {
-  return classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(classes - 1);
+std::string labels_to_use(const ManifestColumns& columns) {
+  const std::string numbers =
+      columns.classes == 2 ? "use 0 or 1" : "use a class number from 0 to " + std::to_string(columns.classes - 1);
+  return columns.named_classes ? numbers + ", or names in every row" : numbers;
 }
 
-int label_of_digits(std::string_view text, std::int64_t classes) noexcept {
+ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
+  const bool is_number = std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!is_number) return {-1, columns.named_classes ? text : std::string_view()};
   std::int64_t label = 0;
   for (const char c : text) {
-    if (c < '0' || c > '9') return -1;
     label = 10 * label + (c - '0');
-    if (label >= classes) return -1;
+    if (label >= columns.classes) return {};
   }
   const bool has_leading_zero = text.size() > 1 && text[0] == '0';
-  return text.empty() || has_leading_zero ? -1 : static_cast<int>(label);
+  if (text.empty() || has_leading_zero) return {};
+  return {static_cast<int>(label), {}};
 }
 
-int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
-  if (value.is_boolean() && columns.classes == 2) return value.boolean() ? 1 : 0;
+ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where) {
+  if (value.is_boolean() && columns.classes == 2) return {value.boolean() ? 1 : 0, {}};
   if (value.is_integer()) {
-    const int label = label_of_digits(json_text(value), columns.classes);
-    if (label >= 0) return label;
+    const ManifestLabel label = label_of_text(json_text(value), columns);
+    if (label.number >= 0) return label;
   }
+  if (columns.named_classes && value.is_string() && !value.string().empty()) return {-1, value.string()};
   throw Error{ErrorKind::kData, where, "label \"" + columns.label + "\" is " + json_text(value),
-              labels_to_use(columns.classes)};
+              labels_to_use(columns)};
 }
 
 std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& columns, ManifestBuilder* builder) {

@@ -27,12 +27,16 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
 // of all members and of the contents of those that are text.
 std::uint64_t read_shards(const ManifestColumns& columns, ManifestBuilder* builder);
 
-// A label in JSON: a class number, or, of two classes, false or true. Throws Error at `where` for anything else.
-int label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
-// A label in text: a class number. -1: it is none.
-int label_of_digits(std::string_view text, std::int64_t classes) noexcept;
+// The folders of a folder are classes. A digest of the pictures' paths.
+std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder);
+
+// A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string. Throws Error at
+// `where` for anything else. The name is valid as long as the value.
+ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
+// A label in text: a class number, or a name that is not made of digits. Neither: it is none of them.
+ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept;
 // "use 0 or 1"
-std::string labels_to_use(std::int64_t classes);
+std::string labels_to_use(const ManifestColumns& columns);
 // The Error for a row or header that lacks a column. setting: its key, such as "image_column"; empty: the model names
 // the column.
 Error missing_column(const std::string& where, const std::string& column, const std::string& setting);

@@ -160,7 +160,7 @@ class ShardReader {
     const Json json = s.json.is_there ? parse_row() : Json();
     const std::string caption = caption_of(json, caption_, {&s.caption, &s.caption_txt});
     const std::string second_caption = caption_of(json, second_caption_, {&s.second_caption});
-    const int label = label_.empty() ? -1 : label_of(json);
+    const ManifestLabel label = label_.empty() ? ManifestLabel() : label_of(json);
     // A key that comes again would be the same sample twice, or two halves of one.
     const std::uint64_t hash = XXH3_64bits(s.key.data(), s.key.size());
     const auto [place, is_new] = keys_.emplace(hash, builder_->rows());
@@ -208,23 +208,23 @@ class ShardReader {
     return value->string();
   }
 
-  int label_of(const Json& json) const {
-    if (sample_.label.is_there) return label_of_text(sample_.label);
+  ManifestLabel label_of(const Json& json) const {
+    if (sample_.label.is_there) return label_of_member(sample_.label);
     if (const Json* const value = find_value(json, label_)) {
       return label_of_value(*value, columns_, *shard_ + ": " + sample_.json.member);
     }
-    if (sample_.label_cls.is_there) return label_of_text(sample_.label_cls);
+    if (sample_.label_cls.is_there) return label_of_member(sample_.label_cls);
     throw refuse(sample_.picture,
                  "no label belongs to it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
                      sample_.key + ".json, no " + sample_.key + ".cls",
                  "set data.label_column");
   }
 
-  int label_of_text(const Sample::Text& text) const {
+  ManifestLabel label_of_member(const Sample::Text& text) const {
     const std::string_view value = without_line_break(text.contents);
-    const int label = label_of_digits(value, columns_.classes);
-    if (label >= 0) return label;
-    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", labels_to_use(columns_.classes));
+    const ManifestLabel label = label_of_text(value, columns_);
+    if (label.is_any()) return label;
+    throw refuse(text.member, "is \"" + std::string(value.substr(0, 40)) + "\"", labels_to_use(columns_));
   }
 
   ManifestBuilder* builder_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables that a manifest's index is made of: as views, wherever they lie, and as vectors while they are being
-// made. Beside the captions' and names' own bytes a row costs 16 bytes (with labels one more, or four where there are
-// more than 256 classes) and a picture 12 in folders, a row 32 in shards.
+// made. Beside the captions' and names' own bytes a row costs 16 bytes (with labels one more, or two where they are
+// names, or of more than 256 classes) and a picture 12 in folders, a row 32 in shards.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,14 @@ struct ManifestTables {
   Span<const std::uint64_t> caption_end;    // per row, or two with pairs; a caption begins where the one before ends
   Span<const std::uint32_t> image_of_row;   // per row; in shards empty: row i shows picture i
   Span<const std::uint32_t> line;           // per row: line of its manifest; in shards empty
-  Span<const unsigned char> labels;         // per row one byte, or four; or empty
+  Span<const unsigned char> labels;         // per row one byte, or two; or empty
   Span<const std::uint64_t> name_end;       // per picture; a name begins where the one before ends
   Span<const PicturePlace> places;          // per picture, in shards; else empty
   Span<const std::uint32_t> picture_bytes;  // per picture, in folders once they are measured; else empty
   Span<const std::uint64_t> file_end;       // per manifest: rows up to its end; in shards empty
   Span<const char> captions;                // all captions, end to end
   Span<const char> names;                   // all pictures' paths or members, each with its zero byte
+  Span<const char> class_names;             // each with its zero byte
 };
 
 // Figures of the whole manifest.
@@ -54,9 +55,11 @@ struct ManifestStore {
   std::vector<std::uint64_t> file_end;
   std::vector<char> captions;
   std::vector<char> names;
+  std::vector<char> class_names;
 
   ManifestTables tables() const {
-    return {caption_end, image_of_row, line, labels, name_end, places, picture_bytes, file_end, captions, names};
+    return {caption_end,   image_of_row, line,     labels, name_end,   places,
+            picture_bytes, file_end,     captions, names,  class_names};
   }
 };
 

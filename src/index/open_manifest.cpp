@@ -40,6 +40,7 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
   add_text(&key, columns.label);
   add_text(&key, std::to_string(columns.classes));
   if (!columns.second_caption.empty()) add_text(&key, columns.second_caption);
+  if (columns.named_classes) add_text(&key, "named classes");
   return XXH3_64bits(key.data(), key.size());
 }
 
@@ -57,7 +58,7 @@ std::optional<std::uint64_t> state_digest(const DataFiles& files) {
     return true;
   };
   for (const DataFile& file : files.manifests) {
-    if (!add(file.path)) return std::nullopt;
+    if (file.is_class_folder || !add(file.path)) return std::nullopt;  // who knows what lies deeper in a folder
   }
   for (const std::string& shard : files.shards) {
     if (!add(shard)) return std::nullopt;
@@ -103,7 +104,9 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   if (opened.manifest.rows() < cache.smallest_rows) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
   if (!may_keep) {
-    opened.note = what + " is not cached: neither XDG_CACHE_HOME nor HOME is set to a folder";
+    opened.note = what + " is not cached: " +
+                  (state.has_value() ? "neither XDG_CACHE_HOME nor HOME is set to a folder"
+                                     : "the pictures of " + files.name + " are listed at each start");
     return opened;
   }
   if (state_digest(files) != state) {

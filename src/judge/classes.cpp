@@ -57,7 +57,7 @@ class Classes final : public Judge {
     classes_ = output("logits").cols;
   }
 
-  double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
+  void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
     const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
@@ -70,13 +70,13 @@ class Classes final : public Judge {
       labels_[row] = labels[s];
       take_best(logits, best_ + row * kBest);
     }
-    return static_cast<double>(std::count(hits_, hits_ + counted, 1));
+    sums->right = static_cast<double>(std::count(hits_, hits_ + batch.counts.samples(), 1));
   }
 
   void move_row(std::int64_t to, std::int64_t from) noexcept override { is_among_best_[to] = is_among_best_[from]; }
 
-  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
-    (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kAccuracy] = sums->share_right();
     const std::int64_t among = std::count(is_among_best_, is_among_best_ + record->samples, 1);
     (*record)[kTop5Accuracy] = static_cast<double>(among) / static_cast<double>(record->samples);
   }

@@ -53,14 +53,13 @@ class ContrastiveRetrieval final : public Judge {
     retrieval_ = std::make_unique<Retrieval>(shape().max_rows, width_, scratch_, products);
   }
 
-  double take_rows(const Batch& batch, const Manifest& manifest, std::int64_t) noexcept override {
+  void take_rows(const Batch& batch, const Manifest& manifest, Sums*) noexcept override {
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       for (const Embeddings& one : embeddings_)
         std::copy_n(one.of_batch + s * width_, width_, one.of_rows + row * width_);
       pictures_[row] = static_cast<std::int32_t>(manifest.image_id(row));
     }
-    return 0.0;
   }
 
   void move_row(std::int64_t to, std::int64_t from) noexcept override {
@@ -69,7 +68,7 @@ class ContrastiveRetrieval final : public Judge {
     pictures_[to] = pictures_[from];
   }
 
-  void judge_rows(Threads& threads, const Sums&, EvaluationRecord* record) noexcept override {
+  void judge_rows(Threads& threads, const Sums*, EvaluationRecord* record) noexcept override {
     const RecallBothWays recall =
         retrieval_->measure(threads, embeddings_[0].of_rows, embeddings_[1].of_rows, pictures_, record->samples);
     const Recall &text = recall.text_to_image, &image = recall.image_to_text;

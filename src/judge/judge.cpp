@@ -16,7 +16,8 @@ constexpr std::int32_t kLeftOut = -1;
 }  // namespace
 
 Judge::Judge(const JudgeShape& shape) : shape_(shape) {
-  plan(Part::kRows, &sums_, divide_up(shape.max_rows, shape.batch));
+  BASCULE_CHECK(!shape.losses.empty() && shape.losses.size() <= kMaxLossTerms);
+  plan(Part::kRows, &sums_, divide_up(shape.max_rows, shape.batch) * static_cast<std::int64_t>(shape.losses.size()));
   plan(Part::kRows, &judged_, align_up<std::int64_t>(shape.max_rows, 16));
 }
 
@@ -38,7 +39,7 @@ void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, Ge
   }
   memory_ = memory;
   shape_.outputs = outputs;
-  loss_ = floats("loss");
+  for (std::size_t t = 0; t < shape_.losses.size(); ++t) losses_[t] = floats(shape_.losses[t].output);
   found(products);
 }
 
@@ -63,13 +64,15 @@ void Judge::take(const Batch& batch, const Manifest& manifest) noexcept {
   const std::int64_t samples = batch.counts.samples(), first = batch.first_position;
   std::fill_n(judged_ + first, batch.positions, kLeftOut);
   for (std::int64_t s = 0; s < samples; ++s) judged_[batch.rows[s]] = static_cast<std::int32_t>(batch.rows[s]);
-  Sums& sums = sums_[first / shape_.batch];
-  sums = {};
+  const std::size_t terms = shape_.losses.size();
+  Sums* const sums = sums_ + static_cast<std::size_t>(first / shape_.batch) * terms;
+  std::fill_n(sums, terms, Sums());
   if (samples == 0) return;
-  const std::int64_t counted = batch.counts[shape_.loss_stream];
-  sums.counted = static_cast<double>(counted);
-  sums.loss = static_cast<double>(*loss_) * sums.counted;
-  sums.right = take_rows(batch, manifest, counted);
+  for (std::size_t t = 0; t < terms; ++t) {
+    sums[t].counted = static_cast<double>(batch.counts[shape_.losses[t].stream]);
+    sums[t].loss = static_cast<double>(*losses_[t]) * sums[t].counted;
+  }
+  take_rows(batch, manifest, sums);
 }
 
 // The rows judged move together, over those left out.
@@ -91,13 +94,16 @@ void Judge::finish(Threads& threads, EvaluationRecord* record) noexcept {
   close_gaps();
   record->samples = rows_;
   if (rows_ == 0) return;
-  Sums all;
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
-    all.loss += sums_[batch].loss;
-    all.counted += sums_[batch].counted;
-    all.right += sums_[batch].right;
+  const std::int64_t terms = static_cast<std::int64_t>(shape_.losses.size());
+  Sums all[kMaxLossTerms];
+  for (std::int64_t i = 0; i < batches * terms; ++i) {
+    Sums& of_term = all[i % terms];
+    of_term.loss += sums_[i].loss;
+    of_term.counted += sums_[i].counted;
+    of_term.right += sums_[i].right;
   }
-  record->loss = all.counted > 0.0 ? all.loss / all.counted : 0.0;
+  record->loss = 0.0;
+  for (std::int64_t t = 0; t < terms; ++t) record->loss += all[t].mean();
   judge_rows(threads, all, record);
 }
 

@@ -4,7 +4,7 @@
 // and no stream.
 //
 // Rows that were left out for a bad picture are in no figure: loss and metrics are of the rows judged, each batch's
-// loss weighted by what it is a mean over (samples, or labelled tokens).
+// loss weighted by what each of its terms is a mean over (samples, or labelled tokens).
 //
 //   judge->bytes()                           record and plan: the constructor has planned its memory
 //   judge->seal(memory, outputs, products)   before the seal
@@ -37,13 +37,19 @@ struct JudgedOutput {
   const void* address = nullptr;  // at seal(): the same for every replay
 };
 
+// A term of the loss, as models/model.h has it: the output of that name, a mean over a batch's rows of the stream.
+struct JudgedLoss {
+  std::string output;
+  int stream = kSamples;
+};
+
 struct JudgeShape {
   std::int64_t max_rows = 0;  // of the largest split
   std::int64_t batch = 1;     // rows of a batch, but for the last
   // Rows of the split whose predictions are kept, which can be one of many; 0: none are kept.
   std::int64_t predicted_rows = 0;
-  int loss_stream = 0;                // a batch's loss is a mean over its rows of this stream
-  std::int64_t counted_of_a_row = 1;  // the most of them that belong to one row of the split with predictions
+  std::vector<JudgedLoss> losses;     // the terms of the loss, which is their sum; at most kMaxLossTerms
+  std::int64_t counted_of_a_row = 1;  // the most rows of the first one that belong to one row of the predicted split
   Fields fields;                      // of the batches
   std::vector<JudgedOutput> outputs;
 };
@@ -92,8 +98,12 @@ class Judge {
     kPredictions,  // the same, only where predictions are kept
     kScratch,      // what finish() works with
   };
+  // Of one term of the loss. counted: the rows that it is a mean over.
   struct Sums {
     double loss = 0.0, counted = 0.0, right = 0.0;
+
+    double mean() const { return counted > 0.0 ? loss / counted : 0.0; }
+    double share_right() const { return counted > 0.0 ? right / counted : 0.0; }
   };
 
   explicit Judge(const JudgeShape& shape);
@@ -120,13 +130,13 @@ class Judge {
 
   // The memory has its place and the outputs have their addresses.
   virtual void found(GemmLibrary& products) = 0;
-  // Everything of a row goes to the row's place. counted: rows of the batch that its loss is a mean over. Returns how
-  // many of them were right, where that is counted.
-  virtual double take_rows(const Batch& batch, const Manifest& manifest, std::int64_t counted) noexcept = 0;
+  // Everything of a row goes to the row's place. sums: of the batch, by term of the loss; where right rows are counted,
+  // sets their number.
+  virtual void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept = 0;
   // Closes a gap that a row left. Predictions stay at their rows.
   virtual void move_row(std::int64_t to, std::int64_t from) noexcept = 0;
-  // The metrics of the rows judged; sums: over all batches.
-  virtual void judge_rows(Threads& threads, const Sums& sums, EvaluationRecord* record) noexcept = 0;
+  // The metrics of the rows judged; sums: over all batches, by term.
+  virtual void judge_rows(Threads& threads, const Sums* sums, EvaluationRecord* record) noexcept = 0;
 
  private:
   struct PlannedPart {
@@ -144,8 +154,8 @@ class Judge {
   std::byte* memory_ = nullptr;
   std::size_t row_bytes_ = 0, taken_bytes_ = 0;  // of kRows; of kRows and kPredictions
   bool keeps_predictions_ = false;
-  const float* loss_ = nullptr;
-  Sums* sums_ = nullptr;  // by batch of the split
+  const float* losses_[kMaxLossTerms] = {};
+  Sums* sums_ = nullptr;  // by batch of the split and term
   std::int32_t* judged_ = nullptr;
   std::int64_t rows_ = 0;
 };

@@ -47,7 +47,7 @@ class Matching final : public Judge {
     logits_ = floats("logits");
   }
 
-  double take_rows(const Batch& batch, const Manifest&, std::int64_t counted) noexcept override {
+  void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
     const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
@@ -55,7 +55,7 @@ class Matching final : public Judge {
       labels_[row] = labels[s];
       if (keeps_predictions()) caption_rows_[row] = static_cast<std::int32_t>(batch.caption_rows[s]);
     }
-    return static_cast<double>(std::count(hits_, hits_ + counted, 1));
+    sums->right = static_cast<double>(std::count(hits_, hits_ + batch.counts.samples(), 1));
   }
 
   void move_row(std::int64_t to, std::int64_t from) noexcept override {
@@ -63,8 +63,8 @@ class Matching final : public Judge {
     labels_[to] = labels_[from];
   }
 
-  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
-    (*record)[kAccuracy] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kAccuracy] = sums->share_right();
     (*record)[kAreaUnderCurve] = area_under_curve(scores_, labels_, order_, record->samples);
   }
 

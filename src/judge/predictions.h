@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // predictions.jsonl: what a model says of the test file, one JSON object a row that was judged, in the order of the
 // rows: row (its number in the file, from 0), image (as the file has it), caption (that the model saw), then what the
-// judge has to say of it.
+// judge has to say of it. A sample of a text corpus has "begins" in place of image and caption: its file and line.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace bascule {
 BatchOrder::BatchOrder(const BatchDealing& dealing) noexcept
     : dealing_(dealing),
       cut_{dealing.rows, dealing.shuffled ? dealing.world_size : 1, dealing.batch_per_rank,
-           dealing.shuffled && dealing.drop_last} {
+           dealing.shuffled && dealing.drop_last, dealing.shuffled ? dealing.dealt : 1} {
   const std::int64_t batches = cut_.batches_per_epoch();
   batches_per_epoch_ =
       dealing.shuffled ? batches : batches / dealing.world_size + (dealing.rank < batches % dealing.world_size ? 1 : 0);

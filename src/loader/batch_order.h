@@ -24,6 +24,7 @@ struct BatchDealing {
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
   std::int64_t batch_per_rank = 1;
+  std::int64_t dealt = 1;  // see BatchCut; shuffled only
 };
 
 class BatchOrder {
@@ -31,6 +32,9 @@ class BatchOrder {
   explicit BatchOrder(const BatchDealing& dealing) noexcept;
 
   std::int64_t rows() const noexcept { return dealing_.rows; }
+  const BatchCut& cut() const noexcept { return cut_; }
+  // The run's, which the order of an epoch comes from.
+  std::uint64_t seed() const noexcept { return dealing_.seed; }
   // Position i of every epoch is row i: the stream of an evaluation.
   bool is_sequential() const noexcept { return !dealing_.shuffled; }
   // Batches of this rank, including empty shares.

@@ -58,6 +58,8 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   const Span<std::byte> media = take(&memory, plan.media_engine_bytes);
   const Span<std::byte> scratch = take(&memory, plan.scratch_bytes);
   const std::size_t listed = static_cast<std::size_t>(settings.max_replacements);
+  const Span<std::byte> counting = take(&memory, plan.label_count_bytes);
+  if (settings.counts_labels_ahead) label_count_.emplace(counting, plan.longest_caption);
   std::vector<StreamState*> states;
   std::vector<Span<ReplacedSample>> lists;
   BASCULE_CHECK(digests.empty() || digests.size() == picture_digest_count(settings));
@@ -66,8 +68,10 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const StreamSettings& stream = settings.streams[i];
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(
-        *stream.manifest, batch_dealing(settings, stream), text_settings(settings), reads_pictures(settings),
-        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
+        *stream.manifest, batch_dealing(settings, stream), text_settings(settings, stream.corpus),
+        reads_pictures(settings), stream.shuffled ? settings.random_crops : RandomCrops{},
+        mix_settings(settings, stream), lay_out_slots(settings, plan.streams[i], &memory),
+        digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));
@@ -75,7 +79,8 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   }
   workers_ = std::make_unique<Workers>(workers_settings(settings, plan), states, buffers, scratch, media);
   for (std::size_t i = 0; i < states.size(); ++i) {
-    streams_.push_back(std::make_unique<Stream>(*states[i], *workers_, lists[i]));
+    streams_.push_back(
+        std::make_unique<Stream>(*states[i], *workers_, lists[i], label_count_ ? &*label_count_ : nullptr));
   }
 }
 

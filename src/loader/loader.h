@@ -16,15 +16,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/span.h"
 #include "src/base/status.h"
+#include "src/corpus/corpus.h"
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
 #include "src/index/picture_digest.h"
+#include "src/loader/label_count.h"
 #include "src/loader/media.h"
 #include "src/loader/stream.h"
 #include "src/settings/settings.h"
@@ -34,6 +37,7 @@ namespace bascule {
 
 struct StreamSettings {
   const Manifest* manifest = nullptr;  // outlives the loader
+  const Corpus* corpus = nullptr;      // whose samples the manifest's rows are; outlives the loader; null: none
   // true: training. An epoch is a keyed permutation, cut into batches of all ranks, each rank has its share of each.
   // false: evaluation. Rows in order, cut into batches of batch_per_rank; rank r has the whole batches r, r +
   // world_size, and so on, so that what is in a batch does not depend on world_size.
@@ -48,10 +52,12 @@ struct StreamSettings {
 struct LoaderSettings {
   const Tokenizer* tokenizer = nullptr;  // outlives the loader; null where the model reads no text
   Fields fields;                         // what the model reads of a batch
-  std::uint64_t seed = 42;               // of order, masks and negatives
+  std::uint64_t seed = 42;               // of order, masks, negatives and crops
 
   std::int64_t max_seq_length = 128;
   double mlm_probability = 0.15;
+  Masking masking = Masking::kCounted;
+  std::int64_t max_predictions = kNoPredictionLimit;
   double negative_fraction = 0.5;
   PositionRule positions;            // of the model
   std::int64_t vocabulary_size = 0;  // of the model
@@ -61,6 +67,10 @@ struct LoaderSettings {
   std::int64_t image_side = 288;
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
+  RandomCrops random_crops;  // of the shuffled streams
+  Interpolation interpolation = Interpolation::kBicubic;
+  double centre_crop_ratio = 1.0;
+  double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of the shuffled streams; see mixing.h
   ProcessorRules processor;
 
   OnBadSample on_bad_sample = OnBadSample::kStop;
@@ -76,6 +86,8 @@ struct LoaderSettings {
   std::string device_options;
   bool device_fallback = false;
 
+  bool counts_labels_ahead = false;  // Stream::labelled_ahead() is used
+
   IndexCache cache;  // where lengths of captions are kept between runs; none by default
 
   std::vector<StreamSettings> streams;
@@ -85,7 +97,8 @@ struct StreamPlan {
   std::int64_t slots = 0;
   std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
   std::size_t slot_bytes = 0;
-  BatchCounts bounds;  // of every batch
+  BatchCounts bounds;            // of every batch
+  std::int64_t most_masked = 0;  // tokens of a sample
 };
 
 struct LoaderPlan {
@@ -102,8 +115,9 @@ struct LoaderPlan {
   std::size_t media_engine_bytes = 0;  // the engine's budget
   std::size_t scratch_bytes = 0;       // tokenizers and masks, one a worker
   std::size_t replacement_bytes = 0;   // lists of replaced samples
+  std::size_t label_count_bytes = 0;   // counting labels ahead
   std::size_t total_bytes() const {
-    return slots_bytes + encoded_bytes + media_engine_bytes + scratch_bytes + replacement_bytes;
+    return slots_bytes + encoded_bytes + media_engine_bytes + scratch_bytes + replacement_bytes + label_count_bytes;
   }
 };
 
@@ -151,6 +165,7 @@ class Loader {
 
  private:
   std::vector<std::unique_ptr<StreamState>> states_;
+  std::optional<LabelCount> label_count_;
   std::unique_ptr<Workers> workers_;  // goes before what it works on
   std::vector<std::unique_ptr<Stream>> streams_;
 };

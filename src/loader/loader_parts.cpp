@@ -20,20 +20,33 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
   dealing.world_size = stream.world_size;
   dealing.rank = stream.rank;
   dealing.batch_per_rank = stream.batch_per_rank;
+  dealing.dealt = mix_settings(settings, stream).is_on() ? 2 : 1;
   return dealing;
 }
 
-TextSettings text_settings(const LoaderSettings& settings) {
+MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream) {
+  MixSettings mix{settings.seed, 0.0, 0.0, settings.image_side};
+  if (!stream.shuffled) return mix;
+  mix.mixup_alpha = settings.mixup_alpha;
+  mix.cutmix_alpha = settings.cutmix_alpha;
+  return mix;
+}
+
+TextSettings text_settings(const LoaderSettings& settings, const Corpus* corpus) {
   TextSettings text;
   if (!reads_text(settings)) return text;
   text.tokenizer = settings.tokenizer;
+  text.corpus = corpus;
   text.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows) >= 0;
   text.max_seq_length = settings.max_seq_length;
   text.positions = settings.positions;
   text.vocabulary_size = settings.vocabulary_size;
   text.masking.seed = settings.seed;
+  text.masking.rule = settings.masking;
   text.masking.probability = settings.mlm_probability;
+  text.masking.most = settings.max_predictions;
+  text.masking.counts_special = corpus != nullptr;
   text.negatives.seed = settings.seed;
   text.negatives.fraction = settings.negative_fraction;
   if (settings.tokenizer == nullptr) return text;
@@ -58,6 +71,8 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   media.preprocessing = settings.preprocessing;
   std::copy(settings.mean, settings.mean + 3, media.mean);
   std::copy(settings.std, settings.std + 3, media.std);
+  media.interpolation = settings.interpolation;
+  media.centre_crop_ratio = settings.centre_crop_ratio;
   media.processor = settings.processor;
   return media;
 }

@@ -14,7 +14,9 @@
 namespace bascule {
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
-TextSettings text_settings(const LoaderSettings& settings);
+MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
+// corpus: of the stream; may be null.
+TextSettings text_settings(const LoaderSettings& settings, const Corpus* corpus = nullptr);
 MediaSettings media_settings(const LoaderSettings& settings);
 // Whether a sample has a picture, and a text.
 bool reads_pictures(const LoaderSettings& settings);

@@ -55,7 +55,7 @@ std::size_t largest_picture_bytes(const Manifest& manifest) {
 
 StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& stream) {
   check_ring(settings, stream);
-  const TextSettings text = text_settings(settings);
+  const TextSettings text = text_settings(settings, stream.corpus);
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
@@ -69,13 +69,21 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
-  if (reads_text(settings)) plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
+  if (stream.corpus != nullptr) {
+    plan.longest_caption = stream.corpus->longest();
+  } else if (reads_text(settings)) {
+    plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
+  }
+  plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest_caption);
   const std::int64_t samples = order.max_samples();
   plan.bounds[kSamples] = samples;
   for (const Field& field : settings.fields) {
     if (field.source == FieldSource::kTokenIds) plan.bounds[field.rows.stream] = samples * plan.longest_caption;
     if (field.source == FieldSource::kMaskedRows)
       plan.bounds[field.rows.stream] = max_masked_tokens(text, *stream.manifest, samples, plan.longest_caption);
+    if (field.source == FieldSource::kReadRows)
+      plan.bounds[field.rows.stream] =
+          samples + max_masked_tokens(text, *stream.manifest, samples, plan.longest_caption);
   }
   plan.slot_bytes = slot_bytes(slot_shape(settings, plan));
   return plan;
@@ -106,6 +114,8 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
     plan.encoded_bytes = workers * static_cast<std::size_t>(plan.jobs_per_worker) * buffer_bytes(plan);
   }
   plan.scratch_bytes = workers * scratch_bytes(settings, plan);
+  if (settings.counts_labels_ahead)
+    plan.label_count_bytes = LabelCount::bytes(scratch_bytes(settings, plan), plan.longest_caption);
   return plan;
 }
 

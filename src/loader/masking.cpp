@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/base/error.h"
 #include "src/base/philox.h"
 
@@ -23,14 +24,6 @@ constexpr std::uint32_t kRandomTenths = 1;
 // Draws of another row before the search becomes a walk: enough wherever different pictures are not very rare.
 constexpr std::uint32_t kDraws = 64;
 
-// Rows are below 2^40 and positions below 2^24, epochs below 2^32.
-PhiloxCounter coordinates(std::int64_t epoch, std::int64_t row, std::uint32_t position) noexcept {
-  const std::uint64_t wide_row = static_cast<std::uint64_t>(row);
-  const std::uint64_t wide_epoch = static_cast<std::uint64_t>(epoch);
-  return PhiloxCounter{{position, static_cast<std::uint32_t>(wide_row), static_cast<std::uint32_t>(wide_row >> 32),
-                        static_cast<std::uint32_t>(wide_epoch)}};
-}
-
 bool is_special(std::int32_t id, Span<const std::int32_t> special_ids) noexcept {
   return std::binary_search(special_ids.begin(), special_ids.end(), id);
 }
@@ -44,6 +37,24 @@ std::int32_t random_token(std::uint32_t word, const MaskingSettings& settings) n
   return token;
 }
 
+// The smallest count that the number of successes of n trials exceeds with a chance below 2^-64, by Chernoff's bound:
+// the chance of c or more is at most exp(-n KL(c/n || p)).
+std::int64_t binomial_bound(std::int64_t trials, double chance) noexcept {
+  const double n = static_cast<double>(trials), least = 64.0 * fixed_log(2.0);
+  const auto is_bound = [&](std::int64_t count) {
+    const double share = static_cast<double>(count) / n;
+    if (share <= chance) return false;
+    const double rest = share < 1.0 ? (1.0 - share) * fixed_log((1.0 - share) / (1.0 - chance)) : 0.0;
+    return n * (share * fixed_log(share / chance) + rest) >= least;
+  };
+  std::int64_t below = 0, bound = trials;  // all of them are always enough
+  while (bound - below > 1) {
+    const std::int64_t middle = below + (bound - below) / 2;
+    (is_bound(middle) ? bound : below) = middle;
+  }
+  return bound;
+}
+
 }  // namespace
 
 std::int64_t masked_count(std::int64_t candidates, double probability) noexcept {
@@ -52,25 +63,45 @@ std::int64_t masked_count(std::int64_t candidates, double probability) noexcept 
   return std::min(candidates, std::max<std::int64_t>(1, rounded));
 }
 
-// Going through the candidates, each is taken with the chance (still to take) / (still to come): Knuth's selection
-// sampling, which takes exactly the wanted number, all choices equally likely, and needs one draw a position.
+std::int64_t counted_selection(std::int64_t tokens, std::int64_t candidates, const MaskingSettings& settings) noexcept {
+  std::int64_t count = masked_count(candidates, settings.probability);
+  if (settings.counts_special) {
+    const auto rounded = static_cast<std::int64_t>(std::nearbyint(settings.probability * static_cast<double>(tokens)));
+    count = std::min(candidates, std::max<std::int64_t>(1, rounded));
+  }
+  return std::min(count, settings.most);
+}
+
+std::int64_t selection_bound(std::int64_t samples, std::int64_t tokens, std::int64_t candidates,
+                             const MaskingSettings& settings) noexcept {
+  // At least one a sample, so that a graph always has a row to be made for.
+  if (settings.rule == Masking::kBernoulli)
+    return std::max<std::int64_t>(1, binomial_bound(samples * candidates, settings.probability));
+  return samples * std::max<std::int64_t>(1, counted_selection(tokens, candidates, settings));
+}
+
+// Going through the candidates of kCounted, each is taken with the chance (still to take) / (still to come): Knuth's
+// selection sampling, which takes exactly the wanted number, all choices equally likely, and needs one draw a position.
 std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, const MaskingSettings& settings,
                          std::int64_t epoch, std::int64_t row) noexcept {
   BASCULE_DCHECK(ids.size() == labels.size());
   const PhiloxKey key = derive_key(settings.seed, kMaskUse);
   std::int64_t to_come = 0;
   for (const std::int32_t id : ids) to_come += is_special(id, settings.special_ids) ? 0 : 1;
-  const std::int64_t selected = masked_count(to_come, settings.probability);
-  std::int64_t to_take = selected;
+  const bool is_counted = settings.rule == Masking::kCounted;
+  std::int64_t to_take = is_counted ? counted_selection(static_cast<std::int64_t>(ids.size()), to_come, settings) : 0;
+  std::int64_t selected = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     labels[i] = kUnlabelled;
     if (is_special(ids[i], settings.special_ids)) continue;
-    const PhiloxBlock random = philox4x32(coordinates(epoch, row, static_cast<std::uint32_t>(i)), key);
+    const PhiloxBlock random = philox4x32(random_coordinates(epoch, row, static_cast<std::uint32_t>(i)), key);
     const bool take =
-        bounded(random.word[0], static_cast<std::uint32_t>(to_come)) < static_cast<std::uint64_t>(to_take);
+        is_counted ? bounded(random.word[0], static_cast<std::uint32_t>(to_come)) < static_cast<std::uint64_t>(to_take)
+                   : static_cast<double>(random.word[0]) * 0x1p-32 < settings.probability;
     --to_come;
     if (!take) continue;
     --to_take;
+    ++selected;
     labels[i] = ids[i];
     const std::uint32_t tenth = bounded(random.word[1], kTenths);
     if (tenth < kMaskedTenths) {
@@ -94,7 +125,7 @@ void check_negatives(const Manifest& manifest, const NegativeSettings& settings)
 MatchingSample matching_sample(const Manifest& manifest, const NegativeSettings& settings, std::int64_t epoch,
                                std::int64_t row) noexcept {
   const PhiloxKey key = derive_key(settings.seed, kNegativeUse);
-  const std::uint64_t chance = philox4x32(coordinates(epoch, row, 0), key).word[0];
+  const std::uint64_t chance = philox4x32(random_coordinates(epoch, row, 0), key).word[0];
   if (static_cast<double>(chance) * 0x1p-32 >= settings.fraction) return MatchingSample{row, 1};
   BASCULE_DCHECK(manifest.pictures() >= 2);
   const std::int64_t picture = manifest.image_id(row);
@@ -104,7 +135,7 @@ MatchingSample matching_sample(const Manifest& manifest, const NegativeSettings&
   };
   std::int64_t other = row;
   for (std::uint32_t draw = 1; draw <= kDraws && is_of_no_use(other); ++draw) {
-    other = static_cast<std::int64_t>(philox4x32(coordinates(epoch, row, draw), key).wide(0) % rows);
+    other = static_cast<std::int64_t>(philox4x32(random_coordinates(epoch, row, draw), key).wide(0) % rows);
   }
   while (is_of_no_use(other)) other = other + 1 < manifest.rows() ? other + 1 : 0;
   return MatchingSample{other, 0};

@@ -8,6 +8,7 @@
 
 #include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/settings/settings.h"
 
 namespace bascule {
 
@@ -15,7 +16,10 @@ constexpr std::int32_t kUnlabelled = -100;  // the label of a token that the los
 
 struct MaskingSettings {
   std::uint64_t seed = 0;
-  double probability = 0.15;  // in (0, 1]
+  Masking rule = Masking::kCounted;
+  double probability = 0.15;               // in (0, 1]
+  std::int64_t most = kNoPredictionLimit;  // of a sample, at least 1; with kCounted
+  bool counts_special = false;             // kCounted takes the fraction of all tokens, special ones too
   std::int32_t mask_id = 0;
   std::int32_t vocabulary_size = 0;      // random tokens are drawn from all but the special ones
   Span<const std::int32_t> special_ids;  // ascending, different, below vocabulary_size; never selected
@@ -25,10 +29,19 @@ struct MaskingSettings {
 // and at most all; 0 of 0. It never falls when candidates grows, so masked_count(longest) x samples bounds a batch.
 std::int64_t masked_count(std::int64_t candidates, double probability) noexcept;
 
-// Selects exactly masked_count tokens of one sample, every such choice equally likely. Each selected token
-// independently: 80 % become mask_id, 10 % a random token, 10 % stay. labels[i] becomes the token that was there, or
-// kUnlabelled. Evaluation passes epoch 0. Returns the number selected. ids and labels have equal sizes and do not
-// overlap.
+// How many of a sample's `tokens`, of which `candidates` are not special, kCounted selects: masked_count of the
+// candidates, at most settings.most. With counts_special probability x tokens, halves rounded to even, at least 1.
+std::int64_t counted_selection(std::int64_t tokens, std::int64_t candidates, const MaskingSettings& settings) noexcept;
+
+// The most that may be selected of `samples` samples of at most `tokens` tokens, `candidates` of them not special.
+// With kBernoulli a bound that is exceeded with a chance below 2^-64.
+std::int64_t selection_bound(std::int64_t samples, std::int64_t tokens, std::int64_t candidates,
+                             const MaskingSettings& settings) noexcept;
+
+// Selects tokens of one sample that are not special: kCounted exactly counted_selection, every such choice equally
+// likely; kBernoulli each one independently with the probability. Each selected token independently: 80 % become
+// mask_id, 10 % a random token, 10 % stay. labels[i] becomes the token that was there, or kUnlabelled. Evaluation
+// passes epoch 0. Returns the number selected. ids and labels have equal sizes and do not overlap.
 std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, const MaskingSettings& settings,
                          std::int64_t epoch, std::int64_t row) noexcept;
 

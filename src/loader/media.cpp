@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "src/base/align.h"
 #include "src/base/error.h"
+#include "src/base/philox.h"
 
 namespace bascule {
 namespace {
@@ -16,6 +19,8 @@ namespace {
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr int kDetailShift = 20;                  // above the status and the marks of worker.h
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
+
+constexpr std::uint32_t kCropUse = 0x63726f70u;  // a key of its own among those derived from the run's seed
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& what_to_do = "") {
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
@@ -95,6 +100,20 @@ media_engine_config media_config(const MediaSettings& settings) {
   return config;
 }
 
+void add_random_crop(media_engine_job* job, const RandomCrops& crops, std::uint64_t seed, std::int64_t epoch,
+                     std::int64_t row) noexcept {
+  if (crops.augment == Augment::kNone) return;
+  job->augment = MEDIA_ENGINE_CROP_FLIP;
+  const PhiloxKey key = derive_key(seed, kCropUse);
+  std::copy(std::begin(key.word), std::end(key.word), job->random_key);
+  const PhiloxCounter counter = random_coordinates(epoch, row, 0);
+  std::copy(std::begin(counter.word) + 1, std::end(counter.word), job->random_counter);
+  job->crop_scale[0] = crops.scale.least;
+  job->crop_scale[1] = crops.scale.most;
+  job->crop_ratio[0] = crops.ratio.least;
+  job->crop_ratio[1] = crops.ratio.most;
+}
+
 Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
   media_engine_config config = media_config(settings);
   config.memory = memory.data();
@@ -112,9 +131,16 @@ Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
   job_form_.element = MEDIA_ENGINE_FLOAT32;
   std::copy(settings.mean, settings.mean + 3, job_form_.mean);
   std::copy(settings.std, settings.std + 3, job_form_.std);
+  job_form_.interpolation =
+      settings.interpolation == Interpolation::kBilinear ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
   const ProcessorRules& processor = settings.processor;
   const std::int64_t edge = processor.shortest_edge > 0 ? processor.shortest_edge : settings.image_side;
-  job_form_.shortest_edge = processor.does_resize ? static_cast<std::uint32_t>(edge) : 0;
+  if (settings.preprocessing == Preprocessing::kTraining) {
+    const double side = static_cast<double>(settings.image_side);
+    job_form_.shortest_edge = static_cast<std::uint32_t>(std::floor(side / settings.centre_crop_ratio));
+  } else if (processor.does_resize) {
+    job_form_.shortest_edge = static_cast<std::uint32_t>(edge);
+  }
   job_form_.size_divisor = static_cast<std::uint32_t>(processor.size_divisor);
   job_form_.levels = processor.levels;
 }

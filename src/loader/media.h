@@ -20,6 +20,12 @@ struct ProcessorRules {
   double levels = 255.0;
 };
 
+// The random changes of Preprocessing::kTraining to the pictures of a stream; see media_engine_augment.
+struct RandomCrops {
+  Augment augment = Augment::kNone;
+  NumberRange scale, ratio;
+};
+
 struct MediaSettings {
   const media_engine_driver* driver = nullptr;
   std::int64_t polling_threads = 1;
@@ -34,8 +40,14 @@ struct MediaSettings {
   Preprocessing preprocessing = Preprocessing::kTraining;
   double mean[3] = {0.0, 0.0, 0.0};
   double std[3] = {1.0, 1.0, 1.0};
+  Interpolation interpolation = Interpolation::kBicubic;  // kTraining alone, as the next
+  double centre_crop_ratio = 1.0;                         // its side, of the shorter one after the resize
   ProcessorRules processor;
 };
+
+// Makes a job one with random changes to the picture of a row. They depend on seed, epoch and row alone.
+void add_random_crop(media_engine_job* job, const RandomCrops& crops, std::uint64_t seed, std::int64_t epoch,
+                     std::int64_t row) noexcept;
 
 // The most pixels of a picture of at most so many whole megapixels, and never more than Pillow, and so the reference,
 // takes.

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "src/base/span.h"
+#include "src/corpus/corpus.h"
 #include "src/index/manifest.h"
 #include "src/loader/masking.h"
+#include "src/loader/mixing.h"
 #include "src/loader/slot.h"
 #include "src/text/tokenizer.h"
 
@@ -17,6 +19,7 @@ namespace bascule {
 
 struct TextSettings {
   const Tokenizer* tokenizer = nullptr;
+  const Corpus* corpus = nullptr;   // has the samples' tokens; null: their captions are tokenised
   bool exchanges_captions = false;  // of some samples, where rows have no labels that say whether they belong
   bool masks_tokens = false;
   std::int64_t max_seq_length = 128;
@@ -41,6 +44,10 @@ class TextScratch {
 // A row's texts, as the tokenizer takes them.
 inline Texts texts_of(const ManifestRow& row) noexcept { return {row.caption, row.second_caption}; }
 
+// The tokens of a row's texts, at most ids.size().
+Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,
+                             Span<std::int32_t> ids, TextScratch& scratch) noexcept;
+
 // Most masked tokens of a batch of `samples` of the manifest.
 std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& manifest, std::int64_t samples,
                                std::int64_t longest) noexcept;
@@ -49,9 +56,9 @@ std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& man
 void begin_batch(Slot* slot) noexcept;
 
 // Completes slot->batch from slot->place and slot->samples, or sets slot->status if a sample failed. The samples that
-// were not left out move together.
+// were not left out move together. mix: of a stream that leaves out none, whose batches begin with the first of a pair.
 // samples_per_epoch: of all ranks. Allocates nothing.
-void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& settings, std::int64_t samples_per_epoch,
-                    TextScratch& scratch) noexcept;
+void complete_batch(Slot* slot, const Manifest& manifest, const TextSettings& settings, const MixSettings& mix,
+                    std::int64_t samples_per_epoch, TextScratch& scratch) noexcept;
 
 }  // namespace bascule

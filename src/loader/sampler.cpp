@@ -78,9 +78,12 @@ SampleRange BatchCut::batch(std::int64_t index) const noexcept {
 
 SampleRange BatchCut::share(SampleRange batch, std::int64_t rank) const noexcept {
   BASCULE_DCHECK(rank >= 0 && rank < world_size);
-  const std::int64_t each = batch.count / world_size;
-  const std::int64_t with_one_more = batch.count % world_size;
-  return SampleRange{batch.begin + rank * each + std::min(rank, with_one_more), each + (rank < with_one_more ? 1 : 0)};
+  const std::int64_t parts = (batch.count + dealt - 1) / dealt;
+  const std::int64_t each = parts / world_size, with_one_more = parts % world_size;
+  const std::int64_t first_part = rank * each + std::min(rank, with_one_more);
+  const std::int64_t own_parts = each + (rank < with_one_more ? 1 : 0);
+  const std::int64_t begin = std::min(first_part * dealt, batch.count);
+  return SampleRange{batch.begin + begin, std::min(own_parts * dealt, batch.count - begin)};
 }
 
 }  // namespace bascule

@@ -44,6 +44,9 @@ struct BatchCut {
   std::int64_t world_size = 1;
   std::int64_t batch_per_rank = 1;
   bool drop_last = false;  // leave out a last batch that is smaller than the others
+  // Samples are dealt to ranks in groups of this many, which divides batch_per_rank; only an epoch's last may be
+  // smaller.
+  std::int64_t dealt = 1;
 
   std::int64_t global_batch() const noexcept { return world_size * batch_per_rank; }
   // 0 where drop_last leaves nothing.
@@ -52,7 +55,7 @@ struct BatchCut {
   std::int64_t samples_per_epoch() const noexcept;
   // Positions of global batch `index`, 0 .. batches_per_epoch() - 1.
   SampleRange batch(std::int64_t index) const noexcept;
-  // Rank `rank`'s share of a global batch: contiguous, in rank order; counts differ by at most one, the first ranks
+  // Rank `rank`'s share of a global batch: contiguous, in rank order; counts differ by at most `dealt`, the first ranks
   // have the larger ones; the count may be 0.
   SampleRange share(SampleRange batch, std::int64_t rank) const noexcept;
 };

@@ -32,6 +32,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
   BASCULE_CHECK(fields.size() <= kMaxFields);
   const auto declares = [&](FieldSource source) { return field_from(fields, source) >= 0; };
   BASCULE_CHECK(declares(FieldSource::kMaskedRows) == declares(FieldSource::kMaskedLabels));
+  BASCULE_CHECK(declares(FieldSource::kMixedLabels) == declares(FieldSource::kLabelShares));
   BASCULE_CHECK(declares(FieldSource::kTokenIds) ||
                 !(declares(FieldSource::kMaskedRows) || declares(FieldSource::kMatchLabels)));
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -65,10 +66,17 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         slot->masked_stream = field.rows.stream;
         break;
       case FieldSource::kMaskedLabels: cut(&slot->masked_labels); break;
+      case FieldSource::kReadRows:
+        cut(&slot->read_rows);
+        slot->read_stream = field.rows.stream;
+        break;
+      case FieldSource::kReadOffsets: cut(&slot->read_offsets); break;
+      case FieldSource::kReadRowKeys: cut(&slot->read_row_keys); break;
+      case FieldSource::kMaskedAmongRead: cut(&slot->masked_among_read); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
-      case FieldSource::kMixedLabels:
-      case FieldSource::kLabelShares: BASCULE_CHECK(false); break;  // a loader mixes no samples
+      case FieldSource::kMixedLabels: cut(&slot->mixed_labels); break;
+      case FieldSource::kLabelShares: cut(&slot->label_shares); break;
     }
   }
   cutter.cut(&slot->rows, shape.bounds.samples());

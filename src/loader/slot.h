@@ -40,17 +40,23 @@ struct Slot {
   std::uint64_t* sample_keys = nullptr;
   std::int32_t* masked_rows = nullptr;
   std::int32_t* masked_labels = nullptr;
+  std::int32_t* read_rows = nullptr;
+  std::int32_t* read_offsets = nullptr;
+  std::uint64_t* read_row_keys = nullptr;
+  std::int32_t* masked_among_read = nullptr;
   std::int32_t* match_labels = nullptr;
   std::int32_t* class_labels = nullptr;
+  std::int32_t* mixed_labels = nullptr;
+  float* label_shares = nullptr;
   std::int64_t* rows = nullptr;
   std::int64_t* caption_rows = nullptr;
   SampleRecord* samples = nullptr;
 
   const void* fields[kMaxFields] = {};
   BatchCounts bounds;
-  std::int64_t pixels_per_sample = 0;       // elements
-  std::int64_t image_rows = 0;              // keys a sample
-  int token_stream = 0, masked_stream = 0;  // where the model declares such fields
+  std::int64_t pixels_per_sample = 0;                        // elements
+  std::int64_t image_rows = 0;                               // keys a sample
+  int token_stream = 0, masked_stream = 0, read_stream = 0;  // where the model declares such fields
   // Set when the slot is opened.
   BatchPlace place;
   EpochOrder order{0, 0, 1};

@@ -5,14 +5,15 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/loader/label_count.h"
 #include "src/loader/sample.h"
 #include "src/loader/stream_state.h"
 #include "src/loader/workers.h"
 
 namespace bascule {
 
-Stream::Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed)
-    : state_(state), workers_(workers), listed_(listed) {}
+Stream::Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed, LabelCount* counts)
+    : state_(state), workers_(workers), counts_(counts), listed_(listed) {}
 
 std::int64_t Stream::batches_per_epoch() const noexcept { return state_.order.batches_per_epoch(); }
 std::int64_t Stream::samples_per_epoch() const noexcept { return state_.order.samples_per_epoch(); }
@@ -65,6 +66,11 @@ void Stream::wait_for_batch() noexcept {
   const std::int64_t begin_ns = monotonic_ns();
   workers_.await(state_, next_);
   statistics_.step_wait_seconds += static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
+}
+
+std::int64_t Stream::labelled_ahead(std::int64_t batches) noexcept {
+  BASCULE_CHECK(is_lent_ && counts_ != nullptr && !state_.folder);
+  return counts_->of(state_.manifest, state_.text, state_.order, next_, next_ + batches);
 }
 
 void Stream::release() noexcept {

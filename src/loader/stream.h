@@ -32,13 +32,15 @@ struct StreamStatistics {
 // wanted their cores. 0: nothing was loaded.
 double deliverable_samples_per_second(const StreamStatistics& from, const StreamStatistics& to) noexcept;
 
+class LabelCount;
 class Workers;
 struct StreamState;
 
 class Stream {
  public:
-  // Made by the loader, before the seal. `listed` is memory for the list of replaced samples.
-  Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed);
+  // Made by the loader, before the seal. `listed` is memory for the list of replaced samples. counts: null where no
+  // labels are counted ahead.
+  Stream(StreamState& state, Workers& workers, Span<ReplacedSample> listed, LabelCount* counts);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -54,6 +56,9 @@ class Stream {
   // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongCaption (row, tokens), kDeviceFailed (row,
   // media_engine_status): of the first sample, in order of position, that failed; again at every further call.
   Status next(const Batch** batch) noexcept;
+  // Labelled tokens of the lent batch and the batches behind it, so many together, which may not be loaded yet.
+  // Requires LoaderSettings::counts_labels_ahead.
+  std::int64_t labelled_ahead(std::int64_t batches) noexcept;
   // Gives the lent batch back; its memory will be filled anew.
   void release() noexcept;
 
@@ -73,6 +78,7 @@ class Stream {
 
   StreamState& state_;
   Workers& workers_;
+  LabelCount* const counts_;
   Span<ReplacedSample> listed_;
   std::size_t listed_count_ = 0;
   std::int64_t next_ = 0;    // batch that next() gives

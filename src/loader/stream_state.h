@@ -14,6 +14,8 @@
 #include "src/index/picture_digest.h"
 #include "src/index/picture_folder.h"
 #include "src/loader/batch_order.h"
+#include "src/loader/media.h"
+#include "src/loader/mixing.h"
 #include "src/loader/ring.h"
 #include "src/loader/sample.h"
 #include "src/loader/slot.h"
@@ -23,10 +25,13 @@ namespace bascule {
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
   StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
-              bool has_pictures, std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
+              bool has_pictures, const RandomCrops& of_crops, const MixSettings& mix_settings,
+              std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
       : manifest(of_manifest),
         order(dealing),
         text(text_settings),
+        crops(of_crops),
+        mix(mix_settings),
         slots(std::move(of_slots)),
         ring(order, static_cast<std::int64_t>(slots.size())),
         digests(of_pictures) {
@@ -38,6 +43,8 @@ struct StreamState {
   const Manifest& manifest;
   const BatchOrder order;
   const TextSettings text;
+  const RandomCrops crops;
+  const MixSettings mix;
   std::optional<PictureFolder> folder;  // none where samples have no pictures
   std::vector<Slot> slots;
   Ring ring;

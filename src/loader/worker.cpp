@@ -86,7 +86,10 @@ bool Worker::submit_pending() noexcept {
   form.sequence = job->sequence.load() + kJobMask + 1;
   form.encoded = job->buffer.data();
   form.encoded_bytes = job->encoded_bytes;
-  form.pixels = job->stream->slot(job->claim.number).pixels_of(job->claim.sample);
+  const StreamState& stream = *job->stream;
+  const Slot& slot = job->stream->slot(job->claim.number);
+  form.pixels = slot.pixels_of(job->claim.sample);
+  add_random_crop(&form, stream.crops, stream.order.seed(), slot.place.epoch, job->row);
   pending_first_ = job->next_pending;
   job->sequence.store(form.sequence);
   job->state.store(JobState::kInEngine);
@@ -216,7 +219,7 @@ void Worker::finish(Job& job, const Status& status) noexcept {
   job.state.store(JobState::kFree);
   stream.loaded_samples.fetch_add(1);
   if (stream.ring.finish_sample(claim.number)) {
-    complete_batch(&slot, stream.manifest, stream.text, stream.order.samples_per_epoch(), scratch_);
+    complete_batch(&slot, stream.manifest, stream.text, stream.mix, stream.order.samples_per_epoch(), scratch_);
     stream.ring.publish(claim.number);
   }
   stream.ring.end_claim();

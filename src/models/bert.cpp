@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT as a family: masked language modelling. Equations: Transformers' modeling_bert.py.
+// BERT as a family: masked language modelling, and pre-training with it and next sentences. Equations: Transformers'
+// modeling_bert.py.
 #include <algorithm>
 
 #include "src/models/bert_config.h"
@@ -10,10 +11,13 @@
 namespace bascule {
 namespace {
 
-constexpr char kHead[] = "masked_lm", kBody[] = "bert", kPrefix[] = "bert.";
+constexpr char kMaskedLmHead[] = "masked_lm", kPretrainingHead[] = "pretraining";
+constexpr char kBody[] = "bert", kPrefix[] = "bert.";
+constexpr std::int64_t kNextSentenceClasses = 2;  // the second text follows the first one, or is a random one
 constexpr char kDecoder[] = "cls.predictions.decoder", kBias[] = "cls.predictions.bias";
 constexpr int kTokens = kFirstModelStream;            // of the packed texts
 constexpr int kMaskedTokens = kFirstModelStream + 1;  // those that are predicted
+constexpr int kReadTokens = kFirstModelStream + 2;    // those that the heads read: of each text the first one too
 
 struct BertRecorder : Recorder {
   BertRecorder(Graph& to, const BertConfig& its_config, const RecordOptions& options)
@@ -52,20 +56,45 @@ Tensor record_embeddings(BertRecorder& r) {
   return dropout(r.graph, name + ".dropout", normed, r.drop(config.hidden_dropout_prob), r.keys("text_row_keys"));
 }
 
-Tensor record_layer(BertRecorder& r, std::int64_t i, Tensor x) {
+// read_only: of the last layer the heads read some rows alone; keys and values are of all rows.
+RowStream record_layer(BertRecorder& r, std::int64_t i, RowStream keys, bool read_only) {
   const std::string name = std::string(kPrefix) + "encoder.layer." + std::to_string(i);
   r.graph.set_scope(name);
-  const RowStream stream{x, r.rows()};
-  return feed_forward_block(r, name, r.layer,
-                            {attention_block(r, name + ".attention", r.layer, stream, stream), stream.rows});
+  RowStream queries = keys;
+  if (read_only) {
+    queries = {gather_rows(r.graph, name + ".read", keys.x, r.graph.field("read_rows")),
+               {rows_of_stream(kReadTokens), r.graph.field("read_offsets"), r.keys("read_row_keys"), true}};
+  }
+  queries.x = attention_block(r, name + ".attention", r.layer, queries, keys);
+  return {feed_forward_block(r, name, r.layer, queries), queries.rows};
+}
+
+struct NextSentence {
+  Tensor pooled, logits;
+};
+
+NextSentence record_next_sentence(BertRecorder& r, const RowStream& last) {
+  r.graph.set_scope("cls.seq_relationship");
+  const std::string pooler = std::string(kPrefix) + "pooler";
+  const Tensor first = first_rows(r.graph, pooler + ".first", last.x, last.rows);
+  const Tensor pooled =
+      activation(r.graph, pooler, dense(r, pooler + ".dense", first, r.config.hidden_size), Activation::kTanh);
+  return {pooled, dense(r, "cls.seq_relationship", pooled, kNextSentenceClasses)};
+}
+
+const char* architecture_of(const std::string& head) {
+  return head == kPretrainingHead ? "BertForPreTraining" : "BertForMaskedLM";
 }
 
 class Bert final : public Model {
  public:
-  explicit Bert(const BertConfig& config, ModelSource source = {})
-      : config_(config), source_(std::move(source)), decoder_is_tied_(find_whether_tied()) {}
+  Bert(const BertConfig& config, const std::string& head, ModelSource source = {})
+      : config_(config),
+        pretrains_(head == kPretrainingHead),
+        source_(std::move(source)),
+        decoder_is_tied_(find_whether_tied()) {}
 
-  const char* architecture() const override { return "BertForMaskedLM"; }
+  const char* architecture() const override { return architecture_of(pretrains_ ? kPretrainingHead : kMaskedLmHead); }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
     // Files that were converted from the original code.
@@ -73,7 +102,10 @@ class Bert final : public Model {
                                               {"LayerNorm.bias", "LayerNorm.beta"}};
     return {kPrefix, kChanges};
   }
-  bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("cls.", 0) == 0; }
+  // The pooler is part of the head of next sentences alone.
+  bool may_be_fresh(const std::string& tensor) const override {
+    return tensor.rfind("cls.", 0) == 0 || tensor.rfind(std::string(kPrefix) + "pooler.", 0) == 0;
+  }
   // Where the decoder is not tied it has a bias of its own.
   std::vector<ParameterPiece> unused_tensors() const override {
     if (decoder_is_tied_) return {};
@@ -90,6 +122,8 @@ class Bert final : public Model {
     inputs.vocabulary_size = config_.vocab_size;
     inputs.max_positions = config_.max_position_embeddings;
     inputs.token_types = config_.type_vocab_size;
+    inputs.reads_pairs = pretrains_;
+    inputs.classes = kNextSentenceClasses;
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
@@ -104,13 +138,19 @@ class Bert final : public Model {
     return source_.are_equal && source_.are_equal(decoder, word_table_name(), file_names());
   }
 
+  void record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+                        Recording* recording) const;
+  void record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options, Recording* recording) const;
+
   BertConfig config_;
+  bool pretrains_;
   ModelSource source_;
   bool decoder_is_tied_;
 };
 
 Fields Bert::fields(const RecordOptions& options) const {
-  const Extent tokens = rows_of_stream(kTokens), masked = rows_of_stream(kMaskedTokens);
+  const Extent tokens = rows_of_stream(kTokens), masked = rows_of_stream(kMaskedTokens),
+               read = rows_of_stream(kReadTokens);
   Fields fields = {
       {"token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds},
       {"position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds},
@@ -118,20 +158,26 @@ Fields Bert::fields(const RecordOptions& options) const {
       {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
       {"selected_rows", DType::kInt32, masked, 1, FieldSource::kMaskedRows},
       {"labels", DType::kInt32, masked, 1, FieldSource::kMaskedLabels},
+      {"read_rows", DType::kInt32, read, 1, FieldSource::kReadRows},
+      {"read_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kReadOffsets},
+      {"masked_among_read", DType::kInt32, masked, 1, FieldSource::kMaskedAmongRead},
   };
+  if (pretrains_)
+    fields.push_back({"next_sentence_labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels});
   if (options.dropout) {
     fields.push_back({"text_row_keys", DType::kInt64, tokens, 1, FieldSource::kTextRowKeys});
+    fields.push_back({"read_row_keys", DType::kInt64, read, 1, FieldSource::kReadRowKeys});
     fields.push_back({"sample_keys", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys});
   }
   return fields;
 }
 
-Recording Bert::record(Graph& graph, const RecordOptions& options) const {
-  BertRecorder r(graph, config_, options);
-  Tensor x = record_embeddings(r);
-  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) x = record_layer(r, i, x);
+void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+                            Recording* recording) const {
+  Graph& graph = r.graph;
   graph.set_scope("cls.predictions");
-  const Tensor rows = gather_rows(graph, "selected", x, graph.field("selected_rows"));
+  const Tensor rows =
+      gather_rows(graph, "selected", last.x, graph.field(last.rows.are_picked ? "masked_among_read" : "selected_rows"));
   const std::string transform = "cls.predictions.transform.";
   const Tensor h = activation(graph, transform + "act", dense(r, transform + "dense", rows, config_.hidden_size),
                               config_.hidden_act);
@@ -143,31 +189,63 @@ Recording Bert::record(Graph& graph, const RecordOptions& options) const {
   const Tensor bias = r.bias(is_tied ? kBias : std::string(kDecoder) + ".bias", config_.vocab_size);
   const Tensor logits = linear(graph, "logits", normed, weight, bias);
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
-  Recording recording;
-  recording.loss = loss.loss;
-  recording.loss_stream = kMaskedTokens;
-  recording.outputs = {{"loss", loss.loss}, {"hits", loss.hits}};
-  if (options.every_output) {
-    graph.keep(x);
-    graph.keep(logits);
-  }
+  recording->losses.push_back({pretrains_ ? "masked_lm_loss" : "loss", loss.loss, kMaskedTokens});
+  recording->outputs.push_back({"hits", loss.hits});
+  if (options.every_output) graph.keep(logits);
   if (options.predictions) {
     const ClassPredictions predictions = class_predictions(graph, logits, graph.field("labels"), loss);
-    recording.outputs.push_back({"predicted", predictions.classes});
-    recording.outputs.push_back({"probabilities", predictions.probabilities});
+    recording->outputs.push_back({"predicted", predictions.classes});
+    recording->outputs.push_back({"probabilities", predictions.probabilities});
   }
-  recording.reference = {{"last_hidden_state", {x}, ReferenceRows::kTokens},
-                         {"logits", {logits}, ReferenceRows::kTokens},
-                         {"loss", {loss.loss}}};
+  recording->reference.push_back({pretrains_ ? "prediction_logits" : "logits", {logits}, ReferenceRows::kTokens});
+}
+
+void Bert::record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+                        Recording* recording) const {
+  Graph& graph = r.graph;
+  const NextSentence next = record_next_sentence(r, last);
+  const Tensor labels = graph.field("next_sentence_labels");
+  const int term = static_cast<int>(recording->losses.size());
+  const ClassLoss loss = cross_entropy_loss(graph, next.logits, labels, options.label_smoothing, {}, term);
+  recording->losses.push_back({"next_sentence_loss", loss.loss, kSamples});
+  recording->outputs.push_back({"next_sentence_hits", loss.hits});
+  if (options.every_output) {
+    graph.keep(next.pooled);
+    graph.keep(next.logits);
+  }
+  if (options.predictions) {
+    const ClassPredictions predictions = class_predictions(graph, next.logits, labels, loss);
+    recording->outputs.push_back({"next_sentence_predicted", predictions.classes});
+    recording->outputs.push_back({"next_sentence_probabilities", predictions.probabilities});
+  }
+  recording->reference.push_back({"pooler_output", {next.pooled}});
+  recording->reference.push_back({"seq_relationship_logits", {next.logits}});
+}
+
+Recording Bert::record(Graph& graph, const RecordOptions& options) const {
+  BertRecorder r(graph, config_, options);
+  RowStream last{record_embeddings(r), r.rows()};
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
+    last = record_layer(r, i, last, !options.every_output && i + 1 == config_.num_hidden_layers);
+  if (options.every_output) graph.keep(last.x);
+  Recording recording;
+  if (options.every_output) recording.reference.push_back({"last_hidden_state", {last.x}, ReferenceRows::kTokens});
+  record_masked_lm(r, last, options, &recording);
+  if (pretrains_) record_pairs(r, last, options, &recording);
   return recording;
 }
 
-FamilyHead head() {
-  FamilyHead head;
-  head.words.name = kHead;
-  head.words.has_classes = true;
-  head.judge = "masked_tokens";
-  return head;
+std::vector<FamilyHead> heads() {
+  FamilyHead masked, pretraining;
+  masked.words.name = kMaskedLmHead;
+  masked.words.has_classes = true;
+  masked.judge = "masked_tokens";
+  masked.command = "fill";
+  pretraining.words.name = kPretrainingHead;
+  pretraining.words.reads_labels = pretraining.words.has_classes = pretraining.words.reads_pairs = true;
+  pretraining.loss_terms = 2;
+  pretraining.judge = "pretraining";
+  return {masked, pretraining};
 }
 
 std::vector<std::unique_ptr<Model>> small_models() {
@@ -179,21 +257,22 @@ std::vector<std::unique_ptr<Model>> small_models() {
   config.intermediate_size = 50;
   config.max_position_embeddings = 20;
   std::vector<std::unique_ptr<Model>> models;
-  models.push_back(std::make_unique<Bert>(config));
+  for (const char* const head : {kMaskedLmHead, kPretrainingHead})
+    models.push_back(std::make_unique<Bert>(config, head));
   return models;
 }
 
 std::unique_ptr<Model> open_bert(const ModelSource& source, const std::string& head) {
-  if (head != kHead)
-    refuse_config(source.config_path, "unknown head \"" + head + "\"", "BERT has " + std::string(kHead));
-  return std::make_unique<Bert>(read_bert_config(source.config_path), source);
+  if (head != kMaskedLmHead && head != kPretrainingHead) {
+    refuse_config(source.config_path, "unknown head \"" + head + "\"",
+                  std::string("BERT has ") + kMaskedLmHead + " and " + kPretrainingHead);
+  }
+  return std::make_unique<Bert>(read_bert_config(source.config_path), head, source);
 }
 
 }  // namespace
 
 extern const Family kBert;
-const Family kBert = {
-    "bert", "",          {head()}, {kBody}, {}, open_bert, [](const std::string&) { return "BertForMaskedLM"; },
-    {},     small_models};
+const Family kBert = {"bert", "", heads(), {kBody}, {}, open_bert, architecture_of, {}, small_models};
 
 }  // namespace bascule

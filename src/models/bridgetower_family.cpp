@@ -109,7 +109,6 @@ void add_reference(Recording* recording, const BridgeTowerOutputs& outputs, Mode
   // The reference calls the three embeddings of each sample, stacked, its logits.
   add("logits", {outputs.text_embeds, outputs.image_embeds, outputs.cross_embeds}, ReferenceRows::kAll);
   add("logits", {outputs.logits}, head == ModelHead::kMaskedLm ? ReferenceRows::kTokens : ReferenceRows::kAll);
-  add("loss", {outputs.loss}, ReferenceRows::kAll);
 }
 
 Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const {
@@ -125,11 +124,9 @@ Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const 
   own.width = width_of(options);
   const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
   Recording recording;
-  recording.loss = outputs.loss;
+  if (outputs.loss) recording.losses = {{"loss", outputs.loss, outputs.loss_stream}};
   if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = config_.contrastive_hidden_size;
-  recording.loss_stream = outputs.loss_stream;
-  const NamedTensor all[] = {{"loss", outputs.loss},
-                             {"text_embeds", outputs.text_embeds},
+  const NamedTensor all[] = {{"text_embeds", outputs.text_embeds},
                              {"image_embeds", outputs.image_embeds},
                              {"cross_embeds", outputs.cross_embeds},
                              {"logits", outputs.logits},
@@ -142,20 +139,20 @@ Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const 
   return recording;
 }
 
-FamilyHead head(const char* name, const char* judge, bool embeds) {
+FamilyHead head(const char* name, const char* judge, const char* command) {
   FamilyHead head;
   head.words.name = name;
   head.judge = judge;
-  head.embeds = embeds;
+  head.command = command;
   return head;
 }
 
 std::vector<FamilyHead> heads() {
-  FamilyHead contrastive = head("contrastive", "contrastive_retrieval", true);
+  FamilyHead contrastive = head("contrastive", "contrastive_retrieval", "search");
   contrastive.words.uses_negatives = true;
-  FamilyHead matching = head("image_text_matching", "matching", false);
+  FamilyHead matching = head("image_text_matching", "matching", "");
   matching.words.reads_labels = matching.words.has_classes = true;
-  FamilyHead masked = head("masked_lm", "masked_tokens", false);
+  FamilyHead masked = head("masked_lm", "masked_tokens", "");
   masked.words.has_classes = true;
   return {contrastive, matching, masked};
 }

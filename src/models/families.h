@@ -14,7 +14,12 @@ namespace bascule {
 struct FamilyHead {
   HeadWords words;
   const char* judge = "";  // of src/judge/judges.h
-  bool embeds = false;     // Model::record_text_embedding and record_picture_embedding
+  // The command that asks a finished model of this head: "search" (Model::record_text_embedding and
+  // record_picture_embedding), "classify" or "fill" (Recording::reference has "logits"); empty: none.
+  std::string command = {};
+  int loss_terms = 1;  // each a mean over rows of its own: LossTerm of model.h
+  // Labels may be names, and the training data decides on the classes (ModelSource::classes).
+  bool names_classes = false;
 };
 
 struct Family {

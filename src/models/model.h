@@ -10,6 +10,7 @@
 
 #include "src/graph/file_names.h"
 #include "src/graph/graph.h"
+#include "src/json/value.h"
 
 namespace bascule {
 
@@ -20,6 +21,8 @@ struct ModelSource {
   std::function<bool(const std::string& tensor)> has_weights;
   // Whether they hold both tensors with the same values; none: they do not matter.
   std::function<bool(const std::string& a, const std::string& b, const FileNames& names)> are_equal = {};
+  // The classes' names by number, in place of those of config.json; empty: those.
+  std::vector<std::string> classes = {};
 };
 
 // The inputs that samples are prepared for.
@@ -29,9 +32,10 @@ struct ModelInputs {
   std::int64_t vocabulary_size = 0;  // of packed texts; 0: none are read
   std::int64_t max_positions = 0;    // the rows of the table of positions
   PositionRule positions;
-  std::int64_t token_types = 1;  // of packed texts
-  std::string second_caption;    // column of the second text of pairs; empty: a sample has one text
-  std::int64_t classes = 2;      // labels of rows are numbers below it
+  std::int64_t token_types = 1;          // of packed texts
+  bool reads_pairs = false;              // a sample has two texts
+  std::int64_t classes = 2;              // labels of rows are numbers below it
+  std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are
 };
 
 // The words about the model in README.md of a finished run's folder.
@@ -41,6 +45,13 @@ struct ModelCardWords {
   const char* pipeline_tag = "";
   const char* processor = "";         // Hugging Face class; empty: Transformers cannot load the model
   const char* preparation_note = "";  // how data.preprocessing = "training" differs from it; may be empty
+};
+
+// Python beside the weights of a model that no class of Transformers expresses.
+struct ModelCode {
+  const char* file = nullptr;        // its name; null: a class of Transformers loads the folder
+  const char* text = "";             // its content
+  const char* auto_class = nullptr;  // of Transformers, which loads the folder with trust_remote_code=True
 };
 
 struct RecordOptions {
@@ -68,13 +79,20 @@ struct ReferenceOutput {
   ReferenceRows rows = ReferenceRows::kAll;
 };
 
+// The loss is the sum of its terms, at most kMaxLossTerms. Each is a mean over rows of one stream: those of the batch,
+// and, as all micro-batches and ranks have a weight for each term, those of the whole update.
+struct LossTerm {
+  std::string name;  // of the reference; "loss" where there is only one
+  Tensor loss;
+  int stream = kSamples;
+};
+
 // The result of recording a model, for running its tape.
 struct Recording {
-  std::vector<NamedTensor> outputs;  // kept for the judge; the loss is "loss"
-  std::vector<ReferenceOutput> reference;
-  Tensor loss;                     // none: a bare model
-  int loss_stream = 0;             // the loss is a mean over the batch's rows of this stream
-  std::int64_t gathered_cols = 0;  // of what a loss over the samples of all ranks gathers
+  std::vector<NamedTensor> outputs;        // kept for the judge, beside the terms of the loss
+  std::vector<ReferenceOutput> reference;  // the same
+  std::vector<LossTerm> losses;            // each at the place of its number; none: a bare model
+  std::int64_t gathered_cols = 0;          // of what a loss over the samples of all ranks gathers
 };
 
 class Model {
@@ -93,6 +111,17 @@ class Model {
   // copied from the source checkpoint to ours, or made anew.
   virtual std::vector<ParameterPiece> unused_tensors() const = 0;
   virtual ModelCardWords card() const = 0;
+  // Whether a tensor's values mean nothing once the classes are others.
+  virtual bool depends_on_classes(const std::string&) const { return false; }
+  virtual ModelCode code() const { return {}; }
+  // For a tensor that the source has in another shape: makes this model's values of those. Null where it cannot, and
+  // the source does not fit the model.
+  using TensorChange = std::function<void(float* to, const float* from)>;
+  virtual TensorChange change_of(const std::string&, const std::vector<std::int64_t>& /*shape*/) const { return {}; }
+  // Makes the config.json of the source that of this model.
+  virtual void complete_config(Json*) const {}
+  // For people, when a run starts: effects of the configuration that are easily missed.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   virtual ModelInputs inputs() const = 0;
   // The fields of a batch that the model reads; the loader fills them. Of the options, only dropout, mixed labels and

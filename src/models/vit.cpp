@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ViT as a family: image classification. Equations: Transformers' modeling_vit.py; the pooled classifier: PyCls.
 #include <algorithm>
+#include <cstring>
 
 #include "src/models/config_values.h"
 #include "src/models/families.h"
+#include "src/models/pooled_vit_code.h"
 #include "src/models/recorder.h"
 #include "src/models/vit_config.h"
 
@@ -11,6 +13,7 @@ namespace bascule {
 namespace {
 
 constexpr char kHead[] = "image_classification", kBody[] = "vit", kPrefix[] = "vit.", kClassifier[] = "classifier";
+constexpr char kClassToken[] = "vit.embeddings.cls_token", kPositions[] = "vit.embeddings.position_embeddings";
 
 // A layer's two streams (norm before each part): z is the raw one, `normed` what the next part reads.
 struct ViTState {
@@ -89,8 +92,15 @@ ViTState record_layer(ViTRecorder& r, std::int64_t i, ViTState state, bool first
 class ViT final : public Model {
  public:
   explicit ViT(const ViTConfig& config) : config_(config) {}
+  ViT(const ViTConfig& config, const ModelSource& source) : config_(config), has_new_classes_(!source.classes.empty()) {
+    const auto has = [&source](const std::string& tensor) { return source.has_weights && source.has_weights(tensor); };
+    drops_class_row_ = is_pooled() && (has(kClassToken) || has(kClassToken + std::strlen(kPrefix)));
+    if (!has_new_classes_) return;
+    config_.label_names = source.classes;
+    config_.num_labels = static_cast<std::int64_t>(source.classes.size());
+  }
 
-  const char* architecture() const override { return "ViTForImageClassification"; }
+  const char* architecture() const override { return is_pooled() ? kPooledViTClass : "ViTForImageClassification"; }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
     // Transformers 5 within, and what it saves with save_original_format = False.
@@ -104,10 +114,17 @@ class ViT final : public Model {
     return {kPrefix, kChanges};
   }
   bool may_be_fresh(const std::string& tensor) const override { return tensor.rfind("classifier.", 0) == 0; }
+  bool depends_on_classes(const std::string& tensor) const override { return may_be_fresh(tensor); }
+  ModelCode code() const override {
+    if (!is_pooled()) return {};
+    return {kPooledViTFile, kPooledViTCode, kPooledViTAutoClass};
+  }
+  void complete_config(Json* config) const override;
+  std::vector<std::string> notes() const override;
+  TensorChange change_of(const std::string& tensor, const std::vector<std::int64_t>& shape) const override;
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override {
-    const bool is_known = config_.classifier == ViTClassifier::kToken;  // to Transformers
-    return {"ViT", {"vit", "image-classification"}, "image-classification", is_known ? "ViTImageProcessor" : "", ""};
+    return {"ViT", {"vit", "image-classification"}, "image-classification", "ViTImageProcessor", ""};
   }
 
   ModelInputs inputs() const override {
@@ -115,12 +132,14 @@ class ViT final : public Model {
     inputs.image_side = config_.image_size;
     inputs.image_channels = config_.num_channels;
     inputs.classes = config_.num_labels;
+    inputs.class_names = config_.label_names;
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
   Recording record(Graph& graph, const RecordOptions& options) const override;
 
  private:
+  bool is_pooled() const { return config_.classifier == ViTClassifier::kPooled; }
   std::int64_t height_of(const RecordOptions& options) const {
     return options.height > 0 ? options.height : config_.image_size;
   }
@@ -129,7 +148,46 @@ class ViT final : public Model {
   }
 
   ViTConfig config_;
+  bool has_new_classes_ = false, drops_class_row_ = false;
 };
+
+std::vector<std::string> ViT::notes() const {
+  std::vector<std::string> notes;
+  const std::int64_t side = config_.image_size, left = side % config_.patch_size;
+  if (drops_class_row_)
+    notes.push_back(
+        "the folder's class token and its row of the position table are dropped: the classifier reads the mean of the "
+        "patches' rows");
+  if (left > 0)
+    notes.push_back("patches of " + std::to_string(config_.patch_size) + " pixels do not fill a side of " +
+                    std::to_string(side) +
+                    ": pixels that are cut off at the right and at the bottom: " + std::to_string(left));
+  return notes;
+}
+
+Model::TensorChange ViT::change_of(const std::string& tensor, const std::vector<std::int64_t>& shape) const {
+  const std::int64_t rows = config_.rows(config_.image_size, config_.image_size), cols = config_.hidden_size;
+  const std::vector<std::int64_t> with_class_row = {1, rows + 1, cols};
+  if (!drops_class_row_ || tensor != kPositions || shape != with_class_row) return {};
+  return [rows, cols](float* to, const float* from) { std::copy_n(from + cols, rows * cols, to); };
+}
+
+void ViT::complete_config(Json* config) const {
+  if (is_pooled()) {
+    const std::string file = kPooledViTFile;
+    const std::string module = file.substr(0, file.rfind('.'));
+    (*config)["auto_map"] = {{kPooledViTAutoClass, module + "." + kPooledViTClass}};
+  }
+  if (!has_new_classes_) return;
+  Json names = Json::object(), numbers = Json::object();
+  for (std::size_t id = 0; id < config_.label_names.size(); ++id) {
+    names[std::to_string(id)] = config_.label_names[id];
+    numbers[config_.label_names[id]] = static_cast<std::int64_t>(id);
+  }
+  (*config)["id2label"] = names;
+  (*config)["label2id"] = numbers;
+  if (config->contains("num_labels")) (*config)["num_labels"] = config_.num_labels;
+}
 
 Fields ViT::fields(const RecordOptions& options) const {
   const std::int64_t height = height_of(options), width = width_of(options);
@@ -151,7 +209,7 @@ Fields ViT::fields(const RecordOptions& options) const {
 
 Recording ViT::record(Graph& graph, const RecordOptions& options) const {
   ViTRecorder r(graph, config_, options);
-  const bool is_token = config_.classifier == ViTClassifier::kToken;
+  const bool is_token = !is_pooled();
   ViTState state = record_embeddings(r, height_of(options), width_of(options));
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     state = record_layer(r, i, state, is_token && i + 1 == config_.num_hidden_layers);
@@ -163,22 +221,23 @@ Recording ViT::record(Graph& graph, const RecordOptions& options) const {
   if (options.mixed_labels) mixed = {graph.field("mixed_labels"), graph.field("label_shares")};
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing, mixed);
   Recording recording;
-  recording.loss = loss.loss;
-  recording.outputs = {{"loss", loss.loss}, {"hits", loss.hits}, {"logits", logits}};
+  recording.losses = {{"loss", loss.loss, kSamples}};
+  recording.outputs = {{"hits", loss.hits}, {"logits", logits}};
   graph.keep(logits);
   if (options.every_output) graph.keep(state.normed);
   recording.reference = {
       {"last_hidden_state", {state.normed}, is_token ? ReferenceRows::kFirstOfSample : ReferenceRows::kAll},
-      {"logits", {logits}},
-      {"loss", {loss.loss}}};
+      {"logits", {logits}}};
   return recording;
 }
 
 FamilyHead head() {
   FamilyHead head;
   head.words.name = kHead;
-  head.words.reads_labels = head.words.has_classes = true;
+  head.words.reads_labels = head.words.has_classes = head.words.mixes_labels = true;
   head.judge = "classes";
+  head.names_classes = true;
+  head.command = "classify";
   return head;
 }
 
@@ -206,7 +265,7 @@ std::vector<std::unique_ptr<Model>> small_models() {
 std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& head) {
   if (head != kHead)
     refuse_config(source.config_path, "unknown head \"" + head + "\"", "ViT has " + std::string(kHead));
-  return std::make_unique<ViT>(read_vit_config(source.config_path));
+  return std::make_unique<ViT>(read_vit_config(source.config_path), source);
 }
 
 }  // namespace

@@ -6,24 +6,38 @@
 namespace bascule {
 namespace {
 
+constexpr std::int64_t kMostLabels = 65536;
+
 // id2label has a name for each class; without it, num_labels counts them.
-std::int64_t labels_of(const Json& json, const std::string& path) {
+std::vector<std::string> label_names_of(const Json& json, const std::string& path) {
   const Json* const names = find_member(json, "id2label", path);
+  const bool is_counted = find_member(json, "num_labels", path) != nullptr;
   const std::int64_t given = config_extent(json, "num_labels", path, 2);
-  if (names == nullptr) return given;
+  std::vector<std::string> labels;
+  if (names == nullptr) {
+    if (is_counted && given > kMostLabels)
+      refuse_config(path, "num_labels = " + std::to_string(given),
+                    "at most " + std::to_string(kMostLabels) + " classes are supported");
+    for (std::int64_t id = 0; is_counted && id < given; ++id) labels.push_back("LABEL_" + std::to_string(id));
+    return labels;
+  }
   if (!names->is_object() || names->size() == 0)
     refuse_config(path, "id2label is not an object with a name for each class");
   const std::int64_t count = static_cast<std::int64_t>(names->size());
+  if (count > kMostLabels)
+    refuse_config(path, "id2label names " + std::to_string(count) + " classes",
+                  "at most " + std::to_string(kMostLabels) + " are supported");
   for (std::int64_t id = 0; id < count; ++id) {
-    if (names->find(std::to_string(id)) == nullptr)
-      refuse_config(path,
-                    "id2label names " + std::to_string(count) + " classes, but none is \"" + std::to_string(id) + "\"",
+    const std::string number = std::to_string(id);
+    if (names->find(number) == nullptr)
+      refuse_config(path, "id2label names " + std::to_string(count) + " classes, but none is \"" + number + "\"",
                     "classes are numbered from 0 on");
+    labels.push_back(get_string(*names, number.c_str(), path, number));
   }
-  if (find_member(json, "num_labels", path) != nullptr && given != count)
+  if (is_counted && given != count)
     refuse_config(
         path, "num_labels = " + std::to_string(given) + ", but id2label names " + std::to_string(count) + " classes");
-  return count;
+  return labels;
 }
 
 ViTClassifier classifier_of(const Json& json, const std::string& path) {
@@ -45,7 +59,8 @@ ViTConfig read_vit_config(const std::string& path) {
   config.image_size = config_extent(json, "image_size", path, config.image_size);
   config.patch_size = config_extent(json, "patch_size", path, config.patch_size);
   config.num_channels = config_extent(json, "num_channels", path, config.num_channels);
-  config.num_labels = labels_of(json, path);
+  config.label_names = label_names_of(json, path);
+  if (!config.label_names.empty()) config.num_labels = static_cast<std::int64_t>(config.label_names.size());
   config.hidden_act = config_activation(json, path);
   config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.0);
   config.attention_probs_dropout_prob = config_probability(json, "attention_probs_dropout_prob", path, 0.0);

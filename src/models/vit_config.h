@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/activation.h"
 
@@ -17,6 +18,7 @@ struct ViTConfig {
   std::int64_t hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12, intermediate_size = 3072;
   std::int64_t image_size = 224, patch_size = 16, num_channels = 3;
   std::int64_t num_labels = 2;
+  std::vector<std::string> label_names;  // by number; empty: the file says nothing about classes
   Activation hidden_act = Activation::kGelu;
   float hidden_dropout_prob = 0.0f, attention_probs_dropout_prob = 0.0f, layer_norm_eps = 1e-12f;
   double initializer_range = 0.02;

@@ -182,6 +182,15 @@ class Check {
   std::vector<Difference> differences_;
 };
 
+// A model folder may have changed since; the check names its files.
+ModelWords words_of_recorded(const std::string& model_folder) {
+  try {
+    return model_words(model_folder);
+  } catch (const Error&) {
+    return words_of_usual_family();
+  }
+}
+
 }  // namespace
 
 RecordedFolder open_record(const std::string& path) {
@@ -200,7 +209,7 @@ RecordedFolder open_record(const std::string& path) {
                 "run it again with this version");
   }
   recorded.record = read_record(*record, file);
-  const ModelWords words = model_words(recorded.record.model_folder);
+  const ModelWords words = words_of_recorded(recorded.record.model_folder);
   recorded.settings = with_absolute_paths(read_canonical_settings(recorded.record.settings, file, words));
   recorded.written = read_canonical_settings(get_string(json, "settings", file), file, words);
   return recorded;

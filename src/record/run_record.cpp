@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/base/sha256.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
 #include "src/json/json.h"
@@ -141,6 +142,10 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
   record.model_files = model_files(sealed, run);
   for (const HfFolderPlan::Shard& shard : sealed.final_model().shards())
     record.results.push_back({shard.name, sha256_of_file(report.output_dir + "/" + shard.name)});
+  for (std::size_t i = 0; sealed.averaged_model() != nullptr && i < sealed.averaged_model()->shards().size(); ++i) {
+    const std::string name = std::string(kAveragedFolder) + "/" + sealed.averaged_model()->shards()[i].name;
+    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+  }
   for (const RecordedSplit& split : run.data.splits)
     record.data.push_back({split_name(split.split), std::string(DigestText(split.manifest->data_digest()).text())});
   if (picture_digest_count(run.data.loader) > 0) {

@@ -226,8 +226,8 @@ EventRecord read_event_record(Span<const unsigned char> bytes) noexcept {
   record.bytes = kHeadBytes + length + kFootBytes;
   // The first tag of every evaluation that we write.
   const std::string_view text(static_cast<const char*>(static_cast<const void*>(content)), length);
-  record.evaluation =
-      text.find("eval/loss") != std::string_view::npos || text.find("test/loss") != std::string_view::npos;
+  for (const char* tag : {"eval/loss", "test/loss", "eval_ema/loss", "test_ema/loss"})
+    record.evaluation = record.evaluation || text.find(tag) != std::string_view::npos;
   return record;
 }
 

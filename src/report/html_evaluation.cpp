@@ -59,11 +59,14 @@ std::string evaluation_section(const Report& report) {
   head += number_head("samples") + number_head("samples/s");
   std::string body;
   bool has_best = false;
-  for (const EvaluationRecord& record : report.evaluations) {
-    body += std::string("<tr><th scope=\"row\">") + split_name(record.split) + "</th>" +
+  std::vector<EvaluationRecord> rows = report.evaluations;
+  rows.insert(rows.end(), report.averaged_evaluations.begin(), report.averaged_evaluations.end());
+  for (const EvaluationRecord& record : rows) {
+    body += std::string("<tr><th scope=\"row\">") + split_name(record.split) +
+            (record.averaged != 0 ? ", averaged weights" : "") + "</th>" +
             number_cell(readable_count(record.global_step).c_str()) + number_cell(html_number(record.epoch));
     for (const Figure& figure : figures) {
-      const bool is_best = is_best_of_split(report, record, figure);
+      const bool is_best = record.averaged == 0 && is_best_of_split(report, record, figure);
       has_best = has_best || is_best;
       body += is_best ? "<td class=\"n best\">" + figure.text(figure.of(record)) + "</td>"
                       : number_cell(figure.text(figure.of(record)));

@@ -29,8 +29,9 @@ bool stays(const std::string& text, std::int64_t step, std::int64_t evaluated) {
     return false;
   }
   if (!line.is_object() || !line.contains("step") || !line["step"].is_integer()) return false;
-  if (line.contains("test_loss")) return false;
-  const std::int64_t limit = line.contains("eval_loss") ? std::min(step, evaluated) : step;
+  if (line.contains("test_loss") || line.contains("test_ema_loss")) return false;
+  const bool is_evaluation = line.contains("eval_loss") || line.contains("eval_ema_loss");
+  const std::int64_t limit = is_evaluation ? std::min(step, evaluated) : step;
   return line["step"].integer() <= limit;
 }
 
@@ -60,7 +61,7 @@ Status JsonLog::step(const StepRecord& record, double unix_seconds) noexcept {
 }
 
 Status JsonLog::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
-  const char* const prefix = record.split == Split::kTest ? "test" : "eval";
+  const char* const prefix = figure_prefix(record.split, record.averaged != 0);
   char key[64];
   const auto named = [&](const char* name) {
     std::snprintf(key, sizeof key, "%s_%s", prefix, name);

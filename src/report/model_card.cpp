@@ -76,7 +76,8 @@ void add_evaluation(std::string& out, const EvaluationRecord* record, Metrics me
 }
 
 void add_loading(std::string& out, const Report& report) {
-  const std::string &name = report.architecture, &prepares = report.processor;
+  const bool has_code = !report.auto_class.empty();
+  const std::string &name = has_code ? report.auto_class : report.architecture, &prepares = report.processor;
   if (prepares.empty()) {
     out += "\n## Usage\n\nTransformers has no class that can load this folder; `bascule run` can start from it.\n";
     return;
@@ -84,7 +85,8 @@ void add_loading(std::string& out, const Report& report) {
   const std::string variable = prepares == "AutoTokenizer" ? "tokenizer" : "processor";
   out += "\n## Usage\n\n```python\nfrom transformers import " + prepares + ", " + name +
          "\n\nfolder = \".\"  # the path of this folder\n" + variable + " = " + prepares +
-         ".from_pretrained(folder)\nmodel = " + name + ".from_pretrained(folder)\n```\n";
+         ".from_pretrained(folder)\nmodel = " + name + ".from_pretrained(folder" +
+         (has_code ? ", trust_remote_code=True" : "") + ")\n```\n";
 }
 
 // The processor prepares a picture differently from the run.
@@ -124,6 +126,8 @@ std::string model_card(const Report& report) {
   if ((validation != nullptr || test != nullptr) && !report.metrics_note.empty())
     out += "\n" + report.metrics_note + "\n";
 
+  if (!report.averaged_evaluations.empty())
+    out += "\nThe folder `ema` holds the exponential moving average of the weights.\n";
   if (report.train.done) {
     out += "\n## Training\n\n| figure | value |\n|---|---|\n";
     out += std::string("| steps | ") + readable_count(report.global_step).c_str() + " |\n";

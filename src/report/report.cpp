@@ -41,6 +41,13 @@ const EvaluationRecord* last_evaluation(const Report& report, Split split) {
   return last;
 }
 
+const EvaluationRecord* averaged_evaluation(const Report& report, Split split) {
+  for (const EvaluationRecord& record : report.averaged_evaluations) {
+    if (record.split == split) return &record;
+  }
+  return nullptr;
+}
+
 std::string skipped_text(const SplitRows& split) {
   const auto counted = [](std::int64_t count, const char* noun) {
     return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");

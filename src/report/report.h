@@ -183,6 +183,7 @@ struct Report {
   std::string model_name;               // model_name_or_path
   std::string model_kind;               // the family, for people
   std::string architecture, processor;  // Hugging Face classes
+  std::string auto_class;               // loads the architecture from code in the folder; empty: it needs none
   std::string head;                     // model.head
   std::vector<std::string> tags;        // of the model card, as is the next
   std::string pipeline_tag;
@@ -211,10 +212,11 @@ struct Report {
   // Records.
   TrainSummary train;
   std::vector<StepRecord> steps;
-  std::vector<EvaluationRecord> evaluations;        // validations in the order of steps, then the test
-  std::vector<EvaluationRecord> final_evaluations;  // of the weights that the run ends with, one of each split
-  Metrics metrics;                                  // that the evaluations may have
-  std::string metrics_note;                         // Markdown: how some of them are defined; may be empty
+  std::vector<EvaluationRecord> evaluations;           // validations in the order of steps, then the test
+  std::vector<EvaluationRecord> final_evaluations;     // of the weights that the run ends with, one of each split
+  std::vector<EvaluationRecord> averaged_evaluations;  // the same of the averaged weights; empty: none are kept
+  Metrics metrics;                                     // that the evaluations may have
+  std::string metrics_note;                            // Markdown: how some of them are defined; may be empty
   BestSummary best;
 
   LoaderSummary loader;
@@ -255,5 +257,7 @@ void set_evaluations(Report* report, Span<const EvaluationRecord> curve, std::ve
 
 // The evaluation of a split with the weights that the run ends with, or nullptr.
 const EvaluationRecord* last_evaluation(const Report& report, Split split);
+// The same of the averaged weights.
+const EvaluationRecord* averaged_evaluation(const Report& report, Split split);
 
 }  // namespace bascule

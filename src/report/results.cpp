@@ -12,6 +12,7 @@ namespace {
 
 // Prefixes of the keys of one split, as in Trainer's files and records.
 constexpr char kEvaluationPrefix[] = "eval_";
+constexpr char kAveragedPrefix[] = "ema_";  // behind that of the split
 
 // Hugging Face rounds run times to 4 digits and rates to 3.
 double rounded(double value, int digits) {
@@ -119,6 +120,8 @@ Json split_results(const Report& report, const EvaluationRecord& record) {
   Json json = Json::object();
   json["epoch"] = record.epoch;
   add_evaluation_figures(json, record, report.metrics, kEvaluationPrefix);
+  if (const EvaluationRecord* const averaged = averaged_evaluation(report, record.split))
+    add_evaluation_figures(json, *averaged, report.metrics, std::string(kEvaluationPrefix) + kAveragedPrefix);
   add_memory(json, report);
   return json;
 }
@@ -183,7 +186,10 @@ std::string all_results_json(const Report& report) {
     const EvaluationRecord* const record = last_evaluation(report, split);
     if (record == nullptr) continue;
     json["epoch"] = record->epoch;
-    add_evaluation_figures(json, *record, report.metrics, std::string(split_name(split)) + "_");
+    const std::string prefix = std::string(split_name(split)) + "_";
+    add_evaluation_figures(json, *record, report.metrics, prefix);
+    if (const EvaluationRecord* const averaged = averaged_evaluation(report, split))
+      add_evaluation_figures(json, *averaged, report.metrics, prefix + kAveragedPrefix);
   }
   json["parameters"] = report.parameters;
   json["trained_parameters"] = report.trained_parameters;

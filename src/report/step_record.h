@@ -49,6 +49,11 @@ struct StepRecord {
 enum class Split : std::int32_t { kTrain, kValidation, kTest };
 // "train", "validation", "test".
 const char* split_name(Split split) noexcept;
+// What the figures of an evaluation are called: "eval", "test", and of averaged weights "eval_ema", "test_ema".
+inline const char* figure_prefix(Split split, bool averaged) noexcept {
+  if (split == Split::kTest) return averaged ? "test_ema" : "test";
+  return averaged ? "eval_ema" : "eval";
+}
 
 inline constexpr int kMetricSlots = 9;
 
@@ -60,7 +65,8 @@ struct EvaluationRecord {
   std::int64_t samples = 0;
   std::int64_t steps = 0;
   Split split = Split::kValidation;
-  std::int32_t repeats = 0;  // 1: an earlier evaluation was of the same weights and rows
+  std::int16_t repeats = 0;   // 1: an earlier evaluation was of the same weights and rows
+  std::int16_t averaged = 0;  // 1: of the average of the weights
   double epoch = 0.0;
   double loss = 0.0;
   double seconds = 0.0;

@@ -76,6 +76,15 @@ std::string loader_text(const LoaderSummary& loader) {
   return text;
 }
 
+// suffix: whose figures they are, if not those of the weights.
+void add_metrics(std::vector<NamedText>& pairs, Metrics metrics, const EvaluationRecord& record, const char* suffix) {
+  for (const Metric& metric : metrics) {
+    if (std::isnan(record[metric])) continue;
+    pairs.push_back({std::string(split_name(record.split)) + " " + metric.title + suffix,
+                     readable_metric(metric, record[metric]).c_str()});
+  }
+}
+
 void add_headline(std::vector<NamedText>& pairs, const Report& report) {
   if (report.train.done) {
     char steps[64];
@@ -119,11 +128,12 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
         pairs.push_back({std::string(split_name(split)) + " rows",
                          std::to_string(record->samples) + " evaluated, " + std::to_string(rows.skipped) + " skipped"});
     }
-    for (const Metric& metric : report.metrics) {
-      if (std::isnan((*record)[metric])) continue;
-      pairs.push_back(
-          {std::string(split_name(split)) + " " + metric.title, readable_metric(metric, (*record)[metric]).c_str()});
-    }
+    add_metrics(pairs, report.metrics, *record, "");
+    const EvaluationRecord* const averaged = averaged_evaluation(report, split);
+    if (averaged == nullptr) continue;
+    const char* const suffix = ", averaged weights";
+    pairs.push_back({std::string(split_name(split)) + " loss" + suffix, readable_number(averaged->loss).c_str()});
+    add_metrics(pairs, report.metrics, *averaged, suffix);
   }
 }
 

@@ -127,9 +127,7 @@ Status TensorBoardWriter::step(const StepRecord& record, double unix_seconds) no
 }
 
 Status TensorBoardWriter::evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept {
-  const char* const prefix = record.split == Split::kValidation ? "eval"
-                             : record.split == Split::kTest     ? "test"
-                                                                : "train_eval";
+  const char* const prefix = figure_prefix(record.split, record.averaged != 0);
   ScalarEvent event;
   add(event, prefix, "loss", record.loss);
   add(event, prefix, "runtime", record.seconds);

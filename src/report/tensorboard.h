@@ -42,7 +42,7 @@ class TensorBoardWriter {
   // seconds by phase (time/forward ...).
   Status step(const StepRecord& record, double unix_seconds) noexcept;
   // eval/loss, eval/runtime, eval/samples_per_second, eval/steps_per_second, eval/<metric>; test/... for the test
-  // split.
+  // split, eval_ema/... and test_ema/... for averaged weights.
   Status evaluation(const EvaluationRecord& record, Metrics metrics, double unix_seconds) noexcept;
   // Any other scalar. tag: at most 120 bytes.
   Status scalar(const char* tag, double value, std::int64_t step, double unix_seconds) noexcept;

@@ -23,42 +23,16 @@ constexpr std::size_t kMaxBatch = 8;  // pictures: enough rows for full matrix t
 }  // namespace
 
 std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
+  std::unique_ptr<Model> model = open_finished_model(folder, "search");
   const std::string path = folder + "/config.json";
-  const Family& family = family_of(path);
-  const auto head =
-      std::find_if(family.heads.begin(), family.heads.end(), [](const FamilyHead& one) { return one.embeds; });
-  if (head == family.heads.end()) {
-    throw Error(ErrorKind::kData, path,
-                std::string("a ") + family.model_type + " model has no embeddings to search with");
-  }
-  std::unique_ptr<Model> model;
   const Json json = read_json_file(path);
-  if (find_member(json, "architectures", path) != nullptr) {
-    const std::vector<std::string> classes = get_strings(json, "architectures", path);
-    const std::string wanted = family.architecture(head->words.name);
-    if (std::find(classes.begin(), classes.end(), wanted) == classes.end()) {
-      throw Error(
-          ErrorKind::kData, path,
-          (classes.empty() ? "a model without a class" : "a " + classes.front()) + " has no embeddings to search with",
-          "search needs a " + wanted + " (model.head = \"" + head->words.name + "\")");
-    }
-  }
-  return family.open({path, {}}, head->words.name);
-}
-
-RunInputs read_run_inputs(const std::string& folder) {
-  const std::string path = folder + "/bascule.json";
-  RunInputs inputs;
-  if (!std::filesystem::exists(path)) return inputs;
-  const Json json = read_json_file(path);
-  const std::string name = get_string(json, "preprocessing", path, "training");
-  if (name != "training" && name != "processor") {
-    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is not valid", "use training or processor");
-  }
-  if (name == "processor") inputs.preprocessing = Preprocessing::kProcessor;
-  inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
-  if (inputs.max_seq_length < 2) throw Error(ErrorKind::kData, path, "max_seq_length is less than 2");
-  return inputs;
+  if (find_member(json, "architectures", path) == nullptr) return model;
+  const std::vector<std::string> classes = get_strings(json, "architectures", path);
+  if (std::find(classes.begin(), classes.end(), model->architecture()) != classes.end()) return model;
+  throw Error(
+      ErrorKind::kData, path,
+      (classes.empty() ? "a model without a class" : "a " + classes.front()) + " has no embeddings to search with",
+      "search needs a " + std::string(model->architecture()));
 }
 
 SearchModel::SearchModel(const std::string& folder, const Model& model, Use use, Isa isa, int threads)
@@ -88,8 +62,7 @@ void SearchModel::record(Use use) {
     const std::int64_t side = needs_.image_side;
     if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
-    decoder_.emplace(
-        media_settings_of(folder_, inputs_.preprocessing, side, family_of(folder_ + "/config.json").image_processor));
+    decoder_.emplace(media_settings_of_run(folder_, side));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
     BatchCounts bounds;
@@ -100,16 +73,7 @@ void SearchModel::record(Use use) {
 
 void SearchModel::seal(const std::string& folder, Isa isa) {
   pixels_.resize(static_cast<std::size_t>(batch_ * 3 * needs_.image_side * needs_.image_side));
-  session_.seal_alone(false, kernels_for(isa), threads_.count());
-  const TensorSource source = open_hf_weights(folder);
-  StartWork work;
-  const LoadReport report = load_parameters(&work, source, session_.parameter_memory(), model_, 0);
-  if (!report.missing.empty()) {
-    throw Error(ErrorKind::kData, folder,
-                "no tensor " + report.missing.front() + " among the weights: the head was never trained",
-                "train it first");
-  }
-  work.run(threads_);
+  seal_with_weights(&session_, model_, folder, isa, threads_);
 }
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {
@@ -123,7 +87,7 @@ std::vector<float> SearchModel::embed_text(const std::string& text) {
   padded.samples = 1;
   padded.length = static_cast<std::int64_t>(padded.input_ids.size());
   padded.attention_mask.assign(padded.input_ids.size(), 1);
-  const PackedBatch packed(padded, needs_, false, false, "the text to search for");
+  const PackedBatch packed(padded, needs_, false, "the text to search for");
   Replay replay;
   replay.batch = packed.batch(fields_);
   session_.tape(0).replay(threads_, replay);

@@ -13,6 +13,7 @@
 #include "kernels/isa.h"
 #include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/predict/finished_model.h"
 #include "src/report/search_page.h"
 #include "src/runtime/threads.h"
 #include "src/settings/settings.h"
@@ -23,14 +24,6 @@ namespace bascule {
 
 // The model of a folder. Throws Error kData if it has no embeddings of texts and pictures.
 std::unique_ptr<Model> open_embedding_model(const std::string& folder);
-
-// How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
-struct RunInputs {
-  Preprocessing preprocessing = Preprocessing::kTraining;
-  std::int64_t max_seq_length = 128;
-};
-// Throws Error kData.
-RunInputs read_run_inputs(const std::string& folder);
 
 struct PictureEmbeddings {
   std::vector<std::string> paths;  // those that were taken, in the order given

@@ -49,6 +49,10 @@ constexpr KeyKind real_below(double min, double max) {
   return RealKey{access<double, Path...>(), min, max, true, false};
 }
 template <auto... Path>
+constexpr KeyKind range(double min, double max) {
+  return RangeKey{access<NumberRange, Path...>(), min, max};
+}
+template <auto... Path>
 constexpr KeyKind text(bool may_be_empty) {
   return TextKey{access<std::string, Path...>(), may_be_empty};
 }
@@ -95,11 +99,17 @@ constexpr KeyKind choice_or_path(const char* const (&names)[N]) {
 constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and WireType
 constexpr const char* kDropouts[] = {"config", "off"};
 constexpr const char* kPreprocessings[] = {"training", "processor"};
+constexpr const char* kAugments[] = {"none", "crop_flip"};
+constexpr const char* kInterpolations[] = {"bicubic", "bilinear"};
+constexpr const char* kTextLayouts[] = {"blocks", "lines"};
+constexpr const char* kMaskings[] = {"counted", "bernoulli"};
 constexpr const char* kOnBadSample[] = {"stop", "skip"};
-constexpr const char* kSchedulers[] = {"linear",       "cosine",
-                                       "constant",     "constant_with_warmup",
-                                       "polynomial",   "cosine_with_restarts",
-                                       "inverse_sqrt", "cosine_with_min_lr"};
+constexpr const char* kSchedulers[] = {"linear",         "cosine",
+                                       "constant",       "constant_with_warmup",
+                                       "polynomial",     "cosine_with_restarts",
+                                       "inverse_sqrt",   "cosine_with_min_lr",
+                                       "polynomial_jump"};
+constexpr const char* kOptimizers[] = {"adamw", "lamb"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
@@ -161,7 +171,7 @@ constexpr Key kKeys[] = {
     // [data]
     {"data", "train_file", paths<kData, &D::train_file>(), kSameRows,
      "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`; a list or a "
-     "glob such as `part-*.jsonl` names several"},
+     "glob such as `part-*.jsonl` names several; `.txt`: a text corpus"},
     {"data", "validation_file", paths<kData, &D::validation_file>(), kFromThereOn,
      "data for evaluation, in the same formats"},
     {"data", "test_file", paths<kData, &D::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
@@ -169,17 +179,60 @@ constexpr Key kKeys[] = {
      "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg` and `png`)"},
     {"data", "caption_column", text<kData, &D::caption_column>(false), kNumbers,
      "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
+    {"data", "text_column", text<kData, &D::text_column>(true), kNumbers,
+     "column with the text, for models that read no pictures; empty: `caption_column`", nullptr, "\"\""},
+    {"data", "text_pair_column", text<kData, &D::text_pair_column>(true), kNumbers,
+     "column with the second text of each row, for heads that read pairs of texts", nullptr, "\"\""},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,
-     "column with the number of each row's class, or with 0 or 1 for image-text matching; in shards an extension or a "
-     "key of `.json` (default: `.cls`); empty: image-text matching makes negatives by swapping captions"},
+     "column with the number or name of each row's class, with 0 or 1 for image-text matching (1: they belong "
+     "together) or for next sentences (0: the second text follows the first one); in shards an extension or a key of "
+     "`.json` (default: `.cls`); empty: folders are classes, and image-text matching makes negatives by swapping "
+     "captions"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,
      "fraction of tokens to predict, for masked language modelling"},
+    {"data", "masking", choice<kData, &D::masking>(kMaskings), kNumbers,
+     "`counted`: predict that fraction of each sample's tokens, rounded; `bernoulli`: draw for each token "
+     "independently",
+     nullptr, "\"counted\""},
+    {"data", "max_predictions_per_seq", integer<kData, &D::max_predictions_per_seq>(1, kNoPredictionLimit), kNumbers,
+     "maximum number of tokens to predict in a sample, with `masking = \"counted\"`", nullptr, "65536"},
+    {"data", "text_layout", choice<kData, &D::text_layout>(kTextLayouts), kNumbers,
+     "samples of a text corpus: `blocks` of `max_seq_length` tokens, cut from its documents laid end to end, or one of "
+     "its `lines` each",
+     nullptr, "\"blocks\""},
+    {"data", "dupe_factor", integer<kData, &D::dupe_factor>(1, 1000), kNumbers,
+     "passes over each document of a text corpus that make pairs of texts for training", nullptr, "10"},
+    {"data", "short_seq_probability", real<kData, &D::short_seq_probability>(0.0, 1.0), kNumbers,
+     "fraction of these passes that make pairs of a random shorter length", nullptr, "0.1"},
     {"data", "negative_fraction", real<kData, &D::negative_fraction>(0.0, 1.0), kNumbers,
      "fraction of samples paired with another picture's caption, for image-text matching without labels"},
     {"data", "preprocessing", choice<kData, &D::preprocessing>(kPreprocessings), kNumbers,
      "`training`: as in the published training script; `processor`: byte for byte as Transformers' image processor"},
+    {"data", "augment", choice<kData, &D::augment>(kAugments), kNumbers,
+     "random changes to training pictures; `crop_flip`: a random resized crop, as torchvision's, mirrored left to "
+     "right with probability 1/2",
+     nullptr, "\"none\""},
+    {"data", "random_resized_crop_scale", range<kData, &D::random_resized_crop_scale>(0.0, 1.0), kNumbers,
+     "least and greatest area of a random crop, as fractions of the picture's", nullptr, "[0.08, 1.0]"},
+    {"data", "random_resized_crop_ratio", range<kData, &D::random_resized_crop_ratio>(1e-3, 1e3), kNumbers,
+     "least and greatest ratio of width to height of a random crop", nullptr, "[0.75, 1.3333333333333333]"},
+    {"data", "interpolation", choice<kData, &D::interpolation>(kInterpolations), kNumbers,
+     "filter that resizes pictures, antialiased, with `preprocessing = \"training\"`", nullptr, "\"bicubic\""},
+    {"data", "eval_crop_ratio", real<kData, &D::eval_crop_ratio>(0.1, 1.0), kNumbers,
+     "side of the centre crop as a fraction of the shorter side after resizing, in evaluation and where `augment` is "
+     "\"none\"; with 0.875 a picture for 224 pixels is first resized to 256",
+     nullptr, "1.0"},
+    {"data", "mixup_alpha", real<kData, &D::mixup_alpha>(0.0, 4.0), kNumbers,
+     "mix the pictures and labels of training samples in pairs, with a share from Beta(alpha, alpha); from 0.1 on; 0: "
+     "off",
+     nullptr, "0.0"},
+    {"data", "cutmix_alpha", real<kData, &D::cutmix_alpha>(0.0, 4.0), kNumbers,
+     "exchange a box between the pictures of a pair of training samples, whose share of the area is from Beta(alpha, "
+     "alpha), and mix their labels by area; from 0.1 on; 0: off; beside `mixup_alpha` each pair takes one of the two "
+     "with probability 1/2",
+     nullptr, "0.0"},
     {"data", "dataloader_num_workers", integer<kData, &D::dataloader_num_workers>(0, 1024), kFree,
      "loader threads; 0: the training thread loads the data"},
     {"data", "dataloader_drop_last", boolean<kData, &D::dataloader_drop_last>(), kNumbers,
@@ -235,6 +288,10 @@ constexpr Key kKeys[] = {
     {"training", "learning_rate", real<kTrain, &T::learning_rate>(0.0, 1e3), kLower, "peak learning rate"},
     {"training", "weight_decay", real<kTrain, &T::weight_decay>(0.0, 1e3), kNumbers,
      "decoupled weight decay of matrices and embedding tables; biases and norms have none"},
+    {"training", "optimizer", choice<kTrain, &T::optimizer>(kOptimizers), kNumbers,
+     "AdamW, or LAMB, which moves each tensor in proportion to its norm, for very large batches; both with bias "
+     "correction",
+     nullptr, "\"adamw\""},
     {"training", "adam_beta1", real_below<kTrain, &T::adam_beta1>(0.0, 1.0), kNumbers,
      "decay rate of the first moment"},
     {"training", "adam_beta2", real_below<kTrain, &T::adam_beta2>(0.0, 1.0), kNumbers,
@@ -246,16 +303,24 @@ constexpr Key kKeys[] = {
     {"training", "label_smoothing_factor", real_below<kTrain, &T::label_smoothing_factor>(0.0, 1.0), kNumbers,
      "fraction of each label spread evenly over all classes, for heads with classes; applies to the "
      "training loss and, as in Trainer, to the evaluation loss"},
+    {"training", "ema_decay", real_below<kTrain, &T::ema_decay>(0.0, 1.0), kNumbers,
+     "exponential moving average of the weights: the fraction of the average that each of its steps keeps; the average "
+     "is evaluated beside the weights (`eval_ema_*`) and saved in the folder `ema` of `output_dir`; 0: none",
+     nullptr, "0.0"},
+    {"training", "ema_steps", integer<kTrain, &T::ema_steps>(1, kMany), kNumbers,
+     "updates between two steps of the average; during the warm-up a step copies the weights", nullptr, "1"},
     {"training", "lr_scheduler_type", choice<kTrain, &T::lr_scheduler_type>(kSchedulers), kNumbers,
      "learning rate schedule"},
     {"training", "lr_schedule_steps", integer<kTrain, &T::lr_schedule_steps>(0, kMany), kLonger,
      "updates in the schedule; afterwards the rate keeps its final value; 0: the whole run"},
     {"training", "warmup_steps", integer<kTrain, &T::warmup_steps>(0, kMany), kNumbers,
-     "warm-up updates, over which the rate rises from 0"},
+     "warm-up updates, over which the rate rises"},
     {"training", "warmup_ratio", real<kTrain, &T::warmup_ratio>(0.0, 1.0), kNumbers,
      "warm-up as a fraction of the schedule's updates, rounded up"},
+    {"training", "warmup_start_ratio", real_below<kTrain, &T::warmup_start_ratio>(0.0, 1.0), kNumbers,
+     "rate at the beginning of the warm-up, as a fraction of `learning_rate`", nullptr, "0.0"},
     {"training", "lr_power", real_above<kTrain, &T::lr_power>(0.0, 100.0), kNumbers,
-     "exponent of the `polynomial` schedule"},
+     "exponent of the schedules `polynomial` and `polynomial_jump`"},
     {"training", "lr_end", real<kTrain, &T::lr_end>(0.0, 1e3), kNumbers,
      "rate at the end of the `polynomial` schedule, below `learning_rate`"},
     {"training", "lr_num_cycles", integer<kTrain, &T::lr_num_cycles>(1, kMany), kNumbers,

@@ -36,6 +36,12 @@ struct RealKey {
   bool min_is_allowed;
   bool max_is_allowed;
 };
+// A list of two numbers, both bounds allowed, the second at least the first.
+struct RangeKey {
+  Access<NumberRange> member;
+  double min;
+  double max;
+};
 struct TextKey {
   Access<std::string> member;
   bool may_be_empty;
@@ -72,8 +78,8 @@ struct ChoiceOrPathKey {
   Access<PathSetting> path;
 };
 
-using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, TextKey, PathKey, PathsKey, WordsKey, HeadKey, FreezeKey,
-                             ChoiceKey, ChoiceOrPathKey>;
+using KeyKind = std::variant<BoolKey, IntegerKey, RealKey, RangeKey, TextKey, PathKey, PathsKey, WordsKey, HeadKey,
+                             FreezeKey, ChoiceKey, ChoiceOrPathKey>;
 
 struct Key {
   const char* table;

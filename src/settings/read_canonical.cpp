@@ -25,6 +25,12 @@ class Value {
     const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), *out);
     return failure == std::errc() && end == text_.data() + text_.size();
   }
+  bool read(NumberRange* out) {
+    const std::size_t comma = text_.find(", ");
+    if (comma == std::string_view::npos || text_.front() != '[' || text_.back() != ']') return false;
+    return Value(text_.substr(1, comma - 1)).read(&out->least) &&
+           Value(text_.substr(comma + 2, text_.size() - comma - 3)).read(&out->most);
+  }
   bool read(std::string* out) { return take_string(out) && text_.empty(); }
   bool read(std::vector<std::string>* out) {
     out->clear();

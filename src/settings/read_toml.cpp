@@ -127,14 +127,26 @@ void read_value(Settings& out, const IntegerKey& key, const Written& w) {
   key.member.at(out) = *value;
 }
 
+double number_of(const Written& w, const toml::node& node) {
+  if (!node.is_number()) refuse_type(w, node);
+  return node.is_integer() ? static_cast<double>(*node.value_exact<std::int64_t>()) : *node.value_exact<double>();
+}
+
 void read_value(Settings& out, const RealKey& key, const Written& w) {
-  if (!w.node.is_number()) refuse_type(w, w.node);
-  const double value =
-      w.node.is_integer() ? static_cast<double>(*w.node.value_exact<std::int64_t>()) : *w.node.value_exact<double>();
+  const double value = number_of(w, w.node);
   const bool above_min = key.min_is_allowed ? value >= key.min : value > key.min;
   const bool below_max = key.max_is_allowed ? value <= key.max : value < key.max;
   if (!above_min || !below_max) refuse_range(w);  // NaN is neither
   key.member.at(out) = value + 0.0;               // -0.0 becomes 0.0: one canonical form
+}
+
+void read_value(Settings& out, const RangeKey& key, const Written& w) {
+  const toml::array* const list = w.node.as_array();
+  if (list == nullptr) refuse_type(w, w.node);
+  if (list->size() != 2) refuse_range(w);
+  const NumberRange range = {number_of(w, *list->get(0)) + 0.0, number_of(w, *list->get(1)) + 0.0};
+  if (!(range.least >= key.min && range.least <= range.most && range.most <= key.max)) refuse_range(w);
+  key.member.at(out) = range;
 }
 
 void read_value(Settings& out, const TextKey& key, const Written& w) {

@@ -9,6 +9,7 @@
 // Everything here belongs to the time before the seal: it allocates and throws Error.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,11 +47,23 @@ struct PathsSetting {
   bool is_given() const { return !written.empty(); }
   // For people.
   std::string text() const { return shown_list(written); }
+  // Whether they are plain text, "part-*.txt": a corpus instead of rows.
+  bool is_corpus() const {
+    constexpr std::string_view kEnding = ".txt";
+    const auto is_text = [&](const std::string& path) {
+      return path.size() > kEnding.size() && path.compare(path.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
+    };
+    return is_given() && std::all_of(written.begin(), written.end(), is_text);
+  }
 };
 
 enum class Precision { kFloat32, kBf16 };
 enum class Dropout { kConfig, kOff };
 enum class Preprocessing { kTraining, kProcessor };
+enum class Augment { kNone, kCropFlip };
+enum class Interpolation { kBicubic, kBilinear };
+enum class TextLayout { kBlocks, kLines };  // of a corpus
+enum class Masking { kCounted, kBernoulli };
 enum class OnBadSample { kStop, kSkip };
 enum class Scheduler {
   kLinear,
@@ -60,8 +73,10 @@ enum class Scheduler {
   kPolynomial,
   kCosineWithRestarts,
   kInverseSqrt,
-  kCosineWithMinLr
+  kCosineWithMinLr,
+  kPolynomialJump
 };
+enum class Optimizer { kAdamW, kLamb };
 enum class Interval { kNo, kSteps, kEpoch };
 enum class GradientCheckpointing { kOff, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
@@ -75,6 +90,8 @@ struct HeadWords {
   std::string name;
   bool reads_labels = false, uses_negatives = false, has_classes = false;
   std::vector<std::string> smaller_is_better;  // figures of its evaluations, beside the loss
+  bool mixes_labels = false;                   // its loss takes two labels a sample
+  bool reads_pairs = false;                    // of texts
 };
 struct ModelWords {
   std::vector<HeadWords> heads;        // the first is the default
@@ -84,6 +101,12 @@ struct ModelWords {
 };
 // The words of the model in a folder; if the folder does not exist, those of a usual model.
 using FindModelWords = std::function<ModelWords(const std::string& folder)>;
+
+struct NumberRange {
+  double least = 0.0, most = 0.0;
+
+  bool operator==(const NumberRange& other) const { return least == other.least && most == other.most; }
+};
 
 struct ModelSettings {
   PathSetting model_name_or_path;
@@ -95,17 +118,33 @@ struct ModelSettings {
   Dropout dropout = Dropout::kConfig;
 };
 
+// As many as a text may have tokens.
+inline constexpr std::int64_t kNoPredictionLimit = 65536;
+
 struct DataSettings {
   PathsSetting train_file;
   PathsSetting validation_file;
   PathsSetting test_file;
   std::string image_column = "image";
   std::string caption_column = "caption";
-  std::string label_column;  // "": labels are made by exchanging captions
+  std::string text_column;       // "": caption_column
+  std::string text_pair_column;  // "": a sample has one text
+  std::string label_column;      // "": labels are made by exchanging captions
   std::int64_t max_seq_length = 128;
+  TextLayout text_layout = TextLayout::kBlocks;
+  std::int64_t dupe_factor = 10;  // of pairs
+  double short_seq_probability = 0.1;
   double mlm_probability = 0.15;
+  Masking masking = Masking::kCounted;
+  std::int64_t max_predictions_per_seq = kNoPredictionLimit;  // with kCounted
   double negative_fraction = 0.5;
   Preprocessing preprocessing = Preprocessing::kTraining;
+  Augment augment = Augment::kNone;  // of training pictures
+  NumberRange random_resized_crop_scale = {0.08, 1.0};
+  NumberRange random_resized_crop_ratio = {3.0 / 4.0, 4.0 / 3.0};
+  Interpolation interpolation = Interpolation::kBicubic;
+  double eval_crop_ratio = 1.0;
+  double mixup_alpha = 0.0, cutmix_alpha = 0.0;  // of training samples; 0: off
   std::int64_t dataloader_num_workers = 1;
   bool dataloader_drop_last = false;
   std::int64_t ring_slots = 3;
@@ -153,16 +192,20 @@ struct TrainingSettings {
   std::int64_t per_device_eval_batch_size = 16;
   double learning_rate = 1e-5;
   double weight_decay = 0.0;
-  double adam_beta1 = 0.9;
+  Optimizer optimizer = Optimizer::kAdamW;
+  double adam_beta1 = 0.9;  // of both
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing_factor = 0.0;
+  double ema_decay = 0.0;      // of the averaged weights; 0: there are none
+  std::int64_t ema_steps = 1;  // updates between two of the average
   Scheduler lr_scheduler_type = Scheduler::kLinear;
   std::int64_t lr_schedule_steps = 0;  // updates that the schedule is made for; 0: all of the run
   std::int64_t warmup_steps = 0;       // at most one of the two is above 0
   double warmup_ratio = 0.0;           // steps = ceil(ratio * the schedule's)
-  double lr_power = 1.0;               // polynomial
+  double warmup_start_ratio = 0.0;     // of learning_rate
+  double lr_power = 1.0;               // polynomial, polynomial_jump
   double lr_end = 1e-7;                // polynomial
   std::int64_t lr_num_cycles = 1;      // cosine_with_restarts
   std::int64_t lr_timescale = 0;       // inverse_sqrt; 0: the warm-up's updates, or 10,000 without one

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/base/error.h"
 
@@ -54,12 +55,81 @@ void check_columns(const Settings& s) {
                (heads.empty() ? "no head of this model reads labels" : "only the head " + heads + " reads labels"),
            heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
   }
+  if (!data.text_pair_column.empty() && !s.head()->reads_pairs) {
+    const std::string heads = heads_that(s, &HeadWords::reads_pairs, "\"");
+    refuse(s, "data.text_pair_column",
+           "data.text_pair_column is set, but " + (heads.empty() ? "no head of this model reads pairs of texts"
+                                                                 : "only the head " + heads + " reads pairs of texts"),
+           heads.empty() ? "remove it" : "remove it, or set model.head = " + heads);
+  }
+  for (const auto& [key, column] :
+       {std::pair{"data.text_column", &data.text_column}, std::pair{"data.text_pair_column", &data.text_pair_column}}) {
+    const bool is_taken = *column == data.label_column || (column != &data.text_column && *column == data.text_column);
+    if (!column->empty() && is_taken)
+      refuse(s, key, "two of text, second text and label use the same column", "give each a column of its own");
+  }
   const bool same = data.image_column == data.caption_column || data.image_column == data.label_column ||
                     data.caption_column == data.label_column;
   if (same) {
     const bool label = data.image_column != data.caption_column;
     refuse(s, label ? "data.label_column" : "data.caption_column",
            "two of image, caption and label use the same column", "give each a column of its own");
+  }
+}
+
+// Keys that have no effect beside others.
+void check_pictures(const Settings& s) {
+  const DataSettings& data = s.data;
+  if (data.preprocessing == Preprocessing::kProcessor) {
+    for (const auto& [is_set, key] : {std::pair{data.augment != Augment::kNone, "data.augment"},
+                                      {data.interpolation != Interpolation::kBicubic, "data.interpolation"},
+                                      {data.eval_crop_ratio != 1.0, "data.eval_crop_ratio"}}) {
+      if (is_set)
+        refuse(s, key, std::string(key) + " is set, but data.preprocessing = \"processor\" leaves no choice",
+               "remove it, or set data.preprocessing = \"training\"");
+    }
+  }
+  const DataSettings defaults;
+  for (const auto& [is_default, key] :
+       {std::pair{data.random_resized_crop_scale == defaults.random_resized_crop_scale,
+                  "data.random_resized_crop_scale"},
+        {data.random_resized_crop_ratio == defaults.random_resized_crop_ratio, "data.random_resized_crop_ratio"}}) {
+    if (data.augment == Augment::kNone && !is_default)
+      refuse(s, key, std::string(key) + " applies only to data.augment = \"crop_flip\"", "remove it, or set that");
+  }
+}
+
+// A key of text corpora does nothing without one, and a key of one rule of masking nothing with the other.
+void check_corpus(const Settings& s) {
+  const DataSettings& data = s.data;
+  const DataSettings defaults;
+  const bool has_corpus = data.train_file.is_corpus() || data.validation_file.is_corpus() || data.test_file.is_corpus();
+  if (!has_corpus && data.text_layout != defaults.text_layout) {
+    refuse(s, "data.text_layout", "data.text_layout applies only to a text corpus, whose files end in .txt",
+           "remove it");
+  }
+  const bool makes_pairs = has_corpus && s.head()->reads_pairs;
+  if (makes_pairs && data.text_layout != defaults.text_layout) {
+    refuse(s, "data.text_layout", "data.text_layout has no effect: samples of this head are pairs of texts",
+           "remove it");
+  }
+  for (const auto& [is_set, key] :
+       {std::pair{data.dupe_factor != defaults.dupe_factor, "data.dupe_factor"},
+        {data.short_seq_probability != defaults.short_seq_probability, "data.short_seq_probability"}}) {
+    if (is_set && !makes_pairs)
+      refuse(s, key, std::string(key) + " applies only to a text corpus with a head that reads pairs of texts",
+             "remove it");
+  }
+  if (data.masking != Masking::kCounted && data.max_predictions_per_seq != defaults.max_predictions_per_seq) {
+    refuse(s, "data.max_predictions_per_seq", "data.max_predictions_per_seq applies only to masking = \"counted\"",
+           "remove one of them");
+  }
+  constexpr std::int64_t kShortest = 5;
+  if (has_corpus && data.max_seq_length < kShortest) {
+    refuse(s, "data.max_seq_length",
+           "data.max_seq_length = " + std::to_string(data.max_seq_length) +
+               ": samples of a text corpus have at least " + std::to_string(kShortest) + " tokens",
+           "raise it");
   }
 }
 
@@ -92,6 +162,12 @@ void check_schedule(const Settings& s) {
   if (t.warmup_steps > 0 && t.warmup_ratio > 0.0) {
     refuse(s, "training.warmup_ratio", "training.warmup_steps and training.warmup_ratio are both set", "remove one");
   }
+  if (t.warmup_start_ratio > 0.0 && (!warms_up || t.lr_scheduler_type == Scheduler::kPolynomialJump)) {
+    refuse(s, "training.warmup_start_ratio",
+           warms_up ? "lr_scheduler_type = \"polynomial_jump\" warms up from 0"
+                    : "training.warmup_start_ratio is set, but nothing warms up",
+           warms_up ? "remove it" : "set training.warmup_ratio or training.warmup_steps");
+  }
   if (warms_up && t.lr_scheduler_type == Scheduler::kConstant) {
     refuse(s, t.warmup_steps > 0 ? "training.warmup_steps" : "training.warmup_ratio",
            "lr_scheduler_type = \"constant\" has no warm-up", "use \"constant_with_warmup\"");
@@ -108,7 +184,6 @@ void check_schedule_keys(const Settings& s) {
     Scheduler kind;
     const char* name;
   } keys[] = {
-      {t.lr_power != defaults.lr_power, "lr_power", Scheduler::kPolynomial, "polynomial"},
       {t.lr_end != defaults.lr_end, "lr_end", Scheduler::kPolynomial, "polynomial"},
       {t.lr_num_cycles != defaults.lr_num_cycles, "lr_num_cycles", Scheduler::kCosineWithRestarts,
        "cosine_with_restarts"},
@@ -119,6 +194,12 @@ void check_schedule_keys(const Settings& s) {
     refuse(s, std::string("training.") + key,
            std::string("training.") + key + " applies only to lr_scheduler_type = \"" + name + "\"",
            "remove it, or use that schedule");
+  }
+  if (t.lr_power != defaults.lr_power && t.lr_scheduler_type != Scheduler::kPolynomial &&
+      t.lr_scheduler_type != Scheduler::kPolynomialJump) {
+    refuse(s, "training.lr_power",
+           "training.lr_power applies only to lr_scheduler_type = \"polynomial\" or \"polynomial_jump\"",
+           "remove it, or use one of these schedules");
   }
   if (t.lr_scheduler_type == Scheduler::kPolynomial && t.lr_end >= t.learning_rate) {
     refuse(s, "training.lr_end", "training.lr_end is not below training.learning_rate",
@@ -170,6 +251,28 @@ void check_best(const Settings& s) {
   }
 }
 
+void check_mixing(const Settings& s) {
+  constexpr double kLeastAlpha = 0.1;  // powers of random numbers would underflow below
+  for (const auto& [alpha, key] :
+       {std::pair{s.data.mixup_alpha, "data.mixup_alpha"}, {s.data.cutmix_alpha, "data.cutmix_alpha"}}) {
+    if (alpha == 0.0) continue;
+    if (alpha < kLeastAlpha) refuse(s, key, std::string(key) + " is below 0.1", "use 0.1 or more, or 0 for off");
+    if (!s.head()->mixes_labels) {
+      const std::string heads = heads_that(s, &HeadWords::mixes_labels, "\"");
+      refuse(s, key,
+             std::string(key) + " is set, but " +
+                 (heads.empty() ? "no head of this model mixes labels" : "only the head " + heads + " mixes labels"),
+             "remove it");
+    }
+    if (s.training.do_train && s.training.per_device_train_batch_size % 2 != 0) {
+      refuse(s, "training.per_device_train_batch_size",
+             "training.per_device_train_batch_size = " + std::to_string(s.training.per_device_train_batch_size) +
+                 " is odd, but " + key + " mixes samples in pairs",
+             "use an even number");
+    }
+  }
+}
+
 void check_heads(const Settings& s) {
   if (s.training.gather_negatives && !s.head()->uses_negatives) {
     const std::string heads = heads_that(s, &HeadWords::uses_negatives, "");
@@ -184,6 +287,12 @@ void check_heads(const Settings& s) {
            "training.label_smoothing_factor is set, but the " + s.model.head + " head has no classes",
            "remove it, or use another model.head");
   }
+}
+
+void check_average(const Settings& s) {
+  if (s.training.ema_decay == 0.0 && s.training.ema_steps != 1)
+    refuse(s, "training.ema_steps", "training.ema_steps is set, but no average of the weights is kept",
+           "remove it, or set training.ema_decay");
 }
 
 void resolve_intervals(Settings& settings) {
@@ -229,6 +338,9 @@ void resolve_defaults(Settings& settings) {
 void check_between_keys(const Settings& settings) {
   check_phases(settings);
   check_columns(settings);
+  check_pictures(settings);
+  check_mixing(settings);
+  check_corpus(settings);
   check_folders(settings);
   check_length(settings);
   check_schedule(settings);
@@ -237,6 +349,7 @@ void check_between_keys(const Settings& settings) {
   check_interval(settings, "save", settings.training.save_strategy, settings.training.save_steps);
   check_best(settings);
   check_heads(settings);
+  check_average(settings);
 }
 
 }  // namespace bascule

@@ -86,6 +86,10 @@ std::string allowed_values(const Key& key, const ModelWords& words) {
             return "an integer from " + std::to_string(k.min) + " to " + std::to_string(k.max);
           },
           [](const RealKey& k) { return real_range(k); },
+          [](const RangeKey& k) {
+            return "a list of two numbers from " + real_text(k.min) + " to " + real_text(k.max) +
+                   ", the second at least the first";
+          },
           [](const TextKey& k) -> std::string { return k.may_be_empty ? "a string" : "a non-empty string"; },
           [](const PathKey&) -> std::string { return "a path as a string"; },
           [](const PathsKey&) -> std::string { return "a path as a string, or a list of paths"; },
@@ -109,6 +113,10 @@ std::string value_text(const Key& key, const Settings& settings) {
                         [&](const BoolKey& k) -> std::string { return k.member.get(settings) ? "true" : "false"; },
                         [&](const IntegerKey& k) { return std::to_string(k.member.get(settings)); },
                         [&](const RealKey& k) { return real_text(k.member.get(settings)); },
+                        [&](const RangeKey& k) {
+                          const NumberRange& range = k.member.get(settings);
+                          return "[" + real_text(range.least) + ", " + real_text(range.most) + "]";
+                        },
                         [&](const TextKey& k) { return quoted(k.member.get(settings)); },
                         [&](const PathKey& k) { return quoted(k.member.get(settings).written); },
                         [&](const PathsKey& k) { return paths_text(k.member.get(settings).written); },

@@ -64,6 +64,10 @@ struct Assignment {
   std::string operator()(const BoolKey&) const { return canonical(); }
   std::string operator()(const IntegerKey&) const { return canonical(); }
   std::string operator()(const RealKey&) const { return canonical(); }
+  std::string operator()(const RangeKey&) const {
+    const std::string text = value_text(key, settings);
+    return assigned(member, "{" + text.substr(1, text.size() - 2) + "}");
+  }
   std::string operator()(const TextKey& kind) const { return assigned(member, literal(kind.member.get(settings))); }
   std::string operator()(const HeadKey& kind) const { return assigned(member, literal(kind.member.get(settings))); }
   std::string operator()(const WordsKey& kind) const { return assigned(member, list(kind.member.get(settings))); }
@@ -102,7 +106,8 @@ std::string words_text(const ModelWords& words) {
   std::string text;
   for (const HeadWords& head : words.heads) {
     text += "  s.words.heads.push_back({" + literal(head.name) + ", " + truth(head.reads_labels) + ", " +
-            truth(head.uses_negatives) + ", " + truth(head.has_classes) + ", " + list(head.smaller_is_better) + "});\n";
+            truth(head.uses_negatives) + ", " + truth(head.has_classes) + ", " + list(head.smaller_is_better) + ", " +
+            truth(head.mixes_labels) + "});\n";
   }
   return text + "  s.words.parts = " + list(words.parts) + ";\n  s.words.frozen = " + list(words.frozen) +
          ";\n  s.words.idle = " + list(words.idle) + ";\n";

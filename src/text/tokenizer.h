@@ -95,6 +95,10 @@ class Tokenizer {
     return static_cast<std::int64_t>(facts_.before.size() + facts_.after.size() +
                                      (is_pair ? facts_.between.size() : 0));
   }
+  // The special tokens before a sequence's first text, between the texts of a pair, and at its end.
+  Span<const std::int32_t> before() const noexcept { return facts_.before; }
+  Span<const std::int32_t> between() const noexcept { return facts_.between; }
+  Span<const std::int32_t> after() const noexcept { return facts_.after; }
   std::int32_t second_type() const noexcept { return facts_.second_type; }
   std::int32_t pad_id() const noexcept { return facts_.pad_id; }
   std::int32_t mask_id() const noexcept { return facts_.mask_id; }

@@ -208,6 +208,8 @@ LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, c
   // Recomputing everything is nearly the least.
   while (batches.fit.samples + 1 < most && look(batches.fit.samples + 1, GradientCheckpointing::kFit).is_fitting)
     ++batches.fit.samples;
+  for (LargestBatch* const batch : {&batches.off, &batches.full, &batches.fit})
+    batch->samples -= batch->samples % cut.dealt;
   return batches;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/train/plan_control.h"
 
 namespace bascule {
@@ -28,15 +29,19 @@ DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_
 void check_disk_for_tensors(const RecordedRun& run) {
   if (!run.graphs.train) return;
   const ParameterSet& parameters = run.session.parameters();
-  std::int64_t weights = 0, moments = 0;
+  const bool averages = run.settings.training.ema_decay > 0.0;
+  std::int64_t weights = 0, state = 0;
   for (int p = 0; p < parameters.size(); ++p) {
     weights += parameters[p].elements();
-    if (parameters[p].trained) moments += 2 * parameters[p].elements();
+    if (parameters[p].trained) state += (averages ? 3 : 2) * parameters[p].elements();
   }
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
   const std::string& folder = run.settings.training.output_dir.resolved;
-  DiskDemand demand = checkpoints_to_write(run, (weights + moments) * kBytes);
+  DiskDemand demand = checkpoints_to_write(run, (weights + state) * kBytes);
   demand.final_files.push_back({weights * kBytes, file_bytes_at(folder + "/model.safetensors")});
+  if (averages)
+    demand.final_files.push_back(
+        {weights * kBytes, file_bytes_at(folder + "/" + kAveragedFolder + "/model.safetensors")});
   check_disk_space(folder, demand);
 }
 

@@ -11,13 +11,15 @@ namespace bascule {
 
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape) {
   std::vector<JudgedOutput> outputs;
-  for (const NamedTensor& output : recording.outputs) {
-    const TensorInfo& info = graph[output.tensor];
+  const auto add = [&](const std::string& name, Tensor tensor) {
+    const TensorInfo& info = graph[tensor];
     const void* address = nullptr;
-    if (tape != nullptr && info.dtype == DType::kInt32) address = tape->at_int32(output.tensor);
-    if (tape != nullptr && info.dtype == DType::kFloat32) address = tape->at(output.tensor);
-    outputs.push_back({output.name, info.cols, address});
-  }
+    if (tape != nullptr && info.dtype == DType::kInt32) address = tape->at_int32(tensor);
+    if (tape != nullptr && info.dtype == DType::kFloat32) address = tape->at(tensor);
+    outputs.push_back({name, info.cols, address});
+  };
+  for (const LossTerm& term : recording.losses) add(term.name, term.loss);
+  for (const NamedTensor& output : recording.outputs) add(output.name, output.tensor);
   return outputs;
 }
 

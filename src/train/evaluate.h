@@ -23,7 +23,7 @@
 
 namespace bascule {
 
-// The outputs of a recording. tape: for the addresses; null: none yet.
+// The outputs of a recording, the terms of its loss first. tape: for the addresses; null: none yet.
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape);
 
 class Evaluation {

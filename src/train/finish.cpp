@@ -7,6 +7,7 @@
 #include <map>
 
 #include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/durable_write.h"
@@ -323,6 +324,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   report.architecture = run.opened.model->architecture();
   report.head = run.settings.model.head;
   add_card(&report, run.opened.model->card());
+  if (const ModelCode code = run.opened.model->code(); code.file != nullptr) report.auto_class = code.auto_class;
   report.finished_at = utc_now("%Y-%m-%d %H:%M UTC").c_str();
   const ParameterCount parameters = count_parameters(run.session.parameters());
   report.parameters = parameters.all;
@@ -336,6 +338,7 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   report.metrics = run.opened.judge_kind->metrics;
   report.metrics_note = run.opened.judge_kind->note;
   set_evaluations(&report, sealed.outputs().evaluations.records(), sealed.loop().final_evaluations());
+  report.averaged_evaluations = sealed.loop().averaged_evaluations();
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
   add_loader(&report, sealed);
@@ -357,6 +360,11 @@ void write_judged(SealedRun& sealed, Report* report) {
 void write_run_folder(SealedRun& sealed, const Report& report) {
   const std::string& folder = report.output_dir;
   throw_if_failed(sealed.final_model().write_durably_into(folder.c_str()), folder, "writing the model");
+  if (const HfFolderPlan* const averaged = sealed.averaged_model()) {
+    const std::string of_average = folder + "/" + kAveragedFolder;
+    make_folders(of_average);
+    throw_if_failed(averaged->write_durably_into(of_average.c_str()), of_average, "writing the averaged model");
+  }
   write_result_files(report);
   write_output_file(folder + "/README.md", model_card(report));
   if (sealed.run().settings.report.html) write_output_file(folder + "/report.html", report_html(report));

@@ -21,32 +21,58 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
       saves_first_(saves_first(run.settings.training, run.resume)) {
+  for (const LossTerm& term : run.graphs.train_recording.losses) counts_early_ |= term.stream != kSamples;
   if (saving.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(run.data.loader.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
 }
 
-// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks: by the rows that
-// the loss is a mean over, samples or those of another stream, which the ranks tell each other. So an update is the
-// mean over its rows, however they are cut into ranks and micro-batches. How many rows of another stream are to come
-// nobody knows yet: the weight is in units of the first micro-batch, and the update divides. Where ranks meet before
-// their gradients are whole, all learn here that one of them has no batch.
-Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, bool first, double* weight,
-                                 double* share) noexcept {
-  const int stream = run_.graphs.train_recording.loss_stream;
+// The units in which the gradients of an update add up, as its first micro-batch is counted. How many rows of another
+// stream than samples are to come nobody knows yet: they are in units of the first micro-batch, and the update divides.
+// Only a loss of one term can be divided so. Terms that share a gradient each need their count of the whole update:
+// labelled tokens are counted ahead.
+Status TrainingLoop::begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept {
+  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
+  for (std::size_t t = 0; t < losses.size(); ++t) {
+    double total = first[t];
+    if (losses.size() > 1 && batches > 1) {
+      total = 0.0;
+      if (losses[t].stream == kSamples) {
+        for (std::int64_t i = 0; i < batches; ++i)
+          total += static_cast<double>(run_.pace.length.cut.batch(index + i).count);
+      } else {
+        total = static_cast<double>(train_stream().labelled_ahead(batches));
+        BASCULE_TRY(agreement_.settle(ok_status(), {&total, 1}));
+      }
+    }
+    counted_[t] = 0.0;
+    unit_[t] = std::max(total, 1.0);
+  }
+  return ok_status();
+}
+
+// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks, for each term of
+// the loss: by the rows that it is a mean over, samples or those of another stream, which the ranks tell each other. So
+// an update is the mean over its rows, however they are cut into ranks and micro-batches. Where ranks meet before their
+// gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
+Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
+                                 TermWeights* weights) noexcept {
+  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
   if (!meets_early()) BASCULE_TRY(loaded);
   const BatchCounts counts = loaded.ok() ? batch->counts : BatchCounts{};
-  const double own = static_cast<double>(counts[stream]);
-  double all = own;
-  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {&all, 1}));
-  if (stream == kSamples) all = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
-  *share = own < all ? own / all : 1.0;
-  if (first) {
-    counted_ = 0.0;
-    unit_ = std::max(all, 1.0);
+  double all[kMaxLossTerms] = {};
+  for (std::size_t t = 0; t < losses.size(); ++t) all[t] = static_cast<double>(counts[losses[t].stream]);
+  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {all, losses.size()}));
+  for (std::size_t t = 0; t < losses.size(); ++t) {
+    if (losses[t].stream == kSamples) all[t] = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
   }
-  counted_ += all;
-  *weight = all / unit_;
+  if (number == 0) BASCULE_TRY(begin_counting(all, batch->index, batches));
+  for (std::size_t t = 0; t < losses.size(); ++t) {
+    const double own = static_cast<double>(counts[losses[t].stream]);
+    weights->share[t] = own < all[t] ? own / all[t] : 1.0;
+    counted_[t] += all[t];
+    weights->of_all[t] = all[t] / unit_[t];
+  }
   return ok_status();
 }
 
@@ -61,7 +87,7 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
 }
 
 // Gradients of one micro-batch, of which the batch is a share.
-Status TrainingLoop::replay(const Batch& batch, double weight, double share, bool first) noexcept {
+Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool first) noexcept {
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
@@ -72,7 +98,11 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   replay.batch = batch;
   if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run_.pace.length.cut.batch(batch.index).count;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
-  replay.loss_weight = static_cast<float>(p_.gathered != nullptr ? weight : weight * share);
+  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
+  for (std::size_t t = 0; t < losses.size(); ++t) {
+    const double own = p_.gathered != nullptr ? weights.of_all[t] : weights.of_all[t] * weights.share[t];
+    replay.loss_weights[t] = static_cast<float>(own);
+  }
   replay.add_to_gradients = !first;
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
@@ -82,11 +112,12 @@ Status TrainingLoop::replay(const Batch& batch, double weight, double share, boo
   } else {
     tape.replay(p_.threads, replay);
   }
-  loss_ += weight * share * static_cast<double>(*tape.at(run_.graphs.train_recording.loss));
+  for (std::size_t t = 0; t < losses.size(); ++t)
+    loss_ += weights.of_all[t] * weights.share[t] * static_cast<double>(*tape.at(losses[t].loss));
   return ok_status();
 }
 
-Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) noexcept {
+Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std::int64_t* samples) noexcept {
   Stream& stream = train_stream();
   const double began = monotonic_seconds();
   const Batch* batch = nullptr;
@@ -95,18 +126,19 @@ Status TrainingLoop::micro_batch(bool first, bool last, std::int64_t* samples) n
   const double loaded = monotonic_seconds();
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
   p_.group.set_phase(RankPhase::kComputing);
-  double weight = 1.0, share = 1.0, backward = 0.0, reduction = 0.0;
-  BASCULE_TRY(count_batch(next, batch, first, &weight, &share));
+  double backward = 0.0, reduction = 0.0;
+  TermWeights weights;
+  BASCULE_TRY(count_batch(next, batch, number, batches, &weights));
   if (run_.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run_.settings.machine.step_seconds);
   } else {
     const Tape& tape = p_.session.tape(*run_.graphs.train);
     const double backward_before = tape.seconds(true);
-    if (last) {
+    if (number + 1 == batches) {
       p_.group.position().begin_gradients(at_.global_step + 1);
       p_.session.update().begin(at_.global_step + 1);
     }
-    BASCULE_TRY(replay(*batch, weight, share, first));
+    BASCULE_TRY(replay(*batch, weights, number == 0));
     backward = tape.seconds(true) - backward_before;
     if (p_.session.ring() != nullptr) reduction = p_.session.ring()->reduction_seconds();
   }
@@ -127,7 +159,7 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
   const std::int64_t micro = std::min(accumulation, run_.pace.length.batches_per_epoch - first);
   loss_ = 0.0;
   for (std::int64_t i = 0; i < micro; ++i) {
-    BASCULE_TRY(micro_batch(i == 0, i + 1 == micro, samples));
+    BASCULE_TRY(micro_batch(i, micro, samples));
   }
   p_.group.position().end_gradients();
   return ok_status();
@@ -147,6 +179,13 @@ Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcep
   return ok_status();
 }
 
+// How much of the new weights their average takes in. During the warm-up it copies them.
+double TrainingLoop::average_share(std::int64_t step) const noexcept {
+  const TrainingSettings& training = run_.settings.training;
+  if (training.ema_decay == 0.0 || step % training.ema_steps != 0) return 0.0;
+  return step <= run_.pace.schedule.warmup_steps ? 1.0 : 1.0 - training.ema_decay;
+}
+
 // The gradients' sum, clipping and AdamW.
 Status TrainingLoop::update() noexcept {
   const TrainingSettings& training = run_.settings.training;
@@ -162,6 +201,7 @@ Status TrainingLoop::update() noexcept {
   settings.step = at_.global_step + 1;
   settings.gradient_factor = gradient_factor();
   settings.groups = run_.pace.group_rules;
+  settings.average_share = average_share(settings.step);
   const bool hashes = p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0;
   if (hashes) settings.observer = p_.hashes;
   Update& update = p_.session.update();

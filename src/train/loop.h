@@ -67,10 +67,11 @@ class TrainingLoop {
     Group& group;
     Loader& loader;
     Threads& threads;
-    Evaluation* evaluation;          // null: none
-    GatheredRows* gathered;          // null: the loss is made over each rank's own samples
-    const volatile int* stop;        // a signal's number when one has come
-    TensorHashes* hashes = nullptr;  // null: none are kept
+    Evaluation* evaluation;                     // null: none
+    GatheredRows* gathered;                     // null: the loss is made over each rank's own samples
+    const volatile int* stop;                   // a signal's number when one has come
+    TensorHashes* hashes = nullptr;             // null: none are kept
+    Evaluation* averaged_evaluation = nullptr;  // of the averaged weights; null: none
   };
   // Needed for checkpoints; all null where none are written.
   struct Saving {
@@ -104,6 +105,8 @@ class TrainingLoop {
   // The last evaluation of each split in this process: after the run, that of the weights that it ends with. Not
   // sealed.
   std::vector<EvaluationRecord> final_evaluations() const;
+  // The same of the averaged weights, which are those of the last update.
+  std::vector<EvaluationRecord> averaged_evaluations() const;
 
   const TrainingPosition& position() const { return at_; }
   const TrainingControl& control() const { return control_; }
@@ -115,18 +118,26 @@ class TrainingLoop {
   Split reading() const { return reading_; }
 
  private:
+  // By term of the loss: what a micro-batch counts in its update, and this rank's batch in the micro-batch of all
+  // ranks.
+  struct TermWeights {
+    double of_all[kMaxLossTerms] = {1.0, 1.0}, share[kMaxLossTerms] = {1.0, 1.0};
+  };
+
   Status compute_gradients(std::int64_t* samples) noexcept;
-  Status micro_batch(bool first, bool last, std::int64_t* samples) noexcept;
-  Status count_batch(const Status& loaded, const Batch* batch, bool first, double* weight, double* share) noexcept;
-  bool meets_early() const noexcept {
-    return run_.graphs.train_recording.loss_stream != kSamples || p_.gathered != nullptr ||
-           p_.session.ring() != nullptr;
-  }
-  Status replay(const Batch& batch, double weight, double share, bool first) noexcept;
+  Status micro_batch(std::int64_t number, std::int64_t batches, std::int64_t* samples) noexcept;
+  Status count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
+                     TermWeights* weights) noexcept;
+  Status begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept;
+  bool meets_early() const noexcept { return counts_early_ || p_.gathered != nullptr || p_.session.ring() != nullptr; }
+  Status replay(const Batch& batch, const TermWeights& weights, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
-  double gradient_factor() const noexcept { return counted_ > 0.0 ? unit_ / counted_ : 1.0; }
+  double gradient_factor() const noexcept { return counted_[0] > 0.0 ? unit_[0] / counted_[0] : 1.0; }
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
+  double average_share(std::int64_t step) const noexcept;
   Status update() noexcept;
+  Status evaluate_average(const RecordedSplit& recorded) noexcept;
+  void report(const EvaluationRecord& record) noexcept;
   Status save() noexcept;
   Status write_or_serve() noexcept;
   // Numbers written at a save; moment borrows the rest.
@@ -166,9 +177,10 @@ class TrainingLoop {
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
-  // Counts of the update under way, over all ranks: its micro-batches together (see count_batch), and the first of
-  // them. The gradients of an update add up in units of the first one's mean loss.
-  double counted_ = 0.0, unit_ = 1.0;
+  // Counts of the update under way, over all ranks and by term of the loss: of its micro-batches so far, and the unit
+  // in which its gradients add up, see begin_counting().
+  double counted_[kMaxLossTerms] = {}, unit_[kMaxLossTerms] = {1.0, 1.0};
+  bool counts_early_ = false;  // a term is a mean over rows that only the ranks together can count
   double began_ = 0.0;
   // When counting began, the pauses before it, and what the loader had done by then.
   double counted_from_ = 0.0, paused_before_ = 0.0;
@@ -179,8 +191,9 @@ class TrainingLoop {
   std::int64_t steps_here_ = 0;      // updates of this process
   std::int64_t samples_here_ = 0;    // of the interval under way, in this process
   Split reading_ = Split::kTrain;
-  std::int64_t weights_step_ = 0, evaluated_ = -1;  // updates of the weights of now, and of those validated last
-  EvaluationRecord last_validation_, last_test_;    // without steps: none in this process
+  std::int64_t weights_step_ = 0, evaluated_ = -1;      // updates of the weights of now, and of those validated last
+  EvaluationRecord last_validation_, last_test_;        // without steps: none in this process
+  EvaluationRecord average_validation_, average_test_;  // the same of the averaged weights
   std::int64_t other_rows_until_ = -1;  // up to this update validations were of other rows, or cut otherwise
   bool saves_first_ = false;            // see plan_control.h
   // For a save, in the rank that writes.

@@ -14,6 +14,8 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   if (split == Split::kValidation && evaluated_ == weights_step_ && evaluated_ >= 0) return ok_status();
   const double began = monotonic_seconds();
   reading_ = split;
+  // Before the weights: what the judge keeps of each row is then theirs.
+  if (p_.averaged_evaluation != nullptr) BASCULE_TRY(evaluate_average(*recorded));
   EvaluationRecord record;
   record.split = split;
   record.global_step = weights_step_;
@@ -27,18 +29,40 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   reading_ = Split::kTrain;
   // A repeated evaluation has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
+  if (record.repeats == 0 && split == Split::kValidation && !has_evaluated(weights_step_ + 1))
+    out_.evaluations.append(record);
+  report(record);
+  const double seconds = monotonic_seconds() - began;
+  times_.evaluation_seconds += seconds;
+  interval_paused_ += seconds;
+  return ok_status();
+}
+
+void TrainingLoop::report(const EvaluationRecord& record) noexcept {
   const Metrics metrics = run_.opened.judge_kind->metrics;
   if (record.repeats == 0) {
-    if (split == Split::kValidation && !has_evaluated(weights_step_ + 1)) out_.evaluations.append(record);
     if (!out_.events.evaluation(record, metrics, unix_seconds()).ok())
       out_.progress.note("TensorBoard events could not be written");
     if (!out_.log.evaluation(record, metrics, unix_seconds()).ok())
       out_.progress.note("log.jsonl could not be written");
   }
   out_.progress.evaluation(record, metrics);
-  const double seconds = monotonic_seconds() - began;
-  times_.evaluation_seconds += seconds;
-  interval_paused_ += seconds;
+}
+
+// The average of the last update, also where the weights are those of the best checkpoint.
+Status TrainingLoop::evaluate_average(const RecordedSplit& recorded) noexcept {
+  EvaluationRecord& last = recorded.split == Split::kValidation ? average_validation_ : average_test_;
+  if (last.steps > 0 && last.global_step == at_.global_step) return ok_status();
+  EvaluationRecord record;
+  record.split = recorded.split;
+  record.averaged = 1;
+  record.global_step = at_.global_step;
+  record.epoch = epoch_of(at_.global_step);
+  record.repeats = recorded.split == Split::kValidation && repeats(at_.global_step) ? 1 : 0;
+  BASCULE_TRY(p_.averaged_evaluation->run(p_.loader.stream(recorded.stream), *recorded.manifest, false, p_.threads,
+                                          p_.stop, &record, &out_.progress));
+  last = record;
+  report(record);
   return ok_status();
 }
 
@@ -53,6 +77,14 @@ bool TrainingLoop::repeats(std::int64_t step) const noexcept { return has_evalua
 std::vector<EvaluationRecord> TrainingLoop::final_evaluations() const {
   std::vector<EvaluationRecord> all;
   for (const EvaluationRecord* last : {&last_validation_, &last_test_}) {
+    if (last->steps > 0) all.push_back(*last);
+  }
+  return all;
+}
+
+std::vector<EvaluationRecord> TrainingLoop::averaged_evaluations() const {
+  std::vector<EvaluationRecord> all;
+  for (const EvaluationRecord* last : {&average_validation_, &average_test_}) {
     if (last->steps > 0) all.push_back(*last);
   }
   return all;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/train/model_words.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "src/base/error.h"
 #include "src/judge/judges.h"
 #include "src/models/families.h"
@@ -27,11 +30,9 @@ ModelWords words_of(const Family& family) {
 ModelWords words_of_usual_family() { return words_of(usual_family()); }
 
 ModelWords model_words(const std::string& folder) {
-  try {
-    return words_of(family_of(folder + "/config.json"));
-  } catch (const Error&) {
-    return words_of_usual_family();
-  }
+  const std::string config = folder + "/config.json";
+  std::error_code error;
+  return std::filesystem::exists(config, error) ? words_of(family_of(config)) : words_of_usual_family();
 }
 
 }  // namespace bascule

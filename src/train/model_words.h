@@ -8,7 +8,8 @@
 
 namespace bascule {
 
-// A folder without a config.json that can be read counts as one of the usual family; recording refuses it.
+// A folder without a config.json counts as one of the usual family; recording refuses it. Throws Error kData if the
+// file is broken or of another family: before its head or frozen parts are compared with a family that it is not of.
 ModelWords model_words(const std::string& folder);
 
 // The words of the family that a config.json without model_type means.

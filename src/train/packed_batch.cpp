@@ -5,10 +5,10 @@
 
 namespace bascule {
 
-PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool masked_lm, bool every_row,
-                         const std::string& where)
+PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where)
     : pixels_(padded.pixels), label_shares_(padded.label_shares) {
   const std::int64_t vocab_size = inputs.vocabulary_size;
+  const bool has_token_labels = !padded.token_labels.empty();
   const auto refuse = [&](std::int64_t sample, const std::string& what) {
     throw Error(ErrorKind::kData, where, "sample " + std::to_string(sample) + ": " + what);
   };
@@ -20,6 +20,11 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
       image_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(row)));
     std::int32_t counted = 0;
     bool ended = false;
+    const auto add_read = [&](std::int64_t t) {
+      read_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+      read_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(t)));
+    };
+    read_offsets_.push_back(static_cast<std::int32_t>(read_rows_.size()));
     for (std::int64_t t = 0; t < padded.length; ++t) {
       const std::size_t at = static_cast<std::size_t>(s * padded.length + t);
       if (padded.attention_mask[at] == 0) {
@@ -33,12 +38,14 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
       const std::int32_t position = inputs.positions.next(static_cast<std::int32_t>(id), &counted);
       if (position >= inputs.max_positions)
         refuse(s, "more tokens than max_position_embeddings = " + std::to_string(inputs.max_positions) + " allows");
-      const bool labelled = masked_lm && padded.labels[at] >= 0;
-      if (labelled && padded.labels[at] >= vocab_size)
-        refuse(s, "label " + std::to_string(padded.labels[at]) + " is outside the vocabulary");
-      if (masked_lm && (labelled || every_row)) {
+      const std::int64_t label = has_token_labels ? padded.token_labels[at] : -100;
+      if (label >= vocab_size) refuse(s, "label " + std::to_string(label) + " is outside the vocabulary");
+      const bool is_selected = label >= 0 || (has_token_labels && every_row);
+      if (t == 0 || is_selected) add_read(t);
+      if (is_selected) {
+        masked_among_read_.push_back(static_cast<std::int32_t>(read_rows_.size()) - 1);
         selected_rows_.push_back(static_cast<std::int32_t>(token_ids_.size()));
-        labels_.push_back(labelled ? static_cast<std::int32_t>(padded.labels[at]) : -100);
+        token_labels_.push_back(label >= 0 ? static_cast<std::int32_t>(label) : -100);
       }
       text_row_keys_.push_back(row_key(number, static_cast<std::uint64_t>(t)));
       padded_row_.push_back(static_cast<std::int64_t>(at));
@@ -58,10 +65,11 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
         refuse(s, "label " + std::to_string(label) + " is none of the " + std::to_string(inputs.classes) + " classes");
       to->push_back(static_cast<std::int32_t>(label));
     };
-    if (!masked_lm) add_class(padded.labels, &labels_);
+    add_class(padded.labels, &labels_);
     add_class(padded.mixed_labels, &mixed_labels_);
   }
   text_offsets_.push_back(static_cast<std::int32_t>(token_ids_.size()));
+  read_offsets_.push_back(static_cast<std::int32_t>(read_rows_.size()));
 }
 
 BatchCounts PackedBatch::counts(const Fields& fields) const {
@@ -70,6 +78,7 @@ BatchCounts PackedBatch::counts(const Fields& fields) const {
   for (const Field& field : fields) {
     const int stream = field.rows.stream;
     if (field.source == FieldSource::kTokenIds) counts[stream] = static_cast<std::int64_t>(token_ids_.size());
+    if (field.source == FieldSource::kReadRows) counts[stream] = static_cast<std::int64_t>(read_rows_.size());
     if (field.source == FieldSource::kMaskedRows) counts[stream] = static_cast<std::int64_t>(selected_rows_.size());
   }
   return counts;
@@ -88,7 +97,11 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kTextRowKeys: batch.fields[i] = text_row_keys_.data(); break;
       case FieldSource::kSampleKeys: batch.fields[i] = sample_keys_.data(); break;
       case FieldSource::kMaskedRows: batch.fields[i] = selected_rows_.data(); break;
-      case FieldSource::kMaskedLabels:
+      case FieldSource::kReadRows: batch.fields[i] = read_rows_.data(); break;
+      case FieldSource::kReadOffsets: batch.fields[i] = read_offsets_.data(); break;
+      case FieldSource::kReadRowKeys: batch.fields[i] = read_row_keys_.data(); break;
+      case FieldSource::kMaskedAmongRead: batch.fields[i] = masked_among_read_.data(); break;
+      case FieldSource::kMaskedLabels: batch.fields[i] = token_labels_.data(); break;
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;

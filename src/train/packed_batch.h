@@ -17,7 +17,8 @@ struct PaddedBatch {
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
   std::vector<std::int64_t> token_types;     // (B, length); empty: all 0
-  std::vector<std::int64_t> labels;          // classes: (B); masked LM: (B, length), -100: not counted; else empty
+  std::vector<std::int64_t> token_labels;    // (B, length), -100: not counted; empty: tokens have none
+  std::vector<std::int64_t> labels;          // (B), classes; empty: samples have none
   std::vector<std::int64_t> mixed_labels;    // (B), classes, and the share of `labels`; empty: labels are not mixed
   std::vector<float> label_shares;
   std::vector<float> pixels;  // (B, channels, height, width)
@@ -27,11 +28,11 @@ struct PaddedBatch {
 
 class PackedBatch {
  public:
-  // inputs: of the model. every_row: all text rows are selected (their logits are wanted), else those with a label.
+  // inputs: of the model. every_row: where tokens have labels, all text rows are selected (their logits are wanted),
+  // else those with a label.
   // Throws Error kData naming `where` for ids outside the vocabulary, masks with holes, labels that are no class,
   // captions without a token.
-  PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool masked_lm, bool every_row,
-              const std::string& where);
+  PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where);
 
   std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }
   // In the streams that the model declares.
@@ -43,9 +44,9 @@ class PackedBatch {
 
  private:
   const std::vector<float> pixels_, label_shares_;
-  std::vector<std::int32_t> token_ids_, token_types_, position_ids_, text_offsets_, selected_rows_, labels_,
-      mixed_labels_;
-  std::vector<std::uint64_t> text_row_keys_, image_row_keys_, sample_keys_;
+  std::vector<std::int32_t> token_ids_, token_types_, position_ids_, text_offsets_, selected_rows_, read_rows_,
+      read_offsets_, masked_among_read_, token_labels_, labels_, mixed_labels_;
+  std::vector<std::uint64_t> text_row_keys_, image_row_keys_, read_row_keys_, sample_keys_;
   std::vector<std::int64_t> padded_row_;
 };
 

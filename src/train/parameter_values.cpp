@@ -71,15 +71,28 @@ void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::
 }
 
 LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
-                           const Model& model, std::uint64_t seed) {
+                           const Model& model, std::uint64_t seed, bool has_new_classes) {
   std::vector<WantedTensor> wanted;
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
       float* const destination = memory.at(p) + piece.first_element;
+      if (has_new_classes && model.depends_on_classes(piece.name)) {
+        add_initial_values(work, destination, piece, seed);
+        continue;
+      }
+      const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
+      if (stored != nullptr && stored->shape != piece.shape) {
+        if (const Model::TensorChange change = model.change_of(piece.name, stored->shape)) {
+          wanted.push_back({piece.name, stored->shape});  // checked only: it is read here
+          std::vector<float> values(static_cast<std::size_t>(element_count(stored->shape)));
+          source.read_float32(values.data(), *stored, 0, element_count(stored->shape));
+          change(destination, values.data());
+          continue;
+        }
+      }
       const bool may_be_fresh = model.may_be_fresh(piece.name);
       wanted.push_back({piece.name, piece.shape, destination, 0, -1, !may_be_fresh});
-      if (may_be_fresh && find_tensor(source, piece.name, model.file_names()) == nullptr)
-        add_initial_values(work, destination, piece, seed);
+      if (may_be_fresh && stored == nullptr) add_initial_values(work, destination, piece, seed);
     }
   }
   return load_tensors(work, source, wanted, model.file_names());

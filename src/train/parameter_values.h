@@ -37,9 +37,9 @@ void fill_initial(float* destination, std::int64_t first, std::int64_t count, co
 void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::uint64_t seed);
 
 // Reads all parameters. A missing tensor is an Error kData, or, where the model says that it may be fresh, initialised
-// and named in `missing`. source: outlives the work.
+// and named in `missing`. has_new_classes: what depends on them is initialised too. source: outlives the work.
 LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
-                           const Model& model, std::uint64_t seed);
+                           const Model& model, std::uint64_t seed, bool has_new_classes = false);
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
                         const FileNames& names);
 

@@ -2,12 +2,11 @@
 #include "src/train/recorded_run.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "src/base/align.h"
+#include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/distributed/launch.h"
 #include "src/graph/backward.h"
@@ -18,8 +17,8 @@
 #include "src/machine/process_limits.h"
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
-#include "src/text/tokenizer_kinds.h"
 #include "src/train/check_fits.h"
+#include "src/train/data_classes.h"
 #include "src/train/evaluate.h"
 #include "src/train/gathered_rows.h"
 #include "src/train/parameter_groups.h"
@@ -36,74 +35,59 @@ namespace {
 // oneDNN's primitives if its products are used.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
-// "organisation/name", as folders of models are called on the Hugging Face hub.
-bool is_hub_name(const std::string& text) {
-  const auto is_allowed = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' || c == '/';
-  };
-  return std::count(text.begin(), text.end(), '/') == 1 && text.front() != '/' && text.front() != '.' &&
-         text.back() != '/' && std::all_of(text.begin(), text.end(), is_allowed);
+bool names_classes(const RecordedRun& run) { return run.opened.family->head(run.settings.model.head)->names_classes; }
+
+// The samples of a text corpus. Only models that read texts and predict their tokens learn from one.
+void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, RecordedSplit* recorded) {
+  const Settings& settings = run->settings;
+  const LoaderSettings& loader = run->data.loader;
+  if (reads_pictures(loader) || field_from(loader.fields, FieldSource::kMaskedRows) < 0) {
+    throw Error(ErrorKind::kSettings, where_written(settings, std::string("data.") + split_name(split) + "_file"),
+                file.text() + " is a text corpus, but this model with head \"" + settings.model.head + "\" " +
+                    (reads_pictures(loader) ? "reads pictures" : "does not predict tokens"),
+                "name a manifest");
+  }
+  const DataFiles files = find_data_files(file);
+  OpenedTokens opened = open_tokens(files, *run->opened.tokenizer, settings.training.output_dir.resolved,
+                                    run->data.new_tokens == NewTokens::kAreKept);
+  if (!opened.note.empty()) run->notes.push_back("corpus: " + opened.note);
+  CorpusRules rules{settings.data.text_layout, settings.data.max_seq_length};
+  if (run->opened.inputs.reads_pairs) {
+    rules.pairs = PairRules{loader.seed, 0, split == Split::kTrain ? settings.data.dupe_factor : 1,
+                            settings.data.short_seq_probability};
+  }
+  recorded->corpus = std::make_unique<Corpus>(std::move(opened.store), files, *run->opened.tokenizer, rules);
+  recorded->manifest = std::make_unique<Manifest>(recorded->corpus->manifest());
 }
 
-void check_is_downloaded(const Settings& settings, const char* key, const PathSetting& folder) {
-  if (!is_hub_name(folder.written) || std::filesystem::exists(folder.resolved)) return;
-  throw Error(ErrorKind::kData, where_written(settings, key),
-              std::string(key) + " = \"" + folder.written + "\": the folder " + folder.shown() +
-                  " does not exist, and Bascule downloads nothing",
-              "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
+ManifestColumns columns_of(const RecordedRun& run) {
+  const LoaderSettings& loader = run.data.loader;
+  const DataSettings& data = run.settings.data;
+  const ModelInputs& inputs = run.opened.inputs;
+  ManifestColumns columns;
+  columns.image = reads_pictures(loader) ? data.image_column : "";
+  const std::string& text_column = data.text_column.empty() ? data.caption_column : data.text_column;
+  columns.caption = reads_text(loader) ? text_column : "";
+  columns.second_caption = data.text_pair_column;
+  columns.label = data.label_column;
+  columns.named_classes = names_classes(run);
+  columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
+  return columns;
 }
 
-OpenedModel open_model_of(const Settings& settings) {
-  const ModelSettings& model = settings.model;
-  check_is_downloaded(settings, "model.model_name_or_path", model.model_name_or_path);
-  check_is_downloaded(settings, "model.tokenizer_name", model.tokenizer_name);
-  OpenedModel opened;
-  opened.config_path = model.model_name_or_path.resolved + "/config.json";
-  opened.family = &family_of(opened.config_path);
-  opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
-  const auto has_weights = [&model](const std::string& tensor) {
-    return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
-  };
-  const auto are_equal_there = [&model](const std::string& a, const std::string& b, const FileNames& names) {
-    return are_equal(open_hf_weights(model.model_name_or_path.resolved), a, b, names);
-  };
-  opened.model = opened.family->open({opened.config_path, has_weights, are_equal_there}, model.head);
-  opened.inputs = opened.model->inputs();
-  RecordOptions options;
-  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
-  opened.fields = opened.model->fields(options);
-  const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
-  const auto need = [&](bool is_read, std::int64_t number, const char* what) {
-    if (is_read && number < 1)
-      throw Error(ErrorKind::kData, opened.config_path, std::string(what) + " is " + std::to_string(number),
-                  "it must be at least 1");
-  };
-  need(reads(FieldSource::kPixels), opened.inputs.image_side, "the side of the model's pictures");
-  need(reads(FieldSource::kTokenIds), opened.inputs.vocabulary_size, "the size of the model's vocabulary");
-  need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
-  if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
-    throw Error(ErrorKind::kData, opened.config_path,
-                "the model reads pictures of " + std::to_string(opened.inputs.image_channels) + " channels",
-                "pictures are RGB: it must have 3");
+// The classes of the training data become those of the model.
+void take_classes(RecordedRun* run) {
+  if (!names_classes(*run)) return;
+  OpenedModel& opened = run->opened;
+  const DataClasses found = classes_of_data(run->data, opened.inputs.class_names);
+  if (!found.names.empty()) {
+    opened.source.classes = found.names;
+    opened.model = opened.family->open(opened.source, run->settings.model.head);
+    opened.inputs = opened.model->inputs();
+    opened.has_new_classes = true;
+    run->notes.push_back("model: " + found.note);
   }
-  if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
-  if (!opened.inputs.second_caption.empty() && opened.tokenizer->second_type() >= opened.inputs.token_types) {
-    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
-                "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
-                    ", the model has " + std::to_string(opened.inputs.token_types) + " token types",
-                "use the tokenizer that belongs to the model");
-  }
-  if (reads(FieldSource::kClassLabels) && settings.data.label_column.empty()) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "data.label_column"),
-                "model.head = \"" + model.head + "\" needs the class of each row, but data.label_column is not set",
-                "name the column of class numbers");
-  }
-  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
-  if (masks && opened.tokenizer->mask_id() < 0) {
-    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
-                "the tokenizer has no <mask> token, which " + model.head + " needs");
-  }
-  return opened;
+  number_classes(&run->data, opened.inputs.class_names);
 }
 
 // lent: the splits that another run has opened; null: they are opened here.
@@ -114,16 +98,13 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   RecordedSplit recorded;
   recorded.split = split;
   const LoaderSettings& loader = run->data.loader;
-  const auto open = [&] {
-    return open_manifest(
-        file,
-        {reads_pictures(loader) ? data.image_column : "", reads_text(loader) ? data.caption_column : "",
-         data.label_column, run->opened.inputs.classes, reads_text(loader) ? run->opened.inputs.second_caption : ""},
-        loader.cache);
-  };
+  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache); };
   if (lent != nullptr) {
     const auto same = std::find_if(lent->begin(), lent->end(), [&](const auto& other) { return other.split == split; });
     recorded.manifest = std::move(same->manifest);
+    recorded.corpus = std::move(same->corpus);
+  } else if (file.is_corpus()) {
+    open_corpus(run, split, file, &recorded);
   } else {
     OpenedManifest opened = open();
     // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
@@ -133,11 +114,18 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
       opened = open();
     }
     if (!opened.note.empty()) run->notes.push_back("index: " + opened.note);
+    if (field_from(loader.fields, FieldSource::kClassLabels) >= 0 && !opened.manifest.has_labels()) {
+      throw Error(
+          ErrorKind::kSettings, where_written(settings, "data.label_column"),
+          "model.head = \"" + settings.model.head + "\" needs the class of each row, but data.label_column is not set",
+          "name the column of classes, or a folder with a folder for each class");
+    }
     recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
   }
   recorded.stream = run->data.loader.streams.size();
   StreamSettings stream;
   stream.manifest = recorded.manifest.get();
+  stream.corpus = recorded.corpus.get();
   stream.shuffled = split == Split::kTrain;
   stream.drop_last = stream.shuffled && data.dataloader_drop_last;
   stream.batch_per_rank =
@@ -157,7 +145,11 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.seed = static_cast<std::uint64_t>(settings.training.seed);
   loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
+  loader.masking = settings.data.masking;
+  loader.max_predictions = settings.data.max_predictions_per_seq;
   loader.negative_fraction = settings.data.negative_fraction;
+  const int terms = run->opened.family->head(settings.model.head)->loss_terms;
+  loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
   loader.positions = run->opened.inputs.positions;
   loader.vocabulary_size = run->opened.inputs.vocabulary_size;
   loader.max_positions = run->opened.inputs.max_positions;
@@ -174,8 +166,18 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;
+  } else if (settings.data.augment != Augment::kNone) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "data.augment"),
+                "data.augment is set, but the model reads no pictures", "remove it");
   }
+  loader.random_crops = {settings.data.augment, settings.data.random_resized_crop_scale,
+                         settings.data.random_resized_crop_ratio};
+  loader.interpolation = settings.data.interpolation;
+  loader.centre_crop_ratio = settings.data.eval_crop_ratio;
+  loader.mixup_alpha = settings.data.mixup_alpha;
+  loader.cutmix_alpha = settings.data.cutmix_alpha;
   loader.on_bad_sample = settings.data.on_bad_sample;
+  if (!reads_pictures(loader)) loader.max_replacements = 0;  // only pictures can be bad
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
   loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
@@ -189,6 +191,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lent);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lent);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lent);
+  take_classes(run);
   check_data(settings, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
 }
@@ -200,7 +203,7 @@ void plan_pace(RecordedRun* run) {
   Pace& pace = run->pace;
   TrainingLength& length = pace.length;
   const StreamSettings& stream = run->data.loader.streams[train->stream];
-  const BatchCut cut{train->manifest->rows(), stream.world_size, stream.batch_per_rank, stream.drop_last};
+  const BatchCut cut = BatchOrder(batch_dealing(run->data.loader, stream)).cut();
   length.cut = cut;
   length.batches_per_epoch = cut.batches_per_epoch();
   length.samples_per_epoch = cut.samples_per_epoch();
@@ -209,10 +212,19 @@ void plan_pace(RecordedRun* run) {
       training.max_steps > 0 ? training.max_steps : updates_of_epochs(length, training.num_train_epochs);
   length.epochs = static_cast<double>(length.total_updates) / static_cast<double>(length.updates_per_epoch);
   const std::int64_t steps = training.lr_schedule_steps > 0 ? training.lr_schedule_steps : length.total_updates;
-  pace.schedule = {
-      training.lr_scheduler_type, training.learning_rate, warmup_steps_of(training, steps), steps,
-      training.lr_power,          training.lr_end,        training.lr_num_cycles,           training.lr_timescale,
-      training.min_lr_ratio};
+  pace.schedule = {training.lr_scheduler_type,
+                   training.learning_rate,
+                   warmup_steps_of(training, steps),
+                   steps,
+                   training.lr_power,
+                   training.lr_end,
+                   training.lr_num_cycles,
+                   training.lr_timescale,
+                   training.min_lr_ratio,
+                   training.warmup_start_ratio};
+  pace.schedule.warmup_share = training.warmup_steps > 0
+                                   ? static_cast<double>(training.warmup_steps) / static_cast<double>(steps)
+                                   : training.warmup_ratio;
   for (const GroupSettings& group : training.groups)
     pace.group_rules.push_back({group.learning_rate_multiplier, group.weight_decay});
   if (training.gather_negatives && run->place.world_size > 1)
@@ -228,20 +240,25 @@ void record_graphs(RecordedRun* run) {
   options.label_smoothing = static_cast<float>(run->settings.training.label_smoothing_factor);
   if (const RecordedSplit* train = run->data.find(Split::kTrain)) {
     options.dropout = run->settings.model.dropout == Dropout::kConfig;
+    options.mixed_labels = mixes_labels(run->settings);
     run->graphs.train = 0;
     run->session.set_groups(parameter_groups(run->settings), run->opened.model->body_prefix());
     BatchCounts train_bounds = run->data.plan.streams[train->stream].bounds;
     train_bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
     Graph& graph = run->session.add_graph(train_bounds, run->opened.fields);
     run->graphs.train_recording = run->opened.model->record(graph, options);
+    BASCULE_CHECK(static_cast<int>(run->graphs.train_recording.losses.size()) ==
+                  run->opened.family->head(run->settings.model.head)->loss_terms);
     check_parameter_groups(run->settings, run->session.parameters());
     derive_backward(graph);
     if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
   }
   options.dropout = false;
+  options.mixed_labels = false;
   BatchCounts bounds;
   JudgeShape shape;
   BatchCounts of_test;
+  std::int64_t most_masked_of_test = 0;
   for (const RecordedSplit& split : run->data.splits) {
     if (split.split == Split::kTrain) continue;
     const BatchCounts& own = run->data.plan.streams[split.stream].bounds;
@@ -251,6 +268,7 @@ void record_graphs(RecordedRun* run) {
     run->graphs.predicts = true;
     shape.predicted_rows = split.manifest->rows();
     of_test = own;
+    most_masked_of_test = run->data.plan.streams[split.stream].most_masked;
   }
   if (bounds.samples() == 0) return;
   options.predictions = run->graphs.predicts;
@@ -259,8 +277,11 @@ void record_graphs(RecordedRun* run) {
   run->graphs.evaluation_recording = run->opened.model->record(graph, options);
   if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
   shape.batch = run->settings.training.per_device_eval_batch_size;
-  shape.loss_stream = run->graphs.evaluation_recording.loss_stream;
-  if (run->graphs.predicts) shape.counted_of_a_row = of_test[shape.loss_stream] / of_test.samples();
+  for (const LossTerm& term : run->graphs.evaluation_recording.losses) shape.losses.push_back({term.name, term.stream});
+  if (run->graphs.predicts) {
+    const int counted = shape.losses.front().stream;
+    shape.counted_of_a_row = std::max(of_test[counted] / of_test.samples(), most_masked_of_test);
+  }
   shape.fields = run->opened.fields;
   shape.outputs = judged_outputs(run->graphs.evaluation_recording, graph, nullptr);
   run->graphs.judge = run->opened.judge_kind->make(shape);
@@ -280,6 +301,8 @@ void plan_memory(RecordedRun* run) {
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   run->session.set_products(run->settings.machine.products);
+  run->session.set_optimizer(run->settings.training.optimizer);
+  run->session.set_averaging(run->settings.training.ema_decay > 0.0);
   run->session.set_activations_in_gradients(run->settings.training.gradient_accumulation_steps == 1);
   std::vector<PlannedRange> ranges =
       run->session.plan(run->graphs.train.has_value(), run->threads, local_ranks, bucket_bytes,
@@ -308,7 +331,12 @@ void plan_memory(RecordedRun* run) {
   if (const std::size_t pictures = picture_digest_count(run->data.loader); pictures > 0)
     ranges.push_back({kPictureDigests, 2 * pictures * sizeof(PictureDigest), local_ranks > 1});
   std::size_t index_bytes = 0;
-  for (const RecordedSplit& split : run->data.splits) index_bytes += split.manifest->resident_bytes();
+  for (const RecordedSplit& split : run->data.splits) {
+    index_bytes += split.manifest->resident_bytes();
+    if (split.corpus) index_bytes += split.corpus->own_bytes();
+    // One mapping serves all ranks of the machine: each has its share of it.
+    if (split.corpus) index_bytes += divide_up(split.corpus->mapped_bytes(), static_cast<std::size_t>(local_ranks));
+  }
   run->plan = make_memory_plan(std::move(ranges), kOutsideBytes, index_bytes, static_cast<std::size_t>(local_ranks));
   run->plan.workspace_lower_bound_bytes = run->session.workspace_lower_bound_bytes();
   run->plan.largest = run->session.largest(8);
@@ -432,9 +460,11 @@ int Pace::best_figure_number() const {
 }
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
-                                        const media_engine_driver* engine, std::optional<ResumePoint> resume) {
+                                        const media_engine_driver* engine, std::optional<ResumePoint> resume,
+                                        NewTokens new_tokens) {
   auto run = std::make_unique<RecordedRun>(settings);
   run->resume.point = std::move(resume);
+  run->data.new_tokens = new_tokens;
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   run->place = place;
   run->threads = compute_threads(settings, place);
@@ -455,6 +485,11 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->opened = open_model_of(settings);
   if (std::string_view(run->opened.model->card().processor).empty())
     run->notes.push_back("model: Transformers has no class that can load the folder that this run leaves");
+  if (const ModelCode code = run->opened.model->code(); code.file != nullptr)
+    run->notes.push_back(std::string("model: no class of Transformers has this form: ") + code.file +
+                         " is saved with the weights, and " + code.auto_class +
+                         ".from_pretrained(folder, trust_remote_code=True) loads them");
+  for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
   check_model_files(settings, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);
   run->resume.history = history_of(run->resume);
@@ -479,7 +514,9 @@ void RunVariant::give_back() {
   lender_.opened = std::move(run_.opened);
   for (RecordedSplit& split : lender_.data.splits) {
     for (RecordedSplit& own : run_.data.splits) {
-      if (own.split == split.split && own.manifest) split.manifest = std::move(own.manifest);
+      if (own.split != split.split || !own.manifest) continue;
+      split.manifest = std::move(own.manifest);
+      split.corpus = std::move(own.corpus);
     }
   }
 }

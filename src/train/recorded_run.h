@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/corpus/corpus.h"
 #include "src/distributed/group.h"
 #include "src/index/manifest.h"
 #include "src/judge/evaluation_figure.h"
@@ -21,6 +22,7 @@
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer.h"
+#include "src/train/opened_model.h"
 #include "src/train/recomputation.h"
 #include "src/train/schedule.h"
 #include "src/train/session.h"
@@ -31,6 +33,7 @@ namespace bascule {
 // One split of the data, with the loader's stream that reads it.
 struct RecordedSplit {
   Split split = Split::kTrain;
+  std::unique_ptr<const Corpus> corpus;  // null: the split has rows of its own
   std::unique_ptr<Manifest> manifest;
   std::size_t stream = 0;
 };
@@ -63,19 +66,12 @@ struct FinishedWeights {
 // The warm-up of a schedule of this many updates.
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
 
-// The model of a run, read from its folder, and the inputs that it needs.
-struct OpenedModel {
-  const Family* family = nullptr;
-  std::unique_ptr<Model> model;
-  ModelInputs inputs;
-  Fields fields;                               // filled by the loader
-  const JudgeKind* judge_kind = nullptr;       // of the model's evaluations
-  std::unique_ptr<const Tokenizer> tokenizer;  // null where the model reads no text
-  std::string config_path;
-};
+// What becomes of the tokens of a text corpus that no earlier start has left in the run's folder.
+enum class NewTokens { kStayInMemory, kAreKept };
 
 // The samples of a run, and how they are loaded.
 struct RunData {
+  NewTokens new_tokens = NewTokens::kStayInMemory;
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
   LoaderSettings loader;
   LoaderPlan plan;
@@ -148,10 +144,11 @@ inline constexpr char kPictureDigests[] = "picture digests";  // where samples h
 
 // As the rank at `place` sees it; from a checkpoint, if one is given. Throws Error where the run cannot go on from it:
 // resume_check.h. engine: the media engine that loads; one other than the program's own knows no
-// [media_engine.simulation].
+// [media_engine.simulation]. kAreKept: the folder is the caller's to write into.
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine = media_engine_builtin(),
-                                        std::optional<ResumePoint> resume = std::nullopt);
+                                        std::optional<ResumePoint> resume = std::nullopt,
+                                        NewTokens new_tokens = NewTokens::kStayInMemory);
 
 // The same run with other batches, limits or recomputation, to look at its plan. `lender` lends what it has opened, and
 // has it back when this goes.

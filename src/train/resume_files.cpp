@@ -118,8 +118,10 @@ void note_mended(const std::vector<MendedRow>& mended, ResumeState* resume) {
 void check_rows(const Settings& settings, const RunData& data, ResumeState* resume, const std::string& now,
                 const std::string& then) {
   const RowsState& state = resume->point->rows;
-  if (state.count == 0)
-    refuse(settings, *resume, kTrainFile, "its rows or the sizes of its pictures differ" + digests_text(now, then));
+  const char* const other =
+      data.find(Split::kTrain)->corpus ? "its text differs" : "its rows or the sizes of its pictures differ";
+  if (state.count == 0 || data.find(Split::kTrain)->corpus)
+    refuse(settings, *resume, kTrainFile, other + digests_text(now, then));
   RowsOfCheckpoint rows{state.count, state.blocks, state.taken_out, {}};
   for (std::size_t i = 0; i < state.bad.size(); i += 3)
     rows.bad.push_back({state.bad[i], state.bad[i + 1], state.bad[i + 2]});

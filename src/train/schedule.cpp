@@ -18,7 +18,15 @@ double Schedule::at(std::int64_t step) const noexcept {
   const double s = static_cast<double>(std::min(step, total_steps)), warm = static_cast<double>(warmup_steps),
                total = static_cast<double>(total_steps);
   if (kind == Scheduler::kConstant) return learning_rate;
-  if (step < warmup_steps) return learning_rate * (s / std::max(1.0, warm));
+  if (kind == Scheduler::kPolynomialJump) {
+    const double at = (s + 1.0) / total;
+    return at < warmup_share ? learning_rate * (at / warmup_share)
+                             : learning_rate * fixed_power(std::max(0.0, 1.0 - at), power);
+  }
+  if (step < warmup_steps) {
+    const double risen = s / std::max(1.0, warm);
+    return start_ratio > 0.0 ? learning_rate * (start_ratio + (1.0 - start_ratio) * risen) : learning_rate * risen;
+  }
   const double span = std::max(1.0, total - warm), progress = (s - warm) / span;
   const auto half_cosine = [](double at) { return 0.5 * (1.0 + fixed_cos(kPi * at)); };
   switch (kind) {

@@ -59,6 +59,12 @@ std::string name_of_point(const ResumePoint& point, const TrainingSettings& trai
                                                              : name_of_checkpoint(point.global_step);
 }
 
+bool decays_any(const TrainingSettings& training) {
+  return training.weight_decay > 0.0 ||
+         std::any_of(training.groups.begin(), training.groups.end(),
+                     [](const GroupSettings& group) { return group.weight_decay > 0.0; });
+}
+
 }  // namespace
 
 std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
@@ -117,6 +123,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                        run.session.products());
     evaluation_ =
         std::make_unique<Evaluation>(*graphs.judge, settings.training.per_device_eval_batch_size, tape, group);
+    if (run.session.averages() != nullptr) {
+      averaged_evaluation_ = std::make_unique<Evaluation>(*graphs.judge, settings.training.per_device_eval_batch_size,
+                                                          run.session.averaged_tape(*graphs.evaluation), group);
+    }
   }
   if (graphs.train && run.session.shards() != nullptr && group.is_leader()) {
     moment_exchange_ =
@@ -132,7 +142,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     const Span<float> trained(run.session.parameter_memory().trained,
                               static_cast<std::size_t>(run.session.layout().trained_elements));
     std::optional<HfFolderPlan> files;
-    if (!group.is_first()) files.emplace(folder_contents());
+    if (!group.is_first()) files.emplace(folder_contents(run.session.parameter_memory().trained));
     best_weights_ = std::make_unique<WeightsReader>(group.is_first() ? *final_model_ : *files, trained);
   }
   if (!group.is_first()) out_.progress = Progress::silent();
@@ -156,8 +166,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     if (group.is_first() && !run.resume.finished)
       hashes_->open(settings.training.output_dir.resolved, position_.global_step);
   }
-  const TrainingLoop::Parts parts{run.session,       group,           *loader_, *threads_,
-                                  evaluation_.get(), gathered_.get(), stop,     hashes_.get()};
+  const TrainingLoop::Parts parts{run.session,
+                                  group,
+                                  *loader_,
+                                  *threads_,
+                                  evaluation_.get(),
+                                  gathered_.get(),
+                                  stop,
+                                  hashes_.get(),
+                                  averaged_evaluation_.get()};
   Span<std::uint64_t> saved_pictures;
   if (graphs.train && !digests.empty())
     saved_pictures = {arena_->as<std::uint64_t>(run.plan[kPictureDigests]) + digests.size(),
@@ -167,6 +184,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
   times->end("writers and logs");
+  if (graphs.train && settings.training.optimizer == Optimizer::kLamb && !decays_any(settings.training) &&
+      group.is_first())
+    say("optimizer: without weight_decay LAMB takes Adam's steps");
   if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
 }
 
@@ -215,18 +235,22 @@ void SealedRun::resume_picture_digests(const ResumePoint& point) {
   for (std::size_t i = 0; i < saved.size(); ++i) digests[i].store(saved[i], std::memory_order_relaxed);
 }
 
-HfFolderContents SealedRun::folder_contents() const {
+// trained: the weights, or their average.
+HfFolderContents SealedRun::folder_contents(const float* trained) const {
   const ModelSettings& model = run_.settings.model;
   const ParameterMemory memory = run_.session.parameter_memory();
   HfFolderContents contents;
-  contents.config_json =
-      json_text(config_to_write(read_json_file(run_.opened.config_path), run_.opened.model->architecture()), 2) + "\n";
+  Json config = config_to_write(read_json_file(run_.opened.config_path), run_.opened.model->architecture());
+  run_.opened.model->complete_config(&config);
+  contents.config_json = json_text(config, 2) + "\n";
   if (run_.opened.tokenizer) contents.tokenizer_folder = model.tokenizer_name.resolved;
   if (run_.opened.inputs.image_side > 0) contents.preprocessor_folder = model.model_name_or_path.resolved;
   if (run_.opened.inputs.image_side > 0 && processor_file_of(contents.preprocessor_folder).empty())
-    contents.preprocessor_json =
-        default_processor_text(run_.data.loader.image_side, run_.opened.family->image_processor);
-  contents.tensors = tensors_to_write(*memory.set, *memory.layout, memory.trained, memory.fixed, "");
+    contents.texts.push_back({"preprocessor_config.json", default_processor_text(run_.data.loader.image_side,
+                                                                                 run_.opened.family->image_processor)});
+  if (const ModelCode code = run_.opened.model->code(); code.file != nullptr)
+    contents.texts.push_back({code.file, code.text});
+  contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
   for (std::size_t i = 0; i < unused_.size(); ++i) {
     TensorToWrite tensor;
     tensor.name = unused_[i].name;
@@ -259,6 +283,10 @@ std::vector<TensorToWrite> SealedRun::moments_to_write() {
       all.push_back(std::move(tensor));
     }
   }
+  if (const float* const averages = run_.session.averages()) {
+    for (TensorToWrite& tensor : tensors_to_write(*memory.set, *memory.layout, averages, nullptr, ema_name("")))
+      all.push_back(std::move(tensor));
+  }
   return all;
 }
 
@@ -279,14 +307,17 @@ void SealedRun::open_logs() {
 }
 
 void SealedRun::make_writers() {
-  final_model_ = std::make_unique<HfFolderPlan>(folder_contents());
+  const float* const trained = run_.session.parameter_memory().trained;
+  final_model_ = std::make_unique<HfFolderPlan>(folder_contents(trained));
+  if (const float* const averages = run_.session.averages())
+    averaged_model_ = std::make_unique<HfFolderPlan>(folder_contents(averages));
   if (!run_.graphs.train) return;
   const Settings& settings = run_.settings;
   CheckpointContents contents;
   contents.output_dir = settings.training.output_dir.resolved;
   contents.save_total_limit = settings.training.save_total_limit;
   contents.keeps_later = settings.training.resume == Resume::kOlder;
-  contents.model = folder_contents();
+  contents.model = folder_contents(trained);
   contents.optimizer = moments_to_write();
   if (run_.resume.point) contents.resumed_from = run_.resume.point->resumed_from;
   contents.settings_digest = settings_digest(settings);
@@ -299,8 +330,10 @@ void SealedRun::make_writers() {
     run_.resume.model_files.push_back({kModelWeights, weights_digest(source_)});
   }
   contents.data = data_digests(run_.data);
-  const Manifest& rows = *run_.data.find(Split::kTrain)->manifest;
-  contents.rows = {rows.rows(), row_blocks(rows), rows.taken_out(), {}};
+  const RecordedSplit& train = *run_.data.find(Split::kTrain);
+  const Manifest& rows = *train.manifest;
+  // The samples of a corpus are no rows that anybody mends: it is the same text or another.
+  if (!train.corpus) contents.rows = {rows.rows(), row_blocks(rows), rows.taken_out(), {}};
   contents.max_bad_rows = static_cast<std::int64_t>(kMostBadRowsKept);
   contents.data.insert(contents.data.end(), run_.resume.model_files.begin(), run_.resume.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords, kPictureDigestsFile};
@@ -318,6 +351,10 @@ void SealedRun::check_disk() const {
   }
   for (const PlannedFile& file : final_model_->files())
     demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
+  if (averaged_model_) {
+    for (const PlannedFile& file : averaged_model_->files())
+      demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + kAveragedFolder + "/" + file.name)});
+  }
   if (const RecordedSplit* const last = run_.data.last_judged()) {
     demand.final_files.push_back(
         {run_.graphs.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),

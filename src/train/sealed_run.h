@@ -38,6 +38,7 @@ class SealedRun {
   ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
   CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
   const HfFolderPlan& final_model() const { return *final_model_; }
+  const HfFolderPlan* averaged_model() const { return averaged_model_.get(); }  // null: no average is kept
   const TensorSource& weights_source() const { return source_; }  // empty: no weights of the model folder are read
   // By id; rank 0's, where predictions name tokens.
   const std::vector<std::string>& token_texts() const { return token_texts_; }
@@ -51,10 +52,11 @@ class SealedRun {
   void say_small_pages(void (*say)(const std::string&)) const;
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&), StartWork* work);
   void load_finished(const FinishedWeights& finished, StartWork* work);
+  void begin_average();
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
   void resume_picture_digests(const ResumePoint& point);
-  HfFolderContents folder_contents() const;
+  HfFolderContents folder_contents(const float* trained) const;
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
   std::vector<TensorToWrite> moments_to_write();
   void make_writers();
@@ -69,14 +71,14 @@ class SealedRun {
   std::unique_ptr<Threads> threads_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<CountedProgress> loader_progress_;  // goes before what it counts
-  std::unique_ptr<Evaluation> evaluation_;
+  std::unique_ptr<Evaluation> evaluation_, averaged_evaluation_;
   std::unique_ptr<GatheredRows> gathered_;
   std::unique_ptr<ReplacedSamples> replaced_;
   std::unique_ptr<TensorHashes> hashes_;
   TensorSource source_;                            // the model folder's weights, for what only passes through
   std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
-  std::unique_ptr<HfFolderPlan> final_model_;
+  std::unique_ptr<HfFolderPlan> final_model_, averaged_model_;
   std::vector<std::string> token_texts_;
   std::unique_ptr<MomentExchange> moment_exchange_;
   std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it

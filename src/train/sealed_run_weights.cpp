@@ -121,6 +121,15 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
                      place.offset + piece.first_element);
       }
     }
+    if (float* const averages = run_.session.averages()) {
+      for (int p = 0; p < memory.set->size(); ++p) {
+        const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
+        if (!place.trained) continue;
+        for (const ParameterPiece& piece : (*memory.set)[p].pieces)
+          wanted.push_back(
+              {ema_name(piece.name), piece.shape, averages + place.offset + piece.first_element, 0, -1, true});
+      }
+    }
     load_tensors(work, state, wanted, "");
     work->run(*threads_);
   } else if (model.from_scratch) {
@@ -128,7 +137,8 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     work->run(*threads_);
     say("weights: initialised with seed " + std::to_string(seed));
   } else {
-    const LoadReport report = load_parameters(work, source_, memory, *run_.opened.model, seed);
+    const LoadReport report =
+        load_parameters(work, source_, memory, *run_.opened.model, seed, run_.opened.has_new_classes);
     work->run(*threads_);
     say("weights: " + std::to_string(report.loaded) + " tensors from " + model.model_name_or_path.shown());
     for (const std::string& name : report.missing)
@@ -143,6 +153,14 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     if (!left_out.empty()) say("weights: not used: " + left_out);
   }
   make_unused_tensors();
+  if (!point && !run_.resume.finished) begin_average();
+}
+
+// Before the first update the average is a copy of the weights.
+void SealedRun::begin_average() {
+  const Session& session = run_.session;
+  if (session.averages() != nullptr)
+    std::copy_n(session.parameter_memory().trained, session.layout().trained_elements, session.averages());
 }
 
 // Without moments: nothing is trained.
@@ -155,6 +173,13 @@ void SealedRun::load_finished(const FinishedWeights& finished, StartWork* work) 
     if (!report.missing.empty())
       throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
     work->run(*threads_);
+    if (run_.session.averages() != nullptr) {
+      ParameterMemory memory = run_.session.parameter_memory();
+      memory.trained = run_.session.averages();
+      const TensorSource averaged = open_hf_weights(run_.settings.training.output_dir.resolved + "/" + kAveragedFolder);
+      load_parameters(work, averaged, memory, *run_.opened.model, 0);
+      work->run(*threads_);
+    }
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kMemory) throw;
     throw Error(error.kind(), error.where(), error.problem(), what_to_do);

@@ -17,6 +17,7 @@ constexpr char kGradients[] = "gradients";
 constexpr char kRing[] = "gradient ring";
 constexpr char kExpAvg[] = "exp_avg";
 constexpr char kExpAvgSq[] = "exp_avg_sq";
+constexpr char kAverages[] = "averaged weights";
 constexpr char kPartials[] = "gradient norm";
 constexpr char kWorkspace[] = "workspace";
 constexpr char kScratch[] = "thread scratch";
@@ -48,7 +49,7 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     order = gradient_order(*graphs_[i]);
     trained_graph_ = order.empty() ? 0 : i;
   }
-  layout_ = lay_out_parameters(parameters_, order);
+  layout_ = lay_out_parameters(parameters_, order, optimizer_ == Optimizer::kLamb);
   workspaces_.clear();
   thread_scratch_bytes_ = 0;
   has_room_ = training && activations_in_gradients_ && !(bucket_bytes && shared);
@@ -73,7 +74,8 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     const std::size_t moments = shards_ ? bytes_of_floats(shards_->elements) : trained;
     ranges.push_back({kExpAvg, moments, shared});
     ranges.push_back({kExpAvgSq, moments, shared});
-    ranges.push_back({kPartials, Update::block_count(layout_) * sizeof(double), shared});
+    if (averaging_) ranges.push_back({kAverages, trained, shared});
+    ranges.push_back({kPartials, Update::partials_count(layout_, optimizer_) * sizeof(double), shared});
   }
   ranges.push_back({kWorkspace, workspace});
   ranges.push_back({kScratch, thread_scratch_bytes_ * static_cast<std::size_t>(threads)});
@@ -125,11 +127,21 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
     exp_avg_ = arena.as<float>(plan[kExpAvg]);
     exp_avg_sq_ = arena.as<float>(plan[kExpAvgSq]);
     update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, exp_avg_, exp_avg_sq_,
-                                       arena.as<double>(plan[kPartials]), kernels, group);
+                                       arena.as<double>(plan[kPartials]), kernels, group, optimizer_);
+    if (averaging_) averages_ = arena.as<float>(plan[kAverages]);
+    update_->keep_average(averages_);
   }
   products_ = make_products(choice_, product_type_, kernels, threads, arena.at(plan[kProducts]));
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
     tapes_.push_back(std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, memory_, kernels, *products_));
+  }
+  TapeMemory averaged = memory_;
+  averaged.trained_parameters = averages_;
+  for (std::size_t i = 0; averages_ != nullptr && i < graphs_.size(); ++i) {
+    const bool is_trained = i == trained_graph_;
+    averaged_tapes_.push_back(
+        is_trained ? nullptr
+                   : std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, averaged, kernels, *products_));
   }
   if (ring_plan_)
     ring_ = std::make_unique<GradientRing>(*ring_plan_, *tapes_[trained_graph_], std::move(rings), gradients.front(),

@@ -39,6 +39,10 @@ class Session {
   }
   // Before plan(): whose matrix products the tapes call.
   void set_products(Products products) { choice_ = products; }
+  // Before plan(): of the updates.
+  void set_optimizer(Optimizer optimizer) { optimizer_ = optimizer; }
+  // Before plan(): an average of the trained parameters is held too, if there is training.
+  void set_averaging(bool averages) { averaging_ = averages; }
   // Before plan(): activations may lie where no gradient is written yet. Only where every replay that writes gradients
   // is an update's only one. Has no effect where gradients have a ring.
   void set_activations_in_gradients(bool allowed) { activations_in_gradients_ = allowed; }
@@ -79,9 +83,12 @@ class Session {
   void overlap_reduction(std::size_t number, std::size_t bucket_bytes);
 
   const Tape& tape(std::size_t number) const { return *tapes_[number]; }
+  // Of a graph without a backward part, on the averages in place of the trained parameters.
+  const Tape& averaged_tape(std::size_t number) const { return *averaged_tapes_[number]; }
   ParameterMemory parameter_memory() const {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};
   }
+  float* averages() const { return averages_; }           // laid out like the trained parameters; null: none are held
   float* gradients() const { return memory_.gradients; }  // of this rank
   GradientRing* ring() { return ring_.get(); }            // of the graph with a backward part; null: none was planned
   const MomentShards* shards() const { return shards_ ? &*shards_ : nullptr; }  // null: all moments are here
@@ -94,6 +101,8 @@ class Session {
   std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;
 
   Products choice_ = Products::kOurs;
+  Optimizer optimizer_ = Optimizer::kAdamW;
+  bool averaging_ = false;
   bool activations_in_gradients_ = false, has_room_ = false;
   ParameterSet parameters_;
   ParameterLayout layout_;
@@ -110,8 +119,9 @@ class Session {
   TapeMemory memory_;
   float* exp_avg_ = nullptr;
   float* exp_avg_sq_ = nullptr;
+  float* averages_ = nullptr;
   std::unique_ptr<GemmLibrary> products_;
-  std::vector<std::unique_ptr<Tape>> tapes_;
+  std::vector<std::unique_ptr<Tape>> tapes_, averaged_tapes_;
   std::unique_ptr<Update> update_;
   std::unique_ptr<GradientRing> ring_;
 };

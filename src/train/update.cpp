@@ -25,10 +25,11 @@ constexpr long kSleepNs = 50'000;
 
 std::vector<Update::Block> Update::cut(const ParameterLayout& layout) {
   std::vector<Block> blocks;
-  for (const ParameterLayout::Run& run : layout.runs) {
+  for (std::size_t number = 0; number < layout.runs.size(); ++number) {
+    const ParameterLayout::Run& run = layout.runs[number];
     for (std::int64_t first = 0; first < run.elements; first += kBlock) {
-      const std::int64_t left = run.elements - first;
-      blocks.push_back({run.offset + first, left < kBlock ? left : kBlock, run.decayed, run.group});
+      blocks.push_back({run.offset + first, std::min(run.elements - first, kBlock), run.decayed, run.group,
+                        static_cast<std::int32_t>(number)});
     }
   }
   return blocks;
@@ -42,7 +43,7 @@ std::size_t Update::block_count(const ParameterLayout& layout) {
 }
 
 Update::Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
-               float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group)
+               float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group, Optimizer optimizer)
     : blocks_(cut(layout)),
       parameters_(parameters),
       gradients_(std::move(gradients)),
@@ -50,14 +51,23 @@ Update::Update(const ParameterLayout& layout, float* parameters, std::vector<flo
       exp_avg_(exp_avg),
       exp_avg_sq_(exp_avg_sq),
       partials_(partials),
+      parameter_partials_(optimizer == Optimizer::kLamb ? partials + blocks_.size() : nullptr),
+      direction_partials_(optimizer == Optimizer::kLamb ? partials + 2 * blocks_.size() : nullptr),
       kernels_(kernels),
       group_(group) {
   BASCULE_CHECK(gradients_.size() == 1 || (gradients_.size() == static_cast<std::size_t>(group->local_size()) &&
                                            gradients_.size() <= kMostLocalRanks));
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (i == 0 || blocks_[i].run != blocks_[i - 1].run) first_of_run_.push_back(static_cast<std::int32_t>(i));
+  }
+  first_of_run_.push_back(static_cast<std::int32_t>(blocks_.size()));
   take_slices(static_cast<std::int64_t>(blocks_.size()));
   sum_step_ = {sum_block, unsummed_tasks, this, 0};
   norm_step_ = {norm_block, updated_tasks, this, 0};
   adamw_step_ = {adamw_block, updated_tasks, this, 0};
+  direction_step_ = {direction_block, updated_tasks, this, 0};
+  lamb_step_ = {lamb_block, updated_tasks, this, 0};
+  average_step_ = {average_block, own_tasks, this, 0};
   parameter_step_ = {parameter_block, all_tasks, this, 0};
 }
 
@@ -164,6 +174,10 @@ std::int64_t Update::unsummed_tasks(const void* arguments, const Replay&) {
   return static_cast<std::int64_t>(u.own_.size()) - u.summed_;
 }
 
+std::int64_t Update::own_tasks(const void* arguments, const Replay&) {
+  return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->own_.size());
+}
+
 std::int64_t Update::all_tasks(const void* arguments, const Replay&) {
   return static_cast<std::int64_t>(static_cast<const Update*>(arguments)->blocks_.size());
 }
@@ -195,16 +209,28 @@ void Update::parameter_block(const void* arguments, const Replay&, std::int64_t 
   u.kernels_.sum_of_squares({u.partials_ + task, u.parameters_ + block.offset, block.count});
 }
 
+std::size_t Update::moments_of(std::size_t block) const noexcept {
+  return static_cast<std::size_t>(shards_ != nullptr ? shards_->blocks[block].place : blocks_[block].offset);
+}
+
+double Update::learning_rate_of(const Block& block) const noexcept {
+  return settings_.learning_rate *
+         (block.group < 0 ? 1.0 : settings_.groups[static_cast<std::size_t>(block.group)].learning_rate_multiplier);
+}
+
+double Update::weight_decay_of(const Block& block) const noexcept {
+  const double of_group = block.group < 0 ? -1.0 : settings_.groups[static_cast<std::size_t>(block.group)].weight_decay;
+  return of_group >= 0.0 ? of_group : block.decayed ? settings_.weight_decay : 0.0;
+}
+
 void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
   const std::size_t number = static_cast<std::size_t>(u.updated_[static_cast<std::size_t>(task)]);
   const Block& block = u.blocks_[number];
-  const std::int64_t moments = u.shards_ != nullptr ? u.shards_->blocks[number].place : block.offset;
+  const std::size_t moments = u.moments_of(number);
   const UpdateSettings& s = u.settings_;
   if (s.observer != nullptr) s.observer->see(number, u.parameters_, u.own_gradients_);
-  const GroupRule rule = block.group < 0 ? GroupRule{} : s.groups[static_cast<std::size_t>(block.group)];
-  const double learning_rate = s.learning_rate * rule.learning_rate_multiplier;
-  const double weight_decay = rule.weight_decay >= 0.0 ? rule.weight_decay : block.decayed ? s.weight_decay : 0.0;
+  const double learning_rate = u.learning_rate_of(block), weight_decay = u.weight_decay_of(block);
   AdamW a{};
   a.parameter = u.parameters_ + block.offset;
   a.exp_avg = u.exp_avg_ + moments;
@@ -220,6 +246,74 @@ void Update::adamw_block(const void* arguments, const Replay&, std::int64_t task
   a.inverse_sqrt_correction2 = u.inverse_sqrt_correction2_;
   a.epsilon = static_cast<float>(s.epsilon);
   u.kernels_.adamw(a);
+}
+
+// The gradient becomes the direction; both norms are measured while the block is in the caches.
+void Update::direction_block(const void* arguments, const Replay&, std::int64_t task, int) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  const std::size_t number = static_cast<std::size_t>(u.updated_[static_cast<std::size_t>(task)]);
+  const Block& block = u.blocks_[number];
+  const std::size_t moments = u.moments_of(number);
+  const UpdateSettings& s = u.settings_;
+  if (s.observer != nullptr) s.observer->see(number, u.parameters_, u.own_gradients_);
+  LambDirection a{};
+  a.parameter = u.parameters_ + block.offset;
+  a.exp_avg = u.exp_avg_ + moments;
+  a.exp_avg_sq = u.exp_avg_sq_ + moments;
+  a.gradient = u.own_gradients_ + block.offset;
+  a.count = block.count;
+  a.gradient_scale = u.gradient_scale_;
+  a.weight_decay = static_cast<float>(u.weight_decay_of(block));
+  a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
+  a.beta2 = static_cast<float>(s.beta2);
+  a.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
+  a.inverse_correction1 = static_cast<float>(1.0 / u.correction1_);
+  a.inverse_sqrt_correction2 = u.inverse_sqrt_correction2_;
+  a.epsilon = static_cast<float>(s.epsilon);
+  u.kernels_.lamb_direction(a);
+  u.kernels_.sum_of_squares({u.parameter_partials_ + number, a.parameter, block.count});
+  u.kernels_.sum_of_squares({u.direction_partials_ + number, a.gradient, block.count});
+}
+
+// Of the tensor, from its blocks in their order: 1 where nothing decays it, or where either norm is 0.
+double Update::trust_ratio(std::int32_t run, double weight_decay) const noexcept {
+  if (weight_decay == 0.0) return 1.0;
+  double parameters = 0.0, direction = 0.0;
+  const std::size_t end = static_cast<std::size_t>(first_of_run_[static_cast<std::size_t>(run) + 1]);
+  for (std::size_t i = static_cast<std::size_t>(first_of_run_[static_cast<std::size_t>(run)]); i < end; ++i) {
+    parameters += parameter_partials_[i];
+    direction += direction_partials_[i];
+  }
+  return parameters > 0.0 && direction > 0.0 ? std::sqrt(parameters) / std::sqrt(direction) : 1.0;
+}
+
+void Update::lamb_block(const void* arguments, const Replay&, std::int64_t task, int) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  const Block& block = u.blocks_[static_cast<std::size_t>(u.updated_[static_cast<std::size_t>(task)])];
+  const double ratio = u.trust_ratio(block.run, u.weight_decay_of(block));
+  u.kernels_.lamb_step({u.parameters_ + block.offset, u.own_gradients_ + block.offset, block.count,
+                        static_cast<float>(u.learning_rate_of(block) * ratio)});
+}
+
+// Of this rank's blocks, also of those that another node has updated and sent.
+void Update::average_block(const void* arguments, const Replay&, std::int64_t task, int) {
+  const Update& u = *static_cast<const Update*>(arguments);
+  const Block& block = u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(task)])];
+  const float* const values = u.parameters_ + block.offset;
+  if (u.settings_.average_share == 1.0) {  // in floating point the formula would not copy exactly
+    std::copy_n(values, block.count, u.averages_ + block.offset);
+  } else {
+    u.kernels_.average(
+        {u.averages_ + block.offset, values, block.count, static_cast<float>(u.settings_.average_share)});
+  }
+}
+
+// Every rank needs the norms of all blocks of a tensor of which it has one.
+bool Update::move_by_lamb(Threads& threads) noexcept {
+  threads.replay(Span<const Step>(&direction_step_, 1), Replay{}, {});
+  if (!merge_partials(parameter_partials_) || !merge_partials(direction_partials_) || !wait_for_ranks()) return false;
+  threads.replay(Span<const Step>(&lamb_step_, 1), Replay{}, {});
+  return true;
 }
 
 double Update::sum_of_partials() const noexcept {
@@ -257,12 +351,12 @@ bool Update::move_all(LaneReduction& lane) noexcept {
 }
 
 // Merges the measurements of other nodes.
-bool Update::merge_partials() noexcept {
+bool Update::merge_partials(double* partials) noexcept {
   if (shards_ == nullptr) return true;
   for (std::size_t i = 0; i < own_.size(); ++i)
-    lane_partials_[i] = owners_[i] == group_->node() ? partials_[own_[i]] : 0.0;
+    lane_partials_[i] = owners_[i] == group_->node() ? partials[own_[i]] : 0.0;
   if (!group_->between_nodes()->merge(Span<double>(lane_partials_))) return false;
-  for (std::size_t i = 0; i < own_.size(); ++i) partials_[own_[i]] = lane_partials_[i];
+  for (std::size_t i = 0; i < own_.size(); ++i) partials[own_[i]] = lane_partials_[i];
   return true;
 }
 
@@ -290,15 +384,22 @@ double Update::run(Threads& threads, const UpdateSettings& settings) noexcept {
   summed_ = reducer_ ? own_of_bucket_[reducer_->finish()] : 0;
   if (lane_ && !sum_over_nodes(threads)) return std::nan("");
   threads.replay(Span<const Step>(&norm_step_, 1), Replay{}, {});
-  if (!merge_partials() || !wait_for_ranks()) return std::nan("");
+  if (!merge_partials(partials_) || !wait_for_ranks()) return std::nan("");
   const double norm = settings.gradient_factor * std::sqrt(sum_of_partials());
   reduction_seconds_ = monotonic_seconds() - began;
   if (!std::isfinite(norm)) return norm;
   // torch.nn.utils.clip_grad_norm_: min(1, max / (norm + 1e-6))
   const double clip = settings.max_grad_norm > 0.0 ? settings.max_grad_norm / (norm + 1e-6) : 1.0;
   gradient_scale_ = static_cast<float>(settings.gradient_factor * std::min(clip, 1.0));
-  threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
-  return spread_weights() && wait_for_ranks() ? norm : std::nan("");
+  if (parameter_partials_ == nullptr) {
+    threads.replay(Span<const Step>(&adamw_step_, 1), Replay{}, {});
+  } else if (!move_by_lamb(threads)) {
+    return std::nan("");
+  }
+  if (!spread_weights()) return std::nan("");
+  if (averages_ != nullptr && settings.average_share > 0.0)
+    threads.replay(Span<const Step>(&average_step_, 1), Replay{}, {});
+  return wait_for_ranks() ? norm : std::nan("");
 }
 
 }  // namespace bascule

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update: gradient norm, clipping and AdamW as one tape over the trained range. Blocks have a fixed size and begin
-// at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
+// The update: gradient norm, clipping, AdamW or LAMB, and the average of the weights, as one tape over the trained
+// range. Blocks have a fixed size
+// and begin at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
 //
 // With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in a
 // fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks
@@ -25,6 +26,7 @@
 #include "src/distributed/slices.h"
 #include "src/graph/parameters.h"
 #include "src/runtime/threads.h"
+#include "src/settings/settings.h"
 #include "src/train/moment_shards.h"
 
 namespace bascule {
@@ -50,6 +52,7 @@ struct UpdateSettings {
   double gradient_factor = 1.0;             // the gradient is this times the sum
   Span<const GroupRule> groups = {};        // by ParameterPiece::group
   const BlockObserver* observer = nullptr;  // null: nobody looks
+  double average_share = 0.0;  // of the new weights in their average: 0: none, 1: it becomes a copy of them
 };
 
 class LaneReduction;  // its header is MPI's
@@ -63,15 +66,18 @@ class Update {
     std::int64_t offset = 0, count = 0;
     bool decayed = false;
     int group = -1;
+    std::int32_t run = 0;  // of the layout
   };
   static std::vector<Block> cut(const ParameterLayout& layout);
 
-  // parameters, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats; partials: block_count(layout) doubles;
-  // all shared by the ranks of a node. gradients: a range of each rank; or one that all share, where their sum is when
+  // parameters, exp_avg, exp_avg_sq: ranges of layout.trained_elements floats; partials: partials_count() doubles; all
+  // shared by the ranks of a node. gradients: a range of each rank; or one that all share, where their sum is when
   // run() is called. group: null for a run of one process. Where nodes share out the moments (connect) the ranges of
-  // these are MomentShards::elements long.
+  // these are MomentShards::elements long. kLamb: every run of the layout is one tensor (lay_out_parameters), and moves
+  // in proportion to its norm (kernels/lamb.h).
   Update(const ParameterLayout& layout, float* parameters, std::vector<float*> gradients, float* exp_avg,
-         float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group = nullptr);
+         float* exp_avg_sq, double* partials, const KernelTable& kernels, Group* group = nullptr,
+         Optimizer optimizer = Optimizer::kAdamW);
   ~Update();
   Update(const Update&) = delete;
   Update& operator=(const Update&) = delete;
@@ -80,6 +86,9 @@ class Update {
   static std::size_t lane_memory_bytes(int nodes, bool is_bf16);
   // shards: of the moments, which are then one node's; null: every node holds all.
   void connect(Span<std::byte> memory, bool is_bf16, const MomentShards* shards = nullptr);
+  // Before the seal: a range of layout.trained_elements floats, shared by the ranks of a node, which averages the
+  // weights.
+  void keep_average(float* averages) { averages_ = averages; }
   // Before the seal: sums bucket by bucket from now on. marks: by element of bucket_ends(), see BucketReducer.
   void overlap(std::int64_t blocks_of_bucket, const std::vector<std::int64_t>& marks);
   // Where each bucket of so many blocks ends, in elements of the range.
@@ -104,6 +113,9 @@ class Update {
   bool parameters_are_finite(Threads& threads) noexcept;
 
   static std::size_t block_count(const ParameterLayout& layout);
+  static std::size_t partials_count(const ParameterLayout& layout, Optimizer optimizer) {
+    return block_count(layout) * (optimizer == Optimizer::kLamb ? 3 : 1);
+  }
 
  private:
   // Steps of the tape; `arguments` is the Update itself.
@@ -114,12 +126,21 @@ class Update {
   static void norm_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void parameter_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   static void adamw_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+  static void direction_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+  static void lamb_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
+  static std::int64_t own_tasks(const void* arguments, const Replay& replay);
+  static void average_block(const void* arguments, const Replay& replay, std::int64_t task, int thread);
   void take_slices(std::int64_t blocks_of_bucket);
   void make_lane();
   static void sum_bucket(void* self, std::size_t bucket) noexcept;
   static bool move_buckets(void* self, std::size_t summed) noexcept;
   bool sum_over_nodes(Threads& threads) noexcept;
-  bool merge_partials() noexcept;
+  bool merge_partials(double* partials) noexcept;
+  bool move_by_lamb(Threads& threads) noexcept;
+  double trust_ratio(std::int32_t run, double weight_decay) const noexcept;
+  std::size_t moments_of(std::size_t block) const noexcept;
+  double learning_rate_of(const Block& block) const noexcept;
+  double weight_decay_of(const Block& block) const noexcept;
   bool move_all(LaneReduction& lane) noexcept;
   bool spread_weights() noexcept;
   void sum_over_ranks(const Block& block) const noexcept;
@@ -133,13 +154,17 @@ class Update {
   std::vector<std::int64_t> own_of_bucket_;  // bucket b has those from [b] to [b + 1] of own_
   std::int64_t summed_ = 0;                  // of own_: these are sums already
 
-  Step sum_step_, norm_step_, adamw_step_, parameter_step_;
+  Step sum_step_, norm_step_, adamw_step_, direction_step_, lamb_step_, average_step_, parameter_step_;
   float* parameters_;
   std::vector<float*> gradients_;  // by local rank
   float* own_gradients_;
   float* exp_avg_;
   float* exp_avg_sq_;
-  double* partials_;
+  float* averages_ = nullptr;   // null: none are kept
+  double* partials_;            // by block: squares of the gradient, and for LAMB of the parameters and the direction
+  double* parameter_partials_;  // null: AdamW
+  double* direction_partials_;
+  std::vector<std::int32_t> first_of_run_;  // block, by run, and the number of blocks
   const KernelTable& kernels_;
   Group* group_;
   double reduction_seconds_ = 0.0, wire_seconds_ = 0.0;

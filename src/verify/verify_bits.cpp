@@ -50,7 +50,7 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
       batch.input_ids.push_back(present ? word : 0);
       batch.attention_mask.push_back(present ? 1 : 0);
       if (masked)
-        batch.labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
+        batch.token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);
@@ -107,8 +107,7 @@ BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) 
   BatchCounts bounds;
   std::int64_t first = 0;
   for (const std::int64_t samples : kSamplesOfUpdate) {
-    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs,
-                          field_from(fields_, FieldSource::kMaskedRows) >= 0, false, "verify --bits");
+    batches_.emplace_back(make_batch(inputs, fields_, first, samples), inputs, false, "verify --bits");
     const BatchCounts counts = batches_.back().counts(fields_);
     for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
     first += samples;
@@ -141,7 +140,8 @@ void BitsRun::replay() noexcept {
     settings.learning_rate = schedule.at(settings.step);
     settings.weight_decay = 0.01;
     settings.max_grad_norm = 1.0;
-    updates_[step].loss = static_cast<double>(*session_.tape(kTrain).at(trained_.loss));
+    for (const LossTerm& term : trained_.losses)
+      updates_[step].loss += static_cast<double>(*session_.tape(kTrain).at(term.loss));
     updates_[step].norm = session_.update().run(*threads_, settings);
     updates_[step].rate = settings.learning_rate;
   }
@@ -156,6 +156,7 @@ void BitsRun::add_to(BitsDigest* digest) const {
   }
   const BatchCounts counts = batches_[0].counts(evaluation_fields_);
   const Tape& evaluation = session_.tape(kEvaluation);
+  for (const LossTerm& term : evaluated_.losses) digest->add(term.name, evaluation.at(term.loss), 1);
   for (const NamedTensor& output : evaluated_.outputs) {
     const TensorInfo& info = session_.graph(kEvaluation)[output.tensor];
     const void* const values = info.dtype == DType::kInt32

@@ -66,6 +66,14 @@ void OutputJudge::judge(const ReferenceOutput& output) {
 
 void OutputJudge::judge_all() {
   for (const ReferenceOutput& output : model_.recording().reference) judge(output);
+  const std::vector<LossTerm>& losses = model_.recording().losses;
+  if (losses.empty()) return;
+  float sum = 0.0f;
+  for (const LossTerm& term : losses) {
+    if (losses.size() > 1) judge({term.name, {term.loss}});
+    sum += *model_.at(term.loss);
+  }
+  add("loss", {sum}, read_floats(files_.expected, "loss", files_.folder));
 }
 
 void judge_gradient(const CaseFiles& files, const CaseGradient& gradient, Judgement* judgement) {

@@ -23,6 +23,16 @@ const StoredTensor& pictures_of(const TensorSource& source, const std::string& n
   return *pixels;
 }
 
+// "train" is missing where the case has no training.
+Optimizer optimizer_of(const Json& description, const std::string& where) {
+  const Json* const train = find_member(description, "train", where);
+  const std::string name =
+      train == nullptr || !train->is_object() ? "adamw" : get_string(*train, "optimizer", where, "adamw");
+  if (name != "adamw" && name != "lamb")
+    throw Error(ErrorKind::kData, where, "\"optimizer\" = \"" + name + "\"", "\"adamw\" or \"lamb\"");
+  return name == "lamb" ? Optimizer::kLamb : Optimizer::kAdamW;
+}
+
 }  // namespace
 
 std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where) {
@@ -68,6 +78,7 @@ CaseFiles open_case(const std::string& folder) {
         {get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
   }
   files.label_smoothing = get_number(files.description, "label_smoothing", folder, 0.0);
+  files.optimizer = optimizer_of(files.description, folder + "/case.json");
   files.has_mixed_labels = files.batches.find("batch0.mixed_labels") != nullptr;
   if (files.inputs.image_side > 0) {
     const StoredTensor& pixels = pictures_of(files.batches, "batch0.pixel_values", folder + "/batch.safetensors");
@@ -95,8 +106,12 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
     batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];
     batch.pixels = read_floats(files.batches, name + "pixel_values", where);
   }
-  if (files.batches.find(name + "labels") != nullptr)
-    batch.labels = read_integers(files.batches, name + "labels", where);
+  // Labels of tokens, or of samples.
+  if (const StoredTensor* const labels = files.batches.find(name + "labels"))
+    (labels->shape.size() == 2 ? batch.token_labels : batch.labels) =
+        read_integers(files.batches, name + "labels", where);
+  if (files.batches.find(name + "next_sentence_label") != nullptr)
+    batch.labels = read_integers(files.batches, name + "next_sentence_label", where);
   if (files.has_mixed_labels) {
     batch.mixed_labels = read_integers(files.batches, name + "mixed_labels", where);
     batch.label_shares = read_floats(files.batches, name + "label_share", where);

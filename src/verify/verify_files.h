@@ -31,6 +31,7 @@ struct CaseFiles {
   double gradient_norm = 0.0;
   std::int64_t height = 0, width = 0;  // of pictures
   double label_smoothing = 0.0;
+  Optimizer optimizer = Optimizer::kAdamW;
   bool has_mixed_labels = false;
 
   // Null: none of its elements. Throws where the slice is not of so many.

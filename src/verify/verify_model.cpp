@@ -2,6 +2,7 @@
 #include "src/verify/verify_model.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
@@ -34,6 +35,7 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
   for (Use* use : {&training_, &evaluation_}) {
     const bool trains = use == &training_;
     record(use, trains);
+    use->session.set_optimizer(files_.optimizer);
     use->session.seal_alone(trains, kernels_for(isa), threads);
     const TensorSource source = open_hf_weights(files_.folder);
     StartWork work;
@@ -43,8 +45,7 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
 }
 
 PackedBatch CaseModel::pack(std::int64_t batch, bool every_row) const {
-  return PackedBatch(batches_[static_cast<std::size_t>(batch)], files_.inputs,
-                     field_from(fields_, FieldSource::kMaskedRows) >= 0, every_row, files_.folder);
+  return PackedBatch(batches_[static_cast<std::size_t>(batch)], files_.inputs, every_row, files_.folder);
 }
 
 void CaseModel::record(Use* use, bool trains) {
@@ -62,7 +63,7 @@ void CaseModel::record(Use* use, bool trains) {
 }
 
 void CaseModel::derive(Graph& graph, Recording* recording) {
-  if (!recording->loss) {
+  if (recording->losses.empty()) {
     std::vector<std::pair<Tensor, Tensor>> pairs;
     for (const ReferenceOutput& output : recording->reference) {
       const Tensor tensor = output.tensors.front();
@@ -70,7 +71,7 @@ void CaseModel::derive(Graph& graph, Recording* recording) {
       cotangents_.push_back({output.name, output.rows, input});
       pairs.emplace_back(tensor, input);
     }
-    recording->loss = cotangent_loss(graph, pairs);
+    recording->losses = {{"loss", cotangent_loss(graph, pairs)}};
   }
   derive_backward(graph);
 }
@@ -94,10 +95,10 @@ double CaseModel::step(const std::vector<std::int64_t>& batches) {
     read_cotangents(batches[i], packed);
     Replay replay;
     replay.batch = packed.batch(fields_);
-    replay.loss_weight = static_cast<float>(weight);
+    std::fill(std::begin(replay.loss_weights), std::end(replay.loss_weights), static_cast<float>(weight));
     replay.add_to_gradients = i > 0;
     tape.replay(*threads_, replay);
-    loss += weight * static_cast<double>(*tape.at(training_.recording.loss));
+    for (const LossTerm& term : training_.recording.losses) loss += weight * static_cast<double>(*tape.at(term.loss));
   }
   return loss;
 }

@@ -75,7 +75,7 @@ TEST(HfWrite, AProcessorFileThatIsGivenIsWrittenBesideTheOthers) {
   const TensorSource source = open_hf_weights(test::reference_dir() + "/goldens/base_model");
   HfFolderContents contents = contents_of(source);
   contents.tokenizer_folder = test::reference_dir() + "/emoji-captions/tokenizer";
-  contents.preprocessor_json = "{\"size\": 1}\n";
+  contents.texts = {{"preprocessor_config.json", "{\"size\": 1}\n"}};
   const HfFolderPlan plan(contents);
   const TemporaryFolder folder;
   ASSERT_TRUE(plan.write_durably_into(folder.path().c_str()).ok());

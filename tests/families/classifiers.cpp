@@ -27,14 +27,12 @@ class ClassAccuracy final : public Judge {
 
  protected:
   void found(GemmLibrary&) override { hits_ = integers("hits"); }
-  double take_rows(const Batch&, const Manifest&, std::int64_t counted) noexcept override {
-    double right = 0.0;
-    for (std::int64_t s = 0; s < counted; ++s) right += hits_[s];
-    return right;
+  void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
+    for (std::int64_t s = 0; s < batch.counts.samples(); ++s) sums->right += hits_[s];
   }
   void move_row(std::int64_t, std::int64_t) noexcept override {}
-  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
-    (*record)[kMetrics[0]] = sums.counted > 0.0 ? sums.right / sums.counted : 0.0;
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kMetrics[0]] = sums->share_right();
   }
 
  private:
@@ -81,8 +79,8 @@ class Classifier : public Model {
                bias(graph, "classifier.bias", classes));
     const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
     Recording recording;
-    recording.loss = loss.loss;
-    recording.outputs = {{"loss", loss.loss}, {"hits", loss.hits}};
+    recording.losses = {{"loss", loss.loss, kSamples}};
+    recording.outputs = {{"hits", loss.hits}};
     return recording;
   }
   Field labels() const { return {"labels", DType::kInt32, rows_per_sample(1), 1, FieldSource::kClassLabels}; }
@@ -167,7 +165,7 @@ class PairClassifier final : public TextClassifier {
   ModelInputs inputs() const override {
     ModelInputs inputs = TextClassifier::inputs();
     inputs.token_types = number("type_vocab_size");
-    inputs.second_caption = "reply";
+    inputs.reads_pairs = true;
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override {
@@ -180,10 +178,11 @@ class PairClassifier final : public TextClassifier {
   Tensor token_types(Graph& graph) const override { return graph.field("token_types"); }
 };
 
-FamilyHead classes() {
+FamilyHead classes(bool reads_pairs = false) {
   FamilyHead head;
   head.words.name = "classes";
   head.words.reads_labels = head.words.has_classes = true;
+  head.words.reads_pairs = reads_pairs;
   head.judge = kClassAccuracy.name;
   return head;
 }
@@ -200,7 +199,7 @@ const Family kPictures = {
 const Family kTexts = {"text_classifier", "", {classes()}, {}, {}, open<TextClassifier>, [](const std::string&) {
                          return "TextClassifierForTests";
                        }};
-const Family kPairs = {"pair_classifier", "", {classes()}, {}, {}, open<PairClassifier>, [](const std::string&) {
+const Family kPairs = {"pair_classifier", "", {classes(true)}, {}, {}, open<PairClassifier>, [](const std::string&) {
                          return "PairClassifierForTests";
                        }};
 

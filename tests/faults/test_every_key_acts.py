@@ -20,7 +20,13 @@ PARAMETERS, EVALUATION, EXIT_CODE, NOTHING, REFUSED = "parameters", "evaluation"
 CONTRASTIVE = {"data__validation_file": '"{f}/validation.jsonl"', "data__test_file": '"{f}/test.jsonl"', "model__model_name_or_path": '"{f}/model"'}
 EPOCHS = {"training__max_steps": None, "training__num_train_epochs": "0.5"}
 MASKED = {"model": "mlm_interpolate", "model__head": '"masked_lm"'}
+TEXT = {"model__model_name_or_path": '"{f}/text_model"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": '"{f}/train.txt"', "data__preprocessing": None}
+TEXT_PAIRS = {**TEXT, "model__head": '"pretraining"'}
 MATCHING = {"model": "itm_scaled_add", "model__head": '"image_text_matching"'}
+CLASSES = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": f'"{DATA}/emoji-classes/test.jsonl"',
+           "data__label_column": '"label"', "data__max_seq_length": None}
+PAIRS = {"model__model_name_or_path": '"{f}/bert"', "model__tokenizer_name": None, "model__from_scratch": "true", "model__head": '"pretraining"', "data__train_file": '"{f}/columns.jsonl"',
+         "data__text_pair_column": '"other_caption"', "data__label_column": '"label"'}
 TWO_RANKS = {"distributed__world_size": "2", "training__per_device_train_batch_size": "3"}
 DDP = {**TWO_RANKS, "distributed__distribution_strategy": '"ddp"'}
 SHARDED = {**TWO_RANKS, "distributed__distribution_strategy": '"sharded"', "distributed__bucket_mib": "1"}
@@ -49,11 +55,25 @@ KEYS = {
     "data.test_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.image_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_image"'),
     "data.caption_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_caption"'),
+    "data.text_column": (PARAMETERS, PAIRS, '"other_image"'),
+    "data.text_pair_column": (PARAMETERS, PAIRS, '"other_image"'),
     "data.label_column": (PARAMETERS, {**MATCHING, "data__train_file": '"{f}/columns.jsonl"'}, '"label"'),
     "data.max_seq_length": (PARAMETERS, CONTRASTIVE, "5"),
     "data.mlm_probability": (PARAMETERS, MASKED, "0.5"),
+    "data.masking": (PARAMETERS, MASKED, '"bernoulli"'),
+    "data.max_predictions_per_seq": (PARAMETERS, MASKED, "1"),
+    "data.text_layout": (PARAMETERS, TEXT, '"lines"'),
+    "data.dupe_factor": (PARAMETERS, TEXT_PAIRS, "2"),
+    "data.short_seq_probability": (PARAMETERS, TEXT_PAIRS, "1.0"),
     "data.negative_fraction": (PARAMETERS, MATCHING, "0.1"),
     "data.preprocessing": (PARAMETERS, LARGER_PICTURES, '"processor"'),
+    "data.augment": (PARAMETERS, CONTRASTIVE, '"crop_flip"'),
+    "data.random_resized_crop_scale": (PARAMETERS, {"data__augment": '"crop_flip"'}, "[0.5, 1.0]"),
+    "data.random_resized_crop_ratio": (PARAMETERS, {"data__augment": '"crop_flip"'}, "[1.0, 1.0]"),
+    "data.interpolation": (PARAMETERS, CONTRASTIVE, '"bilinear"'),
+    "data.eval_crop_ratio": (PARAMETERS, CONTRASTIVE, "0.875"),
+    "data.mixup_alpha": (PARAMETERS, CLASSES, "0.8"),
+    "data.cutmix_alpha": (PARAMETERS, CLASSES, "1.0"),
     "data.dataloader_num_workers": (NOTHING, CONTRASTIVE, "3"),
     "data.dataloader_drop_last": (PARAMETERS, {"training__max_steps": "5"}, "true"),
     "data.ring_slots": (NOTHING, CONTRASTIVE, "5"),
@@ -81,11 +101,15 @@ KEYS = {
     "training.per_device_eval_batch_size": (EVALUATION, CONTRASTIVE, "3"),
     "training.learning_rate": (PARAMETERS, CONTRASTIVE, "0.0011"),
     "training.weight_decay": (PARAMETERS, CONTRASTIVE, "0.1"),
+    "training.optimizer": (PARAMETERS, {"training__weight_decay": "0.1"}, '"lamb"'),
+    "training.warmup_start_ratio": (PARAMETERS, {"training__warmup_steps": "2"}, "0.5"),
     "training.adam_beta1": (PARAMETERS, CONTRASTIVE, "0.8"),
     "training.adam_beta2": (PARAMETERS, CONTRASTIVE, "0.9"),
     "training.adam_epsilon": (PARAMETERS, CONTRASTIVE, "1e-4"),
     "training.max_grad_norm": (PARAMETERS, CONTRASTIVE, "2.0"),
     "training.label_smoothing_factor": (PARAMETERS, MASKED, "0.1"),
+    "training.ema_decay": (EVALUATION, CONTRASTIVE, "0.5"),
+    "training.ema_steps": (EVALUATION, {**CONTRASTIVE, "training__ema_decay": "0.5"}, "2"),
     "training.lr_scheduler_type": (PARAMETERS, CONTRASTIVE, '"cosine"'),
     "training.lr_schedule_steps": (PARAMETERS, CONTRASTIVE, "9"),
     "training.warmup_steps": (PARAMETERS, CONTRASTIVE, "1"),
@@ -169,8 +193,17 @@ class EveryKey(unittest.TestCase):
         vocabulary = json.loads((TOKENIZER / "vocab.json").read_text())
         vocabulary["e"], vocabulary["o"] = vocabulary["o"], vocabulary["e"]
         (cls.folder / "other_tokenizer" / "vocab.json").write_text(json.dumps(vocabulary))
+        shutil.copytree(DATA / "tokenizer" / "wordpiece", cls.folder / "bert")
+        (cls.folder / "bert" / "config.json").write_text(json.dumps({
+            "model_type": "bert", "vocab_size": 4000, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 40}))
         (cls.folder / "cut.jpg").write_bytes((DATA / "run_goldens" / ROWS[3]["image"]).read_bytes()[:300])
         (cls.folder / "hosts").write_text("localhost slots=2\n")
+        (cls.folder / "text_model").mkdir()
+        for file in ("vocab.txt", "tokenizer_config.json"):
+            shutil.copy(DATA / "tokenizer" / "wordpiece" / file, cls.folder / "text_model")
+        (cls.folder / "text_model" / "config.json").write_text(json.dumps({
+            "model_type": "bert", "vocab_size": 4000, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16}))
+        (cls.folder / "train.txt").write_text("".join(row["caption"] + "\n" + "\n" * (at % 4 == 3) for at, row in enumerate(ROWS)))
         columns = [{**row, "other_image": str((DATA / "run_goldens" / ROWS[at - 1]["image"]).resolve()), "other_caption": ROWS[at - 2]["caption"], "label": at % 2} for at, row in enumerate(ROWS)]
         large = {**ROWS[3], "image": "../images/jpeg/size_2485x2240_tie.jpg"}
         for name, rows in {"columns": columns, "other": ROWS[:6] + ROWS[8:14], "validation": ROWS[:9], "test": ROWS[5:12], "bad": ROWS[:3] + [{**ROWS[3], "image": str(cls.folder / "cut.jpg")}] + ROWS[4:],

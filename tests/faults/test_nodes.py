@@ -43,6 +43,17 @@ class NodesTrain(Nodes):
                     distributed = {"distributed__distribution_strategy": f'"{strategy}"', "distributed__bucket_mib": str(mib)}
                     self.assertEqual(digest(self.trained(nodes, 2 * slots, 5, **changes, **distributed) / FILES[0]), one)
 
+    def test_the_average_of_the_weights_is_that_of_one_machine_after_a_resume_too(self):
+        changes = {"training__max_steps": "6", "training__save_steps": "3", "training__ema_decay": "0.75", "training__ema_steps": "2"}
+        one, average = self.trained(None, 2, 4, **changes), "ema/model.safetensors"
+        self.assertNotEqual(digest(one / average), digest(one / FILES[0]))
+        nodes = self.machines()
+        for strategy in ("fast_ddp", "ddp", "sharded"):
+            for resume in ({}, {"training__resume": f'"{one}/checkpoint-3"'}):
+                with self.subTest(strategy=strategy, **resume):
+                    done = self.trained(nodes, 2, 4, **changes, **resume, distributed__distribution_strategy=f'"{strategy}"')
+                    self.assertEqual(digest(done / average), digest(one / average))
+
     def test_bf16_on_the_wire_gives_every_strategy_the_same_bits_and_half_the_bytes(self):
         nodes, digests, sent = self.machines(slots=2), set(), []
         for strategy, mib in (("fast_ddp", 25), ("ddp", 1), ("sharded", 25)):

@@ -69,7 +69,7 @@ class OtherFamilies(unittest.TestCase):
         folder.mkdir(exist_ok=True)
         tokenizer = f'"{data}"' if kind != "picture_classifier" else None
         return settings(folder, **{
-            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__train_file": f'"{data}/train.jsonl"',
+            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__text_pair_column": '"reply"' if kind == "pair_classifier" else None, "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
             "training__max_steps": "60", "training__learning_rate": "2e-2", "training__save_steps": "10", **changes})
 

@@ -16,6 +16,7 @@ import time
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, run
+from node_runs import ranks_of
 from rank_runs import KILLS, SEED, STRATEGIES, preloaded, processes_of, ranks_and_launcher, ranks_settings
 
 
@@ -59,6 +60,21 @@ class RanksFail(unittest.TestCase):
                         self.assertIn(word, lines[0])
                         self.assertRegex(lines[0], "in update [0-9]+")
                         self.expect_nothing_left(folder, toml)
+
+    def test_a_rank_stopped_while_it_starts_ends_the_run_with_one_line_and_code_five(self):
+        for delay in (0.0, 0.01, 0.05):
+            with self.subTest(delay=delay), tempfile.TemporaryDirectory() as folder:
+                toml = ranks_settings(folder, 2, training__max_steps="4000", distributed__timeout_seconds="1")
+                process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                while 1 not in (ranks := ranks_of(toml)):
+                    self.assertIsNone(process.poll())
+                time.sleep(delay)
+                os.kill(ranks[1], signal.SIGSTOP)
+                error = process.communicate(timeout=30)[1]
+                self.assertEqual(process.returncode, 5, error)
+                said = ("did not connect", "cannot be reached", "no sign of life")
+                self.assertEqual(len([line for line in error.splitlines() if any(words in line for words in said)]), 1, error)
+                self.expect_nothing_left(folder, toml)
 
     def test_a_disk_slower_than_the_timeout_and_a_step_longer_than_it_are_no_failures(self):
         # A checkpoint is 25 MiB: 4 s of this disk, after all of it was written to memory at once. A step takes two.

@@ -71,7 +71,7 @@ class ViT(unittest.TestCase):
     def test_the_bits_depend_on_nothing_but_the_settings(self):
         dropout = self.model_with(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
         for precision in ("float32", "bf16"):
-            common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"'}
+            common = {"model__model_name_or_path": dropout, "model__precision": f'"{precision}"', "data__augment": '"crop_flip"', "data__interpolation": '"bilinear"'}
             whole = self.weights(f"{precision}-whole", **common)
             with self.subTest(precision):
                 for name, changes in (
@@ -87,14 +87,66 @@ class ViT(unittest.TestCase):
                 self.weights(f"{precision}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
                 self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
 
-    def test_a_pooled_classifier_has_no_class_row(self):
-        done = run("run", self.settings(model__model_name_or_path=self.model_with(classifier_type="pooled")))
+    def test_mixing_follows_the_order_of_the_epoch(self):
+        common = {"data__augment": '"crop_flip"', "data__mixup_alpha": "0.8", "data__cutmix_alpha": "1.0", "training__per_device_train_batch_size": "64", "training__max_steps": "30",
+                  "data__validation_file": f'"{CLASSES}/validation.jsonl"', "training__save_steps": "0"}
+        whole = self.weights("whole", **common)
+        for name, changes in (("workers", {"data__dataloader_num_workers": "3", "machine__threads": "1"}),
+                              *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
+            self.assertEqual(self.weights(name, **common, **changes), whole, name)
+        self.weights("parts", **common | {"training__max_steps": "25"}, training__lr_schedule_steps="30")  # in the second epoch of 23 updates
+        self.assertEqual(self.weights("parts", **common, training__lr_schedule_steps="30"), self.weights("schedule", **common, training__lr_schedule_steps="30"))
+        ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "32"}
+        self.assertEqual(self.weights("ranks", **common | ranks), self.weights("sharded", **common | ranks, distributed__distribution_strategy='"sharded"'))
+        self.assertNotEqual(whole, self.weights("plain", **common | {"data__mixup_alpha": None, "data__cutmix_alpha": None}))
+
+    def test_a_pooled_classifier_is_saved_with_the_code_that_loads_it(self):
+        changes = {"model__model_name_or_path": self.model_with(classifier_type="pooled"), "training__max_steps": "6", "training__lr_schedule_steps": "6",
+                   "data__validation_file": f'"{CLASSES}/test.jsonl"', "training__eval_strategy": '"steps"', "training__eval_steps": "3",
+                   "training__load_best_model_at_end": "true", "training__metric_for_best_model": '"eval_loss"'}
+        done = run("run", self.settings(**changes))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Transformers has no class", done.stderr)
-        self.assertNotIn("from_pretrained", (self.folder / "one/run/README.md").read_text())
-        saved = tensors(self.folder / "one/run/model.safetensors")
+        self.assertEqual(done.stderr.count("AutoModelForImageClassification.from_pretrained(folder, trust_remote_code=True)"), 1, done.stderr)
+        folder = self.folder / "one/run"
+        self.assertIn("AutoModelForImageClassification.from_pretrained(folder, trust_remote_code=True)", (folder / "README.md").read_text())
+        saved = tensors(folder / "model.safetensors")
         self.assertNotIn("vit.embeddings.cls_token", saved)
         self.assertEqual(len(saved["vit.embeddings.position_embeddings"]), 64 * 128)
+        code = (folder / "modeling_pooled_vit.py").read_text()
+        compile(code, "modeling_pooled_vit.py", "exec")
+        for place in (folder, folder / "checkpoint-3"):
+            config = json.loads((place / "config.json").read_text())
+            self.assertEqual((config["architectures"], config["classifier_type"]), (["PooledViTForImageClassification"], "pooled"))
+            self.assertEqual(config["auto_map"], {"AutoModelForImageClassification": "modeling_pooled_vit.PooledViTForImageClassification"})
+            self.assertEqual((place / "modeling_pooled_vit.py").read_text(), code)
+        # The file is among those whose content the checkpoint vouches for.
+        self.assertIn("modeling_pooled_vit.py", (folder / "checkpoint-3/bascule_state.json").read_text())
+        # A run continues from what another left, and one that was stopped ends as if it had not been.
+        self.weights("next", model__model_name_or_path=f'"{folder}"', model__from_scratch="false")
+        self.weights("parts", **changes | {"training__max_steps": "3"})
+        self.assertEqual(self.weights("parts", **changes), digest(folder / "model.safetensors"))
+
+    def test_a_pooled_classifier_begins_from_a_token_models_folder(self):
+        self.weights("token")
+        token = self.folder / "token/run"
+
+        def begun(name, start, **members):
+            place = self.folder / f"{name}-start"
+            shutil.copytree(start, place)
+            config = json.loads((place / "config.json").read_text())
+            (place / "config.json").write_text(json.dumps({**config, **members}))
+            return run("run", self.settings(name, model__model_name_or_path=f'"{place}"', model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
+
+        done = begun("pooled", token, classifier_type="pooled")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("the folder's class token and its row of the position table are dropped"), 1, done.stderr)
+        before, after = tensors(token / "model.safetensors"), tensors(self.folder / "pooled/run/model.safetensors")
+        table = "vit.embeddings.position_embeddings"
+        self.assertEqual(after[table], before[table][128:])
+        self.assertEqual({name for name in before if name != table and before[name] != after.get(name)}, {"vit.embeddings.cls_token"})
+        done = begun("back", self.folder / "pooled/run", classifier_type="token")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("config.json and the weights must belong together", done.stderr.splitlines()[-1])
 
     def test_the_names_of_transformers_5_are_read_too(self):
         self.weights("start")
@@ -114,6 +166,11 @@ class ViT(unittest.TestCase):
         begun = [self.weights(name, model__model_name_or_path=f'"{folder}"', model__from_scratch="false") for name, folder in (("old", start), ("new", new))]
         self.assertEqual(*begun)
 
+    def test_patches_that_do_not_fit_are_cut_off_and_said(self):
+        done = run("run", self.settings(model__model_name_or_path=self.model_with(patch_size=9)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("model: patches of 9 pixels do not fill a side of 64: pixels that are cut off at the right and at the bottom: 1"), 1, done.stderr)
+
     def test_a_frozen_body_leaves_the_classifier(self):
         self.weights("start")
         start, changes = self.folder / "start/run", {"model__from_scratch": "false", "model__freeze": '["vit"]'}
@@ -131,6 +188,7 @@ class ViT(unittest.TestCase):
                 ({"model__model_name_or_path": self.model_with(id2label={"0": "a"})}, "one class"),
                 ({"model__model_name_or_path": self.model_with(id2label={"a": "a", "b": "b"})}, "none is"),
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
+                ({"data__mixup_alpha": "0.8", "training__per_device_train_batch_size": "7"}, "is odd"),
                 ({"data__preprocessing": '"processor"'}, "preprocessor_config.json")):
             with self.subTest(said):
                 done = run("run", self.settings(said, **changes))

@@ -50,6 +50,14 @@ media_engine_preparation preparation_of(std::size_t i) {
   return i % 2 == 0 ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
 }
 
+// Every third job of training has a random crop, every other filter.
+Request request_for(const Bytes& encoded, std::size_t i, std::uint64_t sequence) {
+  Request request(encoded, preparation_of(i), kSide, false, sequence);
+  request.job.interpolation = i % 4 == 0 ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
+  if (i % 3 == 0) make_crop(&request.job, static_cast<std::uint32_t>(i));
+  return request;
+}
+
 struct Result {
   media_engine_completion completion;
   std::vector<float> pixels;
@@ -60,7 +68,7 @@ std::vector<Result> results_alone(const std::vector<Bytes>& pictures) {
   EngineOnTest engine(config_of(1, 1));
   std::vector<Result> results;
   for (std::size_t i = 0; i < pictures.size(); ++i) {
-    Request request(pictures[i], preparation_of(i), kSide, false, i);
+    const Request request = request_for(pictures[i], i, i);
     const media_engine_completion completion = run_alone(engine.get(), request);
     results.push_back({completion, request.pixels});
   }
@@ -83,7 +91,7 @@ std::vector<std::unique_ptr<Request>> requests_for(const std::vector<Bytes>& pic
   std::vector<std::unique_ptr<Request>> requests;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t p = i % pictures.size();
-    requests.push_back(std::make_unique<Request>(pictures[p], preparation_of(p), kSide, false, i));
+    requests.push_back(std::make_unique<Request>(request_for(pictures[p], p, i)));
   }
   return requests;
 }
@@ -152,6 +160,21 @@ TEST(Conformance, SubmitRefusesWhatBreaksARule) {
   EXPECT_EQ(with([](media_engine_job& j) { j.std[1] = 0.0; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.mean[2] = std::nan(""); }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.raw = 2; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(with([](media_engine_job& j) { j.shortest_edge = kSide - 1; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(with([](media_engine_job& j) { j.shortest_edge = 65537; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(with([](media_engine_job& j) { j.interpolation = 2; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(with([](media_engine_job& j) { j.augment = 2; }), MEDIA_ENGINE_INVALID);
+  const auto crop_with = [&](auto change) {
+    return with([&](media_engine_job& j) {
+      make_crop(&j, 0);
+      change(j);
+    });
+  };
+  EXPECT_EQ(crop_with([](media_engine_job& j) { j.crop_scale[0] = -0.1; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(crop_with([](media_engine_job& j) { j.crop_scale[1] = 1.1; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(crop_with([](media_engine_job& j) { j.crop_scale[1] = std::nan(""); }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(crop_with([](media_engine_job& j) { j.crop_ratio[0] = 2.0; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(crop_with([](media_engine_job& j) { j.crop_ratio[0] = 0.0; }), MEDIA_ENGINE_INVALID);
   const auto processor_with = [&](auto change) {
     return with([&](media_engine_job& j) {
       j.preparation = MEDIA_ENGINE_PROCESSOR;

@@ -64,6 +64,16 @@ class EngineOnTest {
   media_engine* engine_ = nullptr;
 };
 
+// A random crop of its own for each number.
+inline void make_crop(media_engine_job* job, std::uint32_t number) {
+  job->augment = MEDIA_ENGINE_CROP_FLIP;
+  job->random_counter[0] = number;
+  job->crop_scale[0] = 0.08;
+  job->crop_scale[1] = 1.0;
+  job->crop_ratio[0] = 0.75;
+  job->crop_ratio[1] = 1.5;
+}
+
 // What a job needs to live: its destination.
 struct Request {
   std::vector<float> pixels;

@@ -66,7 +66,11 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels.data(); break;
       case FieldSource::kMixedLabels:
-      case FieldSource::kLabelShares: break;  // none here
+      case FieldSource::kLabelShares:
+      case FieldSource::kReadRows:
+      case FieldSource::kReadOffsets:
+      case FieldSource::kReadRowKeys:
+      case FieldSource::kMaskedAmongRead: break;  // none here
     }
   }
   return batch;
@@ -136,13 +140,15 @@ void GraphRun::seal(const KernelTable& kernels, bool activations_in_gradients) {
   }
 }
 
-void GraphRun::replay(const Batch& batch, float loss_weight, bool add_to_gradients, std::uint32_t dropout_step) {
+void GraphRun::replay(const Batch& batch, float loss_weight, bool add_to_gradients, std::uint32_t dropout_step,
+                      float second_weight) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (at(inputs_[i]) != nullptr) std::copy(input_values_[i].begin(), input_values_[i].end(), at(inputs_[i]));
   }
   Replay replay;
   replay.batch = batch;
-  replay.loss_weight = loss_weight;
+  replay.loss_weights[0] = loss_weight;
+  replay.loss_weights[1] = second_weight;
   replay.add_to_gradients = add_to_gradients;
   replay.dropout_key[0] = 11;
   replay.dropout_key[1] = dropout_step;

@@ -82,8 +82,9 @@ class GraphRun {
   // The same for a graph whose loss and backward are recorded already.
   // activations_in_gradients: they may lie where no gradient is written yet, so gradients may not be added to.
   void seal(const KernelTable& kernels, bool activations_in_gradients = false);
+  // second_weight: that of the second term of the loss.
   void replay(const Batch& batch, float loss_weight = 1.0f, bool add_to_gradients = false,
-              std::uint32_t dropout_step = 0);
+              std::uint32_t dropout_step = 0, float second_weight = 1.0f);
 
   Tensor loss() const { return loss_; }
   const Tape& tape() const { return *tape_; }

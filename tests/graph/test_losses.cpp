@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "src/graph/operations.h"
@@ -69,6 +71,27 @@ TEST(CrossEntropyLoss, NegativeLabelsAreNotCounted) {
       [](const auto& v, const TestBatch& batch) {
         return cross_entropy_of(v.source("logits", batch.text_rows()), batch.labels);
       });
+}
+
+// Each term by itself, then both with weights of their own.
+TEST(CrossEntropyLoss, EachTermIsScaledByItsOwnWeight) {
+  std::vector<std::vector<float>> gradients;
+  for (const auto& [first, second] : {std::pair{1.0f, 0.0f}, {0.0f, 1.0f}, {0.25f, 3.0f}}) {
+    GraphRun run(kBounds);
+    const Tensor x = run.source("x", text_rows(), 9);
+    for (const int term : {0, 1}) {
+      const Tensor weight = run.parameter("head" + std::to_string(term), 37, 9);
+      cross_entropy_loss(run.graph(), linear(run.graph(), "logits", x, weight, {}), run.field("labels"), 0.0f, {},
+                         term);
+    }
+    run.finish({});
+    run.replay(labelled_batches(37)[0].batch(), first, false, 0, second);
+    gradients.push_back(run.gradient("x.weight"));
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+    const float sum = 0.25f * gradients[0][i] + 3.0f * gradients[1][i];
+    EXPECT_NEAR(gradients[2][i], sum, 1e-5f * (1.0f + std::fabs(sum)));
+  }
 }
 
 TEST(CrossEntropyLoss, SmoothingSpreadsAShareOfTheLabelOverAllClasses) {

@@ -22,20 +22,26 @@
 namespace bascule::test {
 
 inline constexpr std::int64_t kBatch = 2;
-inline constexpr char kRetrieval[] = "contrastive_retrieval", kMatching[] = "matching", kTokens[] = "masked_tokens";
+inline constexpr char kRetrieval[] = "contrastive_retrieval", kMatching[] = "matching", kTokens[] = "masked_tokens",
+                      kPretraining[] = "pretraining";
 
 // The streams and fields of the batches.
 inline constexpr int kMaskedTokens = kFirstModelStream;
-inline constexpr int kLabels = 0, kOffsets = 1, kSelected = 2;
+inline constexpr int kLabels = 0, kOffsets = 1, kSelected = 2, kSentenceLabels = 3;
 inline const Fields fields_of_batches = {{"labels", DType::kInt32, {}, 1, FieldSource::kMatchLabels},
                                          {"text_offsets", DType::kInt32, {}, 1, FieldSource::kTextOffsets},
-                                         {"selected_rows", DType::kInt32, {}, 1, FieldSource::kMaskedRows}};
+                                         {"selected_rows", DType::kInt32, {}, 1, FieldSource::kMaskedRows},
+                                         {"next_sentence_labels", DType::kInt32, {}, 1, FieldSource::kClassLabels}};
 
 // What a replay computes for a batch; what the judge does not read stays empty.
 struct Computed {
   float loss = 0.0f;
   std::vector<float> text_embeds, image_embeds, cross_embeds, logits, probabilities;
   std::vector<std::int32_t> hits, predicted;
+  // Of a head with a second term of the loss.
+  float sentence_loss = 0.0f;
+  std::vector<float> sentence_probabilities;
+  std::vector<std::int32_t> sentence_hits, sentence_predicted;
 };
 
 class Judging {
@@ -58,7 +64,8 @@ class Judging {
     shape.max_rows = manifest_->rows() + 3;
     shape.batch = kBatch;
     shape.predicted_rows = keeps_predictions ? manifest_->rows() : 0;
-    shape.loss_stream = judge == kTokens ? kMaskedTokens : kSamples;
+    shape.losses = {{"loss", judge == kTokens || judge == kPretraining ? kMaskedTokens : kSamples}};
+    if (judge == kPretraining) shape.losses.push_back({"next_sentence_loss", kSamples});
     shape.fields = fields_of_batches;
     shape.counted_of_a_row = tokens;
     shape.outputs = outputs();
@@ -84,6 +91,7 @@ class Judging {
   // As a replay leaves it: always at the same place.
   void take(const Batch& batch, const Computed& computed) {
     loss_ = computed.loss;
+    sentence_loss_ = computed.sentence_loss;
     std::copy(computed.text_embeds.begin(), computed.text_embeds.end(), floats_[0]);
     std::copy(computed.image_embeds.begin(), computed.image_embeds.end(), floats_[1]);
     std::copy(computed.cross_embeds.begin(), computed.cross_embeds.end(), floats_[2]);
@@ -91,6 +99,9 @@ class Judging {
     std::copy(computed.probabilities.begin(), computed.probabilities.end(), floats_[4]);
     std::copy(computed.hits.begin(), computed.hits.end(), integers_[0]);
     std::copy(computed.predicted.begin(), computed.predicted.end(), integers_[1]);
+    std::copy(computed.sentence_probabilities.begin(), computed.sentence_probabilities.end(), floats_[5]);
+    std::copy(computed.sentence_hits.begin(), computed.sentence_hits.end(), integers_[2]);
+    std::copy(computed.sentence_predicted.begin(), computed.sentence_predicted.end(), integers_[3]);
     judge_->take(batch, *manifest_);
   }
   // Contrastive: text and image embeddings of the batch's rows.
@@ -151,7 +162,11 @@ class Judging {
             {"logits", 2, floats_[3]},
             {"probabilities", 1, floats_[4]},
             {"hits", 1, integers_[0]},
-            {"predicted", 1, integers_[1]}};
+            {"predicted", 1, integers_[1]},
+            {"next_sentence_loss", 1, &sentence_loss_},
+            {"next_sentence_probabilities", 1, floats_[5]},
+            {"next_sentence_hits", 1, integers_[2]},
+            {"next_sentence_predicted", 1, integers_[3]}};
   }
 
   const JudgeKind& kind_;
@@ -161,8 +176,8 @@ class Judging {
   std::unique_ptr<Manifest> manifest_;
   OwnProducts products_;
   Threads threads_;
-  float loss_ = 0.0f, floats_[5][1024] = {};
-  std::int32_t integers_[2][1024] = {};
+  float loss_ = 0.0f, sentence_loss_ = 0.0f, floats_[6][1024] = {};
+  std::int32_t integers_[4][1024] = {};
   std::unique_ptr<std::byte, Free> memory_;
   std::unique_ptr<Judge> judge_;
 };

@@ -104,6 +104,29 @@ TEST(Judge, MaskedLmFiguresAreOverLabelledTokens) {
   EXPECT_DOUBLE_EQ(judging.metric(record, "perplexity"), std::exp(record.loss));
 }
 
+// Two tokens and two samples, then one token and one sample.
+TEST(Judge, PretrainingFiguresAreOverTheCountOfEachTerm) {
+  Judging judging(kPretraining, "abc", 0);
+  Computed computed;
+  computed.hits = {1, 0, 0};
+  computed.sentence_hits = {1, 1};
+  computed.loss = 2.0f;
+  computed.sentence_loss = 0.75f;
+  judging.take(0, {0, 1}, computed, {7, 7, 7}, 3);
+  computed.loss = 1.0f;
+  computed.sentence_loss = 0.25f;
+  computed.sentence_hits = {0};
+  judging.take(1, {2}, computed, {7}, 1);
+  const EvaluationRecord record = judging.finish();
+  const double tokens = (3 * 2.0 + 1 * 1.0) / 4.0, sentences = (2 * 0.75 + 1 * 0.25) / 3.0;
+  EXPECT_DOUBLE_EQ(record.loss, tokens + sentences);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "masked_lm_loss"), tokens);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "perplexity"), std::exp(tokens));
+  EXPECT_DOUBLE_EQ(judging.metric(record, "masked_lm_accuracy"), 2.0 / 4.0);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "next_sentence_loss"), sentences);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "next_sentence_accuracy"), 2.0 / 3.0);
+}
+
 // A judge from outside: it counts the rows that it took, as a metric of its own.
 constexpr Metric kCounted[] = {{"counted", "rows counted", 8, false, false, 1}};
 
@@ -116,12 +139,12 @@ class Counting final : public Judge {
 
  protected:
   void found(GemmLibrary&) override {}
-  double take_rows(const Batch& batch, const Manifest&, std::int64_t) noexcept override {
-    return static_cast<double>(batch.counts.samples());
+  void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
+    sums->right = static_cast<double>(batch.counts.samples());
   }
   void move_row(std::int64_t, std::int64_t) noexcept override {}
-  void judge_rows(Threads&, const Sums& sums, EvaluationRecord* record) noexcept override {
-    (*record)[kCounted[0]] = sums.right;
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kCounted[0]] = sums->right;
   }
 };
 const JudgeKind kCounting = {"counting", {kCounted, 1}, false, "", [](const JudgeShape& shape) {
@@ -141,7 +164,7 @@ TEST(Judges, AJudgeFromOutsideIsFoundByItsName) {
 }
 
 TEST(Judges, NoTwoMetricsOfAJudgeShareAPlaceInCheckpoints) {
-  for (const char* name : {kRetrieval, kMatching, kTokens}) {
+  for (const char* name : {kRetrieval, kMatching, kTokens, kPretraining}) {
     std::set<int> slots;
     for (const Metric& metric : judge_named(name).metrics) {
       EXPECT_TRUE(slots.insert(metric.slot).second) << metric.key;

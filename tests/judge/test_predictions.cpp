@@ -73,6 +73,34 @@ void judge_tokens(Judging& judging) {
   judging.finish();
 }
 
+TEST(Predictions, OfPretrainingSayWhetherTheSecondTextFollows) {
+  Judging judging(kPretraining, "ab", 0, true, 1);
+  const std::vector<std::int64_t> rows = {0, 1};
+  const std::vector<std::int32_t> offsets = {0, 4, 7}, selected = {2}, labels = {2}, sentences = {1, 0};
+  Batch batch = batch_of(0, rows);
+  batch.counts[kMaskedTokens] = 1;
+  batch.fields[kOffsets] = offsets.data();
+  batch.fields[kSelected] = selected.data();
+  batch.fields[kLabels] = labels.data();
+  batch.fields[kSentenceLabels] = sentences.data();
+  Computed computed;
+  computed.hits = {1};
+  computed.predicted = {2};
+  computed.probabilities = {0.5f};
+  computed.sentence_hits = {0, 1};
+  computed.sentence_predicted = {0, 0};
+  computed.sentence_probabilities = {0.25f, 0.75f};
+  judging.take(batch, computed);
+  judging.finish();
+  const std::vector<std::string> expected = {
+      "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"tokens\": [{\"position\": 2, \"expected\": \"a\", "
+      "\"predicted\": \"a\", \"probability\": 0.5}], \"next_sentence\": {\"expected\": 1, \"predicted\": 0, "
+      "\"probability\": 0.25}}\n",
+      "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": [], \"next_sentence\": {\"expected\": 0, "
+      "\"predicted\": 0, \"probability\": 0.75}}\n"};
+  EXPECT_EQ(judging.lines(kTexts), expected);
+}
+
 // The model has a class that the tokenizer has no token for.
 TEST(Predictions, OfMaskedLmNameTokens) {
   Judging judging(kTokens, "abcd", 0, true, 2);

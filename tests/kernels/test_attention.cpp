@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/dropout.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
@@ -355,6 +357,47 @@ TEST(Attention, AQueryRowAloneHasTheBitsThatItHasAmongOthers) {
     const std::vector<float> alone = run(q, 1);
     const std::vector<float> among(together.begin() + q * 24, together.begin() + (q + 1) * 24);
     EXPECT_EQ(first_different_bit(alone, among), -1) << "row " << q;
+  }
+}
+
+// BERT's last layer computes the rows that its heads read: any of a sample's.
+TEST(Attention, PickedQueryRowsHaveTheBitsThatTheyHaveAmongAllWhereTheirKeysSayWhichTheyAre) {
+  Seeded random;
+  const Shape all{101, 60, 24, 0, true};
+  const Inputs in = random_inputs(all, random);
+  const std::vector<std::int64_t> picks = {0, 1, 47, 48, 53, 100};
+  for (const Isa isa : isas()) {
+    const auto run = [&](const std::vector<std::int64_t>& rows, bool has_keys) {
+      const std::int64_t count = static_cast<std::int64_t>(rows.size());
+      Floats out(count * 24), logsumexp(count), query(count * 24), key(in.key), value(in.value);
+      Floats scratch(attention_scratch_floats(60, 24));
+      std::vector<std::uint64_t> keys;
+      for (std::int64_t r = 0; r < count; ++r) {
+        const std::int64_t row = rows[static_cast<std::size_t>(r)];
+        std::copy_n(in.query.data() + row * 24, 24, query.data() + r * 24);
+        keys.push_back(dropout_row_key(9, static_cast<std::uint64_t>(3 + row)));
+      }
+      AttentionForward a = forward_call(all);
+      a.query_rows = count;
+      a.query_keys = has_keys ? keys.data() : nullptr;
+      a.out = out.data();
+      a.logsumexp = logsumexp.data();
+      a.query = query.data();
+      a.key = key.data();
+      a.value = value.data();
+      a.scratch = scratch.data();
+      kernels_for(isa).attention_forward(a);
+      return out.values();
+    };
+    std::vector<std::int64_t> rows(101);
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::vector<float> together = run(rows, false), picked = run(picks, true);
+    for (std::size_t i = 0; i < picks.size(); ++i) {
+      const auto at = [](const std::vector<float>& x, std::int64_t row) {
+        return std::vector<float>(x.begin() + row * 24, x.begin() + (row + 1) * 24);
+      };
+      EXPECT_EQ(first_different_bit(at(picked, static_cast<std::int64_t>(i)), at(together, picks[i])), -1) << picks[i];
+    }
   }
 }
 

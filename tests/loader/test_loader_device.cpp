@@ -53,6 +53,19 @@ TEST(LoaderDevice, GivesTheHostsBitsForAnyWorkersSlotsAndQueueDepth) {
   }
 }
 
+TEST(LoaderDevice, GivesTheHostsRandomCrops) {
+  const Manifest manifest = emoji();
+  LoaderSettings host = host_settings(manifest), device = device_settings(manifest, "");
+  const std::vector<std::uint64_t> plain = fingerprints(host, 0, kBatches);
+  for (LoaderSettings* const settings : {&host, &device}) {
+    settings->random_crops = {Augment::kCropFlip, {0.08, 1.0}, {0.75, 1.5}};
+    settings->interpolation = Interpolation::kBilinear;
+  }
+  const std::vector<std::uint64_t> expected = fingerprints(host, 0, kBatches);
+  EXPECT_NE(expected, plain);
+  EXPECT_EQ(fingerprints(device, 0, kBatches), expected);
+}
+
 TEST(LoaderDevice, GivesTheHostsBitsUnderEachFault) {
   const Manifest manifest = emoji();
   const std::vector<std::uint64_t> expected = fingerprints(host_settings(manifest), 0, kBatches);

@@ -47,6 +47,68 @@ TEST(MaskedCount, IsRoundedHalfUpAtLeastOneAndNeverFalls) {
   for (std::int64_t n = 1; n < 1000; ++n) EXPECT_LE(masked_count(n - 1, 0.15), masked_count(n, 0.15));
 }
 
+TEST(CountedSelection, OfACorpusIsTheOriginalRule) {
+  MaskingSettings settings;
+  settings.counts_special = true;
+  const auto count = [&](std::int64_t tokens) { return counted_selection(tokens, tokens - 3, settings); };
+  EXPECT_EQ(count(5), 1);
+  EXPECT_EQ(count(10), 2);  // Python's round(1.5)
+  EXPECT_EQ(count(30), 4);  // and round(4.5)
+  EXPECT_EQ(count(64), 10);
+  EXPECT_EQ(count(128), 19);
+  EXPECT_EQ(counted_selection(64, 7, settings), 7);  // no more than there are
+  settings.most = 20;
+  EXPECT_EQ(count(128), 19);
+  EXPECT_EQ(count(512), 20);
+  settings.counts_special = false;
+  EXPECT_EQ(counted_selection(512, 509, settings), 20);
+}
+
+// 20,000 samples of 20 words. Bounds are 5 standard deviations of a binomial.
+TEST(MaskTokens, OfBernoulliTakesEachTokenIndependently) {
+  constexpr int kRows = 20000, kWords = 20;
+  MaskingSettings settings = masking();
+  settings.rule = Masking::kBernoulli;
+  settings.most = 1;  // of the other rule
+  std::vector<int> at_position(kWords + 2, 0), of_count(kWords + 1, 0);
+  int both = 0;
+  for (int row = 0; row < kRows; ++row) {
+    Ids ids = caption(kWords), labels(ids.size());
+    const std::int64_t selected = mask_tokens(ids, labels, settings, 1, row);
+    ++of_count[static_cast<std::size_t>(selected)];
+    for (std::size_t i = 0; i < ids.size(); ++i) at_position[i] += labels[i] != kUnlabelled ? 1 : 0;
+    both += labels[7] != kUnlabelled && labels[8] != kUnlabelled ? 1 : 0;
+  }
+  const auto near = [](int seen, double chance) {
+    return std::fabs(seen - kRows * chance) < 5.0 * std::sqrt(kRows * chance * (1.0 - chance));
+  };
+  EXPECT_EQ(at_position.front() + at_position.back(), 0);
+  for (std::size_t i = 1; i <= kWords; ++i) EXPECT_TRUE(near(at_position[i], 0.15)) << i;
+  EXPECT_TRUE(near(both, 0.15 * 0.15)) << both;
+  EXPECT_TRUE(near(of_count[0], std::pow(0.85, kWords))) << of_count[0];
+}
+
+// The chance of more than the bound, as a sum of binomial terms.
+TEST(SelectionBound, OfBernoulliIsExceededWithAChanceBelowTwoToMinus64) {
+  MaskingSettings settings;
+  settings.rule = Masking::kBernoulli;
+  for (const double chance : {0.01, 0.15, 0.5, 1.0}) {
+    settings.probability = chance;
+    for (const std::int64_t tokens : {1, 8, 64, 510, 32 * 510}) {
+      const std::int64_t bound = selection_bound(1, tokens, tokens, settings);
+      const double n = static_cast<double>(tokens);
+      double above = 0.0;
+      for (std::int64_t k = bound + 1; k <= tokens; ++k) {
+        const double d = static_cast<double>(k);
+        above += std::exp(std::lgamma(n + 1) - std::lgamma(d + 1) - std::lgamma(n - d + 1) + d * std::log(chance) +
+                          (n - d) * std::log1p(-chance));
+      }
+      EXPECT_LT(above, 0x1p-64) << chance << " of " << tokens;
+      EXPECT_LE(static_cast<double>(bound), n * chance + 11.0 * std::sqrt(n * chance * (1.0 - chance)) + 35.0);
+    }
+  }
+}
+
 TEST(MaskTokens, SelectsTheCountOfOrdinaryTokensAndLabelsThem) {
   for (std::int64_t words = 0; words < 60; ++words) {
     const Ids original = caption(words);

@@ -102,6 +102,8 @@ TEST(BatchCut, DealsEverySampleExactlyOnceWhateverTheBatchAndTheWorld) {
     cut.world_size = random.integer(1, 9);
     cut.batch_per_rank = random.integer(1, 40);
     cut.drop_last = random.chance(0.5);
+    cut.dealt = random.integer(1, 3);
+    cut.batch_per_rank *= cut.dealt;
     std::int64_t next = 0;
     for (std::int64_t index = 0; index < cut.batches_per_epoch(); ++index) {
       const SampleRange batch = cut.batch(index);
@@ -111,7 +113,8 @@ TEST(BatchCut, DealsEverySampleExactlyOnceWhateverTheBatchAndTheWorld) {
       for (std::int64_t rank = 0; rank < cut.world_size; ++rank) {
         const SampleRange share = cut.share(batch, rank);
         ASSERT_EQ(share.begin, next);
-        ASSERT_LE(std::abs(share.count - batch.count / cut.world_size), 1);
+        ASSERT_LT(std::abs(share.count - batch.count / cut.world_size), 2 * cut.dealt);
+        ASSERT_TRUE(share.begin % cut.dealt == 0 || share.count == 0);
         ASSERT_LE(share.count, cut.batch_per_rank);
         next += share.count;
       }

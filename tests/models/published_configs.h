@@ -2,6 +2,9 @@
 // The shapes of the published models, with the contrastive head's width of 512.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "src/models/bridgetower_config.h"
 
 namespace bascule::test {
@@ -26,5 +29,14 @@ inline BridgeTowerConfig large_config() {
   config.vision.image_size = 294;
   return config;
 }
+
+// config.json of the models that other runs of config/ begin with, by the name of their folder.
+inline const std::map<std::string, std::string> kPublishedConfigs = {
+    {"vit-base", R"({"model_type": "vit", "layer_norm_eps": 1e-6, "num_labels": 1000})"},
+    {"vit-base-patch16-224-in21k", R"({"model_type": "vit", "num_labels": 3})"},
+    {"bert-base-v32000", R"({"model_type": "bert", "vocab_size": 32000})"},
+    {"bert-large", R"({"model_type": "bert", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,
+                       "intermediate_size": 4096})"},
+};
 
 }  // namespace bascule::test

@@ -54,16 +54,17 @@ TEST(BertConfig, RefusesWhatItCannotBeWithTheKey) {
   }
 }
 
-std::vector<std::string> names_of(const std::string& members, bool file_has_decoder) {
+std::vector<std::string> names_of(const std::string& members, bool file_has_decoder,
+                                  const std::string& head = "masked_lm") {
   const TemporaryFolder folder;
   const auto has = [=](const std::string& tensor) {
     return file_has_decoder && tensor == "cls.predictions.decoder.weight";
   };
-  const std::unique_ptr<Model> model = open_model({folder.write("config.json", text_with(members)), has}, "masked_lm");
+  const std::unique_ptr<Model> model = open_model({folder.write("config.json", text_with(members)), has}, head);
   ParameterSet parameters;
   BatchCounts bounds;
   bounds[kSamples] = 2;
-  bounds[kFirstModelStream] = bounds[kFirstModelStream + 1] = 10;
+  for (const int stream : {0, 1, 2}) bounds[kFirstModelStream + stream] = 10;
   Graph graph(parameters, bounds, model->fields({}));
   model->record(graph, {});
   std::vector<std::string> names;
@@ -89,6 +90,21 @@ TEST(Bert, ATiedDecoderIsTheWordTableWithTheBiasOfPredictions) {
     EXPECT_TRUE(has(untied, "cls.predictions.decoder.weight"));
     EXPECT_TRUE(has(untied, "cls.predictions.decoder.bias"));
     EXPECT_TRUE(has(untied, "unused cls.predictions.bias"));
+  }
+}
+
+TEST(Bert, PretrainingHasAPoolerAndAClassifierOfPairsMore) {
+  for (const bool tied : {true, false}) {
+    const std::string members = tied ? "" : R"("tie_word_embeddings": false)";
+    std::vector<std::string> masked = names_of(members, false), pretraining = names_of(members, false, "pretraining");
+    for (const char* const name : {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "cls.seq_relationship.weight",
+                                   "cls.seq_relationship.bias"}) {
+      EXPECT_FALSE(has(masked, name)) << name;
+      masked.push_back(name);
+    }
+    std::sort(masked.begin(), masked.end());
+    std::sort(pretraining.begin(), pretraining.end());
+    EXPECT_EQ(pretraining, masked);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/graph/backward.h"
@@ -50,6 +51,9 @@ TEST(ViTConfig, ReadsWhatTransformersWritesAndItsDefaults) {
   EXPECT_EQ(other.rows(20, 20), 3 * 3);
   EXPECT_EQ(other.hidden_act, Activation::kRelu);
   EXPECT_EQ(read(R"("num_labels": 7)").num_labels, 7);
+  EXPECT_EQ(least.label_names, std::vector<std::string>());
+  EXPECT_EQ(other.label_names, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(read(R"("num_labels": 2)").label_names, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
 }
 
 TEST(ViTConfig, RefusesWhatItCannotBeWithTheKey) {
@@ -58,6 +62,7 @@ TEST(ViTConfig, RefusesWhatItCannotBeWithTheKey) {
         {R"("image_size": 5)", "image_size"},
         {R"("image_size": [20, 20])", "image_size"},
         {R"("classifier_type": "mean")", "classifier_type"},
+        {R"("num_labels": 70000)", "at most 65536 classes"},
         {R"("problem_type": "regression")", "problem_type"},
         {R"("id2label": {})", "id2label"},
         {R"("hidden_dropout_prob": 1.0)", "hidden_dropout_prob"}}) {

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,10 @@ struct Planned {
 
 // Captions at max_seq_length, so that nothing depends on the data.
 const std::map<std::string, Planned> kPlanned = {
+    {"bert_base_masked_lm.toml", {9506389952, 90177536}},
+    {"bert_demo.toml", {122644352, 12582912}},
+    {"bert_large_phase1.toml", {12699424384, 25165824}},
+    {"bert_large_phase2.toml", {6349712192, 100663296}},
     {"bridgetower_base.toml", {17987778816, 156450816}},  // 16.75 GiB for 40 samples
     {"bridgetower_large.toml", {48120315776, 277610496}},
     {"demo.toml", {117400128, 9027584}},
@@ -36,7 +41,10 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo_matching.toml", {115949568, 9027584}},
     {"demo_pace.toml", {186933824, 4104192}},
     {"smoke.toml", {15127744, 9027584}},
+    {"vit_base.toml", {3548968896, 271122432}},
     {"vit_demo.toml", {93202752, 10716160}},
+    {"vit_demo_pooled.toml", {110635840, 10551296}},
+    {"vit_fine_tune.toml", {891812288, 34062336}},
 };
 
 const std::string kConfigFolder = std::string(BASCULE_TEST_DATA) + "/../../config";
@@ -83,15 +91,21 @@ Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
   return {plan.bytes, plan.lower_bound_bytes, plan_workspace(evaluate).bytes};
 }
 
-// Of a model that reads pictures alone.
+// Of a model that reads pictures or texts alone.
 Plans plan_run(const Model& model, const Settings& settings) {
-  const auto bounds = [](std::int64_t samples) {
-    BatchCounts counts;
-    counts[kSamples] = samples;
-    return counts;
-  };
   RecordOptions options;
   options.dropout = settings.model.dropout == Dropout::kConfig;
+  const auto bounds = [&](std::int64_t samples) {
+    BatchCounts counts;
+    counts[kSamples] = samples;
+    const std::int64_t tokens = settings.data.max_seq_length;
+    for (const Field& field : model.fields(options)) {
+      if (field.source == FieldSource::kTokenIds) counts[field.rows.stream] = samples * tokens;
+      if (field.source == FieldSource::kMaskedRows)
+        counts[field.rows.stream] = samples * std::min(tokens / 6, settings.data.max_predictions_per_seq);
+    }
+    return counts;
+  };
   ParameterSet parameters;
   Graph train(parameters, bounds(settings.training.per_device_train_batch_size), model.fields(options));
   model.record(train, options);
@@ -105,8 +119,16 @@ Plans plan_run(const Model& model, const Settings& settings) {
 }
 
 Plans plan_of(const std::string& name, const Settings& settings) {
-  if (name.rfind("vit_", 0) != 0) return plan_run(config_of(name, settings), settings);
-  const std::string config = settings.model.model_name_or_path.resolved + "/config.json";
+  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0) return plan_run(config_of(name, settings), settings);
+  const std::string& folder = settings.model.model_name_or_path.resolved;
+  // The second phase starts from what the first one leaves.
+  const auto published =
+      kPublishedConfigs.find(name == "bert_large_phase2.toml" ? "bert-large" : folder.substr(folder.rfind('/') + 1));
+  std::string config = folder + "/config.json";
+  if (published != kPublishedConfigs.end()) {
+    config = testing::TempDir() + "/" + name + ".config.json";
+    std::ofstream(config) << published->second;
+  }
   return plan_run(*open_model({config, {}}, settings.model.head), settings);
 }
 

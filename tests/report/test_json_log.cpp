@@ -81,6 +81,27 @@ TEST_F(Log, IsCutAtWhatIsComputedAgain) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{4}));
 }
 
+TEST_F(Log, EvaluationsOfAveragedWeightsAreCutAsThoseOfTheWeights) {
+  {
+    JsonLog log = JsonLog::open(folder_);
+    for (const std::int64_t step : {4, 8}) {
+      for (const Split split : {Split::kValidation, Split::kTest}) {
+        EvaluationRecord record = evaluation(step, split);
+        record.averaged = 1;
+        EXPECT_TRUE(log.evaluation(record, {test::kOfWords, std::size(test::kOfWords)}, 1e9).ok());
+      }
+    }
+  }
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0]["eval_ema_loss"], 2.5);
+  EXPECT_EQ(all[0]["eval_ema_accuracy"], 0.75);
+  EXPECT_EQ(all[1]["test_ema_loss"], 2.5);
+  cut_log_after(folder_, 8, 4);
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_EQ(lines()[0]["step"], 4);
+}
+
 TEST_F(Log, ATornLineGoes) {
   write(4);
   std::ofstream(path(), std::ios::app) << R"({"step": 4, "loss": 0.)";

@@ -119,6 +119,28 @@ TEST(Results, AFileOfOneSplitUsesTheEvalPrefix) {
   EXPECT_NE(validation["eval_loss"], tested["eval_loss"]);
 }
 
+TEST(Results, FiguresOfAveragedWeightsStandBesideThoseOfTheWeights) {
+  Report report = test::sample_report();
+  EXPECT_EQ(all_results_json(report).find("ema"), std::string::npos);
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    EvaluationRecord record = *last_evaluation(report, split);
+    record.averaged = 1;
+    record.loss = split == Split::kTest ? 0.25 : 0.5;
+    report.averaged_evaluations.push_back(record);
+  }
+  const Json validation = parsed(split_results_json(report, Split::kValidation)),
+             all = parsed(all_results_json(report));
+  EXPECT_EQ(validation["eval_ema_loss"], 0.5);
+  EXPECT_NE(validation["eval_loss"], 0.5);
+  EXPECT_EQ(validation["eval_ema_text_to_image_recall_at_5"], validation["eval_text_to_image_recall_at_5"]);
+  EXPECT_EQ(parsed(split_results_json(report, Split::kTest))["eval_ema_loss"], 0.25);
+  EXPECT_EQ(all["validation_ema_loss"], 0.5);
+  EXPECT_EQ(all["test_ema_loss"], 0.25);
+  EXPECT_NE(report_html(report).find("validation, averaged weights"), std::string::npos);
+  EXPECT_NE(summary_text(report).find("test loss, averaged weights"), std::string::npos);
+  EXPECT_NE(model_card(report).find("folder `ema`"), std::string::npos);
+}
+
 TEST(Results, TheUnionHasBothSplitsByTheirNames) {
   const Report report = test::sample_report();
   const Json validation = parsed(split_results_json(report, Split::kValidation));

@@ -167,6 +167,23 @@ TEST(CutEventsAfter, DropsAnEvaluationThatItsCheckpointDoesNotKnow) {
   EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
 }
 
+TEST(CutEventsAfter, DropsEvaluationsOfAveragedWeightsToo) {
+  const std::string folder = fresh_folder();
+  {
+    TensorBoardWriter writer = TensorBoardWriter::open(folder, {1, "host", 1, 0});
+    for (const Split split : {Split::kValidation, Split::kTest}) {
+      EvaluationRecord record;
+      record.split = split;
+      record.averaged = 1;
+      record.global_step = 20;
+      EXPECT_TRUE(writer.evaluation(record, {}, 0.0).ok());
+    }
+    EXPECT_TRUE(writer.step(StepRecord{}, 0.0).ok());
+  }
+  cut_events_after(folder, 20, 10);
+  EXPECT_EQ(steps_in(bytes_of(folder + "/events.out.tfevents.1.host.1.0")), (std::vector<std::int64_t>{0}));
+}
+
 TEST(CutEventsAfter, DropsARecordThatAKillTore) {
   const std::string folder = fresh_folder();
   const std::string path = file_with_steps(folder, 0, {10, 20, 30});

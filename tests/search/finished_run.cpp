@@ -97,8 +97,7 @@ PaddedBatch FinishedRun::batch() const {
 }
 
 void FinishedRun::run_model() {
-  const PackedBatch packed(batch(), open_model({path() + "/config.json", {}}, "contrastive")->inputs(), false, false,
-                           path());
+  const PackedBatch packed(batch(), open_model({path() + "/config.json", {}}, "contrastive")->inputs(), false, path());
   SealedSession whole;
   BridgeTowerOptions options;
   options.head = ModelHead::kContrastive;

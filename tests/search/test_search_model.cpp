@@ -58,9 +58,22 @@ TEST(SearchModel, PreparesPicturesAndTextsAsTheRunDid) {
   EXPECT_EQ(other.embed_text("one two three four five six"), other.embed_text("one two three four nine ten"));
 }
 
+TEST(SearchModel, ResizesPicturesAsTheRunDid) {
+  const FinishedRun run;
+  SearchModel plain(run.path(), run.model(), {false, 1}, best_isa(), kThreads);
+  for (const char* const marker : {R"({"interpolation": "bilinear"})", R"({"eval_crop_ratio": 0.5})"}) {
+    test::TemporaryFolder folder;
+    run.copy_to(folder.path(), {});
+    folder.write("bascule.json", marker);
+    SearchModel other(folder.path(), run.model(), {false, 1}, best_isa(), kThreads);
+    EXPECT_NE(plain.embed_pictures({run.paths()[0]}).embeds, other.embed_pictures({run.paths()[0]}).embeds) << marker;
+  }
+}
+
 TEST(SearchModel, RefusesAMarkerThatCannotBe) {
   for (const char* marker :
-       {R"({"preprocessing": "none"})", R"({"preprocessing": 3})", R"({"max_seq_length": 1})", "{"}) {
+       {R"({"preprocessing": "none"})", R"({"preprocessing": 3})", R"({"interpolation": "nearest"})",
+        R"({"eval_crop_ratio": 0})", R"({"max_seq_length": 1})", "{"}) {
     test::TemporaryFolder folder;
     folder.write("bascule.json", marker);
     try {
@@ -100,8 +113,7 @@ struct ReferenceCase {
     inputs.read_bytes(padded.input_ids.data(), *ids);
     inputs.read_bytes(padded.attention_mask.data(), *inputs.find("batch0.attention_mask"));
     padded.pixels = floats_of(inputs, "batch0.pixel_values");
-    return PackedBatch(padded, open_model({folder + "/config.json", {}}, "contrastive")->inputs(), false, false,
-                       folder);
+    return PackedBatch(padded, open_model({folder + "/config.json", {}}, "contrastive")->inputs(), false, folder);
   }
 };
 

@@ -14,13 +14,20 @@ namespace bascule {
 inline constexpr const char kLeast[] =
     "[model]\nmodel_name_or_path = \"m\"\n[data]\ntrain_file = \"t.jsonl\"\n[training]\noutput_dir = \"o\"\n";
 
-// A model with three heads, wherever it is; a classifier in the folder of the demo that has one.
+// A model with three heads, wherever it is; those of other families in the demos' folders and in folders named after
+// them.
 inline ModelWords test_words(const std::string& folder = "") {
-  if (folder.find("emoji-classes") != std::string::npos)
-    return {{{"image_classification", true, false, true, {}}}, {"vit"}, {}, {}};
+  const std::string name = folder.substr(folder.rfind('/') + 1);
+  if (name.rfind("vit-", 0) == 0 || folder.find("emoji-classes") != std::string::npos)
+    return {{{"image_classification", true, false, true, {}, true}}, {"vit"}, {}, {}};
+  if (name.rfind("bert-", 0) == 0 || folder.find("text-corpus") != std::string::npos)
+    return {{{"masked_lm", false, false, true, {}, false, true}, {"pretraining", true, false, true, {}, false, true}},
+            {"bert"},
+            {},
+            {}};
   return {{{"contrastive", false, true, false, {}},
-           {"image_text_matching", true, false, true, {}},
-           {"masked_lm", false, false, true, {"perplexity"}}},
+           {"image_text_matching", true, false, true, {}, true},
+           {"masked_lm", false, false, true, {"perplexity"}, false, true}},
           {"vision_model", "text_model", "text_pooler"},
           {"text_pooler"},
           {"text_pooler"}};

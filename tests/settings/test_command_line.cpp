@@ -2,6 +2,7 @@
 // What tools/settings_from_command_line.py makes of published command lines is a settings file.
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -22,9 +23,28 @@ std::string output_of(const std::string& command, bool* ended_well) {
   return text;
 }
 
+struct Recipe {
+  Precision precision;
+  double learning_rate, adam_epsilon, epochs;
+  std::int64_t world_size;
+  std::string train_file;
+};
+
+const std::string kNewYorker = "data/newyorker_caption_contest-matching/train.jsonl";
+const std::string kWikiText = "data/wikitext-wikitext-2-raw-v1/train.txt";
+const std::map<std::string, Recipe> kRecipes = {
+    {"blog.sh", {Precision::kBf16, 1e-5, 1e-6, 5.0, 8, kNewYorker}},
+    {"blog_fast.sh", {Precision::kBf16, 1e-5, 1e-6, 5.0, 8, kNewYorker}},
+    {"readme.sh", {Precision::kBf16, 1e-5, 1e-6, 5.0, 8, kNewYorker}},
+    {"image_classification.sh", {Precision::kFloat32, 2e-5, 1e-8, 5.0, 1, "data/beans/train.jsonl"}},
+    {"image_classification_gaudi.sh", {Precision::kBf16, 2e-4, 1e-6, 5.0, 8, "data/cifar10/train.jsonl"}},
+    {"mlm.sh", {Precision::kFloat32, 5e-5, 1e-8, 3.0, 1, kWikiText}},
+    {"mlm_gaudi.sh", {Precision::kBf16, 5e-5, 1e-6, 3.0, 8, kWikiText}},
+};
+
 TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
   const std::string root = BASCULE_SOURCE_DIR;
-  int files = 0;
+  std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root + "/tests/tools/command_lines")) {
     SCOPED_TRACE(entry.path().string());
     bool ended_well = false;
@@ -34,15 +54,16 @@ TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {
     ASSERT_TRUE(ended_well);
     ASSERT_EQ(refusal_of(text), "");
     const Settings settings = settings_of(text);
-    EXPECT_EQ(settings.model.precision, Precision::kBf16);
-    EXPECT_EQ(settings.training.learning_rate, 1e-5);
-    EXPECT_EQ(settings.training.adam_epsilon, 1e-6);
-    EXPECT_EQ(settings.training.num_train_epochs, 5.0);
-    EXPECT_EQ(settings.distributed.world_size, 8);
-    EXPECT_EQ(settings.data.test_file.text(), "data/newyorker_caption_contest-matching/test.jsonl");
+    const Recipe& recipe = kRecipes.at(entry.path().filename().string());
+    EXPECT_EQ(settings.model.precision, recipe.precision);
+    EXPECT_EQ(settings.training.learning_rate, recipe.learning_rate);
+    EXPECT_EQ(settings.training.adam_epsilon, recipe.adam_epsilon);
+    EXPECT_EQ(settings.training.num_train_epochs, recipe.epochs);
+    EXPECT_EQ(settings.distributed.world_size, recipe.world_size);
+    EXPECT_EQ(settings.data.train_file.text(), recipe.train_file);
     ++files;
   }
-  EXPECT_GE(files, 3);
+  EXPECT_EQ(files, kRecipes.size());
 }
 
 }  // namespace

@@ -39,12 +39,14 @@ TEST(Config, EveryFileIsReadAndThisBuildCanDoWhatItSays) {
 }
 
 TEST(Config, TheDemosNameFilesThatABareCloneHas) {
-  for (const char* name : {"demo", "smoke", "demo_matching", "demo_masked_lm", "vit_demo"}) {
+  for (const char* name :
+       {"demo", "smoke", "demo_matching", "demo_masked_lm", "vit_demo", "vit_demo_pooled", "bert_demo"}) {
     const Settings s = read_settings(std::string(BASCULE_CONFIG_DIR) + "/" + name + ".toml", test_words);
     if (std::string(name) != "demo_matching") {  // it starts from what the demo leaves
       EXPECT_TRUE(std::filesystem::exists(s.model.model_name_or_path.resolved + "/config.json")) << name;
-      const bool reads_texts = std::string(name) != "vit_demo";
-      EXPECT_EQ(std::filesystem::exists(s.model.tokenizer_name.resolved + "/vocab.json"), reads_texts) << name;
+      const bool reads_texts = std::string(name).rfind("vit_", 0) != 0;
+      const char* const vocabulary = std::string(name) == "bert_demo" ? "/vocab.txt" : "/vocab.json";
+      EXPECT_EQ(std::filesystem::exists(s.model.tokenizer_name.resolved + vocabulary), reads_texts) << name;
     }
     for (const PathsSetting& file : {s.data.train_file, s.data.validation_file, s.data.test_file}) {
       EXPECT_TRUE(std::filesystem::exists(file.start + "/" + file.text())) << file.text();

@@ -19,6 +19,7 @@ std::string other_value(const Key& key, const Settings& defaults) {
     return std::to_string(value < k->max ? value + 1 : value - 1);
   }
   if (const auto* k = std::get_if<RealKey>(&key.kind)) return k->member.get(defaults) == 0.3 ? "0.7" : "0.3";
+  if (std::holds_alternative<RangeKey>(key.kind)) return "[0.25, 0.5]";
   if (std::holds_alternative<WordsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"\\u0001\\\\\"]";
   if (std::holds_alternative<PathsKey>(key.kind)) return "[\"a \\\"b\\\"\", \"part-*.jsonl\"]";
   if (std::holds_alternative<FreezeKey>(key.kind)) return "[\"vision_model\"]";
@@ -31,14 +32,21 @@ std::string other_value(const Key& key, const Settings& defaults) {
 // The least file with one key changed, and what that key needs.
 std::string text_with(const Key& key) {
   const std::string name = qualified_name(key);
+  const bool is_of_corpus =
+      name == "data.text_layout" || name == "data.dupe_factor" || name == "data.short_seq_probability";
   std::string text = name + " = " + other_value(key, Settings{}) + "\n";
   for (const auto& [needed, value] : {std::pair<std::string, std::string>{"model.model_name_or_path", "\"m\""},
                                       {"training.output_dir", "\"o\""},
-                                      {"data.train_file", "\"t\""}}) {
+                                      {"data.train_file", is_of_corpus ? "\"t.txt\"" : "\"t\""}}) {
     if (needed != name) text += needed + " = " + value + "\n";
   }
-  if (name == "data.label_column") text += "model.head = \"image_text_matching\"\n";
+  if (name == "data.label_column" || name == "data.mixup_alpha" || name == "data.cutmix_alpha")
+    text += "model.head = \"image_text_matching\"\n";
+  if (name == "data.dupe_factor" || name == "data.short_seq_probability") text += "model.head = \"masked_lm\"\n";
   if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
+  if (name == "data.text_pair_column") text += "model.head = \"masked_lm\"\n";
+  if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
+    text += "data.augment = \"crop_flip\"\n";
   if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
   if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
   for (const auto& [own, scheduler] : {std::pair{"lr_power", "polynomial"},
@@ -49,8 +57,9 @@ std::string text_with(const Key& key) {
     if (name == std::string("training.") + own)
       text += std::string("training.lr_scheduler_type = \"") + scheduler + "\"\n";
   }
+  if (name == "training.ema_steps") text += "training.ema_decay = 0.5\n";
+  if (name == "training.warmup_start_ratio") text += "training.warmup_steps = 2\n";
   if (name == "training.lr_end") text += "training.learning_rate = 0.5\n";
-  if (name == "training.lr_scheduler_type") text += "training.min_lr_ratio = 0.1\n";
   for (const char* best : {"load_best_model_at_end", "metric_for_best_model", "greater_is_better",
                            "early_stopping_patience", "early_stopping_threshold"}) {
     if (name != std::string("training.") + best) continue;
@@ -68,6 +77,7 @@ void change(Settings& settings, const Key& key) {
   if (const auto* k = std::get_if<BoolKey>(&key.kind)) k->member.at(settings) = !k->member.get(settings);
   if (const auto* k = std::get_if<IntegerKey>(&key.kind)) k->member.at(settings) += 1;
   if (const auto* k = std::get_if<RealKey>(&key.kind)) k->member.at(settings) += 0.125;
+  if (const auto* k = std::get_if<RangeKey>(&key.kind)) k->member.at(settings).least += 0.125;
   if (const auto* k = std::get_if<TextKey>(&key.kind)) k->member.at(settings) += "x";
   if (const auto* k = std::get_if<PathKey>(&key.kind)) k->member.at(settings).written += "x";
   if (const auto* k = std::get_if<PathsKey>(&key.kind)) k->member.at(settings).written.emplace_back("x");

@@ -43,6 +43,14 @@ Values values_of(const RealKey& key) {
   return values;
 }
 
+Values values_of(const RangeKey& key) {
+  const auto list = [](double least, double most) { return "[" + number(least) + ", " + number(most) + "]"; };
+  const double below = std::nextafter(key.min, -1.0), beyond = std::nextafter(key.max, 2.0 * key.max);
+  return {{list(key.min, key.max), list(key.max, key.max)},
+          {list(below, key.max), list(key.min, beyond), list(key.max, key.min), "[]", "[" + number(key.max) + "]",
+           "[nan, nan]", number(key.max), "[\"a\", \"b\"]"}};
+}
+
 Values values_of(const ChoiceKey& key) {
   Values values{{}, {"\"\"", "\"none of these\""}};
   for (int i = 0; i < key.count; ++i) values.allowed.push_back("\"" + std::string(key.names[i]) + "\"");

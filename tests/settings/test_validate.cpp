@@ -29,6 +29,24 @@ TEST(Validate, StepsOrEpochsDecideNotBoth) {
   EXPECT_NE(refusal_of(least_with("training", "num_train_epochs = 0")).find("are both 0"), std::string::npos);
 }
 
+TEST(Validate, KeysOfATextCorpusNeedOne) {
+  const auto with = [](const std::string& file, const std::string& line) {
+    const std::string table = "data.validation_file = \"" + file + "\"\n" + line + "\n";
+    return refusal_of(least_with("data", table.substr(std::string("data.").size())));
+  };
+  EXPECT_EQ(with("v.txt", "text_layout = \"lines\""), "");
+  EXPECT_NE(with("v.jsonl", "text_layout = \"lines\"").find("data.text_layout applies only to a text corpus"),
+            std::string::npos);
+  EXPECT_EQ(with("v.jsonl", "max_seq_length = 4"), "");
+  for (const char* line : {"dupe_factor = 3", "short_seq_probability = 0.5"})
+    EXPECT_NE(with("v.txt", line).find("with a head that reads pairs of texts"), std::string::npos) << line;
+  EXPECT_NE(with("v.txt", "max_seq_length = 4").find("data.max_seq_length = 4: samples of a text corpus"),
+            std::string::npos);
+  EXPECT_NE(
+      with("v.txt", "masking = \"bernoulli\"\nmax_predictions_per_seq = 3").find("max_predictions_per_seq applies"),
+      std::string::npos);
+}
+
 TEST(Validate, WarmUpIsStepsOrRatioAndNeedsAScheduleThatHasOne) {
   EXPECT_NE(refusal_of(least_with("training", "warmup_steps = 7\nwarmup_ratio = 0.1")).find("remove one"),
             std::string::npos);
@@ -43,8 +61,7 @@ TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
   };
   const struct {
     const char *kind, *key, *value;
-  } keys[] = {{"polynomial", "lr_power", "2.0"},
-              {"polynomial", "lr_end", "1e-8"},
+  } keys[] = {{"polynomial", "lr_end", "1e-8"},
               {"cosine_with_restarts", "lr_num_cycles", "2"},
               {"inverse_sqrt", "lr_timescale", "100"},
               {"cosine_with_min_lr", "min_lr_ratio", "0.1"}};
@@ -57,6 +74,18 @@ TEST(Validate, KeysOfOneScheduleAreRefusedBesideAnother) {
   }
   EXPECT_NE(with("polynomial", "lr_end = 1e-5").find("lr_end is not below training.learning_rate"), std::string::npos);
   EXPECT_NE(with("cosine_with_min_lr", "").find("needs training.min_lr_ratio"), std::string::npos);
+  for (const char* kind : {"polynomial", "polynomial_jump"}) EXPECT_EQ(with(kind, "lr_power = 0.5"), "");
+  EXPECT_NE(with("cosine", "lr_power = 0.5").find("\"polynomial\" or \"polynomial_jump\"; remove it, or use one"),
+            std::string::npos);
+}
+
+TEST(Validate, AStartOfTheWarmUpNeedsAWarmUpThatHasOne) {
+  const auto with = [](const std::string& lines) { return refusal_of(least_with("training", lines)); };
+  EXPECT_EQ(with("warmup_steps = 2\nwarmup_start_ratio = 0.1"), "");
+  EXPECT_NE(with("warmup_start_ratio = 0.1").find("nothing warms up; set training.warmup_ratio"), std::string::npos);
+  EXPECT_NE(with("lr_scheduler_type = \"polynomial_jump\"\nwarmup_ratio = 0.5\nwarmup_start_ratio = 0.1")
+                .find("warms up from 0; remove it"),
+            std::string::npos);
 }
 
 TEST(Validate, IntervalsFollowTheirStepsUnlessWritten) {
@@ -120,6 +149,45 @@ TEST(Validate, LabelsBelongToMatchingAndColumnsDiffer) {
             "");
   EXPECT_NE(refusal_of(least_with("data", "caption_column = \"image\"")).find("use the same column"),
             std::string::npos);
+}
+
+TEST(Validate, TextsOfAPairNeedAHeadThatReadsThemAndColumnsOfTheirOwn) {
+  EXPECT_NE(refusal_of(least_with("data", "text_pair_column = \"b\"")).find("only the head \"masked_lm\" reads pairs"),
+            std::string::npos);
+  const auto pairs = [](const std::string& columns) {
+    std::string text = least_with("model", "head = \"masked_lm\"");
+    return refusal_of(text.insert(text.find("[data]\n") + 7, columns));
+  };
+  EXPECT_EQ(pairs("text_column = \"a\"\ntext_pair_column = \"b\"\n"), "");
+  EXPECT_NE(pairs("text_column = \"a\"\ntext_pair_column = \"a\"\n").find("the same column"), std::string::npos);
+}
+
+TEST(Validate, MixingNeedsClassesOfSamplesAndPairs) {
+  const std::string head =
+      "model.head = \"image_text_matching\"\nmodel.model_name_or_path = \"m\"\ntraining.output_dir = \"o\"\n"
+      "data.train_file = \"t\"\n";
+  for (const std::string key : {"data.mixup_alpha", "data.cutmix_alpha"}) {
+    EXPECT_EQ(refusal_of(head + key + " = 0.8\n"), "");
+    EXPECT_NE(refusal_of(head + key + " = 0.05\n").find(key + " is below 0.1"), std::string::npos);
+    const std::string odd = head + key + " = 0.8\ntraining.per_device_train_batch_size = 7\n";
+    EXPECT_NE(refusal_of(odd).find("= 7 is odd, but " + key + " mixes samples in pairs"), std::string::npos);
+    EXPECT_EQ(refusal_of(odd + "training.do_train = false\ndata.test_file = \"t\"\n"), "");
+  }
+  EXPECT_NE(refusal_of(least_with("data", "mixup_alpha = 0.8")).find("only the head \"image_text_matching\" mixes"),
+            std::string::npos);
+}
+
+TEST(Validate, PictureKeysThatWouldDoNothingAreRefused) {
+  for (const char* const line : {"augment = \"crop_flip\"", "interpolation = \"bilinear\"", "eval_crop_ratio = 0.9"}) {
+    EXPECT_EQ(refusal_of(least_with("data", line)), "");
+    const std::string refusal = refusal_of(least_with("data", line + std::string("\npreprocessing = \"processor\"")));
+    EXPECT_NE(refusal.find("data.preprocessing = \"processor\" leaves no choice"), std::string::npos) << refusal;
+  }
+  for (const char* const line : {"random_resized_crop_scale = [0.5, 1.0]", "random_resized_crop_ratio = [1, 1]"}) {
+    EXPECT_EQ(refusal_of(least_with("data", line + std::string("\naugment = \"crop_flip\""))), "");
+    EXPECT_NE(refusal_of(least_with("data", line)).find("applies only to data.augment = \"crop_flip\""),
+              std::string::npos);
+  }
 }
 
 TEST(Validate, TheOutputFolderIsNotTheModelsFolder) {

@@ -122,6 +122,42 @@ class Rows(InAFolder):
         with self.assertRaises(tool.ExportError):
             self.export_rows([{"image": jpegs(1)[0], "caption": "a", "match": 2}], columns)
 
+    def test_classes_are_names_or_numbers(self):
+        first, second = jpegs(2)
+        columns = {"image": "image", "class": "kind"}
+        rows = [{"image": first, "kind": 1}, {"image": second, "kind": 0}]
+        self.assertEqual([line["label"] for line in self.export_rows(rows, columns)[1]], [1, 0])
+        pictures = tool.Pictures(self.output)
+        manifest = tool.Manifest("named", self.output, pictures)
+        self.assertEqual(tool.export_split("named", rows, columns, manifest, self.folder, False, ["cat", "dög"]), (2, 0))
+        self.assertEqual([(line["label"], sorted(line)) for line in lines_of(self.output / "named.jsonl")],
+                         [("dög", ["image", "label"]), ("cat", ["image", "label"])])
+        for bad in (None, -1, "", True, 1.5):
+            with self.assertRaisesRegex(tool.ExportError, "^train, row 0: the class is "):
+                self.export_rows([{"image": first, "kind": bad}], columns)
+        with self.assertRaisesRegex(tool.ExportError, "the class is 2, but the data set names 2"):
+            tool.export_split("named", [{"image": first, "kind": 2}], columns, manifest, self.folder, False, ["cat", "dog"])
+
+    def test_classes_stand_in_shards(self):
+        shards = tool.Shards("train", self.output, 2)
+        tool.export_split("train", [{"image": jpegs(1)[0], "kind": 1}], {"image": "image", "class": "kind"}, shards, self.folder, False, ["cat", "dog"])
+        with tarfile.open(self.output / "train-00000.tar") as tar:
+            self.assertEqual(json.loads(tar.extractfile("000000000.json").read()), {"label": "dog"})
+
+    def test_texts_become_a_corpus(self):
+        rows = [{"text": "One.\n\n  Two\tthree. \r\n"}, {"text": ""}, {"text": ["Four.", "Fünf."]}, {"text": " "}]
+        texts = tool.Texts("train", self.output)
+        self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, False), (2, 0))
+        self.assertEqual((self.output / "train.txt").read_text(encoding="utf-8"), "One.\nTwo three.\n\nFour.\nFünf.\n")
+        for bad in (None, 3, ["a", 1], "\ud800"):
+            with self.assertRaisesRegex(tool.ExportError, "^train, row 0: the text is not"):
+                tool.export_split("train", [{"text": bad}], {"text": "text"}, tool.Texts("train", self.output), self.folder, False)
+
+    def test_columns_that_do_not_go_together_are_refused(self):
+        for arguments in (("--text_column", "t", "--class_column", "c"), ("--text_column", "t", "--shard_rows", "9"), ("--class_column", "c", "--label_column", "l")):
+            code, said = run("nowhere", "--output", self.output, *arguments)
+            self.assertEqual((code, len(said)), (2, 1), said)
+
     def test_a_bad_row_is_named_or_left_out_and_counted(self):
         good = {"image": jpegs(1)[0], "caption": "a"}
         for bad in ({"image": None}, {"image": {"bytes": None, "path": None}}, {"image": "nowhere.jpg"}, {"caption": None},
@@ -229,6 +265,22 @@ class DataSets(InAFolder):
         code, said = run(pictures.parent, "--output", output, "--caption_column", "text")
         self.assertEqual(code, 0, said)
         self.assertEqual((output / lines_of(output / "train.jsonl")[0]["image"]).read_bytes(), jpegs(1)[0])
+
+    def test_classes_are_exported_with_their_names(self):
+        code, said = run(self.saved(), "--output", self.output, "--image_column", "picture", "--class_column", "label")
+        self.assertEqual(code, 0, said)
+        self.assertEqual([line["label"] for line in lines_of(self.output / "train.jsonl")], ["no", "yes"] * 5)
+
+    def test_texts_are_exported_with_a_part_for_validation(self):
+        source = self.folder / "texts"
+        self.datasets.DatasetDict({"train": self.table}).save_to_disk(source)
+        code, said = run(source, "--output", self.output, "--text_column", "text", "--validation_fraction", "0.2")
+        self.assertEqual(code, 0, said)
+        parts = [(self.output / f"{name}.txt").read_text().strip().split("\n\n") for name in ("train", "validation")]
+        self.assertEqual([len(part) for part in parts], [8, 2])
+        self.assertEqual(sorted(sum(parts, [])), self.rows["text"])
+        self.assertIn("train: 8 rows, 0 skipped", said)
+        self.assertIn("train: already exists", run(source, "--output", self.output, "--text_column", "text", "--validation_fraction", "0.2")[1])
 
     def test_train_is_cut_60_20_20_without_a_test_split(self):
         source = self.folder / "one"

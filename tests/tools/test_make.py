@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make build`, `make demo` and `make install` need the program alone: neither the tests nor the packages that only tests need."""
+"""`make build`, the demos and `make install` need the program alone: neither the tests nor the packages that only tests need."""
 import json
 import pathlib
 import subprocess
@@ -19,7 +19,7 @@ class Make(unittest.TestCase):
                 if "install_packages" in line or "ninja" in line]
 
     def test_the_program_is_built_without_the_tests(self):
-        for verb in ("build", "demo", "install"):
+        for verb in ("build", "demo", "demo-vit", "demo-bert", "install"):
             packages, configured, built = self.steps(verb)
             self.assertEqual(packages, "tools/install_packages", verb)
             self.assertIn("-Dtests=false", configured, verb)

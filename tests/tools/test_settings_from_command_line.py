@@ -7,6 +7,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools/settings_from_command_line.py"
+VIT = "run_image_classification.py --output_dir o --do_train "
+BERT = "run_mlm.py --model_name_or_path bert --output_dir o --do_train "
 LEAST = "run_bridgetower.py --model_name_or_path m --output_dir o --train_file t.jsonl --do_train "
 
 
@@ -113,6 +115,85 @@ class SettingsFromCommandLine(unittest.TestCase):
                          "mpirun -np 4 python3", "python -m torch.distributed.run --nproc-per-node=4"):
             self.assertEqual(convert(launcher + " " + LEAST)[1]["distributed.world_size"], "4", launcher)
 
+    def test_published_commands_of_image_classification(self):
+        code, settings, said = convert(published("image_classification.sh"))
+        self.assertEqual(code, 0)
+        expected = {
+            "model.model_name_or_path": '"models/vit-base-patch16-224-in21k"', "model.head": '"image_classification"', "data.label_column": '"label"',
+            "data.augment": '"crop_flip"', "data.interpolation": '"bilinear"', "data.train_file": '"data/beans/train.jsonl"',
+            "data.validation_file": '"data/beans/validation.jsonl"', "training.learning_rate": "2e-05", "training.num_train_epochs": "5.0",
+            "training.per_device_train_batch_size": "8", "training.eval_strategy": '"epoch"', "training.save_strategy": '"epoch"',
+            "training.load_best_model_at_end": "true", "training.save_total_limit": "3", "training.seed": "1337", "training.do_predict": "false",
+        }
+        self.assertEqual({key: settings.get(key) for key in expected}, expected)
+        self.assertNotIn("model.freeze", settings)
+        self.assertIn("to do: make the data set's files beside the settings file: tools/export_dataset.py beans --output data/beans --image_column image "
+                      "--class_column labels --validation_fraction 0.15", said)
+        self.assertIn("not carried over: --push_to_hub_model_id: Bascule uploads nothing", said)
+        self.assertNotIn("no such setting", "\n".join(said))
+
+        code, settings, said = convert(published("image_classification_gaudi.sh"))
+        expected = {"model.precision": '"bf16"', "training.learning_rate": "0.0002", "training.per_device_train_batch_size": "128",
+                    "training.adam_epsilon": "1e-06", "training.throughput_warmup_steps": "3", "distributed.world_size": "8"}
+        self.assertEqual((code, {key: settings.get(key) for key in expected}), (0, expected))
+        self.assertIn("--image_column img", "\n".join(said))
+        self.assertNotIn("no such setting", "\n".join(said))
+
+    def test_published_commands_of_masked_language_modelling(self):
+        code, settings, said = convert(published("mlm.sh"))
+        self.assertEqual(code, 0)
+        expected = {
+            "model.model_name_or_path": '"models/roberta-base"', "model.head": '"masked_lm"', "data.masking": '"bernoulli"', "data.max_seq_length": "512",
+            "data.train_file": '"data/wikitext-wikitext-2-raw-v1/train.txt"', "data.validation_file": '"data/wikitext-wikitext-2-raw-v1/validation.txt"',
+            "training.num_train_epochs": "3.0", "training.learning_rate": "5e-05", "training.per_device_train_batch_size": "8",
+        }
+        self.assertEqual({key: settings.get(key) for key in expected}, expected)
+        self.assertNotIn("data.text_layout", settings)
+        self.assertIn("not carried over: --model_name_or_path roberta-base: of the script's models Bascule trains BERT: name one of these", said)
+        self.assertIn("--text_column text --config wikitext-2-raw-v1 --validation_fraction 0.05", said[-1])
+
+        code, settings, said = convert(published("mlm_gaudi.sh"))
+        self.assertEqual((code, settings["model.precision"], settings["distributed.world_size"]), (0, '"bf16"', "8"))
+        self.assertNotIn("no such setting", "\n".join(said))
+
+    def test_folders_of_classes(self):
+        _, settings, said = convert(VIT + "--train_dir pictures/ --do_eval --label_smoothing_factor 0.1 --ignore_mismatched_sizes")
+        self.assertEqual((settings["data.train_file"], settings["data.validation_file"]), ('"pictures/"', '"pictures-validation"'))
+        self.assertEqual(settings["training.label_smoothing_factor"], "0.1")
+        self.assertNotIn("data.label_column", settings)
+        self.assertIn("to do: move 15% of the pictures of pictures/ to the same folders of pictures-validation: the script draws them by itself", said)
+        self.assertIn("not carried over: --ignore_mismatched_sizes: a classifier of other classes is always initialised", said)
+        _, settings, said = convert(VIT + "--train_dir a --validation_dir b --do_eval --model_name_or_path microsoft/swin-tiny")
+        self.assertEqual((settings["data.train_file"], settings["data.validation_file"]), ('"a"', '"b"'))
+        self.assertIn("Bascule trains ViT", "\n".join(said))
+
+    def test_texts_in_blocks_and_lines(self):
+        _, settings, said = convert(BERT + "--train_file a.txt --validation_file b.txt --do_eval --max_seq_length 128 --mlm_probability 0.2")
+        self.assertEqual({key: settings[key] for key in ("data.train_file", "data.validation_file", "data.max_seq_length", "data.mlm_probability")},
+                         {"data.train_file": '"a.txt"', "data.validation_file": '"b.txt"', "data.max_seq_length": "128", "data.mlm_probability": "0.2"})
+        self.assertIn("put an empty line between the lines", "\n".join(said))
+        _, settings, said = convert(BERT + "--train_file a.txt --line_by_line --pad_to_max_length")
+        self.assertEqual(settings["data.text_layout"], '"lines"')
+        self.assertIn("not carried over: --pad_to_max_length: padding is never computed", said)
+        self.assertNotIn("empty line", "\n".join(said))
+        _, settings, said = convert(BERT + "--train_file a.csv")
+        self.assertEqual(settings["data.text_column"], '"text"')
+        self.assertIn("rows of other files are samples", said[-1])
+        _, settings, said = convert(BERT + "--train_file a.csv --line_by_line --do_eval")
+        self.assertEqual((settings["data.text_column"], settings["data.validation_file"]), ('"text"', '"validation-of-a.csv"'))
+        self.assertNotIn("data.text_layout", settings)
+        self.assertIn("to do: move the first 5 % of the rows of a.csv to validation-of-a.csv: the script does so by itself", said)
+
+    def test_bert_from_scratch(self):
+        text = "run_mlm.py --output_dir o --do_train --train_file a.txt --tokenizer_name org/pieces "
+        _, settings, said = convert(text + "--model_type bert --config_overrides hidden_size=64")
+        self.assertEqual({key: value for key, value in settings.items() if key.startswith("model.")},
+                         {"model.head": '"masked_lm"', "model.model_name_or_path": '"models/bert"', "model.from_scratch": "true", "model.tokenizer_name": '"models/pieces"'})
+        self.assertIn("to do: copy the files of huggingface.co/org/pieces to models/pieces beside the settings file", said)
+        self.assertIn("not carried over: --config_overrides: write the values into the model folder's config.json", said)
+        self.assertEqual(convert(text + "--config_name bert-base-uncased")[1]["model.model_name_or_path"], '"models/bert-base-uncased"')
+        self.assertIn("Bascule trains BERT", "\n".join(convert(text + "--model_type roberta")[2]))
+
     def test_an_unknown_flag_is_named(self):
         said = convert(LEAST + "--frobnicate 3")[2]
         self.assertIn("not carried over: --frobnicate: no such setting", said)
@@ -120,7 +201,8 @@ class SettingsFromCommandLine(unittest.TestCase):
     def test_nonsense_is_one_line_and_exit_code_2(self):
         for text in ("", "python train.py", LEAST + "--seed x", LEAST + "--seed 1 2", "run_bridgetower.py stray",
                      LEAST.replace("--do_train", ""), LEAST.replace("--output_dir o", ""), LEAST + "'",
-                     LEAST.replace("--model_name_or_path m", ""), "mpirun -np x " + LEAST):
+                     LEAST.replace("--model_name_or_path m", ""), "mpirun -np x " + LEAST, VIT, BERT, VIT + "--do_eval",
+                     "run_mlm.py --output_dir o --do_train --train_file a.txt --model_type bert"):
             code, settings, said = convert(text)
             self.assertEqual((code, settings, len(said)), (2, {}, 1), text)
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -16,12 +17,22 @@ TEST(ModelWords, NameTheFiguresThatAreBetterWhenSmaller) {
   }
 }
 
-TEST(ModelWords, AFolderWithoutAModelThatIsKnownHasThoseOfTheUsualFamily) {
+TEST(ModelWords, AFolderWithoutAModelHasThoseOfTheUsualFamily) {
+  EXPECT_EQ(model_words(TemporaryFolder().path()).heads.size(), words_of_usual_family().heads.size());
+}
+
+TEST(ModelWords, AModelOfAnotherFamilyIsRefusedByItsType) {
   const TemporaryFolder folder;
-  const std::size_t heads = words_of_usual_family().heads.size();
-  EXPECT_EQ(model_words(folder.path()).heads.size(), heads);
-  folder.write("config.json", R"({"model_type": "clip"})");
-  EXPECT_EQ(model_words(folder.path()).heads.size(), heads);
+  for (const char* type : {"clip", "deit", "beit", "dinov2", "roberta"}) {
+    folder.write("config.json", R"({"model_type": ")" + std::string(type) + "\"}");
+    try {
+      model_words(folder.path());
+      ADD_FAILURE() << type;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(error.problem(), "model_type = \"" + std::string(type) + "\"");
+    }
+  }
 }
 
 }  // namespace

@@ -45,6 +45,37 @@ TEST(Schedule, StaysAtItsEndInALongerRun) {
   }
 }
 
+TEST(Schedule, AWarmUpMayBeginAboveZero) {
+  Schedule schedule = schedule_of(Scheduler::kLinear, 3);
+  schedule.start_ratio = 0.1;  // 2e-3 (0.1 + 0.9 s / 3)
+  expect_rates(schedule, {0.0002, 0.0008, 0.0014, 0.002});
+}
+
+// lr ((s + 1) / T / w) below w, then lr (1 - (s + 1) / T)^power, with T = 10.
+TEST(Schedule, PolynomialJumpGivesNvidiasRates) {
+  Schedule schedule = schedule_of(Scheduler::kPolynomialJump, 3);
+  schedule.warmup_share = 0.28;
+  schedule.power = 0.5;
+  const std::vector<double> half = {0.0007142857142857143,
+                                    0.0014285714285714286,
+                                    0.001673320053068151,
+                                    0.0015491933384829668,
+                                    0.0014142135623730952,
+                                    0.0012649110640673518,
+                                    0.0010954451150103324,
+                                    0.0008944271909999158,
+                                    0.0006324555320336758,
+                                    0.0,
+                                    0.0};
+  for (std::size_t step = 0; step < half.size(); ++step)
+    EXPECT_NEAR(schedule.at(static_cast<std::int64_t>(step)), half[step], 1e-17) << step;
+  schedule.warmup_share = 0.3;
+  schedule.power = 1.0;
+  EXPECT_NEAR(schedule.at(1), 0.0013333333333333335, 1e-17);
+  EXPECT_NEAR(schedule.at(2), 0.0014, 1e-17);
+  EXPECT_NEAR(schedule.at(8), 0.0002, 1e-17);
+}
+
 TEST(Schedule, PolynomialGivesTheReferencesRatesAndStaysAtItsEnd) {
   Schedule schedule = schedule_of(Scheduler::kPolynomial, 0);
   expect_rates(schedule, {0.002, 0.0018000100000000003, 0.0016000200000000004, 0.0014000299999999998, 0.00120004,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -56,6 +57,41 @@ TEST(Update, CountsTheBlocksOfALayoutThatNoMachineHolds) {
   EXPECT_EQ(Update::block_count(layout), Update::cut(layout).size());
 }
 
+// share 0: the average stays; 1: it is a copy; else the formula, in float64.
+TEST(Update, AveragesTheNewWeights) {
+  Threads threads(2, false);
+  for (const double share : {0.0, 0.25, 1.0}) {
+    Trained t(7);
+    std::vector<float> averages(t.parameters.size(), 0.5f);
+    Update update = t.update();
+    update.keep_average(averages.data());
+    UpdateSettings s = settings(1.0);
+    s.average_share = share;
+    update.run(threads, s);
+    for (std::size_t i = 0; i < averages.size(); ++i) {
+      const double value = static_cast<double>(t.parameters[i]), expected = 0.5 + share * (value - 0.5);
+      if (share == 0.25) {
+        ASSERT_NEAR(static_cast<double>(averages[i]), expected, 1.2e-7 * (std::abs(value) + 1.0)) << i;
+      } else {
+        ASSERT_EQ(averages[i], share == 1.0 ? t.parameters[i] : 0.5f) << i;
+      }
+    }
+  }
+}
+
+TEST(Update, AveragesNothingWhereTheGradientIsNotFinite) {
+  Trained t(8);
+  std::vector<float> averages(t.parameters.size(), 0.5f);
+  t.gradients[3] = std::numeric_limits<float>::infinity();
+  Threads threads(1, false);
+  Update update = t.update();
+  update.keep_average(averages.data());
+  UpdateSettings s = settings(1.0);
+  s.average_share = 1.0;
+  update.run(threads, s);
+  EXPECT_EQ(averages, std::vector<float>(averages.size(), 0.5f));
+}
+
 TEST(Update, ClipsByTheGlobalNormAndDecaysTheDecayedRunsOnly) {
   Trained t(1);
   const Trained before(1);
@@ -99,6 +135,73 @@ TEST(Update, AGroupHasItsOwnRateAndDecayAndTheGradientNormIsThatOfAll) {
     const double expected =
         static_cast<double>(before.parameters[i]) * (1.0 - rate * decay) - rate * g / (std::abs(g) + 1e-8);
     ASSERT_NEAR(static_cast<double>(t.parameters[i]), expected, 6e-6) << i;
+  }
+}
+
+// Three tensors, the first of two blocks; the second is not decayed, the third is zero.
+struct TrainedByLamb : Trained {
+  static constexpr std::int64_t kEnds[] = {kDecayed, kDecayed + 50, kDecayed + kRest};
+
+  explicit TrainedByLamb(std::uint64_t seed) : Trained(seed) {
+    layout.runs = {{0, kDecayed, true}, {kDecayed, 50, false}, {kDecayed + 50, kRest - 50, true}};
+    std::fill(parameters.begin() + kEnds[1], parameters.end(), 0.0f);
+    partials.assign(Update::partials_count(layout, Optimizer::kLamb), 0.0);
+  }
+  Update update() {
+    return Update(layout, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
+                  kernels_for(best_isa()), nullptr, Optimizer::kLamb);
+  }
+};
+
+// Two updates in float64, tensor by tensor (You et al. 2020, algorithm 2, with the clipping of FusedLAMB).
+TEST(Update, LambMovesEachTensorByItsTrustRatio) {
+  TrainedByLamb t(3);
+  std::vector<double> p(t.parameters.begin(), t.parameters.end()), m(p.size()), v(p.size()), u(p.size());
+  Threads threads(2, false);
+  Update update = t.update();
+  for (int step = 1; step <= 2; ++step) {
+    const std::vector<float> g = t.gradients;
+    double squares = 0.0;
+    for (const float x : g) squares += static_cast<double>(x) * static_cast<double>(x);
+    UpdateSettings s = settings(5.0);
+    s.step = step;
+    s.epsilon = 1e-6;
+    EXPECT_NEAR(update.run(threads, s), std::sqrt(squares), 1e-6 * std::sqrt(squares));
+    std::int64_t i = 0;
+    for (std::size_t tensor = 0; tensor < 3; ++tensor) {
+      const double decay = tensor == 1 ? 0.0 : 0.1;
+      const std::int64_t first = i;
+      double of_p = 0.0, of_u = 0.0;
+      for (; i < TrainedByLamb::kEnds[tensor]; ++i) {
+        const std::size_t at = static_cast<std::size_t>(i);
+        const double clipped = static_cast<double>(g[at]) * 5.0 / (std::sqrt(squares) + 1e-6);
+        m[at] = 0.9 * m[at] + 0.1 * clipped;
+        v[at] = 0.999 * v[at] + 0.001 * clipped * clipped;
+        const double corrected = v[at] / (1.0 - std::pow(0.999, step));
+        u[at] = m[at] / (1.0 - std::pow(0.9, step)) / (std::sqrt(corrected) + 1e-6) + decay * p[at];
+        of_p += p[at] * p[at];
+        of_u += u[at] * u[at];
+      }
+      const double ratio = decay > 0.0 && of_p > 0.0 && of_u > 0.0 ? std::sqrt(of_p / of_u) : 1.0;
+      for (i = first; i < TrainedByLamb::kEnds[tensor]; ++i) {
+        const std::size_t at = static_cast<std::size_t>(i);
+        p[at] -= 1e-2 * ratio * u[at];
+        ASSERT_NEAR(static_cast<double>(t.parameters[at]), p[at], 3e-6) << "step " << step << ", element " << i;
+      }
+    }
+    for (std::size_t at = 0; at < g.size(); ++at) t.gradients[at] = g[g.size() - 1 - at];
+  }
+}
+
+TEST(Update, LambGivesTheSameBitsWithAnyNumberOfThreads) {
+  TrainedByLamb one(2);
+  Threads alone(1, false);
+  one.update().run(alone, settings(1.0));
+  for (const int count : {2, 3, 4}) {
+    TrainedByLamb many(2);
+    Threads threads(count, false);
+    many.update().run(threads, settings(1.0));
+    EXPECT_EQ(std::memcmp(one.parameters.data(), many.parameters.data(), one.parameters.size() * sizeof(float)), 0);
   }
 }
 

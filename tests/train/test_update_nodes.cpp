@@ -47,8 +47,8 @@ std::vector<float> sum_of_nodes(bool is_bf16) {
 // bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shards: null, or the nodes share
 // out the moments.
 void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, const MomentShards* shards,
-                  std::int64_t number) {
-  SharedModel model(*all);
+                  std::int64_t number, Optimizer optimizer = Optimizer::kAdamW) {
+  SharedModel model(*all, optimizer);
   Update& update = model.update();
   std::vector<std::byte> memory(Update::lane_memory_bytes(all->nodes(), is_bf16));
   update.connect(Span<std::byte>(memory), is_bf16, shards);
@@ -83,6 +83,14 @@ TEST(UpdateOfNodes, HasTheSameBitsWhereMomentsAreSharedOut) {
   const MomentShards shards = shard_moments(summed_layout(), all->local_size(), all->nodes());
   for (const bool is_bf16 : {false, true})
     expect_truth(Truth(sum_of_nodes(is_bf16)), 0, is_bf16, &shards, is_bf16 ? 101 : 100);
+}
+
+TEST(UpdateOfNodes, HasTheSameBitsWithLambWhoeverHoldsTheMoments) {
+  const MomentShards shards = shard_moments(summed_layout(Optimizer::kLamb), all->local_size(), all->nodes());
+  const Truth truth(sum_of_nodes(false), Optimizer::kLamb);
+  expect_truth(truth, 0, false, nullptr, 200, Optimizer::kLamb);
+  expect_truth(truth, 2, false, nullptr, 201, Optimizer::kLamb);
+  expect_truth(truth, 0, false, &shards, 202, Optimizer::kLamb);
 }
 
 TEST(MomentShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {

@@ -18,9 +18,9 @@ std::vector<float> sum_of_all(int ranks) {
   return sum;
 }
 
-int run_rank(const RankPlace& place, const Truth& truth) {
+int run_rank(const RankPlace& place, const Truth& truth, Optimizer optimizer) {
   Group group(place, {30, nullptr});
-  SharedModel model(group);
+  SharedModel model(group, optimizer);
   if (!group.barrier()) return 1;
   Threads threads(2, false, &group.heart());
   const int different = model.differs(truth, model.update().run(threads, summed_settings()));
@@ -30,9 +30,11 @@ int run_rank(const RankPlace& place, const Truth& truth) {
 
 TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
   for (const int ranks : {2, 3, 4, 7}) {
-    const Truth truth(sum_of_all(ranks));
-    const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth); });
-    EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
+    for (const Optimizer optimizer : {Optimizer::kAdamW, Optimizer::kLamb}) {
+      const Truth truth(sum_of_all(ranks), optimizer);
+      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth, optimizer); });
+      EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
+    }
   }
 }
 

@@ -53,7 +53,7 @@ TEST(PackedBatch, KeysOfDropoutCountSamplesOfTheWholeRun) {
                          {"text", DType::kInt64, rows_of_stream(kFirstModelStream), 1, FieldSource::kTextRowKeys}};
   ModelInputs inputs;
   inputs.vocabulary_size = inputs.max_positions = 10;
-  const PackedBatch packed(padded, inputs, false, false, "here");
+  const PackedBatch packed(padded, inputs, false, "here");
   const Batch batch = packed.batch(fields);
   EXPECT_EQ(batch.field<std::uint64_t>(0)[5], row_key(41, 2));
   EXPECT_EQ(batch.field<std::uint64_t>(1)[1], row_key(41, 0));
@@ -71,7 +71,7 @@ TEST(PackedBatch, NumbersTokensAsTheModelSaysAndTakesPicturesAlone) {
   inputs.max_positions = 4;
   const Fields fields = {{"at", DType::kInt32, rows_of_stream(kFirstModelStream), 1, FieldSource::kPositionIds}};
   const auto positions = [&] {
-    const PackedBatch packed(padded, inputs, false, false, "here");
+    const PackedBatch packed(padded, inputs, false, "here");
     const auto* const at = packed.batch(fields).field<std::int32_t>(0);
     return std::vector<std::int32_t>(at, at + 3);
   };
@@ -83,7 +83,7 @@ TEST(PackedBatch, NumbersTokensAsTheModelSaysAndTakesPicturesAlone) {
   padded = PaddedBatch();
   padded.samples = 2;
   padded.pixels = {1.0f, 2.0f};
-  EXPECT_EQ(PackedBatch(padded, inputs, false, false, "here").samples(), 2);
+  EXPECT_EQ(PackedBatch(padded, inputs, false, "here").samples(), 2);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ struct Block {
   std::int64_t heads, head_size;
   float scale;
   DropoutStream dropout;
-  const std::uint64_t* sample_keys;
+  const std::uint64_t *sample_keys, *query_keys;
   float* scratch;
 };
 
@@ -67,6 +67,7 @@ Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& 
   a.scale = b.scale;
   a.dropout = b.dropout;
   a.sample = b.sample_keys != nullptr ? b.sample_keys[task / b.heads] >> 16 : 0;
+  a.query_keys = b.query_keys != nullptr ? b.query_keys + q.first : nullptr;
   a.head = head;
   a.scratch = b.scratch;
   return a;
@@ -103,6 +104,7 @@ enum : std::size_t {
   kQueryOffsets,
   kKeyOffsets,
   kSampleKeys,
+  kQueryKeys,
   kOut,
   kLogsumexp,
   kDQuery,
@@ -161,6 +163,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   l.operand(&stored->query_rows.offsets, node[kQueryOffsets]);
   l.operand(&stored->key_rows.offsets, node[kKeyOffsets]);
   l.operand(&stored->sample_keys, node[kSampleKeys]);
+  l.operand(&stored->query_keys, node[kQueryKeys]);
   l.dropout(&stored->dropout, shape.dropout);
   l.scratch(&stored->scratch);
 }
@@ -190,7 +193,7 @@ void derive(const NodeView& node, Backward& b) {
   if (!d_out) return;
   for (const std::size_t place : {kQuery, kKey, kValue}) BASCULE_CHECK(b.untouched(node[place]));
   std::vector<Operand> operands;
-  for (std::size_t place = kQuery; place <= kSampleKeys; ++place) operands.push_back(reads(node[place]));
+  for (std::size_t place = kQuery; place <= kQueryKeys; ++place) operands.push_back(reads(node[place]));
   operands.insert(operands.end(), {reads(d_out), reads(node[kLogsumexp])});
   Tensor gradients[3];
   for (const std::size_t place : {kQuery, kKey, kValue})
@@ -215,11 +218,12 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
   shape.max_key_rows = std::max<std::int64_t>(1, key_rows.offsets ? keys.at(graph.bounds()) : keys.per_row);
   const Tensor out = graph.activation(name, query_rows.extent, heads * head_size, graph[query.tensor].dtype);
   const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
-  graph.add(
-      kKind,
-      {reads(query.tensor), reads(key.tensor), reads(value.tensor), reads(query_rows.offsets), reads(key_rows.offsets),
-       reads(dropout.probability > 0.0f ? sample_keys : Tensor{}), writes(out), writes(logsumexp)},
-      Attributes::of(shape));
+  graph.add(kKind,
+            {reads(query.tensor), reads(key.tensor), reads(value.tensor), reads(query_rows.offsets),
+             reads(key_rows.offsets), reads(dropout.probability > 0.0f ? sample_keys : Tensor{}),
+             reads(dropout.probability > 0.0f && query_rows.are_picked ? query_rows.row_keys : Tensor{}), writes(out),
+             writes(logsumexp)},
+            Attributes::of(shape));
   return out;
 }
 

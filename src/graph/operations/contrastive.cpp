@@ -115,7 +115,7 @@ void launch_gradient(const NodeView& node, Launch& l) {
     block.width = node.cols(kOperand);
     GradientBlock* const b = l.add(block, {rows_per_sample(1), kRowsPerTask}, run_gradient);
     l.rows(&b->all, all);
-    l.loss_weight(&b->loss_weight);
+    l.loss_weight(&b->loss_weight, 0);
     l.adds(&b->adds, d_operand.access);
     if (over_ranks) l.peers(&b->peers);
   }
@@ -126,7 +126,7 @@ void launch_gradient(const NodeView& node, Launch& l) {
             whole(), run_scale);
   l.rows(&b->own, rows_per_sample(1));
   l.rows(&b->all, all);
-  l.loss_weight(&b->loss_weight);
+  l.loss_weight(&b->loss_weight, 0);
   l.adds(&b->adds, d_scale.access);
   if (over_ranks) l.peers(&b->peers);
 }

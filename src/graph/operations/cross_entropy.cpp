@@ -13,6 +13,12 @@ std::int64_t counted_rows(const std::int32_t* labels, std::int64_t rows) {
   return counted;
 }
 
+// The attributes of both operations.
+struct Rule {
+  float smoothing = 0.0f;
+  int term = 0;
+};
+
 namespace gradient {
 enum : std::size_t { kLogits, kLabels, kMixedLabels, kShares, kTops, kOthers, kDLogits };
 
@@ -35,7 +41,7 @@ void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kLogits);
   Block* const b = l.step(Block{l.kernels.cross_entropy_backward,
                                 {l.at(node[kDLogits]), l.at(node[kLogits]), l.at(node[kTops]), l.at(node[kOthers]),
-                                 nullptr, 0, cols, 0.0f, node.as<float>()},
+                                 nullptr, 0, cols, 0.0f, node.as<Rule>().smoothing},
                                 1.0f},
                           by_rows(rows, cols), run);
   l.operand(&b->whole.label, node[kLabels]);
@@ -44,13 +50,12 @@ void launch(const NodeView& node, Launch& l) {
     l.operand(&b->whole.share, node[kShares]);
   }
   l.rows(&b->whole.rows, rows);
-  l.loss_weight(&b->loss_weight);
+  l.loss_weight(&b->loss_weight, node.as<Rule>().term);
 }
 
 constexpr OperationKind kKind{"cross_entropy_backward", cost_by_elements<kLogits, 12, 8>, launch};
 }  // namespace gradient
 
-// The attribute is the label smoothing, a float.
 enum : std::size_t { kLogits, kLabels, kMixedLabels, kShares, kLosses, kTops, kOthers, kHits, kLoss };
 
 void derive(const NodeView& node, Backward& b) {
@@ -83,7 +88,7 @@ void launch(const NodeView& node, Launch& l) {
   CrossEntropyForward* const a =
       l.kernel(l.kernels.cross_entropy_forward,
                {l.at(node[kLosses]), l.at(node[kTops]), l.at(node[kOthers]), l.at<std::int32_t>(node[kHits]),
-                l.at(node[kLogits]), nullptr, 0, cols, node.as<float>()},
+                l.at(node[kLogits]), nullptr, 0, cols, node.as<Rule>().smoothing},
                by_rows(rows, cols));
   l.operand(&a->label, node[kLabels]);
   if (node[kMixedLabels]) {
@@ -99,7 +104,7 @@ constexpr OperationKind kKind{"cross_entropy", cost_by_elements<kLogits, 15, 4>,
 
 }  // namespace
 
-ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing, MixedLabels mixed) {
+ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing, MixedLabels mixed, int term) {
   const Extent rows = graph[logits].rows;
   const Tensor losses = graph.activation("losses", rows, 1), tops = graph.activation("tops", rows, 1),
                others = graph.activation("others", rows, 1), hits = graph.activation("hits", rows, 1, DType::kInt32),
@@ -109,7 +114,7 @@ ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float s
   graph.add(kKind,
             {reads(logits), reads(labels), reads(mixed.labels), reads(mixed.shares), writes(losses), writes(tops),
              writes(others), writes(hits), writes(loss)},
-            Attributes::of(smoothing));
+            Attributes::of(Rule{smoothing, term}));
   return {loss, hits, tops, others};
 }
 

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/corpus/token_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/base/descriptor.h"
+#include "src/base/digest.h"
+#include "src/base/error.h"
+#include "src/base/shown_path.h"
+#include "src/corpus/text_reader.h"
+#include "src/corpus/token_store_writer.h"
+#include "src/files/durable_write.h"
+#include "src/files/regular_file.h"
+#include "src/files/temporary_name.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kNarrowIds = 65536;
+
+// A file that is missing is the reader's to name.
+std::uint64_t state_of(const DataFiles& files) {
+  Digest digest;
+  for (const DataFile& file : files.manifests) {
+    struct stat facts = {};
+    (void)::stat(file.path.c_str(), &facts);
+    for (const auto number :
+         {static_cast<std::uint64_t>(facts.st_size), static_cast<std::uint64_t>(facts.st_mtim.tv_sec),
+          static_cast<std::uint64_t>(facts.st_mtim.tv_nsec), static_cast<std::uint64_t>(facts.st_ino)}) {
+      digest.add_number(number);
+    }
+  }
+  return digest.value();
+}
+
+std::string name_of(const TokenStoreTrailer& trailer) {
+  Digest digest;
+  for (const std::uint64_t number : {trailer.text_digest, trailer.source.tokenizer, trailer.format})
+    digest.add_number(number);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest.value()));
+  return std::string(kTokenStorePrefix) + text;
+}
+
+// Tokenises the text. Returns the trailer of what was written.
+TokenStoreTrailer write_tokens(OutputFile& file, const std::string& shown, const DataFiles& files,
+                               const Tokenizer& tokenizer, const TokenSource& source) {
+  TokenStoreWriter writer(file, tokenizer.vocabulary_size() > kNarrowIds, shown);
+  const std::size_t before = tokenizer.before().size(), special = before + tokenizer.after().size();
+  std::vector<std::byte> scratch;
+  std::vector<std::int32_t> ids;
+  TextVisitor visitor;
+  visitor.sentence = [&](std::string_view text, std::int64_t line) {
+    scratch.resize(std::max(scratch.size(), tokenizer.scratch_bytes(text.size())));
+    ids.resize(std::max(ids.size(), text.size() + special + 1));
+    Encoded encoded;
+    // Few texts have more tokens than bytes. A sequence that fills all of ids may have been cut there.
+    for (;; ids.resize(2 * ids.size())) {
+      BASCULE_CHECK(tokenizer.encode_into({text}, ids, &encoded, scratch).ok());  // the reader takes UTF-8 alone
+      if (static_cast<std::size_t>(encoded.tokens) < ids.size()) break;
+    }
+    const std::size_t count = static_cast<std::size_t>(encoded.tokens) - special;
+    writer.add_sentence(Span<const std::int32_t>(ids.data() + before, count), line);
+  };
+  visitor.end_document = [&] { writer.end_document(); };
+  visitor.end_file = [&] { writer.end_file(); };
+  const std::uint64_t text_digest = read_text(files, visitor);
+  return writer.finish(source, text_digest);
+}
+
+}  // namespace
+
+// Maps what a descriptor holds, if it is the store of that source and whole.
+struct TokenStoreFile {
+  static std::unique_ptr<const TokenStore> map(int descriptor, const TokenSource& source) {
+    struct stat facts = {};
+    TokenStoreTrailer trailer;
+    if (::fstat(descriptor, &facts) != 0 || facts.st_size < static_cast<::off_t>(sizeof trailer)) return nullptr;
+    const std::size_t bytes = static_cast<std::size_t>(facts.st_size), contents = bytes - sizeof trailer;
+    // The trailer first: a store of another text is not read.
+    if (::pread(descriptor, &trailer, sizeof trailer, static_cast<::off_t>(contents)) != sizeof trailer) return nullptr;
+    const TokenStoreTrailer expected;
+    if (std::memcmp(trailer.magic, expected.magic, sizeof expected.magic) != 0 || trailer.format != expected.format ||
+        trailer.own_digest != digest_of(&trailer, offsetof(TokenStoreTrailer, own_digest)) ||
+        !(trailer.source == source)) {
+      return nullptr;
+    }
+    void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, descriptor, 0);
+    if (data == MAP_FAILED) return nullptr;
+    std::unique_ptr<TokenStore> store(new TokenStore);
+    store->data_ = data;
+    store->bytes_ = bytes;
+    if (digest_of(data, contents) != trailer.contents_digest) return nullptr;
+    place(store.get(), trailer);
+    return store;
+  }
+
+ private:
+  // The digests are right, so the tables are those that were written.
+  static void place(TokenStore* store, const TokenStoreTrailer& trailer) {
+    const auto* at = static_cast<const std::byte*>(store->data_);
+    at += align_up(trailer.tokens * trailer.id_bytes, sizeof(std::uint64_t));
+    const auto take = [&at](auto* table, std::uint64_t count) {
+      using Element = std::remove_reference_t<decltype((*table)[0])>;
+      *table = {static_cast<Element*>(static_cast<const void*>(at)), count};
+      at += align_up(count * sizeof(Element), sizeof(std::uint64_t));
+    };
+    take(&store->sentence_end_, trailer.sentences);
+    take(&store->document_end_, trailer.documents);
+    take(&store->file_end_, trailer.files);
+    take(&store->line_, trailer.sentences);
+    store->tokens_ = static_cast<std::int64_t>(trailer.tokens);
+    store->longest_sentence_ = static_cast<std::int64_t>(trailer.longest_sentence);
+    store->is_wide_ = trailer.id_bytes == sizeof(std::uint32_t);
+    store->text_digest_ = trailer.text_digest;
+  }
+};
+
+namespace {
+
+std::unique_ptr<const TokenStore> find_store(const std::string& folder, const TokenSource& source) {
+  for (const std::string& name : folder_entries(folder)) {
+    if (name.rfind(kTokenStorePrefix, 0) != 0) continue;
+    const Descriptor file(open_regular_file(AT_FDCWD, (folder + "/" + name).c_str()));
+    if (!file.is_open()) continue;
+    if (std::unique_ptr<const TokenStore> store = TokenStoreFile::map(file.number(), source)) return store;
+  }
+  return nullptr;
+}
+
+Error cannot_be_mapped(const DataFiles& files, int reason) {
+  return Error{ErrorKind::kMemory, files.name,
+               std::string("its tokens cannot be mapped into memory: ") + std::strerror(reason)};
+}
+
+[[noreturn]] void refuse_disk(const std::string& path, const std::string& what) {
+  throw_if_failed(Status{StatusCode::kDiskFailed, {errno, 0}}, path, what);
+  std::abort();
+}
+
+// Beside, until it is whole; one process of a machine at a time writes it, and the others wait for that.
+class LockedFile {
+ public:
+  explicit LockedFile(std::string path) : path_(std::move(path)) {
+    file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file_.is_open()) refuse_disk(path_, "creating the file for the tokens of the corpus");
+    while (::flock(file_.number(), LOCK_EX) != 0) {
+      if (errno != EINTR) refuse_disk(path_, "locking it");
+    }
+  }
+  // A mapping of the file would keep the lock.
+  ~LockedFile() { ::flock(file_.number(), LOCK_UN); }
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+  // The process that had the lock may have given the file its name.
+  bool is_still_there() const {
+    struct stat ours = {}, named = {};
+    return ::fstat(file_.number(), &ours) == 0 && ::stat(path_.c_str(), &named) == 0 && ours.st_ino == named.st_ino;
+  }
+  int number() const { return file_.number(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+std::string made_note(const DataFiles& files, const TokenStore& store, const std::string& kept) {
+  return files.name + ": " + std::to_string(store.documents()) + " documents, " + std::to_string(store.sentences()) +
+         " sentences, " + std::to_string(store.tokens()) + " tokens" + (kept.empty() ? "" : ", kept in " + kept);
+}
+
+OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, const TokenSource& source,
+                            const std::string& folder) {
+  make_folders(folder);
+  for (;;) {
+    const LockedFile locked(folder + "/" + kTemporaryPrefix + kTokenStorePrefix);
+    if (std::unique_ptr<const TokenStore> store = find_store(folder, source)) {
+      if (locked.is_still_there()) ::unlink(locked.path().c_str());
+      return {std::move(store), ""};
+    }
+    if (!locked.is_still_there()) continue;
+    try {
+      if (::ftruncate(locked.number(), 0) != 0) refuse_disk(locked.path(), "emptying it");
+      OutputFile file(Descriptor(::fcntl(locked.number(), F_DUPFD_CLOEXEC, 0)));
+      const std::string name = name_of(write_tokens(file, locked.path(), files, tokenizer, source));
+      const std::string named = folder + "/" + kTemporaryPrefix + name;
+      if (::rename(locked.path().c_str(), named.c_str()) != 0) refuse_disk(named, "renaming");
+      throw_if_failed(publish_file(folder.c_str(), name), folder + "/" + name, "renaming");
+      std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), source);
+      if (!store) throw cannot_be_mapped(files, errno);
+      std::string note = made_note(files, *store, shown_path(folder + "/" + name));
+      return {std::move(store), std::move(note)};
+    } catch (...) {
+      ::unlink(locked.path().c_str());
+      throw;
+    }
+  }
+}
+
+OpenedTokens make_in_memory(const DataFiles& files, const Tokenizer& tokenizer, const TokenSource& source) {
+  const Descriptor memory(::memfd_create("tokens", MFD_CLOEXEC));
+  if (!memory.is_open()) throw cannot_be_mapped(files, errno);
+  OutputFile file(Descriptor(::fcntl(memory.number(), F_DUPFD_CLOEXEC, 0)));
+  write_tokens(file, files.name, files, tokenizer, source);
+  std::unique_ptr<const TokenStore> store = TokenStoreFile::map(memory.number(), source);
+  if (!store) throw cannot_be_mapped(files, errno);
+  std::string note = made_note(files, *store, "");
+  return {std::move(store), std::move(note)};
+}
+
+}  // namespace
+
+TokenStore::~TokenStore() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+std::int64_t TokenStore::sentence_of(std::int64_t token) const noexcept {
+  const auto* const end =
+      std::upper_bound(sentence_end_.begin(), sentence_end_.end(), static_cast<std::uint64_t>(token));
+  return end - sentence_end_.begin();
+}
+
+void TokenStore::copy(std::int64_t first, std::int64_t count, std::int32_t* ids) const noexcept {
+  BASCULE_DCHECK(first >= 0 && first + count <= tokens_);
+  if (is_wide_) {
+    std::memcpy(ids, static_cast<const std::uint32_t*>(data_) + first, static_cast<std::size_t>(count) * sizeof *ids);
+    return;
+  }
+  const auto* const narrow = static_cast<const std::uint16_t*>(data_) + first;
+  std::copy(narrow, narrow + count, ids);
+}
+
+OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps) {
+  const TokenSource source{state_of(files), tokenizer.digest()};
+  if (std::unique_ptr<const TokenStore> store = find_store(folder, source)) return {std::move(store), ""};
+  return keeps ? make_in_folder(files, tokenizer, source, folder) : make_in_memory(files, tokenizer, source);
+}
+
+}  // namespace bascule

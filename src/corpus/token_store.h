@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokens of a text corpus: the ids of its sentences end to end, without special tokens, and where sentences,
+// documents and files end. An id takes two bytes, or four where the vocabulary has more than 65,536.
+//
+// A run tokenises its text once. The tokens are kept in the run's folder, in a file that is named by a digest of text,
+// tokenizer and rules, and mapped from there. The next start reads no text: the file says which size, time of change
+// and inode the text had. A file that is damaged, or of another text, is not used.
+//
+// Sentences of which the tokenizer leaves nothing are dropped, and documents without sentences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/base/span.h"
+#include "src/index/data_files.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+// What such a file's name begins with. It is hidden: the folder is published as a model's.
+inline constexpr char kTokenStorePrefix[] = ".tokens-";
+
+class TokenStore {
+ public:
+  ~TokenStore();
+  TokenStore(const TokenStore&) = delete;
+  TokenStore& operator=(const TokenStore&) = delete;
+
+  std::int64_t tokens() const noexcept { return tokens_; }
+  std::int64_t sentences() const noexcept { return static_cast<std::int64_t>(sentence_end_.size()); }
+  std::int64_t documents() const noexcept { return static_cast<std::int64_t>(document_end_.size()); }
+  std::int64_t files() const noexcept { return static_cast<std::int64_t>(file_end_.size()); }
+  std::int64_t longest_sentence() const noexcept { return longest_sentence_; }
+  // Tokens before sentence i, sentences before document i, sentences before file i; i may be the number of them.
+  std::int64_t sentence_begin(std::int64_t i) const noexcept { return begin(sentence_end_, i); }
+  std::int64_t document_begin(std::int64_t i) const noexcept { return begin(document_end_, i); }
+  std::int64_t file_begin(std::int64_t i) const noexcept { return begin(file_end_, i); }
+  // Of a sentence, in its file.
+  std::int64_t line(std::int64_t sentence) const noexcept { return line_[static_cast<std::size_t>(sentence)]; }
+  // The sentence that a token belongs to.
+  std::int64_t sentence_of(std::int64_t token) const noexcept;
+
+  // Tokens first .. first + count - 1. Usable after the seal; allocates nothing.
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* ids) const noexcept;
+
+  // Of the text's bytes.
+  std::uint64_t text_digest() const noexcept { return text_digest_; }
+  // Of the mapping, every page of which is resident. Processes that map one file share them.
+  std::size_t mapped_bytes() const noexcept { return bytes_; }
+
+ private:
+  friend struct TokenStoreFile;
+  TokenStore() = default;
+  static std::int64_t begin(Span<const std::uint64_t> ends, std::int64_t i) noexcept {
+    return i == 0 ? 0 : static_cast<std::int64_t>(ends[static_cast<std::size_t>(i - 1)]);
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::int64_t tokens_ = 0, longest_sentence_ = 0;
+  bool is_wide_ = false;
+  Span<const std::uint64_t> sentence_end_, document_end_, file_end_;
+  Span<const std::uint32_t> line_;
+  std::uint64_t text_digest_ = 0;
+};
+
+struct OpenedTokens {
+  std::unique_ptr<const TokenStore> store;
+  std::string note;  // for people, about what was made; mostly empty
+};
+
+// Before the seal. The store of this text and tokenizer from `folder`, or else made, which reads and tokenises the
+// text. keeps: what is made is written into the folder, by one process at a time; else it stays in memory. Throws
+// Error: kData as read_text(), kDisk where it cannot be written.
+OpenedTokens open_tokens(const DataFiles& files, const Tokenizer& tokenizer, const std::string& folder, bool keeps);
+
+}  // namespace bascule

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures in a folder for each class: ROOT/CLASS/.../x.jpg.
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/index/manifest_readers.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
+
+bool is_picture(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do = "") {
+  throw Error{ErrorKind::kData, where, what, what_to_do};
+}
+
+// Names in a folder, sorted by their bytes.
+std::vector<std::string> class_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code ignored;
+    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) names.push_back(entry->path().filename().string());
+  }
+  if (failed) refuse(folder, failed.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Paths from `folder` on of the pictures of a class, however deep, sorted by their bytes.
+std::vector<std::string> pictures_of(const std::string& folder, const std::string& name) {
+  std::vector<std::string> paths;
+  std::error_code failed;
+  const auto options = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator entry(folder + "/" + name, options, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    std::error_code ignored;
+    if (is_hidden(entry->path())) {
+      entry.disable_recursion_pending();
+    } else if (is_picture(entry->path()) && !entry->is_directory(ignored)) {
+      paths.push_back(entry->path().string().substr(folder.size() + 1));
+    }
+  }
+  if (failed) refuse(folder + "/" + name, failed.message());
+  if (paths.empty()) refuse(folder + "/" + name, "has no pictures", "add JPEG or PNG files, or remove the folder");
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder) {
+  Digest digest;
+  for (const std::string& name : class_names(folder)) {
+    for (const std::string& path : pictures_of(folder, name)) {
+      digest.add_number(path.size());
+      digest.add(path.data(), path.size());
+      builder->add(path, "", "", {-1, name}, 0);
+    }
+  }
+  return digest.value();
+}
+
+}  // namespace bascule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges predictions of masked tokens. The first term of the loss is a mean over them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/json/json_stream.h"
+#include "src/judge/judge.h"
+
+namespace bascule {
+
+class MaskedTokens : public Judge {
+ public:
+  explicit MaskedTokens(const JudgeShape& shape);
+
+  const char* file() const override;
+  std::int64_t file_bytes(std::int64_t of_manifest) const override;
+  bool names_tokens() const override { return shape().predicted_rows > 0; }
+  void write_files(const JudgedFiles& files, Report* report) const override;
+
+ protected:
+  void found(GemmLibrary& products) override;
+  void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override;
+  void move_row(std::int64_t, std::int64_t) noexcept override {}
+  void judge_rows(Threads& threads, const Sums* sums, EvaluationRecord* record) noexcept override;
+  // Adds to the predictions of a row.
+  virtual void add_prediction(JsonStream& out, std::int64_t row, const std::vector<std::string>& tokens) const;
+
+ private:
+  // The model's prediction for one labelled token.
+  struct TokenPrediction {
+    std::int32_t position = 0;  // among the text's tokens, the special one before them at 0
+    std::int32_t expected = 0, predicted = 0;
+    float probability = 0.0f;  // of the expected one
+  };
+
+  void take_predictions(const Batch& batch, std::int64_t counted) noexcept;
+
+  const std::int32_t* hits_ = nullptr;       // (labelled tokens), 1 where the largest logit is the label's
+  const std::int32_t* predicted_ = nullptr;  // (labelled tokens), where predictions are kept
+  const float* probabilities_ = nullptr;     // the same
+  std::int32_t* token_counts_ = nullptr;     // by row
+  TokenPrediction* tokens_ = nullptr;        // by row, those of a row in order
+};
+
+}  // namespace bascule

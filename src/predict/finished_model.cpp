@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/predict/finished_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "kernels/table.h"
+#include "src/base/error.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/json/json.h"
+#include "src/pictures/picture_decoder.h"
+#include "src/train/parameter_values.h"
+
+namespace bascule {
+
+std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
+  const std::string path = folder + "/config.json";
+  const Family& family = family_of(path);
+  const auto head = std::find_if(family.heads.begin(), family.heads.end(),
+                                 [&](const FamilyHead& one) { return one.command == command; });
+  if (head == family.heads.end()) {
+    std::string others;
+    for (const Family* other : families()) {
+      for (const FamilyHead& one : other->heads) {
+        if (one.command == command)
+          others += (others.empty() ? "" : " or ") + std::string(other->architecture(one.words.name));
+      }
+    }
+    throw Error(ErrorKind::kData, path,
+                std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
+                "it needs a " + others);
+  }
+  const auto has_weights = [folder](const std::string& tensor) {
+    return open_hf_weights(folder).find(tensor) != nullptr;
+  };
+  const auto are_equal_there = [folder](const std::string& a, const std::string& b, const FileNames& names) {
+    return are_equal(open_hf_weights(folder), a, b, names);
+  };
+  return family.open({path, has_weights, are_equal_there}, head->words.name);
+}
+
+RunInputs read_run_inputs(const std::string& folder) {
+  const std::string path = folder + "/bascule.json";
+  RunInputs inputs;
+  if (!std::filesystem::exists(path)) return inputs;
+  const Json json = read_json_file(path);
+  const std::string name = get_string(json, "preprocessing", path, "training");
+  if (name != "training" && name != "processor") {
+    throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is not valid", "use training or processor");
+  }
+  if (name == "processor") inputs.preprocessing = Preprocessing::kProcessor;
+  const std::string filter = get_string(json, "interpolation", path, "bicubic");
+  if (filter != "bicubic" && filter != "bilinear") {
+    throw Error(ErrorKind::kData, path, "interpolation = \"" + filter + "\" is not valid", "use bicubic or bilinear");
+  }
+  if (filter == "bilinear") inputs.interpolation = Interpolation::kBilinear;
+  inputs.eval_crop_ratio = get_number(json, "eval_crop_ratio", path, inputs.eval_crop_ratio);
+  if (!(inputs.eval_crop_ratio >= 0.1 && inputs.eval_crop_ratio <= 1.0))
+    throw Error(ErrorKind::kData, path, "eval_crop_ratio is not between 0.1 and 1");
+  inputs.max_seq_length = get_int(json, "max_seq_length", path, inputs.max_seq_length);
+  if (inputs.max_seq_length < 2) throw Error(ErrorKind::kData, path, "max_seq_length is less than 2");
+  return inputs;
+}
+
+MediaSettings media_settings_of_run(const std::string& folder, std::int64_t image_side) {
+  const RunInputs inputs = read_run_inputs(folder);
+  const char* const processor = family_of(folder + "/config.json").image_processor;
+  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, processor);
+  media.interpolation = inputs.interpolation;
+  media.centre_crop_ratio = inputs.eval_crop_ratio;
+  return media;
+}
+
+void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads) {
+  session->seal_alone(false, kernels_for(isa), threads.count());
+  const TensorSource source = open_hf_weights(folder);
+  StartWork work;
+  const LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);
+  if (!report.missing.empty()) {
+    throw Error(ErrorKind::kData, folder,
+                "no tensor " + report.missing.front() + " among the weights: the head was never trained",
+                "train it first");
+  }
+  work.run(threads);
+}
+
+}  // namespace bascule

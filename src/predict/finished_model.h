@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model of a folder that is asked, not trained: what `bascule search`, `classify` and `fill` share. Allocates, throws
+// Error.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kernels/isa.h"
+#include "src/loader/media.h"
+#include "src/models/families.h"
+#include "src/runtime/threads.h"
+#include "src/train/session.h"
+
+namespace bascule {
+
+// The model of a folder, with the head that the command asks (FamilyHead::command). Throws Error kData if its family
+// has none.
+std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command);
+
+// How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
+struct RunInputs {
+  Preprocessing preprocessing = Preprocessing::kTraining;
+  Interpolation interpolation = Interpolation::kBicubic;
+  double eval_crop_ratio = 1.0;
+  std::int64_t max_seq_length = 128;
+};
+// Throws Error kData.
+RunInputs read_run_inputs(const std::string& folder);
+// For pictures of that side, prepared as the run's evaluations did. Throws Error kData.
+MediaSettings media_settings_of_run(const std::string& folder, std::int64_t image_side);
+
+// Plans and seals the session's graphs, and loads the folder's weights. Throws Error kData if one is missing: nothing
+// that is asked may be left to chance.
+void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads);
+
+}  // namespace bascule

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/predict/logits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "src/base/elementary.h"
+#include "src/base/error.h"
+
+namespace bascule {
+
+Tensor reference_logits(const Recording& recording) {
+  const auto found = std::find_if(recording.reference.begin(), recording.reference.end(),
+                                  [](const ReferenceOutput& output) { return output.name == "logits"; });
+  if (found == recording.reference.end()) throw Error(ErrorKind::kInternal, "predict", "the model has no logits");
+  return found->tensors.front();
+}
+
+void refuse_not_finite_logits(const float* logits, std::int64_t count, const std::string& folder) {
+  if (!std::all_of(logits, logits + count, [](float x) { return std::isfinite(x); }))
+    throw Error(ErrorKind::kData, folder, "the model's logits are not finite", "its weights may be damaged");
+}
+
+std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count, std::size_t top) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto end = ids.begin() + static_cast<std::int64_t>(std::min(top, ids.size()));
+  std::partial_sort(ids.begin(), end, ids.end(), [logits](std::int64_t a, std::int64_t b) {
+    return logits[a] > logits[b] || (!(logits[b] > logits[a]) && a < b);
+  });
+  const double largest = static_cast<double>(*std::max_element(logits, logits + count));
+  const auto power = [largest](float x) { return fixed_exp(static_cast<double>(x) - largest); };
+  const double sum =
+      std::accumulate(logits, logits + count, 0.0, [&](double total, float x) { return total + power(x); });
+  std::vector<TokenOrClass> best;
+  for (auto id = ids.begin(); id != end; ++id) best.push_back({*id, power(logits[*id]) / sum});
+  return best;
+}
+
+std::string shown_guess(double probability, const std::string& name) {
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "  %5.1f %%  ", 100.0 * probability);
+  std::string text = percent + name;
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return text + "\n";
+}
+
+}  // namespace bascule

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of a run and its tokenizer, opened from their folders and checked against each other. Before the seal.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/judge/judges.h"
+#include "src/models/families.h"
+#include "src/settings/settings.h"
+#include "src/text/tokenizer.h"
+
+namespace bascule {
+
+// The model of a run, read from its folder, and the inputs that it needs.
+struct OpenedModel {
+  const Family* family = nullptr;
+  std::unique_ptr<Model> model;
+  ModelInputs inputs;
+  Fields fields;                               // filled by the loader
+  const JudgeKind* judge_kind = nullptr;       // of the model's evaluations
+  std::unique_ptr<const Tokenizer> tokenizer;  // null where the model reads no text
+  std::string config_path;
+  ModelSource source;            // what the model was opened from
+  bool has_new_classes = false;  // those of the training data are not those of the model's folder
+};
+
+// Throws Error kData for folders that are missing, broken or do not belong together, kSettings for settings that do not
+// fit the model.
+OpenedModel open_model_of(const Settings& settings);
+
+// Whether training mixes pictures and labels in pairs.
+bool mixes_labels(const Settings& settings);
+
+}  // namespace bascule

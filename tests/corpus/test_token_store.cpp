@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/corpus/token_store.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/corpus/text_reader.h"
+#include "tests/corpus/number_tokenizer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::NumberTokenizer;
+using test::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+DataFiles files_of(const std::vector<std::string>& paths) {
+  PathsSetting setting;
+  setting.written = paths;
+  return find_data_files(setting);
+}
+
+Ids all_tokens(const TokenStore& store) {
+  Ids ids(static_cast<std::size_t>(store.tokens()));
+  store.copy(0, store.tokens(), ids.data());
+  return ids;
+}
+
+std::vector<std::string> entries(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+struct Tokens : testing::Test {
+  OpenedTokens open(const std::vector<std::string>& paths, bool keeps = true) {
+    return open_tokens(files_of(paths), tokenizer, kept, keeps);
+  }
+  std::string refusal_of(const std::string& text) {
+    try {
+      open({folder.write("refused.txt", text)});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder;
+  const std::string kept = folder.path() + "/kept";
+  NumberTokenizer tokenizer;
+};
+
+TEST_F(Tokens, AreThoseOfTheSentencesWithTheEndsOfSentencesDocumentsAndFiles) {
+  // White space alone is an empty line, a sentence of no token is none, and a document of no sentence neither.
+  const OpenedTokens opened = open({folder.write("a.txt",
+                                                 "\xEF\xBB\xBF"
+                                                 "10 11\n12\r\n \t\r\n\n\nnothing\n\n13 14 15\n"),
+                                    folder.write("b.txt", "\n16\nnothing\n17 18")});
+  const TokenStore& store = *opened.store;
+  EXPECT_EQ(all_tokens(store), (Ids{10, 11, 12, 13, 14, 15, 16, 17, 18}));
+  ASSERT_EQ(store.sentences(), 5);
+  ASSERT_EQ(store.documents(), 3);
+  ASSERT_EQ(store.files(), 2);
+  EXPECT_EQ(store.longest_sentence(), 3);
+  Ids begins, lines;
+  for (int i = 0; i <= 5; ++i) begins.push_back(static_cast<std::int32_t>(store.sentence_begin(i)));
+  for (int i = 0; i < 5; ++i) lines.push_back(static_cast<std::int32_t>(store.line(i)));
+  EXPECT_EQ(begins, (Ids{0, 2, 3, 6, 7, 9}));
+  EXPECT_EQ(lines, (Ids{1, 2, 8, 2, 4}));
+  EXPECT_EQ(store.document_begin(1), 2);
+  EXPECT_EQ(store.document_begin(2), 3);
+  EXPECT_EQ(store.document_begin(3), 5);
+  EXPECT_EQ(store.file_begin(1), 3);
+  for (int token = 0; token < 9; ++token) {
+    const std::int64_t sentence = store.sentence_of(token);
+    EXPECT_TRUE(store.sentence_begin(sentence) <= token && token < store.sentence_begin(sentence + 1)) << token;
+  }
+}
+
+TEST_F(Tokens, TakeTwoBytesOrFourWhereTheVocabularyIsLarger) {
+  const std::string text = folder.write("a.txt", "65535 70000 4\n");
+  EXPECT_EQ(all_tokens(*open_tokens(files_of({text}), NumberTokenizer(65537, 6), kept, true).store),
+            (Ids{65535, 70000, 4}));
+  const std::string narrow = folder.write("b.txt", "65535 7 4\n");
+  EXPECT_EQ(all_tokens(*open_tokens(files_of({narrow}), NumberTokenizer(65536, 7), kept, true).store),
+            (Ids{65535, 7, 4}));
+}
+
+// The second text has the size, time of change and inode of the first, which is all that is looked at.
+TEST_F(Tokens, OfASecondStartAreReadFromTheKeptFileAndNotFromTheText) {
+  const std::string text = folder.write("a.txt", "10 11\n");
+  EXPECT_NE(open({text}).note, "");
+  struct stat facts = {};
+  ASSERT_EQ(::stat(text.c_str(), &facts), 0);
+  folder.write("a.txt", "20 21\n");
+  const timespec times[] = {facts.st_atim, facts.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, text.c_str(), times, 0), 0);
+  const OpenedTokens again = open({text});
+  EXPECT_EQ(again.note, "");
+  EXPECT_EQ(all_tokens(*again.store), (Ids{10, 11}));
+}
+
+TEST_F(Tokens, OfAnotherTextOrTokenizerAreMadeAnew) {
+  EXPECT_EQ(all_tokens(*open({folder.write("a.txt", "10 11\n")}).store), (Ids{10, 11}));
+  EXPECT_EQ(all_tokens(*open({folder.write("a.txt", "20 21 22\n")}).store), (Ids{20, 21, 22}));
+  EXPECT_EQ(entries(kept).size(), 2u);
+  const NumberTokenizer other(60000, 9);
+  EXPECT_NE(open_tokens(files_of({folder.path() + "/a.txt"}), other, kept, true).note, "");
+}
+
+TEST_F(Tokens, OfADamagedFileAreMadeAnew) {
+  const std::string text = folder.write("a.txt", "10 11\n12 13 14\n");
+  open({text});
+  ASSERT_EQ(entries(kept).size(), 1u);
+  const std::string file = kept + "/" + entries(kept).front();
+  const std::size_t bytes = std::filesystem::file_size(file);
+  for (std::size_t place = 0; place < bytes; place += 3) {
+    {
+      std::fstream damaged(file, std::ios::binary | std::ios::in | std::ios::out);
+      damaged.seekg(static_cast<std::streamoff>(place));
+      const char byte = static_cast<char>(damaged.get() ^ 1);
+      damaged.seekp(static_cast<std::streamoff>(place));
+      damaged.put(byte);
+    }
+    const OpenedTokens again = open({text});
+    EXPECT_NE(again.note, "") << place;
+    EXPECT_EQ(all_tokens(*again.store), (Ids{10, 11, 12, 13, 14}));
+    EXPECT_EQ(open({text}).note, "");
+  }
+  std::filesystem::resize_file(file, bytes / 2);
+  EXPECT_EQ(all_tokens(*open({text}).store), (Ids{10, 11, 12, 13, 14}));
+}
+
+TEST_F(Tokens, StayInMemoryWhereTheFolderIsNotToBeWritten) {
+  EXPECT_EQ(all_tokens(*open({folder.write("a.txt", "10 11\n")}, false).store), (Ids{10, 11}));
+  EXPECT_FALSE(std::filesystem::exists(kept));
+}
+
+TEST_F(Tokens, AreWrittenByOneOfSeveralProcesses) {
+  const std::string text = folder.write("a.txt", "10 11\n12\n");
+  std::vector<OpenedTokens> opened(4);
+  std::vector<std::thread> threads;
+  for (OpenedTokens& one : opened) threads.emplace_back([&] { one = open({text}); });
+  for (std::thread& thread : threads) thread.join();
+  int made = 0;
+  for (const OpenedTokens& one : opened) {
+    EXPECT_EQ(all_tokens(*one.store), (Ids{10, 11, 12}));
+    made += one.note.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(entries(kept).size(), 1u);
+}
+
+TEST_F(Tokens, OfATextThatIsNoneAreRefusedWithOneLineThatNamesTheFault) {
+  EXPECT_NE(refusal_of("10\n1\xFF\n").find("refused.txt:2: byte 1 of the line is not UTF-8"), std::string::npos);
+  EXPECT_NE(refusal_of("\n \n\r\n").find("has no text"), std::string::npos);
+  EXPECT_NE(refusal_of("").find("has no text"), std::string::npos);
+  EXPECT_NE(refusal_of(std::string(kLongestLine + 1, '1')).find("refused.txt:1: the line has 1048577 bytes"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of(std::string(kLongestLine, '1') + "\n10\n"), "");  // no number of an id: an empty sentence
+  EXPECT_TRUE(entries(kept).size() == 1u) << "something is left of what was refused";
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes by name: from manifests and from folders into config.json, and what is refused."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import ROOT, digest, run, settings
+from run_files import tensors
+
+CLASSES = ROOT / "tests" / "data" / "emoji-classes"
+NAMES = list(json.loads((CLASSES / "model/config.json").read_text())["id2label"].items())
+NAMES = [name for _, name in sorted(NAMES, key=lambda item: int(item[0]))]
+ROWS = [json.loads(line) for line in (CLASSES / "train.jsonl").read_text().splitlines()][:200]  # of all classes
+PICTURES = {row["image"]: (CLASSES / row["image"]).resolve() for row in ROWS}
+
+
+class NamedClasses(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def start(self, name, train, **changes):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return run("run", settings(folder, **{
+            "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{train}"', "data__max_seq_length": None,
+            "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "3", "training__save_steps": "0", **changes}))
+
+    def config(self, name):
+        return json.loads((self.folder / name / "run/config.json").read_text())
+
+    def manifest(self, name, label, rows=ROWS):
+        path = self.folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"image": str(PICTURES[row["image"]]), "label": label(row["label"])}) + "\n" for row in rows))
+        return path
+
+    def class_folder(self, name, label, rows=ROWS):
+        root = self.folder / name
+        for row in rows:
+            place = root / label(row["label"]) / "more"
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PICTURES[row["image"]], place)
+        return root
+
+    def done(self, name, *arguments, **changes):
+        done = self.start(name, *arguments, **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_the_folders_own_names_keep_its_numbers(self):
+        self.done("numbers", self.manifest("numbers", lambda label: label))
+        said = self.done("names", self.manifest("names", lambda label: NAMES[label]))
+        self.assertNotIn("classes of the training data", said)
+        self.assertEqual(digest(self.folder / "numbers/run/model.safetensors"), digest(self.folder / "names/run/model.safetensors"))
+        self.assertEqual(self.config("names"), self.config("numbers"))
+
+    def test_other_names_make_the_classifier_anew(self):
+        self.done("first", self.manifest("first", lambda label: label))
+        start = self.folder / "first/run"
+        changes = {"model__model_name_or_path": f'"{start}"', "model__from_scratch": "false"}
+        said = self.done("second", self.manifest("second", lambda label: ["thing", "being", "sign"][label % 3]), **changes, training__learning_rate="0.0",
+                         data__validation_file=f'"{self.manifest("held", lambda label: "sign", ROWS[:9])}"')
+        self.assertEqual(said.count("3 classes of the training data (being, sign, thing) in place of the folder's 10; the classifier is initialised"), 1, said)
+        config = self.config("second")
+        self.assertEqual(config["id2label"], {"0": "being", "1": "sign", "2": "thing"})
+        self.assertEqual(config["label2id"], {"being": 0, "sign": 1, "thing": 2})
+        before, after = tensors(start / "model.safetensors"), tensors(self.folder / "second/run/model.safetensors")
+        self.assertEqual({name for name in after if after[name] != before[name]}, {"classifier.weight", "classifier.bias"})
+        self.assertEqual(len(after["classifier.bias"]), 3)
+        # As many classes with other names are other classes.
+        same = self.done("third", self.manifest("third", lambda label: f"x{label}"), **changes, training__learning_rate="0.0")
+        self.assertIn("10 classes of the training data (x0, x1, x2, ...) in place of the folder's 10", same)
+
+    def test_a_run_goes_on_with_its_names(self):
+        train = self.manifest("train", lambda label: f"x{label}")
+        self.done("whole", train, training__max_steps="6", training__lr_schedule_steps="6")
+        self.done("parts", train, training__lr_schedule_steps="6")
+        self.done("parts", train, training__max_steps="6", training__lr_schedule_steps="6")
+        self.assertEqual(digest(self.folder / "whole/run/model.safetensors"), digest(self.folder / "parts/run/model.safetensors"))
+
+    def test_folders_are_classes(self):
+        name = lambda label: NAMES[label] + " s"
+        train, held = self.class_folder("train", name), self.class_folder("held", name, ROWS[:20])
+        said = self.done("folders", train, data__label_column=None, data__validation_file=f'"{held}"')
+        self.assertIn("10 classes of the training data", said)
+        self.assertEqual(sorted(self.config("folders")["label2id"]), sorted({name(row["label"]) for row in ROWS}))
+        numbers = [number for _, number in sorted(self.config("folders")["label2id"].items())]
+        self.assertEqual(numbers, list(range(10)))
+
+    def test_a_folder_that_says_nothing_takes_the_numbers_of_the_data(self):
+        model = self.folder / "bare"
+        model.mkdir()
+        shutil.copy(CLASSES / "model/preprocessor_config.json", model)
+        config = {key: value for key, value in json.loads((CLASSES / "model/config.json").read_text()).items() if key not in ("id2label", "label2id", "num_labels")}
+        (model / "config.json").write_text(json.dumps(config))
+        self.done("bare-run", self.manifest("rows", lambda label: label), model__model_name_or_path=f'"{model}"')
+        self.assertEqual(self.config("bare-run")["id2label"], {str(number): f"LABEL_{number}" for number in range(10)})
+
+    def test_what_cannot_be_classes_is_refused_in_one_line(self):
+        names = lambda label: NAMES[label]
+        train = self.manifest("train", names)
+        numbers = self.manifest("numbers", lambda label: label)
+        empty = self.class_folder("empty", names)
+        (empty / "nothing").mkdir()
+        few = self.folder / "few"
+        shutil.copytree(CLASSES / "model", few)
+        config = json.loads((few / "config.json").read_text())
+        (few / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {}}))
+        (self.folder / "many.csv").write_text("image,label\n" + "".join(f"{PICTURES[ROWS[0]['image']]},c{number}\n" for number in range(70000)))
+        for data, changes, said in (
+                (train, {"data__validation_file": f'"{self.manifest("other", lambda label: "dragon" if label == 3 else NAMES[label])}"'}, 'the class "dragon" is none of the 10'),
+                (self.manifest("one", lambda label: "all"), {}, "all rows have the same class"),
+                (self.folder / "many.csv", {}, "many.csv:65538: more than 65536 classes"),
+                (self.manifest("mixed", lambda label: label if label == 3 else NAMES[label]), {}, "use names or numbers throughout"),
+                (train, {"data__validation_file": f'"{numbers}"'}, "labels are numbers, but those of"),
+                (numbers, {"data__validation_file": f'"{train}"'}, "labels are names, but those of"),
+                (empty, {"data__label_column": None}, "nothing: has no pictures"),
+                (numbers, {"model__model_name_or_path": f'"{few}"'}, "use a class number from 0 to 2, or names in every row")):
+            with self.subTest(said):
+                done = self.start("refused", data, **changes)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(said, done.stderr.splitlines()[-1])
+                shutil.rmtree(self.folder / "refused")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,26 @@
+# The example on 8 devices of Optimum Habana's examples/image-classification/README.md.
+python ../gaudi_spawn.py \
+    --world_size 8 --use_mpi run_image_classification.py \
+    --model_name_or_path google/vit-base-patch16-224-in21k \
+    --dataset_name cifar10 \
+    --output_dir /tmp/outputs/ \
+    --remove_unused_columns False \
+    --image_column_name img \
+    --do_train \
+    --do_eval \
+    --learning_rate 2e-4 \
+    --num_train_epochs 5 \
+    --per_device_train_batch_size 128 \
+    --per_device_eval_batch_size 64 \
+    --evaluation_strategy epoch \
+    --save_strategy epoch \
+    --load_best_model_at_end True \
+    --save_total_limit 3 \
+    --seed 1337 \
+    --use_habana \
+    --use_lazy_mode \
+    --use_hpu_graphs_for_inference \
+    --gaudi_config_name Habana/vit \
+    --throughput_warmup_steps 3 \
+    --dataloader_num_workers 1 \
+    --bf16
