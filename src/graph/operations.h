@@ -82,6 +82,9 @@ Tensor image_embedding(Graph& graph, const std::string& name, Tensor patch, Tens
 // embeddings.
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width, bool has_class_row);
+// The same for values: table (class row + from_side^2, cols), out (class row + height * width, cols), not overlapping.
+void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
+                            std::int64_t width, std::int64_t cols, bool has_class_row);
 
 // (B, C): the first row of every sample.
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);

@@ -37,6 +37,7 @@ struct Family {
   std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
   // Whether a folder must have the processor's file: there are no defaults for mean and standard deviation.
   bool needs_processor_file = false;
+  bool resizes_pictures = false;  // ModelSource::image_size
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;

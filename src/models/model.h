@@ -23,6 +23,9 @@ struct ModelSource {
   std::function<bool(const std::string& a, const std::string& b, const FileNames& names)> are_equal = {};
   // The classes' names by number, in place of those of config.json; empty: those.
   std::vector<std::string> classes = {};
+  // The side of the pictures in pixels, in place of that of config.json; 0: that. For families that resize
+  // (Family::resizes_pictures).
+  std::int64_t image_size = 0;
 };
 
 // The inputs that samples are prepared for.

@@ -92,9 +92,13 @@ ViTState record_layer(ViTRecorder& r, std::int64_t i, ViTState state, bool first
 class ViT final : public Model {
  public:
   explicit ViT(const ViTConfig& config) : config_(config) {}
-  ViT(const ViTConfig& config, const ModelSource& source) : config_(config), has_new_classes_(!source.classes.empty()) {
+  // file_side: image_size of config.json, which the source's position table is for.
+  ViT(const ViTConfig& config, const ModelSource& source, std::int64_t file_side)
+      : config_(config), file_grid_(file_side / config.patch_size), has_new_classes_(!source.classes.empty()) {
     const auto has = [&source](const std::string& tensor) { return source.has_weights && source.has_weights(tensor); };
     drops_class_row_ = is_pooled() && (has(kClassToken) || has(kClassToken + std::strlen(kPrefix)));
+    has_new_side_ = file_side != config.image_size;
+    resizes_table_ = file_grid_ != grid() && (has(kPositions) || has(kPositions + std::strlen(kPrefix)));
     if (!has_new_classes_) return;
     config_.label_names = source.classes;
     config_.num_labels = static_cast<std::int64_t>(source.classes.size());
@@ -139,6 +143,7 @@ class ViT final : public Model {
   Recording record(Graph& graph, const RecordOptions& options) const override;
 
  private:
+  std::int64_t grid() const { return config_.image_size / config_.patch_size; }  // patches a side
   bool is_pooled() const { return config_.classifier == ViTClassifier::kPooled; }
   std::int64_t height_of(const RecordOptions& options) const {
     return options.height > 0 ? options.height : config_.image_size;
@@ -148,7 +153,8 @@ class ViT final : public Model {
   }
 
   ViTConfig config_;
-  bool has_new_classes_ = false, drops_class_row_ = false;
+  std::int64_t file_grid_ = 0;
+  bool has_new_classes_ = false, has_new_side_ = false, drops_class_row_ = false, resizes_table_ = false;
 };
 
 std::vector<std::string> ViT::notes() const {
@@ -158,6 +164,11 @@ std::vector<std::string> ViT::notes() const {
     notes.push_back(
         "the folder's class token and its row of the position table are dropped: the classifier reads the mean of the "
         "patches' rows");
+  if (resizes_table_) {
+    const auto square = [](std::int64_t n) { return std::to_string(n) + " x " + std::to_string(n); };
+    notes.push_back("position table resized from " + square(file_grid_) + " to " + square(grid()) +
+                    " patches, for pictures of " + square(side) + " pixels");
+  }
   if (left > 0)
     notes.push_back("patches of " + std::to_string(config_.patch_size) + " pixels do not fill a side of " +
                     std::to_string(side) +
@@ -166,10 +177,13 @@ std::vector<std::string> ViT::notes() const {
 }
 
 Model::TensorChange ViT::change_of(const std::string& tensor, const std::vector<std::int64_t>& shape) const {
-  const std::int64_t rows = config_.rows(config_.image_size, config_.image_size), cols = config_.hidden_size;
-  const std::vector<std::int64_t> with_class_row = {1, rows + 1, cols};
-  if (!drops_class_row_ || tensor != kPositions || shape != with_class_row) return {};
-  return [rows, cols](float* to, const float* from) { std::copy_n(from + cols, rows * cols, to); };
+  const std::int64_t cols = config_.hidden_size, stored = file_grid_, wanted = grid();
+  const std::int64_t dropped = drops_class_row_ ? 1 : 0, kept = config_.class_rows();
+  const std::vector<std::int64_t> stored_shape = {1, dropped + kept + stored * stored, cols};
+  if (tensor != kPositions || shape != stored_shape) return {};
+  return [=](float* to, const float* from) {
+    resize_position_values(to, from + dropped * cols, stored, wanted, wanted, cols, kept > 0);
+  };
 }
 
 void ViT::complete_config(Json* config) const {
@@ -178,6 +192,7 @@ void ViT::complete_config(Json* config) const {
     const std::string module = file.substr(0, file.rfind('.'));
     (*config)["auto_map"] = {{kPooledViTAutoClass, module + "." + kPooledViTClass}};
   }
+  if (has_new_side_) (*config)["image_size"] = config_.image_size;
   if (!has_new_classes_) return;
   Json names = Json::object(), numbers = Json::object();
   for (std::size_t id = 0; id < config_.label_names.size(); ++id) {
@@ -265,7 +280,8 @@ std::vector<std::unique_ptr<Model>> small_models() {
 std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& head) {
   if (head != kHead)
     refuse_config(source.config_path, "unknown head \"" + head + "\"", "ViT has " + std::string(kHead));
-  return std::make_unique<ViT>(read_vit_config(source.config_path), source);
+  const std::int64_t file_side = read_vit_config(source.config_path).image_size;
+  return std::make_unique<ViT>(read_vit_config(source.config_path, source.image_size), source, file_side);
 }
 
 }  // namespace
@@ -280,6 +296,7 @@ const Family kViT = {"vit",
                      [](const std::string&) { return "ViTForImageClassification"; },
                      {},
                      small_models,
+                     true,
                      true};
 
 }  // namespace bascule

@@ -49,7 +49,7 @@ ViTClassifier classifier_of(const Json& json, const std::string& path) {
 
 }  // namespace
 
-ViTConfig read_vit_config(const std::string& path) {
+ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   const Json json = read_json_file(path);
   ViTConfig config;
   config.hidden_size = config_extent(json, "hidden_size", path, config.hidden_size);
@@ -57,6 +57,7 @@ ViTConfig read_vit_config(const std::string& path) {
   config.num_attention_heads = config_extent(json, "num_attention_heads", path, config.num_attention_heads);
   config.intermediate_size = config_extent(json, "intermediate_size", path, config.intermediate_size);
   config.image_size = config_extent(json, "image_size", path, config.image_size);
+  if (image_size > 0) config.image_size = image_size;
   config.patch_size = config_extent(json, "patch_size", path, config.patch_size);
   config.num_channels = config_extent(json, "num_channels", path, config.num_channels);
   config.label_names = label_names_of(json, path);
@@ -73,7 +74,9 @@ ViTConfig read_vit_config(const std::string& path) {
     refuse_config(path,
                   "hidden_size = " + std::to_string(config.hidden_size) +
                       " is not a multiple of num_attention_heads = " + std::to_string(config.num_attention_heads));
-  if (config.image_size < config.patch_size) refuse_config(path, "image_size is smaller than patch_size");
+  if (config.image_size < config.patch_size)
+    refuse_config(path, "image_size = " + std::to_string(config.image_size) +
+                            " is smaller than patch_size = " + std::to_string(config.patch_size));
   const std::string problem = get_string(json, "problem_type", path, "single_label_classification");
   if (problem != "single_label_classification")
     refuse_config(path, "problem_type = \"" + problem + "\" is not supported",

@@ -33,7 +33,8 @@ struct ViTConfig {
   }
 };
 
-// Throws Error kData naming the file and the key, also where the model cannot be built.
-ViTConfig read_vit_config(const std::string& path);
+// image_size: in place of the file's; 0: that. Throws Error kData naming the file and the key, also where the model
+// cannot be built.
+ViTConfig read_vit_config(const std::string& path, std::int64_t image_size = 0);
 
 }  // namespace bascule

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/json/json.h"
 
@@ -186,6 +187,15 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
 std::string processor_file_of(const std::string& folder) {
   Source source;
   return find_source(folder, &source) ? source.path : "";
+}
+
+std::string resized_processor_text(const std::string& folder, std::int64_t image_side) {
+  Source source;
+  BASCULE_CHECK(find_source(folder, &source));
+  const auto square = [image_side] { return Json{{"height", image_side}, {"width", image_side}}; };
+  source.object["size"] = square();
+  if (source.object.contains("crop_size")) source.object["crop_size"] = square();
+  return json_text(source.object, 2) + "\n";
 }
 
 std::string default_processor_text(std::int64_t image_side, const std::string& image_processor) {

@@ -31,6 +31,9 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);
 
+// That file's processor for pictures of another side, as the text of a preprocessor_config.json.
+std::string resized_processor_text(const std::string& folder, std::int64_t image_side);
+
 // The text of a preprocessor_config.json by which Transformers does what a run does for a folder that says nothing.
 std::string default_processor_text(std::int64_t image_side, const std::string& image_processor);
 

@@ -168,6 +168,10 @@ constexpr Key kKeys[] = {
      "number type of matrix products; parameters and moments are always float32"},
     {"model", "dropout", choice<kModel, &M::dropout>(kDropouts), kNumbers,
      "`config`: the rates in `config.json`; `off`: no dropout"},
+    {"model", "image_size", integer<kModel, &M::image_size>(0, 65536), kNumbers,
+     "side of the pictures in pixels, where it is not that of `config.json`: the position table is resized to it when "
+     "its weights are loaded; for image classification; 0: that of `config.json`",
+     nullptr, "0"},
     // [data]
     {"data", "train_file", paths<kData, &D::train_file>(), kSameRows,
      "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`; a list or a "

@@ -116,6 +116,7 @@ struct ModelSettings {
   std::vector<std::string> freeze;  // parts that keep their weights, in the order of ModelWords::parts
   Precision precision = Precision::kFloat32;
   Dropout dropout = Dropout::kConfig;
+  std::int64_t image_size = 0;  // pixels a side; 0: that of config.json
 };
 
 // As many as a text may have tokens.

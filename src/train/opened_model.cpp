@@ -50,7 +50,13 @@ OpenedModel open_model_of(const Settings& settings) {
   const auto are_equal_there = [&model](const std::string& a, const std::string& b, const FileNames& names) {
     return are_equal(open_hf_weights(model.model_name_or_path.resolved), a, b, names);
   };
-  opened.source = {opened.config_path, has_weights, are_equal_there};
+  if (model.image_size > 0 && !opened.family->resizes_pictures) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "model.image_size"),
+                "model.image_size is set, but models of type \"" + std::string(opened.family->model_type) +
+                    "\" are not resized",
+                "remove it");
+  }
+  opened.source = {opened.config_path, has_weights, are_equal_there, {}, model.image_size};
   opened.model = opened.family->open(opened.source, model.head);
   opened.inputs = opened.model->inputs();
   RecordOptions options;

@@ -244,10 +244,17 @@ HfFolderContents SealedRun::folder_contents(const float* trained) const {
   run_.opened.model->complete_config(&config);
   contents.config_json = json_text(config, 2) + "\n";
   if (run_.opened.tokenizer) contents.tokenizer_folder = model.tokenizer_name.resolved;
-  if (run_.opened.inputs.image_side > 0) contents.preprocessor_folder = model.model_name_or_path.resolved;
-  if (run_.opened.inputs.image_side > 0 && processor_file_of(contents.preprocessor_folder).empty())
-    contents.texts.push_back({"preprocessor_config.json", default_processor_text(run_.data.loader.image_side,
-                                                                                 run_.opened.family->image_processor)});
+  if (const std::int64_t side = run_.opened.inputs.image_side; side > 0) {
+    const std::string& folder = model.model_name_or_path.resolved;
+    if (processor_file_of(folder).empty()) {
+      contents.texts.push_back(
+          {"preprocessor_config.json", default_processor_text(side, run_.opened.family->image_processor)});
+    } else if (model.image_size > 0) {
+      contents.texts.push_back({"preprocessor_config.json", resized_processor_text(folder, side)});
+    } else {
+      contents.preprocessor_folder = folder;
+    }
+  }
   if (const ModelCode code = run_.opened.model->code(); code.file != nullptr)
     contents.texts.push_back({code.file, code.text});
   contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");

@@ -98,7 +98,7 @@ class Bert(unittest.TestCase):
 
     def test_what_does_not_fit_is_refused(self):
         for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"),
-                                     (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41"), (None, {"data__augment": '"crop_flip"'}, "data.augment")):
+                                     (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41"), (None, {"model__image_size": "64"}, 'models of type "bert" are not resized'), (None, {"data__augment": '"crop_flip"'}, "data.augment")):
             with self.subTest(said):
                 done = run("run", self.settings(said, model=model, **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)

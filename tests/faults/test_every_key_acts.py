@@ -50,6 +50,7 @@ KEYS = {
     "model.freeze": (PARAMETERS, CONTRASTIVE, '["vision_model"]'),
     "model.precision": (PARAMETERS, CONTRASTIVE, '"bf16"'),
     "model.dropout": (PARAMETERS, CONTRASTIVE, '"config"'),
+    "model.image_size": (PARAMETERS, CLASSES, "48"),
     "data.train_file": (PARAMETERS, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.validation_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),
     "data.test_file": (EVALUATION, CONTRASTIVE, '"{f}/other.jsonl"'),

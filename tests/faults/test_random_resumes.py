@@ -22,7 +22,7 @@ ROWS, BAD = 24, 7
 # Other values of keys, as TOML. Keys that are not here are changed by a function below, or not at all.
 OTHER = {
     "model.head": ['"image_text_matching"'], "model.from_scratch": ["false"], "model.freeze": ['["vision_model"]', "[]"],
-    "model.precision": ['"bf16"'], "model.dropout": ['"off"'], "data.image_column": ['"picture"'], "data.caption_column": ['"text"'],
+    "model.precision": ['"bf16"'], "model.dropout": ['"off"'], "model.image_size": ["64"], "data.image_column": ['"picture"'], "data.caption_column": ['"text"'],
     "data.label_column": ['"label"'], "data.max_seq_length": ["16", "33"], "data.mlm_probability": ["0.3"], "data.masking": ['"bernoulli"'], "data.max_predictions_per_seq": ["2"], "data.text_layout": ['"lines"'], "data.dupe_factor": ["2"], "data.short_seq_probability": ["0.5"], "data.negative_fraction": ["0.25"],
     "data.preprocessing": ['"training"'], "data.augment": ['"crop_flip"'], "data.random_resized_crop_scale": ["[0.5, 1.0]"], "data.random_resized_crop_ratio": ["[1, 2]"],
     "data.interpolation": ['"bilinear"'], "data.eval_crop_ratio": ["0.875"], "data.mixup_alpha": ["0.8"], "data.cutmix_alpha": ["1.0"], "data.dataloader_drop_last": ["true"], "media_engine.max_megapixels": ["20"],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ViT learns classes of pictures: its figures, its predictions, its bits, and what it refuses."""
 import json
+import math
 import pathlib
 import shutil
 import tempfile
@@ -10,6 +11,16 @@ from bascule_run import ROOT, digest, instruction_sets, run, settings
 from run_files import rewrite, tensors
 
 CLASSES = ROOT / "tests" / "data" / "emoji-classes"
+
+
+def cubic_taps(i, old, new):
+    """(place, weight) of bicubic resizing, a = -0.75, edges repeated."""
+    at = (i + 0.5) * old / new - 0.5
+    first = math.floor(at)
+    for j in range(first - 1, first + 3):
+        d = abs(at - j)
+        weight = (1.25 * d - 2.25) * d * d + 1 if d <= 1 else ((-0.75 * d + 3.75) * d - 6) * d + 3
+        yield min(max(j, 0), old - 1), weight
 
 
 class ViT(unittest.TestCase):
@@ -148,6 +159,37 @@ class ViT(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("config.json and the weights must belong together", done.stderr.splitlines()[-1])
 
+    def test_another_image_size_resizes_the_table_of_positions(self):
+        self.weights("token")
+        token, table = self.folder / "token/run", "vit.embeddings.position_embeddings"
+        begun = {"model__model_name_or_path": f'"{token}"', "model__from_scratch": "false", "model__image_size": "100"}
+        done = run("run", self.settings("larger", **begun, training__max_steps="1", training__learning_rate="0.0"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("model: position table resized from 8 x 8 to 12 x 12 patches, for pictures of 100 x 100 pixels"), 1, done.stderr)
+        folder = self.folder / "larger/run"
+        before, after = tensors(token / "model.safetensors"), tensors(folder / "model.safetensors")
+        self.assertEqual({name for name in before if before[name] != after[name]}, {table})
+        self.assertEqual(after[table][:128], before[table][:128])
+        self.assertEqual(len(after[table]), (1 + 12 * 12) * 128)
+        for y, x, c in ((0, 0, 0), (0, 11, 3), (5, 7, 64), (11, 11, 127), (11, 2, 90)):
+            expected = sum(row * column * before[table][(1 + 8 * i + j) * 128 + c] for i, row in cubic_taps(y, 8, 12) for j, column in cubic_taps(x, 8, 12))
+            self.assertAlmostEqual(after[table][(1 + 12 * y + x) * 128 + c], expected, delta=1e-6)
+        self.assertEqual(json.loads((folder / "config.json").read_text())["image_size"], 100)
+        self.assertEqual(json.loads((folder / "preprocessor_config.json").read_text())["size"], {"height": 100, "width": 100})
+        # Its folder is a model of that size, and a run that was stopped ends as if it had not been.
+        self.weights("next", model__model_name_or_path=f'"{folder}"', model__from_scratch="false", training__max_steps="1")
+        parts = {**begun, "training__lr_schedule_steps": "6"}
+        whole = self.weights("whole", **parts, training__max_steps="6")
+        self.weights("parts", **parts, training__max_steps="3")
+        self.assertEqual(self.weights("parts", **parts, training__max_steps="6"), whole)
+        # Pooled and resized at once.
+        pooled = self.folder / "pooled"
+        shutil.copytree(token, pooled)
+        config = json.loads((pooled / "config.json").read_text())
+        (pooled / "config.json").write_text(json.dumps({**config, "classifier_type": "pooled"}))
+        self.weights("both", **begun | {"model__model_name_or_path": f'"{pooled}"'}, training__max_steps="1", training__learning_rate="0.0")
+        self.assertEqual(tensors(self.folder / "both/run/model.safetensors")[table], after[table][128:])
+
     def test_the_names_of_transformers_5_are_read_too(self):
         self.weights("start")
         start, new = self.folder / "start/run", pathlib.Path(tempfile.mkdtemp(dir=self.folder))
@@ -189,6 +231,7 @@ class ViT(unittest.TestCase):
                 ({"model__model_name_or_path": self.model_with(id2label={"a": "a", "b": "b"})}, "none is"),
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
                 ({"data__mixup_alpha": "0.8", "training__per_device_train_batch_size": "7"}, "is odd"),
+                ({"model__image_size": "5"}, "image_size = 5 is smaller than patch_size = 8"),
                 ({"data__preprocessing": '"processor"'}, "preprocessor_config.json")):
             with self.subTest(said):
                 done = run("run", self.settings(said, **changes))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizing the image position table to a picture of another size. Small and rare (verification, other image sizes), so
-// plain loops.
+// Resizing the image position table to a picture of another size. Small and rare (verification, other image sizes, once
+// at load), so plain loops.
 #include <cmath>
 
 #include "src/graph/backward.h"
@@ -137,6 +137,13 @@ void launch(const NodeView& node, Launch& l) {
 constexpr OperationKind kKind{"resize_positions", cost, launch, derive};
 
 }  // namespace
+
+void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
+                            std::int64_t width, std::int64_t cols, bool has_class_row) {
+  const Grid grid{from_side, height, width, cols, has_class_row ? 1 : 0};
+  for (std::int64_t task = 0; task < grid.class_rows + height; ++task)
+    run_forward({out, table, grid}, {task, 1, task}, 0);
+}
 
 Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std::int64_t from_side,
                         std::int64_t height, std::int64_t width, bool has_class_row) {
