@@ -135,10 +135,12 @@ struct MixedLabels {
 ClassLoss cross_entropy_loss(Graph& graph, Tensor logits, Tensor labels, float smoothing = 0.0f, MixedLabels mixed = {},
                              int term = 0);
 
-// Without a backward part. `classes` (rows, int32): that of the largest logit, the first of equals; `probabilities`
-// (rows): softmax(logits) at the label. Rows with a negative label: 0. Both are kept.
+// Without a backward part. `classes` (rows, n, int32): those of the n largest logits, the largest first and the first
+// of equals first, where n is kPredictedClasses or, of fewer classes, all; `class_probabilities` (rows, n):
+// softmax(logits) there; `probabilities` (rows): at the label. Rows with a negative label: 0. All are kept.
+inline constexpr std::int64_t kPredictedClasses = 5;
 struct ClassPredictions {
-  Tensor classes, probabilities;
+  Tensor classes, class_probabilities, probabilities;
 };
 ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a classifier of rows: the share of rows whose class has the largest logit, or one of the five largest. Leaves
-// predictions.jsonl.
+// predictions.jsonl, and examples in the report.
 #include <algorithm>
 
 #include "src/base/elementary.h"
+#include "src/base/largest.h"
+#include "src/judge/class_examples.h"
 #include "src/judge/judges.h"
 #include "src/judge/predictions.h"
 
@@ -15,11 +17,6 @@ constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best
 constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
 
 constexpr std::int64_t kBest = 5;
-
-struct ClassPrediction {
-  std::int32_t id = 0;
-  float probability = 0.0f;
-};
 
 class Classes final : public Judge {
  public:
@@ -34,7 +31,7 @@ class Classes final : public Judge {
     return predictions_bytes(of_manifest, shape().predicted_rows, kBest);
   }
 
-  void write_files(const JudgedFiles& files, Report*) const override {
+  void write_files(const JudgedFiles& files, Report* report) const override {
     if (!keeps_predictions()) return;
     write_predictions(files, rows(), nullptr, [this](JsonStream& out, std::int64_t, std::int64_t row) {
       out.key("label").integer(labels_[row]);
@@ -48,6 +45,8 @@ class Classes final : public Judge {
       }
       out.end_array();
     });
+    add_class_examples(report, {rows(), labels_, best_, kBest, std::min(kBest, classes_)}, files.manifest,
+                       files.classes);
   }
 
  protected:
@@ -82,22 +81,14 @@ class Classes final : public Judge {
   }
 
  private:
-  // The classes of the largest logits, the first of equals first.
   void take_best(const float* logits, ClassPrediction* best) const noexcept {
-    std::int64_t count = 0;
-    for (std::int64_t c = 0; c < classes_; ++c) {
-      std::int64_t place = count;
-      while (place > 0 && logits[c] > logits[best[place - 1].id]) --place;
-      if (place == kBest) continue;
-      count = std::min(count + 1, kBest);
-      std::copy_backward(best + place, best + count - 1, best + count);
-      best[place].id = static_cast<std::int32_t>(c);
-    }
+    std::int32_t places[kBest];
+    const std::int64_t count = places_of_largest(logits, classes_, places, kBest);
     double sum = 0.0;
-    const double top = static_cast<double>(logits[best[0].id]);
+    const double top = static_cast<double>(logits[places[0]]);
     for (std::int64_t c = 0; c < classes_; ++c) sum += fixed_exp(static_cast<double>(logits[c]) - top);
     for (std::int64_t i = 0; i < count; ++i) {
-      best[i].probability = static_cast<float>(fixed_exp(static_cast<double>(logits[best[i].id]) - top) / sum);
+      best[i] = {places[i], static_cast<float>(fixed_exp(static_cast<double>(logits[places[i]]) - top) / sum)};
     }
   }
 

@@ -50,6 +50,7 @@ struct JudgeShape {
   std::int64_t predicted_rows = 0;
   std::vector<JudgedLoss> losses;     // the terms of the loss, which is their sum; at most kMaxLossTerms
   std::int64_t counted_of_a_row = 1;  // the most rows of the first one that belong to one row of the predicted split
+  std::int64_t longest_text = 0;      // tokens
   Fields fields;                      // of the batches
   std::vector<JudgedOutput> outputs;
 };
@@ -59,7 +60,8 @@ struct JudgedFiles {
   std::string folder;
   Split split = Split::kValidation;
   const Manifest& manifest;
-  const std::vector<std::string>& tokens;  // by id, as the tokenizer's files write them; where names_tokens()
+  const std::vector<std::string>& tokens;   // by id, as the tokenizer's files write them; where names_tokens()
+  const std::vector<std::string>& classes;  // their names by number, where the model names them
 };
 
 class Judge {

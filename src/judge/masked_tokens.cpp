@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges a model that predicts masked tokens: accuracy and perplexity over the labelled ones. Leaves predictions.jsonl.
+// Judges a model that predicts masked tokens: accuracy and perplexity over the labelled ones. Leaves predictions.jsonl,
+// and examples in the report.
 #include "src/judge/masked_tokens.h"
 
 #include <algorithm>
@@ -32,6 +33,10 @@ void add_token(JsonStream& out, const char* name, std::int32_t id, const std::ve
 MaskedTokens::MaskedTokens(const JudgeShape& shape) : Judge(shape) {
   plan(Part::kPredictions, &token_counts_, shape.predicted_rows);
   plan(Part::kPredictions, &tokens_, shape.predicted_rows * shape.counted_of_a_row);
+  if (shape.predicted_rows == 0) return;
+  plan(Part::kPredictions, &example_lengths_, kSentenceExamples);
+  plan(Part::kPredictions, &example_ids_, kSentenceExamples * shape.longest_text);
+  plan(Part::kPredictions, &example_guesses_, kSentenceExamples * shape.counted_of_a_row);
 }
 
 const char* MaskedTokens::file() const { return kPredictionsFile; }
@@ -40,10 +45,11 @@ std::int64_t MaskedTokens::file_bytes(std::int64_t of_manifest) const {
   return predictions_bytes(of_manifest, shape().predicted_rows, shape().counted_of_a_row);
 }
 
-void MaskedTokens::write_files(const JudgedFiles& files, Report*) const {
+void MaskedTokens::write_files(const JudgedFiles& files, Report* report) const {
   if (!keeps_predictions()) return;
   write_predictions(files, rows(), nullptr,
                     [&](JsonStream& out, std::int64_t, std::int64_t row) { add_prediction(out, row, files.tokens); });
+  add_examples(report, files.tokens);
 }
 
 void MaskedTokens::add_prediction(JsonStream& out, std::int64_t row, const std::vector<std::string>& tokens) const {
@@ -64,6 +70,8 @@ void MaskedTokens::found(GemmLibrary&) {
   hits_ = integers("hits");
   if (shape().predicted_rows == 0) return;
   predicted_ = integers("predicted");
+  predicted_probabilities_ = floats("predicted_probabilities");
+  guesses_ = output("predicted").cols;
   probabilities_ = floats("probabilities");
 }
 
@@ -87,12 +95,51 @@ void MaskedTokens::take_predictions(const Batch& batch, std::int64_t counted) no
   for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
     const std::int64_t row = batch.rows[s];
     std::int32_t count = 0;
+    take_example(batch, s, token);
     for (; token < counted && masked[token] < offsets[s + 1]; ++token) {
       BASCULE_CHECK(count < shape().counted_of_a_row);
-      tokens_[row * shape().counted_of_a_row + count++] = {masked[token] - offsets[s], labels[token], predicted_[token],
-                                                           probabilities_[token]};
+      tokens_[row * shape().counted_of_a_row + count++] = {masked[token] - offsets[s], labels[token],
+                                                           predicted_[token * guesses_], probabilities_[token]};
     }
     token_counts_[row] = count;
+  }
+}
+
+// first_token: the sample's first one among the batch's labelled tokens.
+void MaskedTokens::take_example(const Batch& batch, std::int64_t sample, std::int64_t first_token) noexcept {
+  const std::int64_t example = example_of_row(batch.rows[sample], shape().predicted_rows);
+  if (example < 0) return;
+  const std::int32_t *const offsets = field<std::int32_t>(batch, "text_offsets"),
+                            *const masked = field<std::int32_t>(batch, "selected_rows"),
+                            *const labels = field<std::int32_t>(batch, "labels");
+  const std::int32_t begin = offsets[sample], end = offsets[sample + 1];
+  BASCULE_CHECK(end - begin <= shape().longest_text);
+  example_lengths_[example] = end - begin;
+  std::copy(field<std::int32_t>(batch, "token_ids") + begin, field<std::int32_t>(batch, "token_ids") + end,
+            example_ids_ + example * shape().longest_text);
+  TokenGuesses* const kept = example_guesses_ + example * shape().counted_of_a_row;
+  const std::int64_t counted = batch.counts[shape().losses.front().stream];
+  for (std::int64_t token = first_token; token < counted && masked[token] < end; ++token) {
+    TokenGuesses& one = kept[token - first_token];
+    one.position = masked[token] - begin;
+    one.expected = labels[token];
+    std::copy_n(predicted_ + token * guesses_, guesses_, one.ids);
+    std::copy_n(predicted_probabilities_ + token * guesses_, guesses_, one.probabilities);
+  }
+}
+
+void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& tokens) const {
+  for (const std::int32_t row : rows()) {
+    const std::int64_t example = example_of_row(row, shape().predicted_rows);
+    if (example < 0) continue;
+    KeptSentence kept;
+    kept.ids = example_ids_ + example * shape().longest_text;
+    kept.tokens = example_lengths_[example];
+    kept.masked = example_guesses_ + example * shape().counted_of_a_row;
+    kept.masked_tokens = token_counts_[row];
+    kept.guesses = guesses_;
+    report->sentence_examples.push_back(sentence_example(kept, tokens));
+    add_to_example(&report->sentence_examples.back(), row);
   }
 }
 

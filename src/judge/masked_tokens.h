@@ -8,6 +8,7 @@
 
 #include "src/json/json_stream.h"
 #include "src/judge/judge.h"
+#include "src/judge/sentence_examples.h"
 
 namespace bascule {
 
@@ -27,6 +28,8 @@ class MaskedTokens : public Judge {
   void judge_rows(Threads& threads, const Sums* sums, EvaluationRecord* record) noexcept override;
   // Adds to the predictions of a row.
   virtual void add_prediction(JsonStream& out, std::int64_t row, const std::vector<std::string>& tokens) const;
+  // Adds to the example of a row.
+  virtual void add_to_example(SentenceExample*, std::int64_t /*row*/) const {}
 
  private:
   // The model's prediction for one labelled token.
@@ -37,12 +40,19 @@ class MaskedTokens : public Judge {
   };
 
   void take_predictions(const Batch& batch, std::int64_t counted) noexcept;
+  void take_example(const Batch& batch, std::int64_t sample, std::int64_t first_token) noexcept;
+  void add_examples(Report* report, const std::vector<std::string>& tokens) const;
 
-  const std::int32_t* hits_ = nullptr;       // (labelled tokens), 1 where the largest logit is the label's
-  const std::int32_t* predicted_ = nullptr;  // (labelled tokens), where predictions are kept
-  const float* probabilities_ = nullptr;     // the same
+  const std::int32_t* hits_ = nullptr;              // (labelled tokens), 1 where the largest logit is the label's
+  const std::int32_t* predicted_ = nullptr;         // (labelled tokens, guesses_), where predictions are kept
+  const float* predicted_probabilities_ = nullptr;  // the same
+  const float* probabilities_ = nullptr;            // (labelled tokens), the same
+  std::int64_t guesses_ = 0;
   std::int32_t* token_counts_ = nullptr;     // by row
   TokenPrediction* tokens_ = nullptr;        // by row, those of a row in order
+  std::int32_t* example_lengths_ = nullptr;  // by example
+  std::int32_t* example_ids_ = nullptr;      // by example, longest_text each
+  TokenGuesses* example_guesses_ = nullptr;  // by example, counted_of_a_row each
 };
 
 }  // namespace bascule

@@ -37,6 +37,7 @@ class Pretraining final : public MaskedTokens {
     hits_ = integers("next_sentence_hits");
     if (shape().predicted_rows == 0) return;
     predicted_ = integers("next_sentence_predicted");
+    answers_ = output("next_sentence_predicted").cols;
     probabilities_ = floats("next_sentence_probabilities");
   }
 
@@ -47,7 +48,7 @@ class Pretraining final : public MaskedTokens {
     if (!keeps_predictions()) return;
     const std::int32_t* const labels = field<std::int32_t>(batch, "next_sentence_labels");
     for (std::int64_t s = 0; s < samples; ++s)
-      sentences_[batch.rows[s]] = {labels[s], predicted_[s], probabilities_[s]};
+      sentences_[batch.rows[s]] = {labels[s], predicted_[s * answers_], probabilities_[s]};
   }
 
   void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
@@ -69,10 +70,20 @@ class Pretraining final : public MaskedTokens {
     out.end_object();
   }
 
+  void add_to_example(SentenceExample* example, std::int64_t row) const override {
+    const SentencePrediction& sentence = sentences_[row];
+    example->is_pair = true;
+    example->follows = sentence.expected == 0;
+    example->predicted_to_follow = sentence.predicted == 0;
+    const double of_expected = static_cast<double>(sentence.probability);
+    example->probability = sentence.predicted == sentence.expected ? of_expected : 1.0 - of_expected;
+  }
+
  private:
   const std::int32_t* hits_ = nullptr;       // (samples), 1 where the larger logit is the label's
-  const std::int32_t* predicted_ = nullptr;  // (samples), where predictions are kept
-  const float* probabilities_ = nullptr;     // the same
+  const std::int32_t* predicted_ = nullptr;  // (samples, answers_), best first, where predictions are kept
+  const float* probabilities_ = nullptr;     // (samples), the same
+  std::int64_t answers_ = 0;
   SentencePrediction* sentences_ = nullptr;  // by row
 };
 

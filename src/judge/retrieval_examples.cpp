@@ -1,53 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/judge/retrieval_examples.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "src/base/nearest.h"
-#include "src/index/picture_folder.h"
+#include "src/judge/examples.h"
 
 namespace bascule {
 namespace {
 
 constexpr std::int64_t kExamples = 8, kAnswers = 5;
-
-// count of all, evenly spaced.
-std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int64_t count) {
-  const std::int64_t size = static_cast<std::int64_t>(all.size());
-  std::vector<std::int64_t> some;
-  for (std::int64_t i = 0; i < std::min(count, size); ++i)
-    some.push_back(all[static_cast<std::size_t>(i * size / std::min(count, size))]);
-  return some;
-}
-
-// Pictures of the report, each read once.
-class PictureShelf {
- public:
-  PictureShelf(Report* report, const Manifest& manifest) : report_(report), manifest_(manifest), folder_(manifest) {}
-  std::size_t add(std::int64_t row) {
-    const std::int64_t id = manifest_.image_id(row);
-    const auto [place, is_new] = index_.emplace(id, report_->pictures.size());
-    if (!is_new) return place->second;
-    // Empty where it cannot be read any more.
-    std::vector<std::uint8_t> file(folder_.largest_file_bytes() + 1);
-    std::size_t bytes = 0;
-    if (folder_.read(row, Span<std::uint8_t>(file), &bytes) != 0) bytes = 0;
-    ReportPicture picture;
-    picture.name = std::string(manifest_.row(row).image_path);
-    picture.caption = std::string(manifest_.row(row).caption);
-    picture.file.assign(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));
-    report_->pictures.push_back(std::move(picture));
-    return place->second;
-  }
-
- private:
-  Report* report_;
-  const Manifest& manifest_;
-  PictureFolder folder_;
-  std::map<std::int64_t, std::size_t> index_;
-};
 
 // The judged rows, and which rows show which picture.
 struct Judged {
@@ -109,9 +71,9 @@ PictureExample search_by_picture(const Judged& judged, std::int64_t place, Pictu
 void add_retrieval_examples(Report* report, const RowEmbeddings& embeddings, const Manifest& manifest) {
   const Judged judged(embeddings, manifest);
   PictureShelf shelf(report, manifest);
-  for (const std::int64_t place : spread(judged.captions, kExamples))
+  for (const std::int64_t place : evenly_spaced(judged.captions, kExamples))
     report->caption_examples.push_back(search_by_caption(judged, place, shelf));
-  for (const std::int64_t place : spread(judged.pictures, kExamples))
+  for (const std::int64_t place : evenly_spaced(judged.pictures, kExamples))
     report->picture_examples.push_back(search_by_picture(judged, place, shelf));
 }
 

@@ -195,6 +195,7 @@ void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const Record
   if (options.predictions) {
     const ClassPredictions predictions = class_predictions(graph, logits, graph.field("labels"), loss);
     recording->outputs.push_back({"predicted", predictions.classes});
+    recording->outputs.push_back({"predicted_probabilities", predictions.class_probabilities});
     recording->outputs.push_back({"probabilities", predictions.probabilities});
   }
   recording->reference.push_back({pretrains_ ? "prediction_logits" : "logits", {logits}, ReferenceRows::kTokens});

@@ -126,6 +126,7 @@ void record_masked_lm(BridgeTowerRecorder& r, const Body& body, const BridgeTowe
   if (!options.predictions) return;
   const ClassPredictions predictions = class_predictions(r.graph, out->logits, r.graph.field("labels"), loss);
   out->predicted = predictions.classes;
+  out->predicted_probabilities = predictions.class_probabilities;
   out->probabilities = predictions.probabilities;
 }
 

@@ -37,7 +37,8 @@ struct BridgeTowerOutputs {
   Tensor text_embeds, image_embeds, cross_embeds;  // contrastive: (B, E)
   Tensor logits;                                   // matching: (B, 2); masked LM: (M, V)
   Tensor hits;                                     // matching (B), masked LM (M): the largest logit is the label's
-  Tensor predicted, probabilities;                 // (M), with BridgeTowerOptions::predictions
+  Tensor predicted, predicted_probabilities;       // (M, n), with BridgeTowerOptions::predictions
+  Tensor probabilities;                            // (M), with BridgeTowerOptions::predictions
   Tensor loss;                                     // (1, 1); none for the bare model
   int loss_stream = kSamples;                      // whose rows the loss is a mean over
 };

@@ -132,6 +132,7 @@ Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const 
                              {"logits", outputs.logits},
                              {"hits", outputs.hits},
                              {"predicted", outputs.predicted},
+                             {"predicted_probabilities", outputs.predicted_probabilities},
                              {"probabilities", outputs.probabilities}};
   std::copy_if(std::begin(all), std::end(all), std::back_inserter(recording.outputs),
                [](const NamedTensor& output) { return static_cast<bool>(output.tensor); });

@@ -2,6 +2,7 @@
 // The sections of report.html, each as finished HTML ("" if there is nothing to say). Only html.cpp puts them together.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "src/report/report.h"
@@ -21,10 +22,20 @@ std::string provenance_section(const Report& report);
 // One of Report::facts.
 std::string facts_section(const FactTable& facts);
 
-// Retrieval examples. The pictures are backgrounds of classes p0, p1, ..., so that each is embedded once however often
-// it is shown; picture_styles() has those rules, for the pictures that an example shows.
+// A classifier: accuracy of each class, confusions. Pictures with their label and the guesses.
+std::string classes_section(const Report& report);
+std::string class_examples_section(const Report& report);
+// Sentences with their masked tokens and the guesses.
+std::string sentence_examples_section(const Report& report);
+
+// Retrieval examples.
 std::string caption_examples_section(const Report& report);
 std::string picture_examples_section(const Report& report);
+
+// A picture of the report as an element; an empty frame where there is none. The pictures are backgrounds of classes
+// p0, p1, ..., so that each is embedded once however often it is shown; picture_styles() has those rules, for the
+// pictures that an example shows.
+std::string picture_element(const Report& report, std::size_t index, const char* extra_class);
 std::string picture_styles(const Report& report);
 
 }  // namespace bascule

@@ -19,16 +19,6 @@ std::string score_text(double score) {
   return text;
 }
 
-// A hit that names no picture of the report is shown as an empty frame.
-std::string picture(const Report& report, std::size_t index, const char* extra_class) {
-  if (index >= report.pictures.size()) return std::string("<div class=\"picture ") + extra_class + "\"></div>";
-  const ReportPicture& shown = report.pictures[index];
-  const std::string alternative = shown.caption.empty() ? shown.name : shown.caption;
-  return std::string("<div class=\"picture ") + extra_class + " p" + std::to_string(index) +
-         "\" role=\"img\" aria-label=\"" + html_escape(alternative) + "\" title=\"" + html_escape(shown.name) +
-         "\"></div>";
-}
-
 // Whether the right one must be shown behind the hits, with its rank.
 template <typename Example>
 bool is_missed(const Example& example) {
@@ -39,8 +29,9 @@ bool is_missed(const Example& example) {
 std::string rank_text(std::int64_t rank) { return std::string("rank ") + readable_count(rank).c_str(); }
 
 std::string picture_item(const Report& report, const PictureHit& hit, const std::string& note) {
-  return std::string("<li") + (hit.right ? " class=\"right\"" : "") + ">" + picture(report, hit.picture, "small") +
-         "<span>" + score_text(hit.score) + (hit.right ? " ✓" : "") + note + "</span></li>\n";
+  return std::string("<li") + (hit.right ? " class=\"right\"" : "") + ">" +
+         picture_element(report, hit.picture, "small") + "<span>" + score_text(hit.score) + (hit.right ? " ✓" : "") +
+         note + "</span></li>\n";
 }
 
 std::string caption_item(const CaptionHit& hit, const std::string& note) {
@@ -50,6 +41,15 @@ std::string caption_item(const CaptionHit& hit, const std::string& note) {
 }
 
 }  // namespace
+
+std::string picture_element(const Report& report, std::size_t index, const char* extra_class) {
+  if (index >= report.pictures.size()) return std::string("<div class=\"picture ") + extra_class + "\"></div>";
+  const ReportPicture& shown = report.pictures[index];
+  const std::string alternative = shown.caption.empty() ? shown.name : shown.caption;
+  return std::string("<div class=\"picture ") + extra_class + " p" + std::to_string(index) +
+         "\" role=\"img\" aria-label=\"" + html_escape(alternative) + "\" title=\"" + html_escape(shown.name) +
+         "\"></div>";
+}
 
 std::string caption_examples_section(const Report& report) {
   if (report.caption_examples.empty()) return "";
@@ -72,7 +72,7 @@ std::string picture_examples_section(const Report& report) {
       "<p class=\"lead\">For each picture, the five nearest captions of the split with their scores. Correct ones are "
       "marked; if none is among the five, the best of them follows with its rank.</p>\n<div class=\"queries\">\n";
   for (const PictureExample& example : report.picture_examples) {
-    out += "<article class=\"query from-picture\">" + picture(report, example.picture, "large") + "<div><ol>\n";
+    out += "<article class=\"query from-picture\">" + picture_element(report, example.picture, "large") + "<div><ol>\n";
     for (const CaptionHit& hit : example.hits) out += caption_item(hit, "");
     if (is_missed(example)) out += caption_item(example.right_hit, "<br>" + rank_text(example.right_rank));
     out += "</ol></div></article>\n";
@@ -90,6 +90,7 @@ std::string picture_styles(const Report& report) {
     if (is_missed(example)) show(example.right_hit.picture);
   }
   for (const PictureExample& example : report.picture_examples) show(example.picture);
+  for (const ClassExample& example : report.class_examples) show(example.picture);
   std::string out;
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (!shown[i]) continue;

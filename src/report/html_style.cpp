@@ -103,6 +103,9 @@ print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .from-picture>div{min-width:0}.from-picture ol{list-style:none;margin:0;padding:0;min-width:0}
 .from-picture li{padding:4px 0;border-bottom:1px solid var(--line);font-size:14px;display:flex;gap:12px}
 .from-picture li:last-child{border-bottom:0}.score{color:var(--soft);flex:none;min-width:3.5em}
+.tokens{margin:0 0 10px;line-height:1.9}.tokens mark{background:var(--wash);color:var(--ink);border:1px solid var(--line);border-radius:5px;padding:1px 5px;font-weight:600}
+.guesses{list-style:none;margin:0;padding:0;font-size:13.5px}.guesses li{padding:3px 0;border-top:1px solid var(--line);color:var(--soft)}
+.guesses b{color:var(--ink);font-weight:600}.guesses .right{white-space:nowrap}
 footer.inner{color:var(--soft);font-size:12.5px;padding-top:8px;padding-bottom:44px}
 @media (max-width:720px){.columns{columns:1}h1{font-size:27px}main,.inner{padding:0 15px}
 nav{position:static}nav .inner{flex-wrap:wrap;gap:6px 16px}html{scroll-padding-top:0}

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/span.h"
+#include "src/report/examples.h"
 #include "src/report/step_record.h"
 
 namespace bascule {
@@ -67,34 +68,6 @@ struct ContractResult {
   std::string name;  // "Memory"
   ContractState state = ContractState::kNotChecked;
   std::string detail;  // "resident 612 MiB, planned 608 MiB (+0.7 %)"
-};
-
-struct ReportPicture {
-  std::string name;                // path as in the manifest
-  std::string caption;             // of one of its rows: the alternative text
-  std::vector<std::uint8_t> file;  // its bytes, embedded as they are
-};
-struct PictureHit {
-  std::size_t picture = 0;  // index into Report::pictures
-  double score = 0.0;
-  bool right = false;
-};
-struct CaptionHit {
-  std::string caption;
-  double score = 0.0;
-  bool right = false;
-};
-struct CaptionExample {
-  std::string caption;
-  std::vector<PictureHit> hits;  // best first, about five
-  PictureHit right_hit;          // the right picture
-  std::int64_t right_rank = 0;   // its place among all, from 1; 0: unknown
-};
-struct PictureExample {
-  std::size_t picture = 0;
-  std::vector<CaptionHit> hits;  // best first, about five
-  CaptionHit right_hit;          // the best of the right captions
-  std::int64_t right_rank = 0;   // as above
 };
 
 // Training over all processes of a run, that is, over its resumes: what led to the result.
@@ -239,10 +212,14 @@ struct Report {
   std::vector<FactTable> facts;
   DeviceReport device;
 
-  // Retrieval examples.
+  // Of the split that was judged last; the head decides which there are.
   std::vector<ReportPicture> pictures;
   std::vector<CaptionExample> caption_examples;
   std::vector<PictureExample> picture_examples;
+  std::vector<ClassAccuracy> class_accuracies;  // the least accurate first
+  std::vector<Confusion> confusions;            // the most frequent first
+  std::vector<ClassExample> class_examples;
+  std::vector<SentenceExample> sentence_examples;
 
   // Settings in full: "training.learning_rate" -> "1e-05"; in the order of the file.
   std::vector<NamedText> settings;

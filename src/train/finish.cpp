@@ -353,7 +353,8 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
 void write_judged(SealedRun& sealed, Report* report) {
   const RecordedSplit* const split = sealed.run().data.last_judged();
   if (split == nullptr) return;
-  sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts()},
+  sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
+                                          sealed.run().opened.inputs.class_names},
                                          report);
 }
 

@@ -280,6 +280,7 @@ void record_graphs(RecordedRun* run) {
   for (const LossTerm& term : run->graphs.evaluation_recording.losses) shape.losses.push_back({term.name, term.stream});
   if (run->graphs.predicts) {
     const int counted = shape.losses.front().stream;
+    shape.longest_text = run->data.loader.max_seq_length;
     shape.counted_of_a_row = std::max(of_test[counted] / of_test.samples(), most_masked_of_test);
   }
   shape.fields = run->opened.fields;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,7 +150,7 @@ TEST(CrossEntropyLoss, WithoutALabelLossAndGradientAreZero) {
 }
 
 // The second row has its largest logit twice.
-TEST(ClassPredictions, AreTheFirstLargestLogitAndTheProbabilityOfTheLabel) {
+TEST(ClassPredictions, AreTheLargestLogitsInOrderAndTheProbabilityOfTheLabel) {
   for (const std::int64_t classes : {2, 37, 5000}) {
     for (const TestBatch& batch : labelled_batches(classes)) {
       GraphRun run(kBounds);
@@ -169,7 +170,16 @@ TEST(ClassPredictions, AreTheFirstLargestLogitAndTheProbabilityOfTheLabel) {
         double sum = 0.0;
         for (std::size_t c = 0; c < width; ++c) sum += std::exp(static_cast<double>(row[c]));
         const double own = label < 0 ? 0.0 : std::exp(static_cast<double>(row[label])) / sum;
-        EXPECT_EQ(run.at_int32(predictions.classes)[r], label < 0 ? 0 : largest);
+        const std::size_t best = std::min<std::size_t>(static_cast<std::size_t>(kPredictedClasses), width);
+        std::vector<std::int32_t> order(width);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [row](std::int32_t a, std::int32_t b) { return row[a] > row[b]; });
+        EXPECT_EQ(order[0], largest);
+        for (std::size_t i = 0; i < best; ++i) {
+          const double share = label < 0 ? 0.0 : std::exp(static_cast<double>(row[order[i]])) / sum;
+          EXPECT_EQ(run.at_int32(predictions.classes)[r * best + i], label < 0 ? 0 : order[i]);
+          EXPECT_NEAR(static_cast<double>(run.at(predictions.class_probabilities)[r * best + i]), share, 1e-5 * share);
+        }
         EXPECT_NEAR(static_cast<double>(run.at(predictions.probabilities)[r]), own, 1e-5 * own);
       }
     }

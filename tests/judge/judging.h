@@ -23,21 +23,23 @@ namespace bascule::test {
 
 inline constexpr std::int64_t kBatch = 2;
 inline constexpr char kRetrieval[] = "contrastive_retrieval", kMatching[] = "matching", kTokens[] = "masked_tokens",
-                      kPretraining[] = "pretraining";
+                      kPretraining[] = "pretraining", kClasses[] = "classes";
+inline constexpr std::int64_t kLongestText = 600;
 
 // The streams and fields of the batches.
 inline constexpr int kMaskedTokens = kFirstModelStream;
-inline constexpr int kLabels = 0, kOffsets = 1, kSelected = 2, kSentenceLabels = 3;
+inline constexpr int kLabels = 0, kOffsets = 1, kSelected = 2, kSentenceLabels = 3, kTokenIds = 4;
 inline const Fields fields_of_batches = {{"labels", DType::kInt32, {}, 1, FieldSource::kMatchLabels},
                                          {"text_offsets", DType::kInt32, {}, 1, FieldSource::kTextOffsets},
                                          {"selected_rows", DType::kInt32, {}, 1, FieldSource::kMaskedRows},
-                                         {"next_sentence_labels", DType::kInt32, {}, 1, FieldSource::kClassLabels}};
+                                         {"next_sentence_labels", DType::kInt32, {}, 1, FieldSource::kClassLabels},
+                                         {"token_ids", DType::kInt32, {}, 1, FieldSource::kTokenIds}};
 
 // What a replay computes for a batch; what the judge does not read stays empty.
 struct Computed {
   float loss = 0.0f;
-  std::vector<float> text_embeds, image_embeds, cross_embeds, logits, probabilities;
-  std::vector<std::int32_t> hits, predicted;
+  std::vector<float> text_embeds, image_embeds, cross_embeds, logits, probabilities, predicted_probabilities;
+  std::vector<std::int32_t> hits, predicted;  // two guesses a labelled token
   // Of a head with a second term of the loss.
   float sentence_loss = 0.0f;
   std::vector<float> sentence_probabilities;
@@ -68,6 +70,7 @@ class Judging {
     if (judge == kPretraining) shape.losses.push_back({"next_sentence_loss", kSamples});
     shape.fields = fields_of_batches;
     shape.counted_of_a_row = tokens;
+    shape.longest_text = kLongestText;
     shape.outputs = outputs();
     judge_ = kind_.make(shape);
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, judge_->bytes())));
@@ -98,6 +101,7 @@ class Judging {
     std::copy(computed.logits.begin(), computed.logits.end(), floats_[3]);
     std::copy(computed.probabilities.begin(), computed.probabilities.end(), floats_[4]);
     std::copy(computed.hits.begin(), computed.hits.end(), integers_[0]);
+    std::copy(computed.predicted_probabilities.begin(), computed.predicted_probabilities.end(), floats_[6]);
     std::copy(computed.predicted.begin(), computed.predicted.end(), integers_[1]);
     std::copy(computed.sentence_probabilities.begin(), computed.sentence_probabilities.end(), floats_[5]);
     std::copy(computed.sentence_hits.begin(), computed.sentence_hits.end(), integers_[2]);
@@ -127,9 +131,10 @@ class Judging {
   const Manifest& manifest() const { return *manifest_; }
 
   // Its file into a folder; what it adds to the report.
-  Report write(const std::string& folder, const std::vector<std::string>& tokens = {}) const {
+  Report write(const std::string& folder, const std::vector<std::string>& tokens = {},
+               const std::vector<std::string>& classes = {}) const {
     Report report;
-    judge_->write_files({folder, Split::kTest, *manifest_, tokens}, &report);
+    judge_->write_files({folder, Split::kTest, *manifest_, tokens, classes}, &report);
     return report;
   }
   std::vector<std::string> lines(const std::vector<std::string>& tokens) const {
@@ -162,7 +167,8 @@ class Judging {
             {"logits", 2, floats_[3]},
             {"probabilities", 1, floats_[4]},
             {"hits", 1, integers_[0]},
-            {"predicted", 1, integers_[1]},
+            {"predicted", 2, integers_[1]},
+            {"predicted_probabilities", 2, floats_[6]},
             {"next_sentence_loss", 1, &sentence_loss_},
             {"next_sentence_probabilities", 1, floats_[5]},
             {"next_sentence_hits", 1, integers_[2]},
@@ -176,7 +182,7 @@ class Judging {
   std::unique_ptr<Manifest> manifest_;
   OwnProducts products_;
   Threads threads_;
-  float loss_ = 0.0f, sentence_loss_ = 0.0f, floats_[6][1024] = {};
+  float loss_ = 0.0f, sentence_loss_ = 0.0f, floats_[7][1024] = {};
   std::int32_t integers_[4][1024] = {};
   std::unique_ptr<std::byte, Free> memory_;
   std::unique_ptr<Judge> judge_;

@@ -56,17 +56,21 @@ TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
 void judge_tokens(Judging& judging) {
   const std::vector<std::int64_t> first = {0, 1}, second = {3};
   const std::vector<std::int32_t> offsets[2] = {{0, 4, 6}, {0, 3}}, selected[2] = {{1, 2}, {1}};
-  const std::vector<std::int32_t> labels[2] = {{2, 3}, {2}}, predicted[2] = {{2, 2}, {4}}, hits = {1, 0};
+  const std::vector<std::int32_t> labels[2] = {{2, 3}, {2}}, predicted[2] = {{2, 3, 2, 3}, {4, 2}}, hits = {1, 0};
+  const std::vector<std::int32_t> ids[2] = {{0, 5, 3, 1, 0, 1}, {0, 2, 1}};
   const std::vector<float> probabilities[2] = {{0.75f, 0.125f}, {0.5f}};
+  const std::vector<float> guessed[2] = {{0.75f, 0.25f, 0.875f, 0.125f}, {0.5f, 0.25f}};
   for (int b = 0; b < 2; ++b) {
     Batch batch = batch_of(b, b == 0 ? first : second);
     batch.counts[kMaskedTokens] = static_cast<std::int64_t>(selected[b].size());
     batch.fields[kOffsets] = offsets[b].data();
     batch.fields[kSelected] = selected[b].data();
     batch.fields[kLabels] = labels[b].data();
+    batch.fields[kTokenIds] = ids[b].data();
     Computed computed;
     computed.hits = hits;
     computed.predicted = predicted[b];
+    computed.predicted_probabilities = guessed[b];
     computed.probabilities = probabilities[b];
     judging.take(batch, computed);
   }
@@ -76,16 +80,18 @@ void judge_tokens(Judging& judging) {
 TEST(Predictions, OfPretrainingSayWhetherTheSecondTextFollows) {
   Judging judging(kPretraining, "ab", 0, true, 1);
   const std::vector<std::int64_t> rows = {0, 1};
-  const std::vector<std::int32_t> offsets = {0, 4, 7}, selected = {2}, labels = {2}, sentences = {1, 0};
+  const std::vector<std::int32_t> offsets = {0, 4, 7}, selected = {2}, labels = {2}, sentences = {1, 0},
+                                  ids = {0, 2, 4, 1, 0, 2, 1};
   Batch batch = batch_of(0, rows);
   batch.counts[kMaskedTokens] = 1;
   batch.fields[kOffsets] = offsets.data();
   batch.fields[kSelected] = selected.data();
   batch.fields[kLabels] = labels.data();
   batch.fields[kSentenceLabels] = sentences.data();
+  batch.fields[kTokenIds] = ids.data();
   Computed computed;
   computed.hits = {1};
-  computed.predicted = {2};
+  computed.predicted = {2, 3};
   computed.probabilities = {0.5f};
   computed.sentence_hits = {0, 1};
   computed.sentence_predicted = {0, 0};
@@ -99,6 +105,14 @@ TEST(Predictions, OfPretrainingSayWhetherTheSecondTextFollows) {
       "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": [], \"next_sentence\": {\"expected\": 0, "
       "\"predicted\": 0, \"probability\": 0.75}}\n"};
   EXPECT_EQ(judging.lines(kTexts), expected);
+  const TemporaryFolder folder;
+  const Report report = judging.write(folder.path(), kTexts);
+  ASSERT_EQ(report.sentence_examples.size(), 2u);
+  const SentenceExample &wrong = report.sentence_examples[0], &right = report.sentence_examples[1];
+  EXPECT_TRUE(wrong.is_pair && !wrong.follows && wrong.predicted_to_follow);
+  EXPECT_EQ(wrong.probability, 0.75);
+  EXPECT_TRUE(right.is_pair && right.follows && right.predicted_to_follow);
+  EXPECT_EQ(right.probability, 0.75);
 }
 
 // The model has a class that the tokenizer has no token for.
@@ -113,6 +127,64 @@ TEST(Predictions, OfMaskedLmNameTokens) {
       "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c3\", \"tokens\": ["
       "{\"position\": 1, \"expected\": \"a\", \"predicted\": null, \"probability\": 0.5}]}\n"};
   EXPECT_EQ(judging.lines(kTexts), expected);
+}
+
+// Of a row, the tokens that the model saw; of a labelled one, what was expected and the guesses.
+TEST(Predictions, OfMaskedLmAreShownAsSentences) {
+  Judging judging(kTokens, "abcd", 0, true, 2);
+  judge_tokens(judging);
+  const TemporaryFolder folder;
+  const Report report = judging.write(folder.path(), kTexts);
+  ASSERT_EQ(report.sentence_examples.size(), 3u);  // row 2 was left out
+  const std::vector<ShownToken>& tokens = report.sentence_examples[0].tokens;
+  ASSERT_EQ(tokens.size(), 4u);
+  const std::vector<std::string> texts = {"<s>", "5", "\u0120\"b", "</s>"};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(tokens[i].text, texts[i]);
+  EXPECT_TRUE(tokens[0].guesses.empty() && tokens[3].guesses.empty());
+  EXPECT_EQ(tokens[1].expected, "a");
+  ASSERT_EQ(tokens[1].guesses.size(), 2u);
+  EXPECT_EQ(tokens[1].guesses[0].name, "a");
+  EXPECT_EQ(tokens[1].guesses[0].probability, 0.75);
+  EXPECT_TRUE(tokens[1].guesses[0].right && !tokens[1].guesses[1].right);
+  EXPECT_EQ(tokens[2].expected, "\u0120\"b");
+  EXPECT_TRUE(!tokens[2].guesses[0].right && tokens[2].guesses[1].right);
+  EXPECT_EQ(tokens[2].guesses[1].probability, 0.125);
+  EXPECT_EQ(report.sentence_examples[1].tokens.size(), 2u);
+  EXPECT_EQ(report.sentence_examples[2].tokens[1].guesses[0].name, "4");  // a token without a name
+  EXPECT_FALSE(report.sentence_examples[0].is_pair);
+}
+
+// Row 1 is left out. Equal logits: the first class.
+TEST(Predictions, OfClassesAreShownByClassAndByPicture) {
+  Judging judging(kClasses, "abcd", 0, true);
+  const std::vector<std::int64_t> rows[2] = {{0}, {2, 3}};
+  const std::vector<std::int32_t> labels[2] = {{1}, {0, 1}};
+  const std::vector<float> logits[2] = {{1.0f, 1.0f}, {3.0f, 2.0f, -1.0f, 1.0f}};
+  for (int b = 0; b < 2; ++b) {
+    Batch batch = batch_of(b, rows[b]);
+    batch.fields[kLabels] = labels[b].data();
+    Computed computed;
+    computed.logits = logits[b];
+    computed.hits = {b, 1};
+    judging.take(batch, computed);
+  }
+  judging.finish();
+  const TemporaryFolder folder;
+  const Report report = judging.write(folder.path(), {}, {"cat", "dog"});
+  ASSERT_EQ(report.class_accuracies.size(), 2u);
+  EXPECT_EQ(report.class_accuracies[0].name, "dog");  // the least accurate first
+  EXPECT_EQ(report.class_accuracies[0].rows, 2);
+  EXPECT_EQ(report.class_accuracies[0].right, 1);
+  EXPECT_EQ(report.class_accuracies[1].right, 1);
+  ASSERT_EQ(report.confusions.size(), 1u);
+  EXPECT_EQ(report.confusions[0].label + " " + report.confusions[0].predicted, "dog cat");
+  ASSERT_EQ(report.class_examples.size(), 3u);
+  const ClassExample& last = report.class_examples[2];
+  EXPECT_EQ(report.pictures[last.picture].name, "d.jpg");
+  EXPECT_EQ(last.label, "dog");
+  ASSERT_EQ(last.guesses.size(), 2u);
+  EXPECT_TRUE(last.guesses[0].name == "dog" && last.guesses[0].right);
+  EXPECT_NEAR(last.guesses[0].probability, 0.8807970779778823, 1e-7);
 }
 
 TEST(Predictions, AreWrittenWholeAndInPlaceOfAnOlderFile) {
@@ -140,10 +212,10 @@ TEST(Predictions, OfARowWithManyTokensAreWhole) {
   batch.counts[kMaskedTokens] = kMany;
   batch.fields[kOffsets] = offsets.data();
   batch.fields[kSelected] = selected.data();
-  batch.fields[kLabels] = tokens.data();
+  batch.fields[kLabels] = batch.fields[kTokenIds] = tokens.data();
   Computed computed;
   computed.hits = hits;
-  computed.predicted = tokens;
+  computed.predicted.assign(2 * kMany, 2);
   computed.probabilities = probabilities;
   judging.take(batch, computed);
   judging.finish();

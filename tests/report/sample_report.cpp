@@ -164,6 +164,22 @@ void add_retrieval(Report& report) {
   }
 }
 
+void add_predictions(Report& report) {
+  report.class_accuracies = {{"face & hair", 4, 1}, {"food", 40, 32}, {"animal", 25, 25}};
+  report.confusions = {{"food", "animal", 7}, {"face & hair", "food", 3}};
+  report.class_examples = {{0, "food", {{"animal", 0.61, false}, {"food", 0.3, true}}},
+                           {1, "animal", {{"animal", 0.97, true}}}};
+  SentenceExample pair;
+  pair.tokens = {
+      {"[CLS]", "", {}}, {"the", "", {}}, {"[MASK]", "list", {{"list", 0.5, true}, {"<tuple>", 0.25, false}}},
+      {"[SEP]", "", {}}, {"it", "", {}},  {"[SEP]", "", {}}};
+  pair.is_pair = pair.predicted_to_follow = true;
+  pair.probability = 0.75;
+  SentenceExample single = pair;
+  single.is_pair = false;
+  report.sentence_examples = {pair, single};
+}
+
 }  // namespace
 
 Report sample_report() {
@@ -208,6 +224,7 @@ Report sample_report() {
   add_memory_and_time(report);
   add_words(report);
   add_retrieval(report);
+  add_predictions(report);
   return report;
 }
 

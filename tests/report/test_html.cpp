@@ -82,11 +82,15 @@ TEST(Html, TextFromOutsideIsEscapedWhereverItStands) {
   report.pictures.push_back({evil, evil, {0xff, 0xd8}});
   report.caption_examples.push_back({evil, {{picture, 0.5, false}}, {picture, 0.1, true}, 7});
   report.picture_examples.push_back({picture, {{evil, 0.5, false}}, {evil, 0.1, true}, 7});
+  report.class_accuracies.push_back({evil, 2, 1});
+  report.confusions.push_back({evil, evil, 1});
+  report.class_examples.push_back({picture, evil, {{evil, 0.5, false}, {evil, 0.25, true}}});
+  report.sentence_examples.push_back({{{evil, "", {}}, {evil, evil, {{evil, 0.5, true}}}}, true, true, false, 0.5});
   const std::string html = report_html(report);
   EXPECT_FALSE(contains(html, "<script"));
   EXPECT_EQ(count(html, "</style>"), 1u);
   EXPECT_EQ(unbalanced(html), "");
-  EXPECT_GE(count(html, "&lt;/style&gt;&lt;script&gt;&quot;&#39;&amp;"), 15u);
+  EXPECT_GE(count(html, "&lt;/style&gt;&lt;script&gt;&quot;&#39;&amp;"), 25u);
 }
 
 TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
@@ -95,6 +99,7 @@ TEST(Html, EachShownPictureIsEmbeddedOnceAndOthersNotAtAll) {
   report.caption_examples = {{"x", {{0, 0.9, true}, {1, 0.8, false}}, {0, 0.9, true}, 1},
                              {"y", {{1, 0.9, false}, {0, 0.8, false}}, {3, 0.1, true}, 12}};
   report.picture_examples = {{2, {{"x", 0.5, false}}, {"the right caption", 0.1, true}, 1234}};
+  report.class_examples = {{2, "a", {}}};
   const std::string html = report_html(report);
   EXPECT_EQ(count(html, "data:image/jpeg;base64,/9j/"), 4u);
   report.pictures[1].file = {0x89, 'P', 'N', 'G'};
@@ -114,6 +119,22 @@ TEST(Html, TheRightOneFollowsWithItsRankWhereItIsNotAmongTheHits) {
                        "title=\"a.jpg\"></div><span>0.125 ✓<br>rank 12</span></li>"));
   EXPECT_TRUE(
       contains(html, "0.250<br>rank 1,234</span><span class=\"clamped\" dir=\"auto\">the right caption</span>"));
+}
+
+TEST(Html, ClassesAreShownWithTheirAccuracyAndTheirConfusions) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_TRUE(contains(html,
+                       "<th scope=\"row\">face &amp; hair</th><td class=\"n\">25.0 %</td><td class=\"n\">1</td>"
+                       "<td class=\"n\">4</td>"));
+  EXPECT_TRUE(contains(html, "<th scope=\"row\">food</th><td>animal</td><td class=\"n\">7</td>"));
+  EXPECT_TRUE(contains(html, "<b>animal</b> 61.0 %</span></li>\n<li><span><span class=\"right\"><b>food</b> 30.0 % ✓"));
+}
+
+TEST(Html, MaskedTokensAreFramedAndNumberedWithTheirGuesses) {
+  const std::string html = report_html(test::sample_report());
+  EXPECT_TRUE(contains(html, "the <mark title=\"the model saw [MASK]\">list<sub>1</sub></mark> [SEP] it [SEP] </p>"));
+  EXPECT_TRUE(contains(html, "<li>1 &nbsp; <span class=\"right\"><b>list</b> 50.0 % ✓</span> &nbsp; <b>&lt;tuple&gt;"));
+  EXPECT_EQ(count(html, "The second text does not follow the first one; the model: follows, 75.0 %"), 1u);
 }
 
 TEST(Html, TheBestValueIsThatOfItsSplit) {
@@ -165,8 +186,8 @@ TEST(Html, WhatIsMissingLeavesNoEmptySection) {
 
 TEST(Html, ShowsEveryPartOfAFullReport) {
   const std::string html = report_html(test::sample_report());
-  for (const char* id : {"curves", "evaluation", "captions", "pictures", "time", "memory", "contracts", "facts0",
-                         "settings", "same-bits"}) {
+  for (const char* id : {"curves", "evaluation", "captions", "pictures", "classes", "class-examples", "sentences",
+                         "time", "memory", "contracts", "facts0", "settings", "same-bits"}) {
     EXPECT_TRUE(contains(html, std::string("<section id=\"") + id + "\"")) << id;
   }
   EXPECT_EQ(count(html, "<figure class=\"chart\">"), 6u);

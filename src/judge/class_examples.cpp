@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/judge/class_examples.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/judge/examples.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::int64_t kPictures = 12;
+constexpr std::size_t kConfusions = 10;
+
+std::string name_of(std::int32_t id, const std::vector<std::string>& names) {
+  const std::size_t at = static_cast<std::size_t>(id);
+  return at < names.size() ? names[at] : std::to_string(id);
+}
+
+// The least accurate first; classes without a row are left out.
+void add_accuracies(Report* report, const JudgedClasses& judged, const std::vector<std::string>& names) {
+  std::map<std::int32_t, ClassAccuracy> classes;
+  for (const std::int32_t row : judged.rows) {
+    const std::int32_t label = judged.labels[row];
+    ClassAccuracy& one = classes[label];
+    ++one.rows;
+    one.right += judged.best[row * judged.stride].id == label ? 1 : 0;
+  }
+  for (auto& [id, one] : classes) {
+    one.name = name_of(id, names);
+    report->class_accuracies.push_back(std::move(one));
+  }
+  std::stable_sort(report->class_accuracies.begin(), report->class_accuracies.end(),
+                   [](const ClassAccuracy& a, const ClassAccuracy& b) { return a.right * b.rows < b.right * a.rows; });
+}
+
+void add_confusions(Report* report, const JudgedClasses& judged, const std::vector<std::string>& names) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
+  for (const std::int32_t row : judged.rows) {
+    const std::int32_t label = judged.labels[row], predicted = judged.best[row * judged.stride].id;
+    if (label != predicted) ++counts[{label, predicted}];
+  }
+  for (const auto& [pair, rows] : counts)
+    report->confusions.push_back({name_of(pair.first, names), name_of(pair.second, names), rows});
+  std::stable_sort(report->confusions.begin(), report->confusions.end(),
+                   [](const Confusion& a, const Confusion& b) { return a.rows > b.rows; });
+  if (report->confusions.size() > kConfusions) report->confusions.resize(kConfusions);
+}
+
+}  // namespace
+
+void add_class_examples(Report* report, const JudgedClasses& judged, const Manifest& manifest,
+                        const std::vector<std::string>& names) {
+  add_accuracies(report, judged, names);
+  add_confusions(report, judged, names);
+  PictureShelf shelf(report, manifest);
+  for (const std::int64_t row : evenly_spaced({judged.rows.begin(), judged.rows.end()}, kPictures)) {
+    ClassExample example{shelf.add(row), name_of(judged.labels[row], names), {}};
+    for (std::int64_t i = 0; i < judged.shown; ++i) {
+      const ClassPrediction& one = judged.best[row * judged.stride + i];
+      example.guesses.push_back(
+          {name_of(one.id, names), static_cast<double>(one.probability), one.id == judged.labels[row]});
+    }
+    report->class_examples.push_back(std::move(example));
+  }
+}
+
+}  // namespace bascule

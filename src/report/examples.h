@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a finished model says of single rows of the split that was judged last, and of its classes: for report.html.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bascule {
+
+struct ReportPicture {
+  std::string name;                // path as in the manifest
+  std::string caption;             // of one of its rows: the alternative text
+  std::vector<std::uint8_t> file;  // its bytes, embedded as they are
+};
+
+// Retrieval.
+struct PictureHit {
+  std::size_t picture = 0;  // index into Report::pictures
+  double score = 0.0;
+  bool right = false;
+};
+struct CaptionHit {
+  std::string caption;
+  double score = 0.0;
+  bool right = false;
+};
+struct CaptionExample {
+  std::string caption;
+  std::vector<PictureHit> hits;  // best first, about five
+  PictureHit right_hit;          // the right picture
+  std::int64_t right_rank = 0;   // its place among all, from 1; 0: unknown
+};
+struct PictureExample {
+  std::size_t picture = 0;
+  std::vector<CaptionHit> hits;  // best first, about five
+  CaptionHit right_hit;          // the best of the right captions
+  std::int64_t right_rank = 0;   // as above
+};
+
+// A class or a token that the model names.
+struct Guess {
+  std::string name;
+  double probability = 0.0;
+  bool right = false;
+};
+
+// Classes.
+struct ClassAccuracy {
+  std::string name;
+  std::int64_t rows = 0, right = 0;
+};
+struct Confusion {
+  std::string label, predicted;
+  std::int64_t rows = 0;
+};
+struct ClassExample {
+  std::size_t picture = 0;  // index into Report::pictures
+  std::string label;
+  std::vector<Guess> guesses;  // best first, at most five
+};
+
+// Masked tokens.
+struct ShownToken {
+  std::string text;            // that the model saw
+  std::string expected;        // of a token that was to be predicted; empty: it was not
+  std::vector<Guess> guesses;  // for it, best first, at most five
+};
+struct SentenceExample {
+  std::vector<ShownToken> tokens;
+  // Of a pair of texts: whether the second one follows the first one, the model's answer, and how probable it finds it.
+  bool is_pair = false, follows = false, predicted_to_follow = false;
+  double probability = 0.0;
+};
+
+}  // namespace bascule
