@@ -32,12 +32,26 @@ TokenPadding padding_of(const TokenizeArguments& arguments) {
   return TokenPadding::kMaxLength;
 }
 
-std::vector<std::int32_t> encode_row(const Json& text, std::size_t row, const Tokenizer& tokenizer,
+// Of a string, or of an array of two.
+Texts texts_of(const Json& row, const std::string& where) {
+  if (row.is_string()) return {row.string()};
+  if (row.is_array() && row.size() == 2 && row[0].is_string() && row[1].is_string())
+    return {row[0].string(), row[1].string()};
+  throw Error{ErrorKind::kData, where, json_text(row) + " is not a string",
+              "write a string, or an array of two for a pair of texts"};
+}
+
+std::vector<std::int32_t> encode_row(const Json& row, std::size_t number, const Tokenizer& tokenizer,
                                      std::int64_t max_length) {
-  const std::string where = std::string(kInputName) + ": text " + std::to_string(row);
-  if (!text.is_string()) throw Error{ErrorKind::kData, where, json_text(text) + " is not a string"};
+  const std::string where = std::string(kInputName) + ": text " + std::to_string(number);
+  const Texts texts = texts_of(row, where);
+  const std::int64_t special = tokenizer.special_tokens(texts.second.has_value());
+  if (max_length > 0 && max_length < special) {
+    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(max_length) + " is too short",
+                "use " + std::to_string(special) + " or more: that many special tokens are always added"};
+  }
   try {
-    return tokenizer.encode(text.string(), max_length);
+    return tokenizer.encode(texts, max_length);
   } catch (const Error& error) {
     throw Error{error.kind(), where, error.problem(), error.what_to_do()};
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output.
+// `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output. An array
+// of two strings in the place of a string is a pair of texts.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ enum class TokenPadding {
 
 struct TokenizeArguments {
   std::string model;            // a Hugging Face folder
-  std::int64_t max_length = 0;  // cut on the right to this many ids, <s> and </s> among them; 0: do not cut
+  std::int64_t max_length = 0;  // cut to this many ids, special ones among them; 0: do not cut
   // --padding: not given, given alone (empty: to max_length where that is given, else to the longest row), or given
   // with a value, "longest" or "max_length".
   std::optional<std::string> padding;

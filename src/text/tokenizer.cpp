@@ -64,17 +64,19 @@ Status Tokenizer::encode_into(const Texts& texts, Span<std::int32_t> ids, Encode
   return ok_status();
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::int64_t max_length) const {
-  BASCULE_CHECK(max_length == 0 || max_length >= special_tokens(false));
+std::vector<std::int32_t> Tokenizer::encode(const Texts& texts, std::int64_t max_length) const {
+  const std::int64_t special = special_tokens(texts.second.has_value());
+  BASCULE_CHECK(max_length == 0 || max_length >= special);
+  const std::size_t longer = std::max(texts.first.size(), texts.second.value_or(std::string_view()).size());
   const std::size_t limit = max_length == 0 ? SIZE_MAX : static_cast<std::size_t>(max_length);
-  std::vector<std::byte> scratch(scratch_bytes(text.size()));
+  std::vector<std::byte> scratch(scratch_bytes(longer));
   std::vector<std::int32_t> ids;
   Encoded encoded;
   // Few texts have more tokens than bytes. A sequence that fills all of ids may have been cut there.
-  for (std::size_t size = text.size() + static_cast<std::size_t>(special_tokens(false)) + 1;
+  for (std::size_t size = 2 * longer + static_cast<std::size_t>(special) + 1;
        ids.size() < limit && static_cast<std::size_t>(encoded.tokens) == ids.size(); size *= 2) {
     ids.resize(std::min(size, limit));
-    const Status status = encode_into({text}, ids, &encoded, scratch);
+    const Status status = encode_into(texts, ids, &encoded, scratch);
     if (!status.ok()) {
       throw Error{ErrorKind::kData, "text", "byte " + std::to_string(status.detail[0]) + " is not UTF-8",
                   "write the text in UTF-8"};

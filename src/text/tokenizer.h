@@ -77,9 +77,12 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // The text's tokens between the special ones. max_length (0: no limit, else room for the special tokens) cuts the
-  // text on the right. Throws Error (kData) naming the first byte that is not UTF-8.
-  std::vector<std::int32_t> encode(std::string_view text, std::int64_t max_length = 0) const;
+  // The tokens of a text, or of a pair, with the special ones. max_length (0: no limit, else room for the special
+  // tokens) cuts as encode_into() does. Throws Error (kData) naming the first byte that is not UTF-8.
+  std::vector<std::int32_t> encode(const Texts& texts, std::int64_t max_length = 0) const;
+  std::vector<std::int32_t> encode(std::string_view text, std::int64_t max_length = 0) const {
+    return encode(Texts{text}, max_length);
+  }
 
   // The same into ids[0, encoded->tokens), where ids.size() (at least special_tokens()) is the maximal length. A pair
   // that does not fit is cut as Transformers' "longest_first" does. After the seal: allocates nothing. ids and texts do

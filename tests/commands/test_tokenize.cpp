@@ -76,6 +76,29 @@ TEST(Tokenize, FillsToTheLongestWhereNoLengthIsGiven) {
   EXPECT_EQ(tokenize(arguments, "[]"), Json::array());
 }
 
+TEST(Tokenize, TakesPairs) {
+  TokenizeArguments arguments;
+  arguments.model = reference_dir() + "/tokenizer/wordpiece";
+  const Json cases = read_json_file(reference_dir() + "/tokenizer/wordpiece_cases.json");
+  for (const Json& row : cases["pairs"]) {
+    arguments.max_length = row["max_length"].integer();
+    arguments.padding.reset();
+    if (row["padding"] == "max_length") arguments.padding = "max_length";
+    EXPECT_EQ(tokenize(arguments, json_text(Json::array({Json::array({row["a"], row["b"]})}))),
+              Json::array({row["input_ids"]}));
+  }
+  arguments = small_model();  // <s> a </s></s> b </s>; a row may be one text
+  const Json rows = tokenize(arguments, R"(["two", ["two", "cats"]])");
+  EXPECT_EQ(rows[0].size(), 3u);
+  EXPECT_GE(rows[1].size(), 6u);
+  EXPECT_EQ(rows[1][2], rows[1][3]);
+  arguments.max_length = 3;
+  expect_refused(arguments, R"([["two", "cats"]])", ErrorKind::kSettings);
+  expect_refused(small_model(), R"([["two"]])", ErrorKind::kData);
+  expect_refused(small_model(), R"([["two", 3]])", ErrorKind::kData);
+  expect_refused(small_model(), "[[\"two\", \"\xff\"]]", ErrorKind::kData);
+}
+
 TEST(Tokenize, RefusesWhatIsNoArrayOfUtf8Strings) {
   const TokenizeArguments arguments = small_model();
   for (const char* input : {"", "{", "\"a\"", "{\"a\": 1}", "[1]", "[\"a\", null]", "[\"caf\xE9\"]", "[\"\\ud800\"]"}) {
