@@ -36,6 +36,10 @@ def command(*words, **options):
     return done.stdout
 
 
+# Debian's kernel for virtual machines.
+DEFAULT_KERNEL = "linux-image-cloud-amd64"
+
+
 def fetch_kernel(name, folder):
     """The kernel that a (meta)package means, downloaded and unpacked; nothing is installed."""
     for line in command("apt-cache", "depends", name).splitlines():
