@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output. An array
-// of two strings in the place of a string is a pair of texts.
+// `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output. An
+// array of two strings in the place of a string is a pair of texts.
 #pragma once
 
 #include <cstdint>

@@ -38,14 +38,27 @@ std::vector<std::string> class_names(const std::string& folder) {
   return names;
 }
 
+// Whether it is a link to a folder that it lies in, which would be walked without end.
+bool leads_back(const fs::path& path) {
+  std::error_code failed;
+  if (!fs::is_symlink(path, failed) || !fs::is_directory(path, failed)) return false;
+  const fs::path target = fs::canonical(path, failed), from = fs::canonical(path.parent_path(), failed);
+  const auto [end, ignored] = std::mismatch(target.begin(), target.end(), from.begin(), from.end());
+  return !failed && end == target.end();
+}
+
 // Paths from `folder` on of the pictures of a class, however deep, sorted by their bytes.
 std::vector<std::string> pictures_of(const std::string& folder, const std::string& name) {
+  if (leads_back(folder + "/" + name))
+    refuse(folder + "/" + name, "is a link to a folder that it lies in", "remove the link");
   std::vector<std::string> paths;
   std::error_code failed;
   const auto options = fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator entry(folder + "/" + name, options, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     std::error_code ignored;
+    if (leads_back(entry->path()))
+      refuse(entry->path().string(), "is a link to a folder that it lies in", "remove the link");
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
     } else if (is_picture(entry->path()) && !entry->is_directory(ignored)) {

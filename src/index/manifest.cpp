@@ -203,6 +203,11 @@ std::string Manifest::picture_location(std::int64_t image_id) const {
   return (std::filesystem::path(files_.folder) / name).lexically_normal().string();
 }
 
+void Manifest::refuse_picture(std::int64_t row, const std::string& problem) const {
+  const std::string here = where(row), picture = picture_location(image_id(row));
+  throw Error{ErrorKind::kData, here, (picture == here ? "" : shown_path(picture) + ": ") + problem};
+}
+
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
 void Manifest::measure_pictures() {
   if (is_measured()) return;
@@ -225,7 +230,7 @@ void Manifest::measure_pictures() {
     sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
   }
   if (!problem.empty()) {
-    throw Error{ErrorKind::kData, where(row - 1), shown_path(picture_location(image_id(row - 1))) + ": " + problem};
+    refuse_picture(row - 1, problem);
   }
   store_->picture_bytes = std::move(sizes);
   tables_ = store_->tables();

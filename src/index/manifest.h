@@ -113,6 +113,8 @@ class Manifest {
   std::string where(std::int64_t row) const;
   // Where a picture is, for people: a normalised path, or "shard-003.tar/000017.jpg". Allocates.
   std::string picture_location(std::int64_t image_id) const;
+  // Throws Error kData: the row's picture cannot be used.
+  [[noreturn]] void refuse_picture(std::int64_t row, const std::string& problem) const;
 
   // Asks the size of every picture once, so that what follows needs no system call; in shards they are known. Before
   // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.

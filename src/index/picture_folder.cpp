@@ -13,7 +13,6 @@
 #include <system_error>
 
 #include "src/base/error.h"
-#include "src/base/shown_path.h"
 #include "src/files/regular_file.h"
 
 namespace bascule {
@@ -81,8 +80,7 @@ std::size_t PictureFolder::largest_file_bytes() const {
     const bool found = ::fstatat(open_[0].number(), manifest_.image_path(picture).data(), &facts, 0) == 0;
     if (!found || !S_ISREG(facts.st_mode)) {
       const std::string reason = found ? "not a file" : std::generic_category().message(errno);
-      throw Error{ErrorKind::kData, manifest_.where(row),
-                  shown_path(manifest_.picture_location(picture)) + ": " + reason};
+      manifest_.refuse_picture(row, reason);
     }
     largest = std::max(largest, static_cast<std::size_t>(facts.st_size));
   }

@@ -52,7 +52,8 @@ std::string describe(const Status& status, const Manifest& manifest) {
       const ManifestRow sample = manifest.row(row);
       const std::string picture = manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))
                                                             : std::string(sample.image_path);
-      return shown_path(manifest.where(row)) + ": " + picture + ": " + reason_of(status);
+      const std::string where = shown_path(manifest.where(row));  // in a folder of classes the picture itself
+      return where + ": " + (picture == where ? "" : picture + ": ") + reason_of(status);
     }
     case StatusCode::kLongCaption:
       return shown_path(manifest.where(status.detail[0])) + ": the caption has more than " +

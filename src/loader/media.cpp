@@ -50,8 +50,8 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
                                                 std::to_string(can.max_units) + " units");
   }
   if (settings.image_side > can.max_side) {
-    refuse("vision_config.image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +
-                                           std::to_string(can.max_side) + " pixels a side");
+    refuse("image_size", std::to_string(settings.image_side) + ": " + engine + " makes at most " +
+                             std::to_string(can.max_side) + " pixels a side");
   }
 }
 

@@ -90,6 +90,31 @@ class NamedClasses(unittest.TestCase):
         numbers = [number for _, number in sorted(self.config("folders")["label2id"].items())]
         self.assertEqual(numbers, list(range(10)))
 
+    def test_a_folders_faults_are_named_once(self):
+        train = self.class_folder("train", lambda label: NAMES[label], ROWS[:20])
+        a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
+
+        def said(where):
+            done = self.start("refused", train, data__label_column=None)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            line = done.stderr.splitlines()[-1]
+            self.assertEqual(line.count(where), 1, line)
+            shutil.rmtree(self.folder / "refused")
+            return line
+
+        link = a_class / "link"
+        link.symlink_to(train)
+        self.assertIn("is a link to a folder that it lies in; remove the link", said("link:"))
+        link.unlink()
+        (train / "link").symlink_to(train)
+        self.assertIn("is a link to a folder that it lies in", said("link:"))
+        (train / "link").unlink()
+        (a_class / "away.jpg").symlink_to("/nowhere.jpg")
+        self.assertIn("No such file or directory", said("away.jpg"))
+        (a_class / "away.jpg").unlink()
+        (a_class / "broken.jpg").write_bytes(b"no picture")
+        self.assertIn("is text, not a picture", said("broken.jpg"))
+
     def test_a_folder_that_says_nothing_takes_the_numbers_of_the_data(self):
         model = self.folder / "bare"
         model.mkdir()
