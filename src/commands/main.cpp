@@ -280,9 +280,7 @@ void add_bringup(CLI::App& app, Chosen* chosen) {
 
 void add_tokenize(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("tokenize",
-                         "Convert a JSON array of strings, or of pairs [\"first\", \"second\"], on standard input to "
-                         "arrays of token ids");
+      app.add_subcommand("tokenize", "Convert a JSON array of strings, or of pairs of them, to arrays of token ids");
   auto arguments = std::make_shared<TokenizeArguments>();
   auto padding = std::make_shared<std::string>();
   as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
