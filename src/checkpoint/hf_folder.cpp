@@ -118,7 +118,8 @@ const StoredTensor* find_with_prefix(const TensorSource& source, const std::stri
 void throw_missing(const std::vector<std::string>& names, const TensorSource& source) {
   const std::string more = names.size() == 1 ? "" : " and " + std::to_string(names.size() - 1) + " more";
   const std::string where = source.tensors().empty() ? "weights" : source.path_of(source.tensors().front());
-  throw Error{ErrorKind::kData, where, "tensor \"" + names.front() + "\"" + more + " is missing",
+  throw Error{ErrorKind::kData, where,
+              "tensor \"" + names.front() + "\"" + more + (more.empty() ? " is missing" : " are missing"),
               "config.json and the weights must belong together"};
 }
 

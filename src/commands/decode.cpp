@@ -80,7 +80,17 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
 }  // namespace
 
 std::int64_t image_size_of(const std::string& model) {
-  return open_model({model + "/config.json", {}}, kBareModel)->inputs().image_side;
+  const ModelSource source{model + "/config.json", {}};
+  const Family& family = family_of(source.config_path);
+  // Every head has the same side. Not every head fits every configuration, and not every family has a bare model.
+  for (const FamilyHead& head : family.heads) {
+    try {
+      return family.open(source, head.words.name)->inputs().image_side;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return family.open(source, kBareModel)->inputs().image_side;
 }
 
 int decode_command(const DecodeArguments& arguments) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/commands/evaluate_again.h"
@@ -114,6 +115,20 @@ void check_kind(const Settings& settings, const RunMarker& marker, bool has_chec
   }
 }
 
+// Nothing else may be where the average goes: a link would lead the writing elsewhere.
+void check_averaged_folder(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  if (!training.do_train || training.ema_decay == 0.0) return;
+  const std::string folder = training.output_dir.resolved + "/" + kAveragedFolder;
+  std::error_code failed;
+  const std::filesystem::file_type type = std::filesystem::symlink_status(folder, failed).type();
+  if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::directory) return;
+  throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
+              training.output_dir.shown() + "/" + kAveragedFolder +
+                  " is not a folder, but the average of the weights will be written there",
+              "move it away");
+}
+
 bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; }
 
 bool is_finished(const Settings& settings) {
@@ -127,6 +142,7 @@ bool is_finished(const Settings& settings) {
   }
   const RunMarker marker = read_run_marker(folder);
   check_kind(settings, marker, !checkpoint_steps(folder).empty());
+  check_averaged_folder(settings);
   const bool begins = begins_again(folder, resume_choice(training));
   if (marker.finished && begins) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.resume"),

@@ -136,9 +136,12 @@ void Group::wait_for_members(const GroupOptions&) {
   const Descriptor listening = listen_at(meeting_point(place_));
   if (!place_.launcher.empty() && place_.node == 0) {
     const Descriptor launcher = connect_to(place_.launcher, kLauncherMs);
-    if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor()))
+    if (!launcher.is_open() || !send_descriptor(launcher.number(), page_.descriptor())) {
+      // An orphan, stopped while the others ended and continued by the system: all has been said already.
+      if (getppid() == 1) std::_Exit(static_cast<int>(ErrorKind::kRank));
       refuse("rank " + std::to_string(place_.rank), "the `bascule run` that started it is not on this machine",
              "start `bascule run` on a machine listed in distributed.hostfile");
+    }
   }
   for (int come = 1; come < place_.local_size; ++come) {
     Descriptor member = accept_from(listening.number(), timeout_ms_);

@@ -46,6 +46,7 @@ struct ManifestColumns {
   std::int64_t classes = 2;         // labels are numbers from 0 on, below this, which is at most kMostClasses
   std::string second_caption = "";  // of pairs; empty: rows have one caption
   bool named_classes = false;       // labels may be names instead, which the manifest numbers; see set_classes()
+  const char* caption_setting = "caption_column";  // the key of [data] that names the caption, for messages
 };
 
 inline constexpr std::int64_t kMostClasses = 65536;

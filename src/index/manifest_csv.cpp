@@ -122,7 +122,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     return name.empty() ? kNone : find_column(records, name, setting);
   };
   const std::size_t image = column(columns.image, "image_column");
-  const std::size_t caption = column(columns.caption, "caption_column");
+  const std::size_t caption = column(columns.caption, columns.caption_setting);
   const std::size_t second = column(columns.second_caption, "");
   const std::size_t label = column(columns.label, "label_column");
   const std::string none;

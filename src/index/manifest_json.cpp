@@ -54,7 +54,7 @@ class RowReader {
       return column.empty() ? kNone : string_column(row, column, setting, where);
     };
     const std::string& image = string_of(columns_.image, "image_column");
-    const std::string& caption = string_of(columns_.caption, "caption_column");
+    const std::string& caption = string_of(columns_.caption, columns_.caption_setting);
     const std::string& second = string_of(columns_.second_caption, "");
     builder_->add(image, caption, second, label_column(row, columns_, where), line);
   }

@@ -6,12 +6,27 @@
 
 #include "kernels/table.h"
 #include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/train/parameter_values.h"
 
 namespace bascule {
+namespace {
+
+// The record of the run that made a folder; for a run's averaged weights and its checkpoints that of the run's folder.
+std::string record_of(const std::string& folder) {
+  const std::string own = folder + "/bascule.json";
+  if (std::filesystem::exists(own)) return own;
+  std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string name = path.filename().string();
+  const bool is_of_run = name == kAveragedFolder || checkpoint_step(name);
+  return is_of_run ? (path.parent_path() / "bascule.json").string() : own;
+}
+
+}  // namespace
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
   const std::string path = folder + "/config.json";
@@ -40,7 +55,7 @@ std::unique_ptr<Model> open_finished_model(const std::string& folder, const std:
 }
 
 RunInputs read_run_inputs(const std::string& folder) {
-  const std::string path = folder + "/bascule.json";
+  const std::string path = record_of(folder);
   RunInputs inputs;
   if (!std::filesystem::exists(path)) return inputs;
   const Json json = read_json_file(path);

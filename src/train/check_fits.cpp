@@ -206,8 +206,9 @@ LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, c
   batches.off = largest(GradientCheckpointing::kOff);
   batches.full = batches.fit = largest(GradientCheckpointing::kFull);
   // Recomputing everything is nearly the least.
-  while (batches.fit.samples + 1 < most && look(batches.fit.samples + 1, GradientCheckpointing::kFit).is_fitting)
-    ++batches.fit.samples;
+  batches.fit.samples = largest_between(batches.full.samples, most, batches.full.samples + 1, [&](std::int64_t batch) {
+    return look(batch, GradientCheckpointing::kFit).is_fitting;
+  });
   for (LargestBatch* const batch : {&batches.off, &batches.full, &batches.fit})
     batch->samples -= batch->samples % cut.dealt;
   return batches;

@@ -13,10 +13,20 @@ namespace {
 
 constexpr std::size_t kShown = 3;
 
+// For one line of text.
+std::string shortened(std::string name) {
+  constexpr std::size_t kMost = 60;
+  for (char& c : name) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  if (name.size() <= kMost) return name;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;  // not within a character
+  return name.substr(0, end) + "...";
+}
+
 // "animal, body, face, ..."
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + shortened(names[i]);
   return names.size() > kShown ? text + ", ..." : text;
 }
 
@@ -73,8 +83,8 @@ void number_classes(RunData* data, const std::vector<std::string>& names) {
       const auto known = numbers.find(own[i]);
       if (known == numbers.end()) {
         throw Error(ErrorKind::kData, split.manifest->where(split.manifest->first_row_of_class(i)),
-                    "the class \"" + own[i] + "\" is none of the " + std::to_string(names.size()) + " of training (" +
-                        some_of(names) + ")",
+                    "the class \"" + shortened(own[i]) + "\" is none of the model's " + std::to_string(names.size()) +
+                        " (" + some_of(names) + ")",
                     "add rows of it to the training data, or remove them here");
       }
       numbers_of_own.push_back(known->second);

@@ -68,6 +68,7 @@ ManifestColumns columns_of(const RecordedRun& run) {
   columns.image = reads_pictures(loader) ? data.image_column : "";
   const std::string& text_column = data.text_column.empty() ? data.caption_column : data.text_column;
   columns.caption = reads_text(loader) ? text_column : "";
+  if (!data.text_column.empty()) columns.caption_setting = "text_column";
   columns.second_caption = data.text_pair_column;
   columns.label = data.label_column;
   columns.named_classes = names_classes(run);

@@ -166,7 +166,7 @@ TEST(HfFolder, RefusesMissingAndMisshapenTensorsByName) {
   const TemporaryFolder folder;
   write_weights(folder, "model.safetensors", {"w"});
   const TensorSource source = open_hf_weights(folder.path());
-  expect_data_error("tensor \"bridgetower.a\" and 1 more is missing", [&] {
+  expect_data_error("tensor \"bridgetower.a\" and 1 more are missing", [&] {
     plan_reads(source, {wanted("w"), wanted("bridgetower.a"), wanted("b")}, kPrefix);
   });
   WantedTensor wide = wanted("w");

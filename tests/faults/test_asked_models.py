@@ -110,7 +110,7 @@ class AskedModels(unittest.TestCase):
     def test_classify_says_what_the_run_predicted(self):
         done = run("run", settings(self.folder, **{
             "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__train_file": f'"{CLASSES}/train.jsonl"', "data__max_seq_length": None,
-            "data__test_file": f'"{CLASSES}/test.jsonl"', "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "6"}))
+            "data__test_file": f'"{CLASSES}/test.jsonl"', "data__label_column": '"label"', "data__preprocessing": '"training"', "training__max_steps": "6", "data__eval_crop_ratio": "0.5", "training__ema_decay": "1e-9"}))
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [json.loads(line) for line in (CLASSES / "test.jsonl").read_text().splitlines()][:19]
         names = json.loads((CLASSES / "model/config.json").read_text())["id2label"]
@@ -128,6 +128,11 @@ class AskedModels(unittest.TestCase):
             self.assertEqual([guess["label"] for guess in one["labels"]], [names[str(best["class"])] for best in truth])
             for guess, best in zip(one["labels"], truth):
                 self.assertAlmostEqual(guess["probability"], best["probability"], places=6)
+        # The averaged weights, here nearly the run's, see pictures prepared as the run prepared them.
+        done = run("classify", self.folder / "run/ema", pictures[0], "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for guess, best in zip(json.loads(done.stdout)[0]["labels"], predicted[0]):
+            self.assertAlmostEqual(guess["probability"], best["probability"], places=4)
         self.refused(3, "no tensor classifier.weight among the weights", "classify", self.without_classifier(), pictures[0])
 
     def without_classifier(self):

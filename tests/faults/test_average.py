@@ -2,6 +2,7 @@
 """The average of the weights (training.ema_decay) in whole runs: its definition, its evaluation, its folder, and that its bits depend on nothing but the settings."""
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -137,6 +138,19 @@ class Average(unittest.TestCase):
         folder = self.trained("plain", training__ema_decay=None, training__ema_steps=None)
         self.assertFalse((folder / "ema").exists())
         self.assertEqual(averages(folder / "checkpoint-8"), {})
+
+    def test_where_it_goes_nothing_else_may_be(self):
+        self.trained("one", training__max_steps="4", training__lr_schedule_steps="8")
+        folder, elsewhere = self.folder / "one/run/ema", self.folder / "elsewhere"
+        shutil.rmtree(folder)
+        elsewhere.mkdir()
+        for put in (lambda: folder.symlink_to(elsewhere), lambda: folder.write_text("mine")):
+            put()
+            done = run("run", self.settings("one", training__max_steps="8", training__lr_schedule_steps="8"))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("ema is not a folder, but the average of the weights will be written there; move it away", done.stderr)
+            self.assertEqual((len(done.stderr.splitlines()), list(elsewhere.iterdir())), (1, []))
+            folder.unlink()
 
     def test_steps_without_a_decay_are_refused(self):
         done = run("plan", self.settings("refused", training__ema_decay=None))

@@ -136,7 +136,7 @@ class NamedClasses(unittest.TestCase):
         (few / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {}}))
         (self.folder / "many.csv").write_text("image,label\n" + "".join(f"{PICTURES[ROWS[0]['image']]},c{number}\n" for number in range(70000)))
         for data, changes, said in (
-                (train, {"data__validation_file": f'"{self.manifest("other", lambda label: "dragon" if label == 3 else NAMES[label])}"'}, 'the class "dragon" is none of the 10'),
+                (train, {"data__validation_file": f'"{self.manifest("other", lambda label: "dragon" if label == 3 else NAMES[label])}"'}, 'the class "dragon" is none of the model\'s 10'),
                 (self.manifest("one", lambda label: "all"), {}, "all rows have the same class"),
                 (self.folder / "many.csv", {}, "many.csv:65538: more than 65536 classes"),
                 (self.manifest("mixed", lambda label: label if label == 3 else NAMES[label]), {}, "use names or numbers throughout"),

@@ -208,6 +208,13 @@ class ViT(unittest.TestCase):
         begun = [self.weights(name, model__model_name_or_path=f'"{folder}"', model__from_scratch="false") for name, folder in (("old", start), ("new", new))]
         self.assertEqual(*begun)
 
+    def test_decode_prepares_pictures_for_it(self):
+        picture = CLASSES / json.loads((CLASSES / "test.jsonl").read_text().splitlines()[0])["image"]
+        done = run("decode", "--model", CLASSES / "model", "--output", self.folder / "pixels.safetensors", picture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (pixels,) = tensors(self.folder / "pixels.safetensors").values()
+        self.assertEqual(len(pixels), 3 * 64 * 64)
+
     def test_patches_that_do_not_fit_are_cut_off_and_said(self):
         done = run("run", self.settings(model__model_name_or_path=self.model_with(patch_size=9)))
         self.assertEqual(done.returncode, 0, done.stderr)
