@@ -33,6 +33,7 @@ import tarfile
 import time
 
 JPEG_QUALITY = 95
+LONGEST_LINE = 2**20  # of a text corpus, as the program reads it
 PROGRESS_SECONDS = 2.0
 EXPORT_RECORD = "export.json"
 
@@ -134,6 +135,9 @@ def row_lines(value):
     lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
     if any(0xD800 <= ord(character) <= 0xDFFF for line in lines for character in line):
         raise BadRow("the text is not valid Unicode")
+    longest = max((len(line.encode()) for line in lines), default=0)
+    if longest > LONGEST_LINE:
+        raise BadRow(f"the text has a line of {longest} bytes, the longest allowed is {LONGEST_LINE}")
     return [line for line in lines if line]
 
 
@@ -295,20 +299,28 @@ def load_splits(options):
     return splits
 
 
+def cut(dataset, fraction, seed):
+    """{"train", "test"}, the latter with that fraction of the rows."""
+    try:
+        return dataset.train_test_split(test_size=fraction, seed=seed)
+    except ValueError:
+        raise ExportError(3, f"train: too few rows ({len(dataset)}) to cut off {fraction:.0%} of them") from None
+
+
 def cut_into_three(splits, seed):
     """The published script's rule: train keeps 60 %, of the rest one half validates and the other tests."""
     if "train" not in splits:
         raise ExportError(2, "--make_test_split needs a split \"train\"")
-    first = splits["train"].train_test_split(test_size=0.4, seed=seed)
-    second = first["test"].train_test_split(test_size=0.5, seed=seed)
+    first = cut(splits["train"], 0.4, seed)
+    second = cut(first["test"], 0.5, seed)
     return {"train": first["train"], "validation": second["train"], "test": second["test"]}
 
 
 def cut_off_validation(splits, fraction, seed):
     if "train" not in splits:
         raise ExportError(2, "--validation_fraction needs a split \"train\"")
-    cut = splits["train"].train_test_split(test_size=fraction, seed=seed)
-    return {**splits, "train": cut["train"], "validation": cut["test"]}
+    both = cut(splits["train"], fraction, seed)
+    return {**splits, "train": both["train"], "validation": both["test"]}
 
 
 def class_names_of(dataset, columns):

@@ -8,7 +8,7 @@ run_image_classification.py and run_mlm.py of Transformers or Optimum Habana.
 
 The settings go to standard output. Standard error names every flag that could not be carried over and why, and what must
 be done by hand. A default of the script that differs from Bascule's and changes numbers is written out.
-Exit code: 0, or 2 if the command line cannot be converted.
+Exit code: 0; 2 if the command line cannot be converted; 6 if the settings cannot be written.
 """
 import collections
 import json
@@ -147,8 +147,8 @@ class Conversion:
         values = self.flags.get(flag)
         if values is None:
             return default
-        if len(values) != 1:
-            raise CommandLineError(f"--{flag} {' '.join(values)}: one value is wanted")
+        if len(values) != 1 or not values[0]:
+            raise CommandLineError(f"--{flag} {' '.join(values)}".rstrip() + ": one value is wanted")
         return values[0]
 
     def converted(self, flag, kind, default=None):
@@ -297,6 +297,10 @@ def vit_data(c):
     c.set("data.augment", "crop_flip", "as the script")
     c.set("data.interpolation", "bilinear", "as the script")
     fraction = c.converted("train_val_split", float, 0.15)
+    if not 0.0 < fraction < 1.0:
+        raise CommandLineError(f"--train_val_split {fraction}: a number between 0 and 1 is wanted")
+    if c.converted("do_eval", parse_bool, False):
+        c.set("data.eval_crop_ratio", 1.0, "the centre of the picture; the script stretches the whole to a square")
     if "dataset_name" in c.flags:
         columns = {"image": c.text("image_column_name", "image"), "class": c.text("label_column_name", "label")}
         exported(c, columns, "jsonl", ["--validation_fraction", repr(fraction)] if c.converted("do_eval", parse_bool, False) else [])
@@ -344,6 +348,8 @@ def bert_data(c):
     if c.converted("line_by_line", parse_bool, False):
         c.set("data.text_layout", "lines")
     percentage = c.converted("validation_split_percentage", int, 5)
+    if not 0 < percentage < 100:
+        raise CommandLineError(f"--validation_split_percentage {percentage}: a number from 1 to 99 is wanted")
     evaluates = c.converted("do_eval", parse_bool, False)
     if "dataset_name" in c.flags:
         exported(c, {"text": "text"}, "txt", ["--validation_fraction", repr(percentage / 100)] if evaluates else [])
@@ -375,8 +381,14 @@ def schedule_keywords(c, keys):
             raise ValueError
     except ValueError:
         raise CommandLineError(f"--lr_scheduler_kwargs {text}: a JSON object is wanted") from None
-    if "min_lr" in given and "min_lr_rate" in keys:
-        given["min_lr_rate"] = given.pop("min_lr") / c.settings["training.learning_rate"][0]
+    for keyword, value in given.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise CommandLineError(f"--lr_scheduler_kwargs {keyword} = {json.dumps(value)}: a number is wanted")
+    if given.get("min_lr") is not None and "min_lr_rate" in keys:
+        learning_rate = c.settings["training.learning_rate"][0]
+        if learning_rate <= 0:
+            raise CommandLineError(f"--lr_scheduler_kwargs min_lr: it is a share of --learning_rate, which is {learning_rate}")
+        given["min_lr_rate"] = given.pop("min_lr") / learning_rate
     for keyword, value in given.items():
         if keyword in keys and value is not None:
             c.set("training." + keys[keyword], value)
@@ -557,7 +569,12 @@ def main(arguments):
     except (CommandLineError, ValueError, UnicodeDecodeError) as error:
         print(f"settings_from_command_line: {error}", file=sys.stderr)
         return 2
-    sys.stdout.write(toml(conversion))
+    try:
+        with open(1, "w", encoding="utf-8", closefd=False) as out:
+            out.write(toml(conversion))
+    except OSError as error:
+        print(f"settings_from_command_line: standard output: {error.strerror}", file=sys.stderr)
+        return 6
     for flag, reason in conversion.dropped:
         name = flag if flag.startswith("-") or flag.isupper() else "--" + flag
         print(f"not carried over: {name}: {reason}", file=sys.stderr)

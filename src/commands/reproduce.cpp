@@ -89,7 +89,7 @@ int judge(const RunRecord& then, const RunRecord& now, Promise promise) {
   print_pace(now.pace, then.pace);
   if (judgement.has_equal_bits) {
     std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n",
-                then.steps.size(), then.evaluations.size());
+                judgement.intervals, judgement.evaluations);
     return 0;
   }
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());

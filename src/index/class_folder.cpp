@@ -2,6 +2,7 @@
 // Pictures in a folder for each class: ROOT/CLASS/.../x.jpg.
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
 #include <vector>
 
@@ -15,23 +16,35 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
 
-bool is_picture(const fs::path& path) {
+enum class Kind { kPicture, kOtherPicture, kOther };
+
+Kind kind_of(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+  const auto is_one_of = [&](std::initializer_list<const char*> endings) {
+    return std::find(endings.begin(), endings.end(), ending) != endings.end();
+  };
+  if (is_one_of({".jpg", ".jpeg", ".png"})) return Kind::kPicture;
+  const bool is_other = is_one_of({".bmp", ".gif", ".jfif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"});
+  return is_other ? Kind::kOtherPicture : Kind::kOther;
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do = "") {
   throw Error{ErrorKind::kData, where, what, what_to_do};
 }
 
-// Names in a folder, sorted by their bytes.
-std::vector<std::string> class_names(const std::string& folder) {
+// Names of the folders in a folder, sorted by their bytes; counts the pictures beside them.
+std::vector<std::string> class_names(const std::string& folder, std::int64_t* unread) {
   std::vector<std::string> names;
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
-    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) names.push_back(entry->path().filename().string());
+    if (is_hidden(entry->path())) continue;
+    if (entry->is_directory(ignored)) {
+      names.push_back(entry->path().filename().string());
+    } else if (kind_of(entry->path()) != Kind::kOther) {
+      ++*unread;
+    }
   }
   if (failed) refuse(folder, failed.message());
   std::sort(names.begin(), names.end());
@@ -47,8 +60,8 @@ bool leads_back(const fs::path& path) {
   return !failed && end == target.end();
 }
 
-// Paths from `folder` on of the pictures of a class, however deep, sorted by their bytes.
-std::vector<std::string> pictures_of(const std::string& folder, const std::string& name) {
+// Paths from `folder` on of the pictures of a class, however deep, sorted by their bytes; counts those of other kinds.
+std::vector<std::string> pictures_of(const std::string& folder, const std::string& name, std::int64_t* unread) {
   if (leads_back(folder + "/" + name))
     refuse(folder + "/" + name, "is a link to a folder that it lies in", "remove the link");
   std::vector<std::string> paths;
@@ -61,8 +74,9 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
       refuse(entry->path().string(), "is a link to a folder that it lies in", "remove the link");
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
-    } else if (is_picture(entry->path()) && !entry->is_directory(ignored)) {
-      paths.push_back(entry->path().string().substr(folder.size() + 1));
+    } else if (const Kind kind = kind_of(entry->path()); kind != Kind::kOther && !entry->is_directory(ignored)) {
+      if (kind == Kind::kPicture) paths.push_back(entry->path().string().substr(folder.size() + 1));
+      if (kind == Kind::kOtherPicture) ++*unread;
     }
   }
   if (failed) refuse(folder + "/" + name, failed.message());
@@ -75,13 +89,15 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
 
 std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* builder) {
   Digest digest;
-  for (const std::string& name : class_names(folder)) {
-    for (const std::string& path : pictures_of(folder, name)) {
+  std::int64_t unread = 0;
+  for (const std::string& name : class_names(folder, &unread)) {
+    for (const std::string& path : pictures_of(folder, name, &unread)) {
       digest.add_number(path.size());
       digest.add(path.data(), path.size());
       builder->add(path, "", "", {-1, name}, 0);
     }
   }
+  builder->add_unread(unread);
   return digest.value();
 }
 

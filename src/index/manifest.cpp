@@ -36,7 +36,15 @@ ManifestColumns folder_columns(ManifestColumns columns) {
 std::uint64_t read_file(const DataFile& file, const ManifestColumns& columns, ManifestBuilder* builder) {
   if (file.is_class_folder && columns.named_classes) return read_class_folder(file.path, builder);
   if (file.is_class_folder) return read_json_lines(file.path + "/metadata.jsonl", folder_columns(columns), builder);
-  if (file.is_folder) return read_json_lines(file.path, folder_columns(columns), builder);
+  if (file.is_folder) {
+    std::error_code ignored;
+    const std::filesystem::path metadata = file.path;
+    if (columns.named_classes && !std::filesystem::exists(metadata, ignored)) {
+      throw Error{ErrorKind::kData, metadata.parent_path().string(),
+                  "is a folder with neither metadata.jsonl nor a folder for each class"};
+    }
+    return read_json_lines(file.path, folder_columns(columns), builder);
+  }
   const std::string ending = std::filesystem::path(file.path).extension().string();
   if (ending == ".jsonl") return read_json_lines(file.path, columns, builder);
   if (ending == ".json") return read_json_array(file.path, columns, builder);

@@ -86,6 +86,8 @@ class Manifest {
   const std::vector<std::string>& class_names() const noexcept { return class_names_; }
   // From here on the label of a row is the number that stands here in the place of its name. As many as class_names().
   void set_classes(std::vector<std::int32_t> numbers) { class_numbers_ = std::move(numbers); }
+  // In folders of classes: of other kinds than JPEG and PNG, or beside these folders.
+  std::int64_t unread_pictures() const noexcept { return unread_pictures_; }
   // The first row with a label of that place of class_names(); before set_classes().
   std::int64_t first_row_of_class(std::size_t name) const noexcept;
   // Of rows with labels.
@@ -158,6 +160,7 @@ class Manifest {
   DataFiles files_;
   ManifestTables tables_;
   ManifestFigures figures_;
+  std::int64_t unread_pictures_ = 0;
   std::vector<std::string> class_names_;  // of tables_
   std::vector<std::int32_t> class_numbers_;
   std::vector<std::int64_t> taken_out_;

@@ -124,8 +124,10 @@ int ManifestBuilder::number_of_name(std::string_view name, const Where& where) {
   if (class_numbers_.size() > static_cast<std::size_t>(kMostClasses)) {
     throw refuse("more than " + std::to_string(kMostClasses) + " classes", "check that the column holds classes");
   }
-  if (first_invalid_utf8(name) != name.size() || name.find('\0') != std::string_view::npos)
+  if (first_invalid_utf8(name) != name.size())
     throw refuse("the name of the class is not UTF-8", "write class names in UTF-8");
+  if (name.find('\0') != std::string_view::npos)
+    throw refuse("the name of the class contains a zero byte", "remove it");
   std::vector<char>& names = manifest_.store_->class_names;
   names.insert(names.end(), name.begin(), name.end());
   names.push_back('\0');

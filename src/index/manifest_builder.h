@@ -39,6 +39,8 @@ class ManifestBuilder {
                   std::string_view second_caption, const ManifestLabel& label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
+  // Pictures that lie in a folder of classes and cannot be used.
+  void add_unread(std::int64_t pictures) { manifest_.unread_pictures_ += pictures; }
   std::int64_t rows() const { return manifest_.rows(); }
   const std::vector<std::string>& shards() const { return manifest_.files_.shards; }
   // Throws Error (kData) if there are no rows. The builder is used up.

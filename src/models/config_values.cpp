@@ -26,15 +26,23 @@ std::int64_t config_extent(const Json& object, const char* key, const std::strin
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback) {
   const double value = get_number(object, key, path, fallback);
   if (!(value >= 0.0 && value < 1.0))
-    refuse_config(path, std::string(key) + " = " + std::to_string(value) + " must be at least 0 and less than 1");
+    refuse_config(path, std::string(key) + " = " + json_text(Json(value)) + " must be at least 0 and less than 1");
   return static_cast<float>(value);
 }
 
 float config_epsilon(const Json& object, const std::string& path, double fallback) {
   const double value = get_number(object, "layer_norm_eps", path, fallback);
   if (!(value > 0.0 && value < 1.0))
-    refuse_config(path, "layer_norm_eps = " + std::to_string(value) + " is out of range");
+    refuse_config(path, "layer_norm_eps = " + json_text(Json(value)) + " is out of range",
+                  "it must be above 0 and less than 1");
   return static_cast<float>(value);
+}
+
+double config_initializer_range(const Json& object, const std::string& path, double fallback) {
+  const double value = get_number(object, "initializer_range", path, fallback);
+  if (!(value >= 0.0 && value < 1e6))
+    refuse_config(path, "initializer_range = " + json_text(Json(value)) + " is out of range", "it must be at least 0");
+  return value;
 }
 
 Activation config_activation(const Json& object, const std::string& path) {

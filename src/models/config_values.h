@@ -16,6 +16,8 @@ namespace bascule {
 std::int64_t config_extent(const Json& object, const char* key, const std::string& path, std::int64_t fallback);
 // In [0, 1).
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback);
+// initializer_range, a standard deviation.
+double config_initializer_range(const Json& object, const std::string& path, double fallback);
 float config_epsilon(const Json& object, const std::string& path, double fallback);  // "layer_norm_eps"
 Activation config_activation(const Json& object, const std::string& path);           // "hidden_act"
 

@@ -149,6 +149,18 @@ void read_levels(const Source& source, ProcessorRules* rules) {
     source.refuse("rescale_factor", "must be a positive number");
 }
 
+// Training normalises, and divides levels by 255, whatever the file says; the folder that a run saves must ask its
+// users for the same.
+void check_training_levels(const Source& source) {
+  for (const char* key : {"do_normalize", "do_rescale"}) {
+    if (!read_flag(source, key)) source.refuse(key, "must be true: training prepares pictures that way");
+  }
+  const Json* const factor = source.object.find("rescale_factor");
+  if (factor == nullptr) return;
+  const double levels = factor->is_number() ? factor->number() * ProcessorRules().levels : 0.0;
+  if (!(std::abs(levels - 1.0) < 1e-6)) source.refuse("rescale_factor", "must be 1 / 255: training scales levels so");
+}
+
 void check_statistics(const Source& source, const PictureRules& rules) {
   for (int c = 0; c < 3; ++c) {
     if (!(rules.std[c] > 0.0) || !std::isfinite(rules.std[c]))
@@ -176,7 +188,10 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
   read_channels(source, "image_mean", rules.mean);
   read_channels(source, "image_std", rules.std);
   check_statistics(source, rules);
-  if (preprocessing != Preprocessing::kProcessor) return rules;
+  if (preprocessing != Preprocessing::kProcessor) {
+    check_training_levels(source);
+    return rules;
+  }
   check_type(source, image_processor);
   read_resize(source, &rules.processor);
   check_crop(source, image_side);
@@ -187,6 +202,19 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
 std::string processor_file_of(const std::string& folder) {
   Source source;
   return find_source(folder, &source) ? source.path : "";
+}
+
+bool asks_for_side(const std::string& folder, std::int64_t image_side) {
+  Source source;
+  BASCULE_CHECK(find_source(folder, &source));
+  const Json* const size = source.object.find("size");
+  if (size == nullptr || size->is_null()) return false;
+  if (!size->is_object()) return *size == image_side;
+  for (const char* key : {"height", "width", "shortest_edge"}) {
+    const Json* const side = size->find(key);
+    if (side != nullptr && *side != image_side) return false;
+  }
+  return true;
 }
 
 std::string resized_processor_text(const std::string& folder, std::int64_t image_side) {

@@ -24,12 +24,15 @@ struct PictureRules {
 
 // image_processor: the class that the model has. Defaults, at image_side, where the folder has neither file. Throws
 // Error kData for a malformed file, and with kProcessor for one that asks for other pixels than are given here. With
-// kTraining mean and std alone are read.
+// kTraining mean and std alone are used, and a file is refused that does not normalise, or scales levels otherwise.
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
                                 const std::string& image_processor);
 
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);
+
+// Whether that file's `size` is a square of image_side. Throws Error kData.
+bool asks_for_side(const std::string& folder, std::int64_t image_side);
 
 // That file's processor for pictures of another side, as the text of a preprocessor_config.json.
 std::string resized_processor_text(const std::string& folder, std::int64_t image_side);

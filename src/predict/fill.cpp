@@ -77,7 +77,8 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
     filled.masks.emplace_back();
     for (const TokenOrClass& one : most_probable(rows, needs.vocabulary_size, arguments.top)) {
       const std::size_t id = static_cast<std::size_t>(one.id);  // the table may have rows that no token uses
-      filled.masks.back().push_back({id < tokens.size() ? tokens[id] : std::string(), one.probability});
+      const std::string token = id < tokens.size() ? tokens[id] : "row " + std::to_string(id) + ", not a token";
+      filled.masks.back().push_back({token, one.probability});
     }
   }
   return filled;

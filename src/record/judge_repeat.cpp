@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "src/report/readable.h"
 
@@ -33,33 +35,41 @@ std::string name_of(std::int64_t before, std::int64_t step) {
   return "one of updates " + std::to_string(before + 1) + " to " + std::to_string(step);
 }
 
-std::string first_step_that_differs(const RunRecord& then, const RunRecord& now) {
+// The intervals that both runs logged. A run that was interrupted or lengthened has others besides: a process logs its
+// last update too, which may lie within an interval.
+std::string first_step_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement& judgement) {
+  std::map<std::pair<std::int64_t, std::int64_t>, const LoggedBits*> recorded;
   std::int64_t before = 0;
-  for (std::size_t i = 0; i < std::min(then.steps.size(), now.steps.size()); ++i) {
-    const LoggedBits &a = then.steps[i], &b = now.steps[i];
-    const std::string name = name_of(before, a.step) + ": ";
-    if (a.step != b.step) return "the logs are of different updates from update " + std::to_string(a.step) + " on";
+  for (const LoggedBits& one : then.steps) recorded[{std::exchange(before, one.step), one.step}] = &one;
+  before = 0;
+  for (const LoggedBits& b : now.steps) {
+    const std::int64_t start = std::exchange(before, b.step);
+    const auto found = recorded.find({start, b.step});
+    if (found == recorded.end()) continue;
+    const LoggedBits& a = *found->second;
+    const std::string name = name_of(start, a.step) + ": ";
     if (a.loss != b.loss) return name + differs("mean loss", b.loss, a.loss);
     if (a.norm != b.norm) return name + differs("gradient norm", b.norm, a.norm);
-    before = a.step;
-  }
-  if (then.steps.size() == now.steps.size()) return "";
-  return "the run logged " + std::to_string(now.steps.size()) + " intervals, was " + std::to_string(then.steps.size());
-}
-
-std::string first_evaluation_that_differs(const RunRecord& then, const RunRecord& now) {
-  if (then.evaluations.size() != now.evaluations.size())
-    return "the run has " + std::to_string(now.evaluations.size()) + " evaluations, had " +
-           std::to_string(then.evaluations.size());
-  for (std::size_t i = 0; i < then.evaluations.size(); ++i) {
-    const EvaluatedBits &a = then.evaluations[i], &b = now.evaluations[i];
-    if (a.loss != b.loss || a.step != b.step)
-      return a.split + " after update " + std::to_string(a.step) + ": " + differs("loss", b.loss, a.loss);
+    ++judgement.intervals;
   }
   return "";
 }
 
-std::string first_result_that_differs(const RunRecord& then, const RunRecord& now) {
+// The evaluations after the same updates, for the same reason.
+std::string first_evaluation_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement& judgement) {
+  std::map<std::pair<std::string, std::int64_t>, const EvaluatedBits*> recorded;
+  for (const EvaluatedBits& one : then.evaluations) recorded[{one.split, one.step}] = &one;
+  for (const EvaluatedBits& b : now.evaluations) {
+    const auto found = recorded.find({b.split, b.step});
+    if (found == recorded.end()) continue;
+    if (found->second->loss != b.loss)
+      return b.split + " after update " + std::to_string(b.step) + ": " + differs("loss", b.loss, found->second->loss);
+    ++judgement.evaluations;
+  }
+  return "";
+}
+
+std::string first_result_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement&) {
   for (const SummedFile& file : then.results) {
     const auto same = [&](const SummedFile& one) { return one.path == file.path && one.sha256 == file.sha256; };
     if (std::none_of(now.results.begin(), now.results.end(), same)) return file.path + ": its content differs";
@@ -72,7 +82,7 @@ std::string first_result_that_differs(const RunRecord& then, const RunRecord& no
 RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now) {
   RepeatJudgement judgement;
   for (const auto& look : {first_step_that_differs, first_evaluation_that_differs, first_result_that_differs}) {
-    if (judgement.first_difference.empty()) judgement.first_difference = look(then, now);
+    if (judgement.first_difference.empty()) judgement.first_difference = look(then, now, judgement);
   }
   judgement.has_equal_bits = judgement.first_difference.empty();
   judgement.loss = now.train_loss;

@@ -74,8 +74,8 @@ OpenedModel open_model_of(const Settings& settings) {
   need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
   if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, opened.config_path,
-                "the model reads pictures of " + std::to_string(opened.inputs.image_channels) + " channels",
-                "pictures are RGB: it must have 3");
+                "num_channels = " + std::to_string(opened.inputs.image_channels) + " is not supported",
+                "pictures have 3 channels, red, green and blue");
   }
   if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
   if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.token_types) {

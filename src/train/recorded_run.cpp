@@ -27,6 +27,7 @@
 #include "src/train/resume_check.h"
 #include "src/train/resume_files.h"
 #include "src/train/tensor_hashes.h"
+#include "src/train/unread_settings.h"
 
 namespace bascule {
 namespace {
@@ -367,6 +368,8 @@ void plan_memory_with_recomputation(RecordedRun* run) {
 // What follows from the opened model. lent: as in add_split().
 void plan_opened(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
   plan_data(run, engine, lent);
+  const std::string unread = unread_settings(run->settings, run->opened, run->data.loader);
+  if (!unread.empty()) run->notes.push_back(unread);
   plan_pace(run);
   record_graphs(run);
   plan_memory_with_recomputation(run);

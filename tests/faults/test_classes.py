@@ -90,6 +90,16 @@ class NamedClasses(unittest.TestCase):
         numbers = [number for _, number in sorted(self.config("folders")["label2id"].items())]
         self.assertEqual(numbers, list(range(10)))
 
+    def test_pictures_that_are_not_read_are_counted(self):
+        train = self.class_folder("train", lambda label: NAMES[label])
+        self.assertNotIn("not read", self.done("all", train, data__label_column=None))
+        a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
+        for path in (a_class / "one.webp", a_class / "more" / "two.GIF", train / "beside.jpg", a_class / "notes.txt"):
+            path.write_bytes(b"")
+        said = self.done("some", train, data__label_column=None)
+        self.assertEqual(said.count(f"index: 3 pictures in {train} not read: neither JPEG nor PNG, or not in the folder of a class\n"), 1, said)
+        self.assertEqual(digest(self.folder / "all/run/model.safetensors"), digest(self.folder / "some/run/model.safetensors"))
+
     def test_a_folders_faults_are_named_once(self):
         train = self.class_folder("train", lambda label: NAMES[label], ROWS[:20])
         a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
@@ -143,6 +153,7 @@ class NamedClasses(unittest.TestCase):
                 (train, {"data__validation_file": f'"{numbers}"'}, "labels are numbers, but those of"),
                 (numbers, {"data__validation_file": f'"{train}"'}, "labels are names, but those of"),
                 (empty, {"data__label_column": None}, "nothing: has no pictures"),
+                (few, {"data__label_column": None}, "few: is a folder with neither metadata.jsonl nor a folder for each class"),
                 (numbers, {"model__model_name_or_path": f'"{few}"'}, "use a class number from 0 to 2, or names in every row")):
             with self.subTest(said):
                 done = self.start("refused", data, **changes)

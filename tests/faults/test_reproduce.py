@@ -66,6 +66,17 @@ class Reproduce(unittest.TestCase):
         self.assertIn("equal bits: 6 logged intervals", done.stdout)
         self.assertRegex(done.stdout, "throughput: .* samples/s; recorded .* to .* by logged interval")
 
+    def test_a_lengthened_run_is_compared_where_both_logged(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            changes = {"training__logging_steps": "2", "training__lr_schedule_steps": "6", "data__validation_file": f'"{self.folder}/rows.jsonl"'}
+            for steps in ("3", "6"):  # the first process logs update 3 and evaluates after it
+                done = run("run", small_settings(folder, **changes, training__max_steps=steps))
+                self.assertEqual(done.returncode, 0, done.stderr)
+            done = run("reproduce", folder / "run", "--output", folder / "again")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("equal bits: 2 logged intervals, 1 evaluations and the weights are as recorded", done.stdout)
+
     def test_a_repeated_run_that_differs_is_told_with_its_first_update(self):
         path = self.folder / "pictures" / "0.jpg" if (self.folder / "pictures" / "0.jpg").exists() else next((self.folder / "pictures").iterdir())
         other = next(one for one in sorted((self.folder / "pictures").iterdir()) if one != path and one.suffix == path.suffix and one.read_bytes() != path.read_bytes())

@@ -208,6 +208,29 @@ class ViT(unittest.TestCase):
         begun = [self.weights(name, model__model_name_or_path=f'"{folder}"', model__from_scratch="false") for name, folder in (("old", start), ("new", new))]
         self.assertEqual(*begun)
 
+    def model_with_processor(self, **members):
+        """The demo's model folder with these members of preprocessor_config.json."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        shutil.copy(CLASSES / "model/config.json", folder)
+        processor = json.loads((CLASSES / "model/preprocessor_config.json").read_text())
+        (folder / "preprocessor_config.json").write_text(json.dumps({**processor, **members}))
+        return f'"{folder}"'
+
+    def test_the_saved_processor_prepares_pictures_as_training_did(self):
+        for members, said in (({"do_normalize": False}, "do_normalize"), ({"do_rescale": False}, "do_rescale"), ({"rescale_factor": 0.5}, "rescale_factor")):
+            done = run("run", self.settings(said, model__model_name_or_path=self.model_with_processor(**members)))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"preprocessor_config.json: {said} ", done.stderr.splitlines()[-1])
+        for name, size in (("square", {"height": 224, "width": 224}), ("edge", {"shortest_edge": 96}), ("number", 32), ("right", {"height": 64, "width": 64})):
+            self.weights(name, model__model_name_or_path=self.model_with_processor(size=size), training__max_steps="1")
+            self.assertEqual(json.loads((self.folder / name / "run/preprocessor_config.json").read_text())["size"], {"height": 64, "width": 64})
+
+    def test_settings_that_it_does_not_read_are_named(self):
+        done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("settings: without effect here: data.max_seq_length, data.masking (no text is read)\n"), 1, done.stderr)
+        self.assertNotIn("without effect", run("plan", self.settings("plain")).stderr)
+
     def test_decode_prepares_pictures_for_it(self):
         picture = CLASSES / json.loads((CLASSES / "test.jsonl").read_text().splitlines()[0])["image"]
         done = run("decode", "--model", CLASSES / "model", "--output", self.folder / "pixels.safetensors", picture)

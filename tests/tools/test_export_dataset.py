@@ -153,6 +153,11 @@ class Rows(InAFolder):
             with self.assertRaisesRegex(tool.ExportError, "^train, row 0: the text is not"):
                 tool.export_split("train", [{"text": bad}], {"text": "text"}, tool.Texts("train", self.output), self.folder, False)
 
+    def test_a_line_that_a_corpus_cannot_hold_is_a_bad_row(self):
+        texts = tool.Texts("train", self.output)
+        rows = [{"text": "Short."}, {"text": "x" * (2**20 + 1)}, {"text": "y" * 2**20}]
+        self.assertEqual(tool.export_split("train", rows, {"text": "text"}, texts, self.folder, True), (2, 1))
+
     def test_columns_that_do_not_go_together_are_refused(self):
         for arguments in (("--text_column", "t", "--class_column", "c"), ("--text_column", "t", "--shard_rows", "9"), ("--class_column", "c", "--label_column", "l")):
             code, said = run("nowhere", "--output", self.output, *arguments)
@@ -290,6 +295,14 @@ class DataSets(InAFolder):
                     for name in ("train", "validation", "test")]
         self.assertEqual([len(c) for c in captions], [6, 2, 2])
         self.assertEqual(set.union(*captions), set(self.rows["text"]))
+
+    def test_too_few_rows_to_cut_are_one_line(self):
+        source = self.folder / "one"
+        self.datasets.DatasetDict({"train": self.table.select([0])}).save_to_disk(source)
+        for flags in (("--make_test_split",), ("--validation_fraction", "0.2")):
+            code, said = run(source, *self.flags, *flags)
+            self.assertEqual((code, len(said)), (3, 1), said)
+            self.assertIn("train: too few rows (1) to cut off", said[0])
 
     def test_mistakes_are_one_line(self):
         source = self.saved()

@@ -202,9 +202,18 @@ class SettingsFromCommandLine(unittest.TestCase):
         for text in ("", "python train.py", LEAST + "--seed x", LEAST + "--seed 1 2", "run_bridgetower.py stray",
                      LEAST.replace("--do_train", ""), LEAST.replace("--output_dir o", ""), LEAST + "'",
                      LEAST.replace("--model_name_or_path m", ""), "mpirun -np x " + LEAST, VIT, BERT, VIT + "--do_eval",
-                     "run_mlm.py --output_dir o --do_train --train_file a.txt --model_type bert"):
+                     "run_mlm.py --output_dir o --do_train --train_file a.txt --model_type bert", BERT + "--train_file ''",
+                     VIT + "--train_dir d --do_eval --train_val_split 1.5", BERT + "--train_file a.txt --validation_split_percentage 0",
+                     *(LEAST + f"--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{value}'" for value in ('{"min_lr": "x"}', '{"min_lr_rate": [1]}', "[1]")),
+                     LEAST + "--learning_rate 0 --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{\"min_lr\": 1e-6}'"):
             code, settings, said = convert(text)
             self.assertEqual((code, settings, len(said)), (2, {}, 1), text)
+
+    def test_settings_that_cannot_be_written_are_exit_code_6(self):
+        for redirection in (">/dev/full", ">&-"):
+            done = subprocess.run(["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, TOOL, LEAST], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (6, 1), done.stderr)
+            self.assertIn("standard output: ", done.stderr)
 
 
 if __name__ == "__main__":
