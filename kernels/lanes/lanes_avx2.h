@@ -127,7 +127,7 @@ inline f32x16 scale_by_power_of_two(f32x16 x, f32x16 n) {
 }
 
 // As kernels/bf16.h says: the upper halves in the lower ones.
-inline __m256i rounded_to_bf16(__m256 x) {
+inline __m256i bf16_bits(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x);
   const __m256i upper = _mm256_srli_epi32(bits, 16);
   const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
@@ -137,8 +137,12 @@ inline __m256i rounded_to_bf16(__m256 x) {
   return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), quiet, is_nan);
 }
 inline void store_bf16(std::uint16_t* p, f32x16 x) {
-  const __m256i quarters = _mm256_packus_epi32(rounded_to_bf16(x.low), rounded_to_bf16(x.high));
+  const __m256i quarters = _mm256_packus_epi32(bf16_bits(x.low), bf16_bits(x.high));
   _mm256_storeu_si256(static_cast<__m256i*>(static_cast<void*>(p)), _mm256_permute4x64_epi64(quarters, 0xd8));
+}
+inline f32x16 round_to_bf16(f32x16 x) {
+  const auto widened = [](__m256 half) { return _mm256_castsi256_ps(_mm256_slli_epi32(bf16_bits(half), 16)); };
+  return {widened(x.low), widened(x.high)};
 }
 inline f32x16 load_bf16(const std::uint16_t* p) {
   const __m128i* const halves = static_cast<const __m128i*>(static_cast<const void*>(p));

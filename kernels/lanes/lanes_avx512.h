@@ -87,8 +87,8 @@ inline u32x16 bits_of(f32x16 x) { return {_mm512_castps_si512(x.lanes)}; }
 inline f32x16 from_bits(u32x16 x) { return {_mm512_castsi512_ps(x.lanes)}; }
 inline f32x16 signed_to_float(u32x16 x) { return {_mm512_maskz_cvtepi32_ps(kEvery16, x.lanes)}; }
 
-// As kernels/bf16.h says.
-inline void store_bf16(std::uint16_t* p, f32x16 x) {
+// As kernels/bf16.h says: the upper halves in the lower ones.
+inline __m512i bf16_bits(f32x16 x) {
   const __m512i bits = _mm512_castps_si512(x.lanes);
   const __m512i upper = _mm512_maskz_srli_epi32(kEvery16, bits, 16);
   const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
@@ -96,8 +96,14 @@ inline void store_bf16(std::uint16_t* p, f32x16 x) {
   const __m512i rounded = _mm512_maskz_srli_epi32(kEvery16, sum, 16);
   const __m512i quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x40));
   const __mmask16 is_nan = _mm512_cmp_ps_mask(x.lanes, x.lanes, _CMP_UNORD_Q);
-  const __m512i lanes = _mm512_mask_blend_epi32(is_nan, rounded, quiet);
-  _mm256_storeu_si256(static_cast<__m256i*>(static_cast<void*>(p)), _mm512_maskz_cvtepi32_epi16(kEvery16, lanes));
+  return _mm512_mask_blend_epi32(is_nan, rounded, quiet);
+}
+inline void store_bf16(std::uint16_t* p, f32x16 x) {
+  _mm256_storeu_si256(static_cast<__m256i*>(static_cast<void*>(p)),
+                      _mm512_maskz_cvtepi32_epi16(kEvery16, bf16_bits(x)));
+}
+inline f32x16 round_to_bf16(f32x16 x) {
+  return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(kEvery16, bf16_bits(x), 16))};
 }
 inline f32x16 load_bf16(const std::uint16_t* p) {
   const __m256i halves = _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(p)));

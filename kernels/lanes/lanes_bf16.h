@@ -63,8 +63,13 @@ inline float widened(std::uint16_t x) {
   return value;
 }
 
-// p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
+// Of numbers that are bf16.
+inline f32x16 pairs_of(f32x16 even, f32x16 odd) {
+  const __m512i lower = _mm512_maskz_srli_epi32(kEvery16, _mm512_castps_si512(even.lanes), 16);
+  return {_mm512_castsi512_ps(_mm512_or_si512(lower, _mm512_castps_si512(odd.lanes)))};
+}
+// p + a_odd b_odd, then + a_even b_even. Under SubnormalsAreZeros.
 inline f32x16 dot_pairs(f32x16 a, f32x16 b, f32x16 p) {
   return {_mm512_dpbf16_ps(p.lanes, reinterpret_cast<__m512bh>(a.lanes), reinterpret_cast<__m512bh>(b.lanes))};
 }

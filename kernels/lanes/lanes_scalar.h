@@ -164,13 +164,17 @@ inline f32x16 scale_by_power_of_two(f32x16 x, f32x16 n) {
 }
 
 // As kernels/bf16.h says.
+inline std::uint16_t bf16_bits(float x) {
+  const std::uint32_t bits = bits_of(x);
+  const std::uint32_t upper = bits >> 16;
+  const std::uint32_t rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
+  return static_cast<std::uint16_t>(x == x ? rounded : upper | 0x40u);
+}
 inline void store_bf16(std::uint16_t* p, f32x16 x) {
-  for (int i = 0; i < 16; ++i) {
-    const std::uint32_t bits = bits_of(x.lane[i]);
-    const std::uint32_t upper = bits >> 16;
-    const std::uint32_t rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
-    p[i] = static_cast<std::uint16_t>(x.lane[i] == x.lane[i] ? rounded : upper | 0x40u);
-  }
+  for (int i = 0; i < 16; ++i) p[i] = bf16_bits(x.lane[i]);
+}
+inline f32x16 round_to_bf16(f32x16 x) {
+  return each_lane<f32x16>([&](int i) { return from_bits(std::uint32_t{bf16_bits(x.lane[i])} << 16); });
 }
 inline f32x16 load_bf16(const std::uint16_t* p) {
   return each_lane<f32x16>([&](int i) { return from_bits(std::uint32_t{p[i]} << 16); });

@@ -39,12 +39,18 @@ struct Float32Steps {
 struct Bf16Steps {
   static constexpr bool kPairs = true;
   static constexpr std::int64_t kChunk = kGemmChunkBf16;
+  // store_steps: the step of a pair, or its two steps, `pitch` apart.
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
   static constexpr bool kIsPacked = true;
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return dot_pairs(a, b, sum); }
+  static void store_steps(float* steps, std::int64_t, f32x16 even, f32x16 odd) { store(steps, pairs_of(even, odd)); }
 #else
   static constexpr bool kIsPacked = false;
   static f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 sum) { return fma_flushed(a, b, sum); }
+  static void store_steps(float* steps, std::int64_t pitch, f32x16 even, f32x16 odd) {
+    store(steps, odd);
+    store(steps + pitch, even);
+  }
 #endif
   static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
 };

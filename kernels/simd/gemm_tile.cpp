@@ -50,30 +50,43 @@ void pack_row_steps(float* steps, std::int64_t pitch, ConstElements x, std::int6
   }
 }
 
+template <typename Lanes>
+f32x16 load_rounded(const float* x, Lanes lanes) {
+  return round_to_bf16(load(x, lanes));
+}
+template <typename Lanes>
+f32x16 load_rounded(const std::uint16_t* x, Lanes lanes) {
+  return load(x, lanes);
+}
+
+template <typename Steps, typename Number>
+void pack_pairs(float* steps, std::int64_t pitch, const Number* x, std::int64_t stride, std::int64_t depths,
+                std::int64_t cols) {
+  // All lanes are read wherever that stays within the matrix; what lies beside the columns is overwritten or not used.
+  const std::int64_t end = (depths - 1) * stride + cols;
+  const auto row = [&](std::int64_t d, std::int64_t c) __attribute__((always_inline)) {
+    if (d == depths) return set(0.0f);  // in place of the missing last odd depth
+    const std::int64_t at = d * stride + c;
+    return at + kLanes <= end ? load_rounded(x + at, AllLanes{}) : load_rounded(x + at, FirstLanes{cols - c});
+  };
+  for (std::int64_t d = 0; d < depths; d += 2) {
+    for (std::int64_t c = 0; c < cols; c += kLanes) {
+      Steps::store_steps(steps + c, pitch, row(d, c), row(d + 1, c));
+    }
+    steps += steps_of<Steps>(2) * pitch;
+  }
+}
+
 // steps[s * pitch + c]: `cols` columns, at most those of a block, of a matrix whose depths lie `stride` apart.
 template <typename Steps>
 void pack_steps(float* steps, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t depths,
                 std::int64_t cols) {
-  if constexpr (!Steps::kPairs) return pack_rows(steps, pitch, x.float32(), stride, depths, cols);
-  constexpr std::int64_t kMost = kBlockCols > kBlockRows ? kBlockCols : kBlockRows;
-  static constexpr std::uint16_t kZeros[kMost] = {};
-  std::uint16_t rounded[2][kMost + kLanes];
-  for (std::int64_t d = 0; d < depths; d += 2) {
-    const std::uint16_t* const even = as_bf16(x + d * stride, cols, rounded[0]);
-    const std::uint16_t* const odd = d + 1 < depths ? as_bf16(x + (d + 1) * stride, cols, rounded[1]) : kZeros;
-    if constexpr (Steps::kIsPacked) {
-      for (std::int64_t c = 0; c < cols; ++c) {
-        const std::uint32_t pair = even[c] | static_cast<std::uint32_t>(odd[c]) << 16;
-        __builtin_memcpy(steps + c, &pair, sizeof pair);
-      }
-      steps += pitch;
-    } else {
-      for (std::int64_t c = 0; c < cols; ++c) {
-        steps[c] = widened(odd[c]);
-        steps[pitch + c] = widened(even[c]);
-      }
-      steps += 2 * pitch;
-    }
+  if constexpr (!Steps::kPairs) {
+    pack_rows(steps, pitch, x.float32(), stride, depths, cols);
+  } else if (x.is_bf16()) {
+    pack_pairs<Steps>(steps, pitch, x.bf16(), stride, depths, cols);
+  } else {
+    pack_pairs<Steps>(steps, pitch, x.float32(), stride, depths, cols);
   }
 }
 
