@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/bench.h"
-#include "src/train/model_words.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,61 +9,91 @@
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/commands/bench_figures.h"
+#include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/choose_products.h"
 #include "src/settings/run_settings.h"
 #include "src/train/check_fits.h"
 #include "src/train/measured_steps.h"
+#include "src/train/model_words.h"
 
 namespace bascule {
 namespace {
 
+// In the order of BenchAxis.
+struct Axis {
+  const char* option;
+  const char* unit;
+  std::int64_t least, most;  // as in the settings
+  void (*set)(Settings& settings, std::int64_t value);
+};
+constexpr Axis kAxes[] = {
+    {"--workers", "workers", 0, 1024, [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
+    {"--batch", "samples", 1, 1 << 20, [](Settings& s, std::int64_t v) { s.training.per_device_train_batch_size = v; }},
+    {"--image_size", "pixels", 1, 65536, [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
+    {"--max_seq_length", "tokens", 2, 65536, [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
+};
+
 // The same run without anything but training steps.
-Settings only_steps(Settings settings, const BenchArguments& arguments, std::int64_t workers) {
+Settings only_steps(Settings settings, const BenchArguments& arguments) {
   settings.training.do_train = true;
   settings.training.do_eval = settings.training.do_predict = false;
   settings.training.max_steps = arguments.warmup + arguments.steps;
   settings.distributed.world_size = 1;
-  settings.data.dataloader_num_workers = workers;
   return settings;
 }
 
 struct Column {
+  std::string name;
   Settings settings;
   const media_engine_driver* engine;
 };
 
 BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
   const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
-  const std::int64_t workers = column.settings.data.dataloader_num_workers;
-  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s\n",
+  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s%s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
-               static_cast<long long>(workers), media_engine_query(column.engine).name);
+               static_cast<long long>(column.settings.data.dataloader_num_workers),
+               media_engine_query(column.engine).name,
+               arguments.axis == BenchAxis::kWorkers ? "" : (", " + column.name).c_str());
   const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
   BenchColumn figures = figures_of(steps, *run, limits);
-  figures.workers = workers;
+  figures.name = column.name;
+  figures.workers = column.settings.data.dataloader_num_workers;
+  figures.batch = column.settings.training.per_device_train_batch_size;
+  figures.image_size = reads_pictures(run->data.loader) ? run->opened.inputs.image_side : 0;
+  figures.max_seq_length = reads_text(run->data.loader) ? column.settings.data.max_seq_length : 0;
   return figures;
 }
 
 // Throws Error for what cannot be measured, before anything is.
 std::vector<Column> columns_of(const Settings& settings, const BenchArguments& arguments) {
+  const Axis& axis = kAxes[static_cast<int>(arguments.axis)];
+  const bool varies_workers = arguments.axis == BenchAxis::kWorkers;
   std::vector<Column> columns;
-  for (const std::int64_t count : arguments.workers) {
-    if (count < 0 || count > 1024) {
-      throw Error(ErrorKind::kSettings, "--workers", std::to_string(count) + " workers",
-                  "write numbers from 0 to 1024");
+  const auto add = [&](const Settings& own, const media_engine_driver* engine, std::int64_t value) {
+    const std::string workers = media_engine_query(engine).name + (", " + std::to_string(value));
+    columns.push_back({varies_workers ? workers : std::to_string(value) + " " + axis.unit, own, engine});
+  };
+  for (const std::int64_t value : arguments.values) {
+    if (value < axis.least || value > axis.most) {
+      throw Error(ErrorKind::kSettings, axis.option, std::to_string(value) + " " + axis.unit,
+                  "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
     }
-    columns.push_back({only_steps(settings, arguments, count), media_engine_host()});
+    Settings own = only_steps(settings, arguments);
+    axis.set(own, value);
+    add(own, varies_workers ? media_engine_host() : media_engine_builtin(), value);
   }
-  if (columns.empty() || media_engine_builtin() != media_engine_host()) {
-    columns.push_back({only_steps(settings, arguments, settings.data.dataloader_num_workers), media_engine_builtin()});
-  }
+  if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
+    add(only_steps(settings, arguments), media_engine_builtin(), settings.data.dataloader_num_workers);
   for (const Column& column : columns) {
     const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
     if (&column == &columns.front()) {
       for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }
+    if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
+      throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
     const ProcessLimits now = read_process_limits();
     check_fits(*run, now, limits_here(column.settings, now));
   }
@@ -91,6 +120,7 @@ int bench_command(const BenchArguments& arguments) {
   Bench bench;
   bench.settings_file = settings.origin.file;
   bench.isa = isa_name(isa);
+  bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.threads = compute_threads(settings, RankPlace{});
   {

@@ -9,13 +9,20 @@
 
 namespace bascule {
 
+// What the columns differ in.
+enum class BenchAxis {
+  kWorkers,         // loader workers, with the host engine, then the program's own engine where that is another
+  kBatch,           // samples of a micro-batch
+  kImageSize,       // side of the pictures
+  kSequenceLength,  // tokens of a text at most
+};
+
 struct BenchArguments {
   std::string settings_file;
   std::int64_t steps = 20;  // measured, after the warm-up
   std::int64_t warmup = 3;
-  // One column for each number of loader workers with the host engine, then one with the program's own where that is
-  // another; empty: one column, the file's own.
-  std::vector<std::int64_t> workers;
+  BenchAxis axis = BenchAxis::kWorkers;
+  std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
   bool json = false;
 };
 

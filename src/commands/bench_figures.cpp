@@ -143,6 +143,9 @@ Json column_json(const BenchColumn& column) {
     layers.push_back(layer);
   }
   return {{"workers", column.workers},
+          {"batch", column.batch},
+          {"image_size", column.image_size},
+          {"max_seq_length", column.max_seq_length},
           {"media_engine", column.engine},
           {"samples_per_second", {{"median", column.median}, {"min", column.least}, {"max", column.most}}},
           {"ceiling_samples_per_second", column.ceiling},
@@ -201,7 +204,7 @@ std::string bench_text(const Bench& bench) {
   text += formatted("%.0f GFLOP/s", bench.limits.float32_gflops_per_second);
   text += bench.is_bf16 ? " in float32, " : " for matrix products, ";
   text += formatted("%.1f GB/s for copying\n\n", bench.limits.gigabytes_per_second);
-  add_row(&text, "", bench, [](const BenchColumn& c) { return c.engine + ", " + std::to_string(c.workers); });
+  add_row(&text, "", bench, [](const BenchColumn& c) { return c.name; });
   add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
   add_row(&text, "  slowest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
   add_row(&text, "  fastest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
@@ -221,7 +224,7 @@ std::string bench_text(const Bench& bench) {
           [](const BenchColumn& c) { return std::string(readable_bytes(c.planned_bytes).c_str()); });
   add_row(&text, "memory resident", bench,
           [](const BenchColumn& c) { return std::string(readable_bytes(c.resident_bytes).c_str()); });
-  text += "  columns: media engine, loader workers\n";
+  if (bench.names_engines) text += "  columns: media engine, loader workers\n";
   if (!bench.columns.back().operations.empty()) {
     add_operations(&text, bench.columns.back());
     add_layers(&text, bench.columns.back());

@@ -34,7 +34,9 @@ struct BenchLayers {
 };
 
 struct BenchColumn {
+  std::string name;  // "32 samples"; of an engine and its workers "host, 2"
   std::int64_t workers = 0;
+  std::int64_t batch = 0, image_size = 0, max_seq_length = 0;  // 0: no picture, no text
   std::string engine;
   std::vector<double> step_seconds;
   double median = 0.0, least = 0.0, most = 0.0;  // samples/s of a step
@@ -53,6 +55,7 @@ struct Bench {
   std::string settings_file, isa;
   bool is_bf16 = false;
   int threads = 1;
+  bool names_engines = false;  // the columns' names
   MachineLimits limits;
   std::vector<BenchColumn> columns;
 };

@@ -249,11 +249,27 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   command->add_option("--steps", arguments->steps, "number of updates to measure")->check(CLI::Range(1, 1000000));
   command->add_option("--warmup", arguments->warmup, "number of warm-up updates before them")
       ->check(CLI::Range(0, 1000000));
-  auto workers = std::make_shared<std::string>();
-  command->add_option("--workers", *workers, "a,b,c: one column for each number of loader workers");
+  struct Axis {
+    BenchAxis axis;
+    const char* option;
+    const char* help;
+    std::string values;
+  };
+  auto axes = std::make_shared<std::vector<Axis>>(std::vector<Axis>{
+      {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers", ""},
+      {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size", ""},
+      {BenchAxis::kImageSize, "--image_size", "a,b,c: one column for each side of pictures, in pixels", ""},
+      {BenchAxis::kSequenceLength, "--max_seq_length", "a,b,c: one column for each length of texts, in tokens", ""}});
+  CLI::Option_group* const one = command->add_option_group("columns", "at most one of these");
+  for (Axis& axis : *axes) one->add_option(axis.option, axis.values, axis.help);
+  one->require_option(0, 1);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
-    if (!workers->empty()) arguments->workers = numbers_of<std::int64_t>("--workers", *workers, 0);
+    for (const Axis& axis : *axes) {
+      if (axis.values.empty()) continue;
+      arguments->axis = axis.axis;
+      arguments->values = numbers_of<std::int64_t>(axis.option, axis.values, 0);
+    }
     *chosen = [=] { return bench_command(*arguments); };
   });
 }

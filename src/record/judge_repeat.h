@@ -11,10 +11,10 @@ namespace bascule {
 
 struct RepeatJudgement {
   bool has_equal_bits = false;
-  std::string first_difference;        // "update 30: its loss is ..., was ..."; empty: none
+  std::string first_difference;                // "update 30: its loss is ..., was ..."; empty: none
   std::size_t intervals = 0, evaluations = 0;  // that both have and that are equal
-  double loss = 0.0, loss_then = 0.0;  // means over all updates
-  bool has_equal_figures = false;      // the mean losses are within 1 % of each other
+  double loss = 0.0, loss_then = 0.0;          // means over all updates
+  bool has_equal_figures = false;              // the mean losses are within 1 % of each other
 };
 
 RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now);

@@ -107,7 +107,12 @@ std::string loss_chart(const Report& report) {
   for (const EvaluationRecord& record : report.evaluations) {
     if (record.split == Split::kValidation) validation.points.push_back({as_x(record.global_step), record.loss});
   }
-  return line_chart(options_for(report, "Loss"), {training, validation});
+  ChartSeries average{"validation, averaged weights", {}, false, true};
+  for (const EvaluationRecord& record : report.averaged_curve)
+    average.points.push_back({as_x(record.global_step), record.loss});
+  std::vector<ChartSeries> all = {training, validation};
+  if (!average.points.empty()) all.push_back(average);
+  return line_chart(options_for(report, "Loss"), all);
 }
 
 std::string step_chart(const Report& report, const char* title, double StepRecord::*field, bool smooth, bool fill) {
@@ -147,6 +152,11 @@ std::string metric_chart(const Report& report) {
       series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
     }
     if (series.points.size() > 1) metrics.push_back(series);
+    ChartSeries average{std::string(metric.title) + ", averaged weights", {}, false, true};
+    for (const EvaluationRecord& record : report.averaged_curve) {
+      if (!std::isnan(record[metric])) average.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
+    }
+    if (average.points.size() > 1) metrics.push_back(average);
   }
   ChartOptions options = options_for(report, "Validation, %");
   options.from_zero = true;

@@ -188,6 +188,7 @@ struct Report {
   std::vector<EvaluationRecord> evaluations;           // validations in the order of steps, then the test
   std::vector<EvaluationRecord> final_evaluations;     // of the weights that the run ends with, one of each split
   std::vector<EvaluationRecord> averaged_evaluations;  // the same of the averaged weights; empty: none are kept
+  std::vector<EvaluationRecord> averaged_curve;        // their validations in the order of steps
   Metrics metrics;                                     // that the evaluations may have
   std::string metrics_note;                            // Markdown: how some of them are defined; may be empty
   BestSummary best;

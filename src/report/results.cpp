@@ -134,22 +134,31 @@ Json step_entry(const StepRecord& record) {
               {"step", record.global_step}};
 }
 
-Json evaluation_entry(const EvaluationRecord& record, Metrics metrics) {
+Json evaluation_entry(const EvaluationRecord& record, Metrics metrics, const std::string& prefix) {
   Json json = Json::object();
   json["epoch"] = rounded(record.epoch, 4);
   json["step"] = record.global_step;
-  add_evaluation_figures(json, record, metrics, kEvaluationPrefix);
+  add_evaluation_figures(json, record, metrics, prefix);
   return json;
 }
 
 // Step records and validations in the order of steps, then the summary of the whole run.
 Json log_history(const Report& report) {
   Json history = Json::array();
-  std::size_t next = 0;
+  std::size_t next = 0, next_averaged = 0;
+  const auto add_averaged_before = [&](std::int64_t step) {
+    for (; next_averaged < report.averaged_curve.size(); ++next_averaged) {
+      const EvaluationRecord& record = report.averaged_curve[next_averaged];
+      if (record.global_step >= step) return;
+      const std::string prefix = std::string(kEvaluationPrefix) + kAveragedPrefix;
+      history.push_back(evaluation_entry(record, report.metrics, prefix));
+    }
+  };
   const auto add_evaluations_before = [&](std::int64_t step) {
     for (; next < report.evaluations.size() && report.evaluations[next].global_step < step; ++next) {
       if (report.evaluations[next].split == Split::kValidation) {
-        history.push_back(evaluation_entry(report.evaluations[next], report.metrics));
+        add_averaged_before(report.evaluations[next].global_step + 1);
+        history.push_back(evaluation_entry(report.evaluations[next], report.metrics, kEvaluationPrefix));
       }
     }
   };

@@ -425,7 +425,8 @@ constexpr Key kKeys[] = {
     {kGroupsTable, "weight_decay", RealKey{of_group<double, &G::weight_decay>(), 0.0, 1e3, true, true}, kNumbers,
      "weight decay of all tensors in the group, including biases and norms", "the rule of `training.weight_decay`"},
     {kGroupsTable, "freeze", BoolKey{of_group<bool, &G::freeze>()}, kNumbers,
-     "do not train these tensors; they then take no memory or time in the update; tensors of one matrix product, as query, "
+     "do not train these tensors; they then take no memory or time in the update; tensors of one matrix product, as "
+     "query, "
      "key and value of many attentions, must be frozen together"},
 };
 

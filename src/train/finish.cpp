@@ -2,8 +2,10 @@
 #include "src/train/finish.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "src/base/error.h"
@@ -339,6 +341,9 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   report.metrics_note = run.opened.judge_kind->note;
   set_evaluations(&report, sealed.outputs().evaluations.records(), sealed.loop().final_evaluations());
   report.averaged_evaluations = sealed.loop().averaged_evaluations();
+  const Span<const EvaluationRecord> averaged = sealed.outputs().averaged_evaluations.records();
+  std::copy_if(averaged.begin(), averaged.end(), std::back_inserter(report.averaged_curve),
+               [](const EvaluationRecord& record) { return !std::isnan(record.loss); });
   add_operations(&report, sealed);
   add_memory(&report, run, figures);
   add_loader(&report, sealed);

@@ -57,6 +57,7 @@ struct TrainingOutputs {
   Progress progress = Progress::on_stderr();
   RecordLog<StepRecord> steps;
   RecordLog<EvaluationRecord> evaluations;
+  RecordLog<EvaluationRecord> averaged_evaluations;  // of the averaged weights: one for each of `evaluations`
 };
 
 class TrainingLoop {
@@ -144,7 +145,7 @@ class TrainingLoop {
   static constexpr std::size_t kLoopNumbers = 6;
   struct SavedMoment {
     NamedNumber numbers[kLoopNumbers + kPositionNumbers];
-    std::string_view texts[3];
+    std::string_view texts[4];
     CheckpointMoment moment;
   };
   void fill(SavedMoment* saved) noexcept;

@@ -29,8 +29,10 @@ Status TrainingLoop::evaluate(Split split) noexcept {
   reading_ = Split::kTrain;
   // A repeated evaluation has its point on the curve already. The log keeps the order of steps, so weights of an
   // earlier update, with other rows, have theirs in the report alone.
-  if (record.repeats == 0 && split == Split::kValidation && !has_evaluated(weights_step_ + 1))
+  if (record.repeats == 0 && split == Split::kValidation && !has_evaluated(weights_step_ + 1)) {
     out_.evaluations.append(record);
+    if (p_.averaged_evaluation != nullptr) out_.averaged_evaluations.append(average_validation_);
+  }
   report(record);
   const double seconds = monotonic_seconds() - began;
   times_.evaluation_seconds += seconds;

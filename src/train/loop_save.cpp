@@ -105,7 +105,9 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
   moment.replacements = Span<const Replacement>(
       static_cast<const Replacement*>(static_cast<const void*>(replaced.data())), replaced.size());
   moment.bad_rows = bad_rows(replaced);
-  moment.texts = Span<const std::string_view>(saved->texts, 3);
+  const bool averages = p_.averaged_evaluation != nullptr;
+  if (averages) saved->texts[3] = bytes(out_.averaged_evaluations.records());
+  moment.texts = Span<const std::string_view>(saved->texts, averages ? 4 : 3);
 }
 
 Status TrainingLoop::write_checkpoint() noexcept {

@@ -324,8 +324,9 @@ void plan_memory(RecordedRun* run) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
     ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});
   }
-  ranges.push_back({kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
-                                       run->pace.evaluation_records * sizeof(EvaluationRecord)});
+  ranges.push_back(
+      {kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
+                          evaluation_logs(*run) * run->pace.evaluation_records * sizeof(EvaluationRecord)});
   if (run->graphs.train && run->settings.report.hash_steps > 0) {
     ranges.push_back(
         {kTensorHashes, TensorHashes::bytes(run->session.parameters(), run->session.layout()), local_ranks > 1});

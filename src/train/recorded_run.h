@@ -139,6 +139,8 @@ inline constexpr char kGatheredMemory[] = "gathered embeddings";
 inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
 inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several
 inline constexpr char kRecordMemory[] = "records";
+// Logs of evaluations: of the weights, and of their average.
+inline std::size_t evaluation_logs(const RecordedRun& run) { return run.settings.training.ema_decay > 0.0 ? 2 : 1; }
 inline constexpr char kTensorHashes[] = "tensor hashes";      // with report.hash_steps
 inline constexpr char kPictureDigests[] = "picture digests";  // where samples have pictures
 

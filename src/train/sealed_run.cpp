@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr char kStepRecords[] = "step_records.bin";
 constexpr char kEvaluationRecords[] = "evaluation_records.bin";
+constexpr char kAveragedRecords[] = "averaged_evaluation_records.bin";
 constexpr char kPictureDigestsFile[] = "picture_digests.bin";
 constexpr std::int64_t kListedBytes = 160;                    // a line of the list of pictures: about
 constexpr std::int64_t kReportBytes = std::int64_t{2} << 20;  // page with pictures, result files, events: about
@@ -111,9 +113,12 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (pace.step_records > 0)
     out_.steps = RecordLog<StepRecord>({static_cast<StepRecord*>(static_cast<void*>(records)), pace.step_records});
   if (pace.evaluation_records > 0) {
-    out_.evaluations = RecordLog<EvaluationRecord>(
-        {static_cast<EvaluationRecord*>(static_cast<void*>(records + pace.step_records * sizeof(StepRecord))),
-         pace.evaluation_records});
+    auto* const room =
+        static_cast<EvaluationRecord*>(static_cast<void*>(records + pace.step_records * sizeof(StepRecord)));
+    out_.evaluations = RecordLog<EvaluationRecord>({room, pace.evaluation_records});
+    if (evaluation_logs(run) > 1)
+      out_.averaged_evaluations =
+          RecordLog<EvaluationRecord>({room + pace.evaluation_records, pace.evaluation_records});
   }
   if (point) resume_records(*point);
   if (graphs.evaluation) {
@@ -199,7 +204,10 @@ void SealedRun::resume_records(const ResumePoint& point) {
   position_ = read_position(point);
   if (run_.resume.searches_anew || !run_.pace.best_figure) position_.best = BestSoFar{};
   restore_log(&out_.steps, point, kStepRecords, "step_records");
-  if (run_.pace.evaluation_records > 0) restore_log(&out_.evaluations, point, kEvaluationRecords, "evaluation_records");
+  if (run_.pace.evaluation_records > 0) {
+    restore_log(&out_.evaluations, point, kEvaluationRecords, "evaluation_records");
+    if (evaluation_logs(run_) > 1) resume_averaged_records(point);
+  }
   if (group_.is_leader()) resume_picture_digests(point);
   if (!group_.is_first()) return;  // whose list goes on with those of all ranks
   const RecordedSplit* const train = run_.data.find(Split::kTrain);
@@ -216,6 +224,21 @@ void SealedRun::resume_records(const ResumePoint& point) {
   loader_->stream(train->stream)
       .restore_replacements(Span<const ReplacedSample>(replaced),
                             static_cast<std::int64_t>(point.number("bad_samples")));
+}
+
+// One for each evaluation. Checkpoints of before have none: their points are left out of the curve.
+void SealedRun::resume_averaged_records(const ResumePoint& point) {
+  RecordLog<EvaluationRecord>& log = out_.averaged_evaluations;
+  if (std::filesystem::exists(point.folder + "/" + kAveragedRecords))
+    return restore_log(&log, point, kAveragedRecords, "evaluation_records");
+  const Span<const EvaluationRecord> made = out_.evaluations.records();
+  std::vector<EvaluationRecord> unknown(made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    unknown[i].global_step = made[i].global_step;
+    unknown[i].loss = std::numeric_limits<double>::quiet_NaN();
+  }
+  BASCULE_CHECK(
+      log.restore(Span<const EvaluationRecord>(unknown), out_.evaluations.appended(), out_.evaluations.stride()));
 }
 
 // Of the training pictures; checkpoints of before have none. Where rows or sizes changed they are taken anew.
@@ -344,6 +367,7 @@ void SealedRun::make_writers() {
   contents.max_bad_rows = static_cast<std::int64_t>(kMostBadRowsKept);
   contents.data.insert(contents.data.end(), run_.resume.model_files.begin(), run_.resume.model_files.end());
   contents.text_files = {kStepRecords, kEvaluationRecords, kPictureDigestsFile};
+  if (averaged_evaluation_ != nullptr) contents.text_files.push_back(kAveragedRecords);
   writer_ = std::make_unique<CheckpointWriter>(std::move(contents));
 }
 

@@ -55,6 +55,7 @@ class SealedRun {
   void begin_average();
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);
+  void resume_averaged_records(const ResumePoint& point);
   void resume_picture_digests(const ResumePoint& point);
   HfFolderContents folder_contents(const float* trained) const;
   void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;

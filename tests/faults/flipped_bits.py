@@ -47,5 +47,10 @@ def flip_in_checkpoint(folder, file, byte, bit):
     state = (folder / "bascule_state.json").read_bytes()
     assert state.count(before.encode()) == 1
     state = state.replace(before.encode(), xxh3((folder / file).read_bytes()).encode())
+    (folder / "bascule_state.json").write_bytes(signed(state))
+
+
+def signed(state):
+    """The text of a checkpoint's state with the checksum of what it is now."""
     end = re.search(rb', "xxh3": "([0-9a-f]{16})"\}\n$', state)
-    (folder / "bascule_state.json").write_bytes(state[:end.start(1)] + xxh3(state[:end.start()]).encode() + state[end.end(1):])
+    return state[:end.start(1)] + xxh3(state[:end.start()]).encode() + state[end.end(1):]

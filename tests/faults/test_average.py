@@ -2,6 +2,7 @@
 """The average of the weights (training.ema_decay) in whole runs: its definition, its evaluation, its folder, and that its bits depend on nothing but the settings."""
 import json
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 import unittest
 
 from bascule_run import EMOJI, PROGRAM, digest, instruction_sets, run
+from flipped_bits import signed
 from rank_runs import STRATEGIES, VALIDATION, ranks_settings
 from run_files import scalars, tensors, weights
 
@@ -117,6 +119,21 @@ class Average(unittest.TestCase):
         self.assertEqual(one["eval_ema_loss"], other["eval_ema_loss"])
         lines = [json.loads(line) for line in (self.folder / "killed/run/log.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines if "eval_ema_loss" in line], [4, 8])
+        history = json.loads((self.folder / "killed/run/trainer_state.json").read_text())["log_history"]
+        self.assertEqual([line["step"] for line in history if "eval_ema_loss" in line], [4, 8])
+        self.assertIn("validation, averaged weights", (self.folder / "killed/run/report.html").read_text())
+
+    def test_a_checkpoint_without_its_curve_is_resumed(self):
+        changes = {**EVALUATED, "training__lr_schedule_steps": "8", "training__eval_steps": "2"}
+        checkpoint = self.trained("older", **{**changes, "training__max_steps": "4"}) / "checkpoint-4"
+        path = checkpoint / "bascule_state.json"
+        without = re.sub(rb', "averaged_evaluation_records.bin": \{[^}]*\}', b"", path.read_bytes())
+        self.assertNotEqual(without, path.read_bytes())
+        path.write_bytes(signed(without))
+        (checkpoint / "averaged_evaluation_records.bin").unlink()
+        self.assertEqual(self.digests("older", **changes), self.digests("whole", **changes))
+        history = json.loads((self.folder / "older/run/trainer_state.json").read_text())["log_history"]
+        self.assertEqual([line["step"] for line in history if "eval_ema_loss" in line], [4, 6, 8])
 
     def test_a_finished_run_evaluates_it_again(self):
         folder = self.trained("again", **EVALUATED)

@@ -6,8 +6,9 @@ import re
 import tempfile
 import unittest
 
-from bascule_run import EMOJI, run, settings
+from bascule_run import EMOJI, ROOT, run, settings
 
+DATA = ROOT / "tests" / "data"
 SETTINGS, MEMORY = 2, 4
 
 
@@ -85,6 +86,30 @@ class Bench(unittest.TestCase):
         none = plan(str(0.9 * one / 2**30))
         self.assertEqual(none.returncode, MEMORY)
         self.assertIn("no batch size fits", none.stderr)
+
+    def test_columns_for_batches_sides_and_lengths(self):
+        text = {"data__preprocessing": None, "media_engine__memory_mib": None, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "data__train_file": f'"{DATA}/text-corpus/train.txt"',
+                "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "data__max_seq_length": None}
+        pictures = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"', "model__tokenizer_name": None,
+                    "data__label_column": '"label"', "data__max_seq_length": None, "data__preprocessing": '"training"', "training__per_device_train_batch_size": "4"}
+        for option, key, values, changes in (("--batch", "batch", [2, 6], pictures), ("--image_size", "image_size", [32, 72], pictures),
+                                             ("--max_seq_length", "max_seq_length", [16, 64], text)):
+            done = run("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, option, ",".join(map(str, values)), "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            columns = json.loads(done.stdout)["columns"]
+            self.assertEqual([column[key] for column in columns], values)
+            self.assertLess(columns[0]["planned_bytes"], columns[1]["planned_bytes"])
+            # A column is the run whose file says so.
+            name = {"batch": "training__per_device_train_batch_size", "image_size": "model__image_size", "max_seq_length": "data__max_seq_length"}[key]
+            alone = run("bench", settings(self.folder, **changes, **{name: str(values[1])}) if name not in changes else settings(self.folder, **{**changes, name: str(values[1])}),
+                        "--steps", 2, "--warmup", 1, "--json")
+            self.assertEqual(json.loads(alone.stdout)["planned_bytes"], columns[1]["planned_bytes"], alone.stderr)
+        for option, changes, said in (("--batch=0", pictures, "0 samples"), ("--batch=4,x", pictures, "not a list"), ("--image_size=3", pictures, "smaller than patch_size"),
+                                      ("--max_seq_length=8", pictures, "reads no text"), ("--image_size=64", text, "model.image_size")):
+            done = run("bench", settings(self.folder, **changes), option)
+            self.assertIn(done.returncode, (SETTINGS, 3), done.stderr)
+            self.assertIn(said, done.stderr.splitlines()[-1])
+        self.assertEqual(run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1").returncode, SETTINGS)
 
     def test_arguments(self):
         for workers in ("1,", "a", "-1", "2000", "0,2000"):
