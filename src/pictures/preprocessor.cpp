@@ -20,12 +20,12 @@ constexpr std::int64_t kBicubic = 3;        // PIL.Image.Resampling.BICUBIC
 struct Source {
   std::string path;
   Json object;
+  const char* advice = "change it, or use data.preprocessing = \"training\", which does not use the processor";
 
   [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
     const Json* const found = object.find(key);
     const std::string value = found == nullptr ? " is missing" : " = " + json_text(*found);
-    throw Error(ErrorKind::kData, path, key + value + ": " + allowed,
-                "change it, or use data.preprocessing = \"training\", which does not use the processor");
+    throw Error(ErrorKind::kData, path, key + value + ": " + allowed, advice);
   }
 };
 
@@ -189,6 +189,7 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
   read_channels(source, "image_std", rules.std);
   check_statistics(source, rules);
   if (preprocessing != Preprocessing::kProcessor) {
+    source.advice = "change it";
     check_training_levels(source);
     return rules;
   }

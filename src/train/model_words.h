@@ -8,7 +8,7 @@
 
 namespace bascule {
 
-// A folder without a config.json counts as one of the usual family; recording refuses it. Throws Error kData if the
+// Of a folder without a config.json: the words of every family; opening the model refuses it. Throws Error kData if the
 // file is broken or of another family: before its head or frozen parts are compared with a family that it is not of.
 ModelWords model_words(const std::string& folder);
 

@@ -18,21 +18,20 @@ struct Reader {
   std::vector<std::string_view> keys;
 };
 
-// Whether a split that the run reads is a text corpus, or is not.
-bool reads_file(const Settings& settings, bool is_corpus) {
+// Whether a split that the run reads is a table of rows: a text corpus has no columns.
+bool reads_rows(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   const DataSettings& data = settings.data;
-  return (training.do_train && data.train_file.is_corpus() == is_corpus) ||
-         (training.do_eval && data.validation_file.is_corpus() == is_corpus) ||
-         (training.do_predict && data.test_file.is_corpus() == is_corpus);
+  return (training.do_train && !data.train_file.is_corpus()) ||
+         (training.do_eval && !data.validation_file.is_corpus()) ||
+         (training.do_predict && !data.test_file.is_corpus());
 }
 
 }  // namespace
 
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
-  const bool pictures = reads_pictures(loader), text = reads_text(loader), pairs = opened.inputs.reads_pairs;
+  const bool pictures = reads_pictures(loader), text = reads_text(loader), rows = reads_rows(settings);
   const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
-  const bool rows = reads_file(settings, false), corpus = reads_file(settings, true);
   const Reader readers[] = {
       {pictures,
        "no pictures are read",
@@ -48,8 +47,6 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
       {!text || masks,
        "no tokens are masked",
        {"data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
-      {corpus && pairs, "no pairs are drawn from a text corpus", {"data.dupe_factor", "data.short_seq_probability"}},
-      {corpus && !pairs, "no text corpus is cut into single texts", {"data.text_layout"}},
   };
   const std::vector<KeyRule> now = resume_rules(settings), defaults = resume_rules(default_settings(settings.words));
   const bool has_own_tokenizer = settings.model.tokenizer_name.is_given();

@@ -220,7 +220,7 @@ class ViT(unittest.TestCase):
         for members, said in (({"do_normalize": False}, "do_normalize"), ({"do_rescale": False}, "do_rescale"), ({"rescale_factor": 0.5}, "rescale_factor")):
             done = run("run", self.settings(said, model__model_name_or_path=self.model_with_processor(**members)))
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn(f"preprocessor_config.json: {said} ", done.stderr.splitlines()[-1])
+            self.assertRegex(done.stderr.splitlines()[-1], f"preprocessor_config.json: {said} .*; change it$")
         for name, size in (("square", {"height": 224, "width": 224}), ("edge", {"shortest_edge": 96}), ("number", 32), ("right", {"height": 64, "width": 64})):
             self.weights(name, model__model_name_or_path=self.model_with_processor(size=size), training__max_steps="1")
             self.assertEqual(json.loads((self.folder / name / "run/preprocessor_config.json").read_text())["size"], {"height": 64, "width": 64})
@@ -263,7 +263,8 @@ class ViT(unittest.TestCase):
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
                 ({"data__mixup_alpha": "0.8", "training__per_device_train_batch_size": "7"}, "is odd"),
                 ({"model__image_size": "5"}, "image_size = 5 is smaller than patch_size = 8"),
-                ({"data__preprocessing": '"processor"'}, "preprocessor_config.json")):
+                ({"data__preprocessing": '"processor"'}, "preprocessor_config.json"),
+                ({"model__model_name_or_path": '"/nowhere"', "model__head": '"image_classification"'}, "nowhere")):
             with self.subTest(said):
                 done = run("run", self.settings(said, **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "src/base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -17,8 +21,14 @@ TEST(ModelWords, NameTheFiguresThatAreBetterWhenSmaller) {
   }
 }
 
-TEST(ModelWords, AFolderWithoutAModelHasThoseOfTheUsualFamily) {
-  EXPECT_EQ(model_words(TemporaryFolder().path()).heads.size(), words_of_usual_family().heads.size());
+TEST(ModelWords, AFolderWithoutAModelHasThoseOfEveryFamilyOnce) {
+  std::vector<std::string> names;
+  for (const HeadWords& head : model_words(TemporaryFolder().path()).heads) names.push_back(head.name);
+  EXPECT_EQ(names.front(), words_of_usual_family().heads.front().name);
+  std::sort(names.begin(), names.end());
+  EXPECT_TRUE(std::adjacent_find(names.begin(), names.end()) == names.end());
+  for (const char* name : {"contrastive", "image_classification", "pretraining"})
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
 }
 
 TEST(ModelWords, AModelOfAnotherFamilyIsRefusedByItsType) {
