@@ -253,22 +253,25 @@ void add_bench(CLI::App& app, Chosen* chosen) {
     BenchAxis axis;
     const char* option;
     const char* help;
-    std::string values;
+    std::optional<std::string> values = {};
   };
   auto axes = std::make_shared<std::vector<Axis>>(std::vector<Axis>{
-      {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers", ""},
-      {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size", ""},
-      {BenchAxis::kImageSize, "--image_size", "a,b,c: one column for each side of pictures, in pixels", ""},
-      {BenchAxis::kSequenceLength, "--max_seq_length", "a,b,c: one column for each length of texts, in tokens", ""}});
-  CLI::Option_group* const one = command->add_option_group("columns", "at most one of these");
-  for (Axis& axis : *axes) one->add_option(axis.option, axis.values, axis.help);
-  one->require_option(0, 1);
+      {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers"},
+      {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size"},
+      {BenchAxis::kImageSize, "--image_size", "a,b,c: one column for each side of pictures, in pixels"},
+      {BenchAxis::kSequenceLength, "--max_seq_length", "a,b,c: one column for each length of texts, in tokens"}});
+  for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
+    const Axis* chosen_axis = nullptr;
     for (const Axis& axis : *axes) {
-      if (axis.values.empty()) continue;
+      if (!axis.values) continue;
+      if (chosen_axis != nullptr)
+        throw Error(ErrorKind::kSettings, axis.option, std::string("is given beside ") + chosen_axis->option,
+                    "give one of them");
+      chosen_axis = &axis;
       arguments->axis = axis.axis;
-      arguments->values = numbers_of<std::int64_t>(axis.option, axis.values, 0);
+      arguments->values = numbers_of<std::int64_t>(axis.option, *axis.values, 0);
     }
     *chosen = [=] { return bench_command(*arguments); };
   });

@@ -109,10 +109,11 @@ class Bench(unittest.TestCase):
             done = run("bench", settings(self.folder, **changes), option)
             self.assertIn(done.returncode, (SETTINGS, 3), done.stderr)
             self.assertIn(said, done.stderr.splitlines()[-1])
-        self.assertEqual(run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1").returncode, SETTINGS)
+        done = run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1")
+        self.assertEqual((done.returncode, done.stderr), (SETTINGS, "bascule: --batch: is given beside --workers; give one of them\n"))
 
     def test_arguments(self):
-        for workers in ("1,", "a", "-1", "2000", "0,2000"):
+        for workers in ("", "1,", "a", "-1", "2000", "0,2000"):
             done = run("bench", settings(self.folder), f"--workers={workers}")
             self.assertEqual(done.returncode, SETTINGS, done.stderr)
             self.assertNotIn("steps with", done.stderr)  # refused before anything was measured
