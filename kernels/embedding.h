@@ -7,9 +7,9 @@
 namespace bascule {
 
 // out[r,:] = word[word_index[r],:] + position[position_index[r],:] + type[type_index[r],:]
-// Source: BridgeTowerTextEmbeddings.forward. Shapes: out (rows, cols) dense; tables (any, cols). type_index null: 0 of
-// every row.
-// Requires: every index lies in its table (checked at the border, when tokens are read).
+// Source: BridgeTowerTextEmbeddings.forward and BertEmbeddings.forward. Shapes: out (rows, cols) dense; tables (any,
+// cols). type_index null: 0 of every row. Requires: every index lies in its table (checked at the border, when tokens
+// are read).
 struct TextEmbeddingForward {
   float* out;
   const float* word;

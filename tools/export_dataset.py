@@ -146,14 +146,25 @@ class Texts:
 
     def __init__(self, name, output):
         self.path = output / f"{name}.txt"
-        self.lines = []
+        self.beside = self.path.with_name(self.path.name + ".part")
+        self.file = None
 
     def add(self, lines):
-        self.lines += lines + [""] if lines else []
-        return 1 if lines else 0
+        if not lines:
+            return 0
+        if self.file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = open(self.beside, "wb")
+        else:
+            self.file.write(b"\n")
+        self.file.write("".join(line + "\n" for line in lines).encode())
+        return 1
 
     def finish(self):
-        write_whole(self.path, "\n".join(self.lines).encode())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        os.replace(self.beside, self.path)
 
 
 class Pictures:
@@ -410,8 +421,11 @@ def export(options):
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
         destination = Texts(name, output) if options.text_column else shards or Manifest(name, output, pictures)
-        lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad,
-                                       class_names_of(rows, columns))
+        try:
+            lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad,
+                                           class_names_of(rows, columns))
+        finally:
+            output.joinpath(f"{name}.txt.part").unlink(missing_ok=True)
         record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),
                                   "re_encoded": pictures.re_encoded}
         if shards:

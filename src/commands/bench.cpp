@@ -31,8 +31,8 @@ struct Axis {
 constexpr Axis kAxes[] = {
     {"--workers", "workers", 0, 1024, [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
     {"--batch", "samples", 1, 1 << 20, [](Settings& s, std::int64_t v) { s.training.per_device_train_batch_size = v; }},
-    {"--image_size", "pixels", 1, 65536, [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
-    {"--max_seq_length", "tokens", 2, 65536, [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
+    {"--image-size", "pixels", 1, 65536, [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
+    {"--max-seq-length", "tokens", 2, 65536, [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
 };
 
 // The same run without anything but training steps.

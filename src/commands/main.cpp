@@ -258,8 +258,8 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   auto axes = std::make_shared<std::vector<Axis>>(std::vector<Axis>{
       {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers"},
       {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size"},
-      {BenchAxis::kImageSize, "--image_size", "a,b,c: one column for each side of pictures, in pixels"},
-      {BenchAxis::kSequenceLength, "--max_seq_length", "a,b,c: one column for each length of texts, in tokens"}});
+      {BenchAxis::kImageSize, "--image-size", "a,b,c: one column for each side of pictures, in pixels"},
+      {BenchAxis::kSequenceLength, "--max-seq-length", "a,b,c: one column for each length of texts, in tokens"}});
   for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
@@ -407,7 +407,7 @@ void add_diff(CLI::App& app, Chosen* chosen) {
 }
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app{"Bascule trains vision-language models from one TOML file."};
+  CLI::App app{"Bascule trains vision and language models from one TOML file."};
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", version_text);

@@ -13,6 +13,7 @@
 #include "src/commands/unit.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
+#include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
 #include "src/plan/draw_arena.h"
 #include "src/settings/run_settings.h"
@@ -78,10 +79,14 @@ int plan_command(const PlanArguments& arguments) {
     std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());
     for (const RecordedSplit& split : run->data.splits) {
       const StreamPlan& stream = run->data.plan.streams[split.stream];
-      std::printf("%-10s at most %lld samples, %lld text rows a batch (longest caption of the index: %lld tokens)\n",
-                  split_name(split.split), static_cast<long long>(stream.bounds.samples()),
-                  static_cast<long long>(stream.bounds.samples() * stream.longest_caption),
-                  static_cast<long long>(run->data.plan.longest_caption));
+      std::printf("%-10s at most %lld samples a batch", split_name(split.split),
+                  static_cast<long long>(stream.bounds.samples()));
+      if (reads_text(run->data.loader)) {
+        std::printf(" with %lld text rows (longest text: %lld tokens)",
+                    static_cast<long long>(stream.bounds.samples() * stream.longest_caption),
+                    static_cast<long long>(run->data.plan.longest_caption));
+      }
+      std::printf("\n");
     }
   }
   check_fits(*run, now, limits);

@@ -68,7 +68,7 @@ void write_ids(const std::vector<std::int32_t>& ids, std::ostream& output) {
 void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output) {
   if (arguments.max_length < 0 || arguments.max_length == 1) {
     throw Error{ErrorKind::kSettings, "--max-length", std::to_string(arguments.max_length) + " is too short",
-                "use 2 or more: <s> and </s> are always added"};
+                "use 2 or more: the tokens of the beginning and the end are always added"};
   }
   const TokenPadding padding = padding_of(arguments);
   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(arguments.model);

@@ -136,6 +136,20 @@ int Manifest::largest_label() const noexcept {
   return largest;
 }
 
+bool Manifest::has_one_label() const noexcept {
+  for (std::size_t place = 1; place < figures_.rows; ++place) {
+    if (label_of(place) != label_of(0)) return false;
+  }
+  return true;
+}
+
+std::int64_t Manifest::first_row_of_label(int least) const noexcept {
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    if (!is_taken_out(row) && label_of(place_of(row)) >= least) return row;
+  }
+  return -1;
+}
+
 void Manifest::find_class_names() {
   class_names_.clear();
   std::string_view left(tables_.class_names.data(), tables_.class_names.size());

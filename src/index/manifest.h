@@ -92,6 +92,9 @@ class Manifest {
   std::int64_t first_row_of_class(std::size_t name) const noexcept;
   // Of rows with labels.
   int largest_label() const noexcept;
+  bool has_one_label() const noexcept;
+  // The first row with a label from `least` on; -1: none.
+  std::int64_t first_row_of_label(int least) const noexcept;
   bool has_pairs() const noexcept { return tables_.caption_end.size() > figures_.rows; }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;

@@ -14,17 +14,15 @@ std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_r
                     const AddPrediction& add) {
   const std::string_view image = manifest.row(row).image_path;
   const ManifestRow captions = manifest.row(caption_row);
-  const bool is_of_corpus = image.empty() && manifest.longest_caption_bytes() == 0;
+  const bool has_captions = manifest.longest_caption_bytes() > 0;
   for (std::string buffer(4096 + 2 * (image.size() + captions.caption.size()), '\0');;
        buffer.resize(2 * buffer.size())) {
     JsonStream out(Span<char>(buffer.data(), buffer.size()));
     out.begin_object();
     out.key("row").integer(row);
-    if (is_of_corpus) {
-      out.key("begins").string(manifest.where(row));
-    } else {
-      out.key("image").string(image).key("caption").string(captions.caption);
-    }
+    if (image.empty() && !has_captions) out.key("begins").string(manifest.where(row));  // of a text corpus
+    if (!image.empty()) out.key("image").string(image);
+    if (has_captions) out.key("caption").string(captions.caption);
     if (captions.second_caption) out.key("second_caption").string(*captions.second_caption);
     add(out, place, row);
     out.end_object();

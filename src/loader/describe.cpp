@@ -56,7 +56,7 @@ std::string describe(const Status& status, const Manifest& manifest) {
       return where + ": " + (picture == where ? "" : picture + ": ") + reason_of(status);
     }
     case StatusCode::kLongCaption:
-      return shown_path(manifest.where(status.detail[0])) + ": the caption has more than " +
+      return shown_path(manifest.where(status.detail[0])) + ": the text has more than " +
              std::to_string(status.detail[1]) +
              " tokens, the cached maximum of this data; remove the .lengths files from Bascule's cache folder and run "
              "the same command again";

@@ -95,7 +95,7 @@ struct LoaderSettings {
 
 struct StreamPlan {
   std::int64_t slots = 0;
-  std::int64_t longest_caption = 0;  // tokens, with <s> and </s>
+  std::int64_t longest_caption = 0;  // tokens, with those of the beginning and the end
   std::size_t slot_bytes = 0;
   BatchCounts bounds;            // of every batch
   std::int64_t most_masked = 0;  // tokens of a sample

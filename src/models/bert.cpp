@@ -100,7 +100,11 @@ class Bert final : public Model {
     // Files that were converted from the original code.
     static constexpr NameChange kChanges[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                               {"LayerNorm.bias", "LayerNorm.beta"}};
-    return {kPrefix, kChanges};
+    // Where config.json ties what the weights do not, the one bias is the decoder's.
+    static constexpr NameChange kWithOneBias[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                                  {"LayerNorm.bias", "LayerNorm.beta"},
+                                                  {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+    return has_own_decoder() ? FileNames(kPrefix, kWithOneBias) : FileNames(kPrefix, kChanges);
   }
   // The pooler is part of the head of next sentences alone.
   bool may_be_fresh(const std::string& tensor) const override {
@@ -114,6 +118,15 @@ class Bert final : public Model {
     bias.shape = {config_.vocab_size};
     bias.elements = config_.vocab_size;
     return {bias};
+  }
+  void complete_config(Json* config) const override {
+    if (has_own_decoder()) (*config)["tie_word_embeddings"] = false;
+  }
+  std::vector<std::string> notes() const override {
+    if (!has_own_decoder()) return {};
+    return {
+        "the folder's decoder differs from its word table: both are trained, and config.json will say "
+        "tie_word_embeddings = false"};
   }
   ModelCardWords card() const override { return {"BERT", {"bert", "fill-mask"}, "fill-mask", "AutoTokenizer", ""}; }
 
@@ -135,12 +148,15 @@ class Bert final : public Model {
     const std::string decoder = std::string(kDecoder) + ".weight";
     if (!config_.tie_word_embeddings) return false;
     if (!source_.has_weights || !source_.has_weights(decoder)) return true;
-    return source_.are_equal && source_.are_equal(decoder, word_table_name(), file_names());
+    return source_.are_equal && source_.are_equal(decoder, word_table_name(), FileNames(kPrefix));
   }
 
   void record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
                         Recording* recording) const;
   void record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options, Recording* recording) const;
+
+  // Although config.json says that it is the word table.
+  bool has_own_decoder() const { return config_.tie_word_embeddings && !decoder_is_tied_; }
 
   BertConfig config_;
   bool pretrains_;

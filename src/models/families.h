@@ -20,6 +20,7 @@ struct FamilyHead {
   int loss_terms = 1;  // each a mean over rows of its own: LossTerm of model.h
   // Labels may be names, and the training data decides on the classes (ModelSource::classes).
   bool names_classes = false;
+  bool smooths_evaluation = true;  // training.label_smoothing_factor acts on losses of evaluations, as in Trainer
 };
 
 struct Family {

@@ -128,7 +128,13 @@ class ViT final : public Model {
   TensorChange change_of(const std::string& tensor, const std::vector<std::int64_t>& shape) const override;
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override {
-    return {"ViT", {"vit", "image-classification"}, "image-classification", "ViTImageProcessor", ""};
+    return {"ViT",
+            {"vit", "image-classification"},
+            "image-classification",
+            "ViTImageProcessor",
+            "Evaluation resizes the shorter side of a picture in floating point and crops the centre "
+            "(`data.interpolation`, `data.eval_crop_ratio`); the processor stretches the whole picture to a square, on "
+            "bytes. `bascule classify` prepares pictures as the evaluation did."};
   }
 
   ModelInputs inputs() const override {
@@ -252,6 +258,7 @@ FamilyHead head() {
   head.words.reads_labels = head.words.has_classes = head.words.mixes_labels = true;
   head.judge = "classes";
   head.names_classes = true;
+  head.smooths_evaluation = false;
   head.command = "classify";
   return head;
 }

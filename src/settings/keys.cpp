@@ -306,7 +306,7 @@ constexpr Key kKeys[] = {
      "clip gradients to this global norm; 0: no clipping"},
     {"training", "label_smoothing_factor", real_below<kTrain, &T::label_smoothing_factor>(0.0, 1.0), kNumbers,
      "fraction of each label spread evenly over all classes, for heads with classes; applies to the "
-     "training loss and, as in Trainer, to the evaluation loss"},
+     "training loss and, as in Trainer, to the evaluation loss, but not to that of image classification"},
     {"training", "ema_decay", real_below<kTrain, &T::ema_decay>(0.0, 1.0), kNumbers,
      "exponential moving average of the weights: the fraction of the average that each of its steps keeps; the average "
      "is evaluated beside the weights (`eval_ema_*`) and saved in the folder `ema` of `output_dir`; 0: none",

@@ -124,13 +124,15 @@ std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::ve
   };
   const std::string key = "training.gradient_checkpointing = \"fit\"";
   const std::int64_t largest = largest_batch(run.settings);
-  const std::size_t least = needed_with(1);
+  const std::int64_t dealt = run.graphs.train ? run.pace.length.cut.dealt : 1;  // a batch is a multiple of it
+  const std::size_t least = needed_with(dealt);
   if (least > limit.bytes) {
-    return "no batch size fits: batch size 1 needs " + size_text(limit.kind, least) +
+    return "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(limit.kind, least) +
            (recomputing ? ", but " + key + " would fit" : "");
   }
-  const std::int64_t fitting =
-      largest_between(1, largest, guess_between(1, least, largest, needed, limit.bytes), batch_fits);
+  std::int64_t fitting =
+      largest_between(dealt, largest, guess_between(dealt, least, largest, needed, limit.bytes), batch_fits);
+  fitting -= fitting % dealt;
   std::string change;
   const TrainingSettings& training = run.settings.training;
   if (training.do_train && training.per_device_train_batch_size > fitting)

@@ -47,21 +47,30 @@ void check_kinds(const RunData& data) {
   }
 }
 
+// A folder may say nothing of its classes, whose count is then that of the training data.
+void check_numbers(const Manifest& manifest, std::int64_t classes) {
+  const std::int64_t row = manifest.first_row_of_label(static_cast<int>(classes));
+  if (row < 0) return;
+  throw Error(ErrorKind::kData, manifest.where(row),
+              "class number " + std::to_string(manifest.row(row).label) + ", but the model has " +
+                  std::to_string(classes) + " classes",
+              "add rows of it to the training data, or remove them here");
+}
+
 }  // namespace
 
 DataClasses classes_of_data(const RunData& data, const std::vector<std::string>& of_model) {
   check_kinds(data);
   const RecordedSplit* const train = data.find(Split::kTrain);
   if (train == nullptr) return {};
+  if (train->manifest->has_one_label()) refuse_one_class(*train->manifest);
   DataClasses found;
   found.names = train->manifest->class_names();
   if (found.names.empty()) {
     if (!of_model.empty()) return {};
     const int largest = train->manifest->largest_label();
-    if (largest == 0) refuse_one_class(*train->manifest);
     for (int label = 0; label <= largest; ++label) found.names.push_back("LABEL_" + std::to_string(label));
   } else {
-    if (found.names.size() == 1) refuse_one_class(*train->manifest);
     std::sort(found.names.begin(), found.names.end());
     std::vector<std::string> known = of_model;
     std::sort(known.begin(), known.end());
@@ -73,11 +82,12 @@ DataClasses classes_of_data(const RunData& data, const std::vector<std::string>&
   return found;
 }
 
-void number_classes(RunData* data, const std::vector<std::string>& names) {
+void number_classes(RunData* data, const std::vector<std::string>& names, std::int64_t classes) {
   std::unordered_map<std::string, std::int32_t> numbers;
   for (const std::string& name : names) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
   for (RecordedSplit& split : data->splits) {
     const std::vector<std::string>& own = split.manifest->class_names();
+    if (own.empty()) check_numbers(*split.manifest, classes);
     std::vector<std::int32_t> numbers_of_own;
     for (std::size_t i = 0; i < own.size(); ++i) {
       const auto known = numbers.find(own[i]);

@@ -186,7 +186,7 @@ double TrainingLoop::average_share(std::int64_t step) const noexcept {
   return step <= run_.pace.schedule.warmup_steps ? 1.0 : 1.0 - training.ema_decay;
 }
 
-// The gradients' sum, clipping and AdamW.
+// The gradients' sum, clipping, the optimizer and the average of the weights.
 Status TrainingLoop::update() noexcept {
   const TrainingSettings& training = run_.settings.training;
   const double began = monotonic_seconds();

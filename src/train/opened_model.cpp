@@ -102,7 +102,7 @@ OpenedModel open_model_of(const Settings& settings) {
   const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
   if (masks && opened.tokenizer->mask_id() < 0) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
-                "the tokenizer has no <mask> token, which " + model.head + " needs");
+                "the tokenizer has no mask token, which " + model.head + " needs");
   }
   return opened;
 }

@@ -89,7 +89,7 @@ void take_classes(RecordedRun* run) {
     opened.has_new_classes = true;
     run->notes.push_back("model: " + found.note);
   }
-  number_classes(&run->data, opened.inputs.class_names);
+  number_classes(&run->data, opened.inputs.class_names, opened.inputs.classes);
 }
 
 // lent: the splits that another run has opened; null: they are opened here.
@@ -257,6 +257,7 @@ void record_graphs(RecordedRun* run) {
   }
   options.dropout = false;
   options.mixed_labels = false;
+  if (!run->opened.family->head(run->settings.model.head)->smooths_evaluation) options.label_smoothing = 0.0f;
   BatchCounts bounds;
   JudgeShape shape;
   BatchCounts of_test;

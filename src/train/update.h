@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The update: gradient norm, clipping, AdamW or LAMB, and the average of the weights, as one tape over the trained
-// range. Blocks have a fixed size
-// and begin at fixed offsets; the norm's blocks are summed in their order: the same bits for any number of threads.
+// range. Blocks have a fixed size and begin at fixed offsets; the norm's blocks are summed in their order: the same
+// bits for any number of threads.
 //
 // With several ranks on a node each does this for its own slice of the blocks: it sums the ranks' gradients, in a
 // fixed tree over the ranks, into its own range, and updates weights that all of them map. Between the passes the ranks

@@ -92,8 +92,8 @@ class Bench(unittest.TestCase):
                 "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "data__max_seq_length": None}
         pictures = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"', "model__tokenizer_name": None,
                     "data__label_column": '"label"', "data__max_seq_length": None, "data__preprocessing": '"training"', "training__per_device_train_batch_size": "4"}
-        for option, key, values, changes in (("--batch", "batch", [2, 6], pictures), ("--image_size", "image_size", [32, 72], pictures),
-                                             ("--max_seq_length", "max_seq_length", [16, 64], text)):
+        for option, key, values, changes in (("--batch", "batch", [2, 6], pictures), ("--image-size", "image_size", [32, 72], pictures),
+                                             ("--max-seq-length", "max_seq_length", [16, 64], text)):
             done = run("bench", settings(self.folder, **changes), "--steps", 2, "--warmup", 1, option, ",".join(map(str, values)), "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             columns = json.loads(done.stdout)["columns"]
@@ -104,8 +104,8 @@ class Bench(unittest.TestCase):
             alone = run("bench", settings(self.folder, **changes, **{name: str(values[1])}) if name not in changes else settings(self.folder, **{**changes, name: str(values[1])}),
                         "--steps", 2, "--warmup", 1, "--json")
             self.assertEqual(json.loads(alone.stdout)["planned_bytes"], columns[1]["planned_bytes"], alone.stderr)
-        for option, changes, said in (("--batch=0", pictures, "0 samples"), ("--batch=4,x", pictures, "not a list"), ("--image_size=3", pictures, "smaller than patch_size"),
-                                      ("--max_seq_length=8", pictures, "reads no text"), ("--image_size=64", text, "model.image_size")):
+        for option, changes, said in (("--batch=0", pictures, "0 samples"), ("--batch=4,x", pictures, "not a list"), ("--image-size=3", pictures, "smaller than patch_size"),
+                                      ("--max-seq-length=8", pictures, "reads no text"), ("--image-size=64", text, "model.image_size")):
             done = run("bench", settings(self.folder, **changes), option)
             self.assertIn(done.returncode, (SETTINGS, 3), done.stderr)
             self.assertIn(said, done.stderr.splitlines()[-1])

@@ -96,13 +96,30 @@ class Bert(unittest.TestCase):
         rewrite(start / "model.safetensors", old / "model.safetensors", rename, {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight"})
         self.assertEqual(self.weights("old", model=old, model__from_scratch="false"), plain)
 
+    def test_a_decoder_that_differs_from_the_word_table_is_untied(self):
+        self.weights("untied", model=self.model_with(tie_word_embeddings=False), training__max_steps="3")
+        start, model = self.folder / "untied/run", self.model_with()
+        config = json.loads((start / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+        # As an old file has it: the one bias is that of the predictions.
+        rewrite(start / "model.safetensors", model / "model.safetensors",
+                lambda name: {"cls.predictions.bias": "left.out", "cls.predictions.decoder.bias": "cls.predictions.bias"}.get(name, name), {})
+        done = run("run", self.settings("again", model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("config.json will say tie_word_embeddings = false"), 1, done.stderr)
+        before, after = tensors(start / "model.safetensors"), tensors(self.folder / "again/run/model.safetensors")
+        for name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"):
+            self.assertEqual(after[name], before[name])
+        self.assertNotEqual(set(after["cls.predictions.decoder.bias"]), {0.0})
+        self.assertFalse(json.loads((self.folder / "again/run/config.json").read_text())["tie_word_embeddings"])
+
     def test_what_does_not_fit_is_refused(self):
         for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"),
                                      (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41"), (None, {"model__image_size": "64"}, 'models of type "bert" are not resized'), (None, {"data__augment": '"crop_flip"'}, "data.augment")):
             with self.subTest(said):
-                done = run("run", self.settings(said, model=model, **changes))
+                done = run("run", self.settings("refused", model=model, **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
-                self.assertIn(said, done.stderr.splitlines()[-1])
+                self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
 
 
 if __name__ == "__main__":

@@ -125,13 +125,17 @@ class NamedClasses(unittest.TestCase):
         (a_class / "broken.jpg").write_bytes(b"no picture")
         self.assertIn("is text, not a picture", said("broken.jpg"))
 
-    def test_a_folder_that_says_nothing_takes_the_numbers_of_the_data(self):
+    def bare(self):
+        """A model folder that says nothing of its classes."""
         model = self.folder / "bare"
-        model.mkdir()
+        model.mkdir(exist_ok=True)
         shutil.copy(CLASSES / "model/preprocessor_config.json", model)
         config = {key: value for key, value in json.loads((CLASSES / "model/config.json").read_text()).items() if key not in ("id2label", "label2id", "num_labels")}
         (model / "config.json").write_text(json.dumps(config))
-        self.done("bare-run", self.manifest("rows", lambda label: label), model__model_name_or_path=f'"{model}"')
+        return model
+
+    def test_a_folder_that_says_nothing_takes_the_numbers_of_the_data(self):
+        self.done("bare-run", self.manifest("rows", lambda label: label), model__model_name_or_path=f'"{self.bare()}"')
         self.assertEqual(self.config("bare-run")["id2label"], {str(number): f"LABEL_{number}" for number in range(10)})
 
     def test_what_cannot_be_classes_is_refused_in_one_line(self):
@@ -154,6 +158,9 @@ class NamedClasses(unittest.TestCase):
                 (numbers, {"data__validation_file": f'"{train}"'}, "labels are names, but those of"),
                 (empty, {"data__label_column": None}, "nothing: has no pictures"),
                 (few, {"data__label_column": None}, "few: is a folder with neither metadata.jsonl nor a folder for each class"),
+                (self.manifest("one-number", lambda label: 3), {"model__model_name_or_path": f'"{self.bare()}"'}, "all rows have the same class"),
+                (self.manifest("all-zero", lambda label: 0), {}, "all rows have the same class"),
+                (self.manifest("low", lambda label: label % 3), {"model__model_name_or_path": f'"{self.bare()}"', "data__validation_file": f'"{numbers}"'}, "but the model has 3 classes"),
                 (numbers, {"model__model_name_or_path": f'"{few}"'}, "use a class number from 0 to 2, or names in every row")):
             with self.subTest(said):
                 done = self.start("refused", data, **changes)

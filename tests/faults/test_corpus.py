@@ -110,6 +110,8 @@ class Corpus(unittest.TestCase):
             time.sleep(0.001)
         started.send_signal(signal.SIGKILL)
         started.communicate()
+        self.assertEqual(started.returncode, -signal.SIGKILL)
+        self.assertFalse((self.folder / "killed/run/model.safetensors").exists())
         self.assertEqual(self.weights("killed", **long), whole)
 
     def test_is_tokenised_once(self):

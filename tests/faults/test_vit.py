@@ -218,7 +218,7 @@ class ViT(unittest.TestCase):
 
     def test_the_saved_processor_prepares_pictures_as_training_did(self):
         for members, said in (({"do_normalize": False}, "do_normalize"), ({"do_rescale": False}, "do_rescale"), ({"rescale_factor": 0.5}, "rescale_factor")):
-            done = run("run", self.settings(said, model__model_name_or_path=self.model_with_processor(**members)))
+            done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertRegex(done.stderr.splitlines()[-1], f"preprocessor_config.json: {said} .*; change it$")
         for name, size in (("square", {"height": 224, "width": 224}), ("edge", {"shortest_edge": 96}), ("number", 32), ("right", {"height": 64, "width": 64})):
@@ -266,9 +266,9 @@ class ViT(unittest.TestCase):
                 ({"data__preprocessing": '"processor"'}, "preprocessor_config.json"),
                 ({"model__model_name_or_path": '"/nowhere"', "model__head": '"image_classification"'}, "nowhere")):
             with self.subTest(said):
-                done = run("run", self.settings(said, **changes))
+                done = run("run", self.settings("refused", **changes))
                 self.assertIn(done.returncode, (2, 3), done.stderr)
-                self.assertIn(said, done.stderr.splitlines()[-1])
+                self.assertIn(said, done.stderr.splitlines()[-1].replace(str(self.folder), ""))
 
 
 if __name__ == "__main__":

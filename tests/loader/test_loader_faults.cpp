@@ -368,7 +368,7 @@ TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
   const End end = run_to_end(run.stream(), 0, 100);
   EXPECT_EQ(end.status.code, StatusCode::kLongCaption);
   EXPECT_EQ(end.status.detail[1], stream.longest_caption);
-  EXPECT_NE(describe(end.status, manifest).find("the caption has more than"), std::string::npos);
+  EXPECT_NE(describe(end.status, manifest).find("the text has more than"), std::string::npos);
 }
 
 TEST(LoaderFaults, AFileThatGrowsDuringTheRunIsNamedAndOverflowsNothing) {

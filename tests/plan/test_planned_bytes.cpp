@@ -30,10 +30,10 @@ struct Planned {
 
 // Captions at max_seq_length, so that nothing depends on the data.
 const std::map<std::string, Planned> kPlanned = {
-    {"bert_base_masked_lm.toml", {9506389952, 90177536}},
-    {"bert_demo.toml", {122644352, 12582912}},
-    {"bert_large_phase1.toml", {12699424384, 25165824}},
-    {"bert_large_phase2.toml", {6349712192, 100663296}},
+    {"bert_base_masked_lm.toml", {9623545792, 90177536}},
+    {"bert_demo.toml", {128073600, 12582912}},
+    {"bert_large_phase1.toml", {12782107264, 25165824}},
+    {"bert_large_phase2.toml", {6390069312, 100663296}},
     {"bridgetower_base.toml", {17987778816, 156450816}},  // 16.75 GiB for 40 samples
     {"bridgetower_large.toml", {48120315776, 277610496}},
     {"demo.toml", {117400128, 9027584}},
@@ -101,8 +101,10 @@ Plans plan_run(const Model& model, const Settings& settings) {
     const std::int64_t tokens = settings.data.max_seq_length;
     for (const Field& field : model.fields(options)) {
       if (field.source == FieldSource::kTokenIds) counts[field.rows.stream] = samples * tokens;
-      if (field.source == FieldSource::kMaskedRows)
-        counts[field.rows.stream] = samples * std::min(tokens / 6, settings.data.max_predictions_per_seq);
+      const std::int64_t masked = samples * std::min(tokens / 6, settings.data.max_predictions_per_seq);
+      if (field.source == FieldSource::kMaskedRows) counts[field.rows.stream] = masked;
+      if (field.source == FieldSource::kReadRows)
+        counts[field.rows.stream] = masked + (model.inputs().reads_pairs ? samples : 0);  // and the first of each
     }
     return counts;
   };
