@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A killed run of ViT and of BERT, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
+
+BASCULE_KILLS sets how many runs of each head are killed (2); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+import time
+import unittest
+
+from bascule_run import PROGRAM, ROOT, digest, run, settings
+
+DATA = ROOT / "tests" / "data"
+COMMON = {"model__tokenizer_name": None, "data__max_seq_length": None, "data__preprocessing": None, "media_engine__memory_mib": None, "training__max_steps": "24",
+          "training__save_steps": "5", "training__save_total_limit": "2", "training__ema_decay": "0.9", "training__eval_steps": "6", "training__eval_strategy": '"steps"'}
+PICTURES = {**COMMON, "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"', "data__validation_file": f'"{DATA}/emoji-classes/test.jsonl"', "data__label_column": '"label"',
+            "data__augment": '"crop_flip"', "data__preprocessing": '"training"'}
+TEXTS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "data__max_seq_length": "32",
+         "data__train_file": f'"{DATA}/text-corpus/validation.txt"', "data__validation_file": f'"{DATA}/text-corpus/validation.txt"', "training__optimizer": '"lamb"',
+         "training__weight_decay": "0.01", "training__per_device_eval_batch_size": "64"}
+HEADS = {
+    "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
+    "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0"},
+    "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
+    "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
+}
+
+
+def outcome(folder):
+    history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
+    evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy"))} for line in history if "loss" not in line]
+    return [digest(folder / name) for name in ("model.safetensors", "ema/model.safetensors", "checkpoint-24/training_state.safetensors")], evaluated[:-1]  # the last is of times
+
+
+class KilledFamilies(unittest.TestCase):
+    def test_end_with_the_bits_of_an_unbroken_run(self):
+        seed = int(os.environ.get("BASCULE_TEST_SEED", "20261123"))
+        draw = random.Random(seed)
+        for head, changes in HEADS.items():
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = pathlib.Path(temporary)
+                began = time.monotonic()
+                done = run("run", settings(folder, **changes))
+                seconds = time.monotonic() - began
+                self.assertEqual(done.returncode, 0, done.stderr)
+                whole = outcome(folder / "run")
+            for kill in range(int(os.environ.get("BASCULE_KILLS", "2"))):
+                with self.subTest(head=head, kill=kill, seed=seed), tempfile.TemporaryDirectory() as temporary:
+                    folder = pathlib.Path(temporary)
+                    toml, kills = settings(folder, **changes), 0
+                    while True:
+                        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        try:
+                            # Later with each kill: a run that is always killed before its first checkpoint would never end.
+                            process.wait(draw.uniform(0.0, seconds) + 0.3 * seconds * kills)
+                            break
+                        except subprocess.TimeoutExpired:
+                            process.kill()
+                            process.wait()
+                            kills += 1
+                    self.assertEqual(process.returncode, 0)
+                    self.assertEqual(outcome(folder / "run"), whole)
+
+
+if __name__ == "__main__":
+    unittest.main()
