@@ -291,19 +291,19 @@ std::unique_ptr<Model> open_vit(const ModelSource& source, const std::string& he
   return std::make_unique<ViT>(read_vit_config(source.config_path, source.image_size), source, file_side);
 }
 
+Family vit() {
+  Family family = {"vit", "ViTImageProcessor", {head()}, {kBody}, {}, open_vit, [](const std::string&) {
+                     return "ViTForImageClassification";
+                   }};
+  family.small_models = small_models;
+  family.needs_processor_file = true;
+  family.resizes_pictures = true;
+  return family;
+}
+
 }  // namespace
 
 extern const Family kViT;
-const Family kViT = {"vit",
-                     "ViTImageProcessor",
-                     {head()},
-                     {kBody},
-                     {},
-                     open_vit,
-                     [](const std::string&) { return "ViTForImageClassification"; },
-                     {},
-                     small_models,
-                     true,
-                     true};
+const Family kViT = vit();
 
 }  // namespace bascule
