@@ -81,14 +81,19 @@ def encoded_as_jpeg(data):
     except Exception as error:  # Pillow's decoders raise anything
         raise BadRow(f"the picture cannot be decoded: {error}") from None
     out = io.BytesIO()
-    upright.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    try:
+        upright.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    except Exception as error:  # as a side above 65,535 pixels
+        raise BadRow(f"the picture cannot be written as JPEG: {error}") from None
     return out.getvalue()
 
 
 def picture_bytes(value, folder):
     """The encoded picture of a cell: {"bytes", "path"}, bytes, or a path, taken from `folder`."""
     if isinstance(value, dict) and value.get("bytes"):
-        return value["bytes"]
+        value = value["bytes"]
+        if not isinstance(value, (bytes, str)):
+            raise BadRow("the picture is neither bytes nor a path")
     if isinstance(value, dict):
         value = value.get("path")
     if isinstance(value, bytes) and value:
@@ -97,7 +102,7 @@ def picture_bytes(value, folder):
         raise BadRow("the row has no picture")
     try:
         return (folder / value).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise BadRow(f"the picture cannot be read: {error}") from None
 
 
@@ -315,7 +320,7 @@ def cut(dataset, fraction, seed):
     try:
         return dataset.train_test_split(test_size=fraction, seed=seed)
     except ValueError:
-        raise ExportError(3, f"train: too few rows ({len(dataset)}) to cut off {fraction:.0%} of them") from None
+        raise ExportError(3, f"train: too few rows ({len(dataset)}) to cut off {fraction:g} of them") from None
 
 
 def cut_into_three(splits, seed):
@@ -366,7 +371,10 @@ def earlier_record(output, what):
             record = json.loads(path.read_text())
         except ValueError:
             raise ExportError(3, f"{path}: is not a record of an export; choose another folder") from None
-        if not isinstance(record, dict) or record.get("what") != what:
+        splits = record.get("splits") if isinstance(record, dict) else None
+        if not isinstance(splits, dict) or not all(isinstance(split, dict) for split in splits.values()):
+            raise ExportError(3, f"{path}: is not a record of an export; choose another folder")
+        if record.get("what") != what:
             raise ExportError(2, f"{output}: holds another export; choose another folder")
         return record
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -443,6 +451,12 @@ def positive(text):
     return int(text)
 
 
+def seed(text):
+    if not 0 <= int(text) < 2**32:
+        raise ValueError(text)
+    return int(text)
+
+
 def fraction(text):
     if not 0.0 < float(text) < 1.0:
         raise ValueError(text)
@@ -466,7 +480,7 @@ def parse(arguments):
                         help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")
     parser.add_argument("--validation_fraction", type=fraction, metavar="F",
                         help="without a split validation: draw this fraction of the rows of train for it")
-    parser.add_argument("--seed", type=int, default=42, help="seed of --make_test_split and --validation_fraction (default 42)")
+    parser.add_argument("--seed", type=seed, default=42, help="seed of --make_test_split and --validation_fraction (default 42)")
     parser.add_argument("--shard_rows", type=positive, metavar="N", help="write tar shards of N samples instead of picture files")
     parser.add_argument("--skip_bad", action="store_true", help="skip and count rows that cannot be exported")
     return parser.parse_args(arguments)

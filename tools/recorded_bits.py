@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the ViT demo. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the demos of ViT and BERT. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -53,10 +53,19 @@ def demo(updates, batch, **changes):
 def vit(updates, batch, **changes):
     """Settings of the ViT demo's first updates."""
     classes = DATA / "emoji-classes"
-    changes = {**changes, "data": {f"{split}_file": f'"{classes}/{split}.jsonl"' for split in ("train", "validation", "test")},
-               "training": {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}}
+    files = {f"{split}_file": f'"{classes}/{split}.jsonl"' for split in ("train", "validation", "test")}
+    changes = {**changes, "data": {**files, **changes.get("data", {})},
+               "training": {**NO_EVALUATION, "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch, **changes.get("training", {})}}
     changes["model"] = {**changes.get("model", {}), "model_name_or_path": f'"{classes}/model"'}
     return (ROOT / "config/vit_demo.toml").read_text(), changes
+
+
+def bert(updates, batch, **changes):
+    """Settings of the BERT demo's first updates, on its shorter text."""
+    texts = {f"{split}_file": f'"{DATA}/text-corpus/validation.txt"' for split in ("train", "validation", "test")}
+    training = {"eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    model = {"model_name_or_path": f'"{DATA}/text-corpus/model"', "tokenizer_name": f'"{DATA}/tokenizer/wordpiece"'}
+    return (ROOT / "config/bert_demo.toml").read_text(), {"model": {**model, **changes.get("model", {})}, "data": texts, "training": {**training, **changes.get("training", {})}}
 
 
 LONG = "demo, 20 updates"  # not with scalar code, which takes minutes for it and has all its kernels in the shorter runs
@@ -76,6 +85,9 @@ RUNS = {
     "demo, 4 updates, 2 ranks": lambda: demo(4, 8, distributed={"world_size": 2}),
     "ViT, 6 updates": lambda: vit(6, 16),
     "ViT, 6 updates, bf16": lambda: vit(6, 16, **BF16),
+    "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, data={"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, training={"ema_decay": 0.5}),
+    "BERT, 4 updates": lambda: bert(4, 8),
+    "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),
     "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
 }

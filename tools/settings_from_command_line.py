@@ -12,6 +12,7 @@ Exit code: 0; 2 if the command line cannot be converted; 6 if the settings canno
 """
 import collections
 import json
+import math
 import os
 import re
 import shlex
@@ -158,7 +159,10 @@ class Conversion:
         if text is None:
             return default
         try:
-            return kind(text)
+            value = kind(text)
+            if kind is float and not math.isfinite(value):
+                raise ValueError
+            return value
         except ValueError:
             wanted = {int: "an integer", float: "a number", parse_bool: "true or false"}[kind]
             raise CommandLineError(f"--{flag} {text}: {wanted} is wanted") from None
@@ -379,8 +383,8 @@ def schedule_keywords(c, keys):
         given = json.loads(text)
         if not isinstance(given, dict):
             raise ValueError
-    except ValueError:
-        raise CommandLineError(f"--lr_scheduler_kwargs {text}: a JSON object is wanted") from None
+    except (ValueError, RecursionError):
+        raise CommandLineError(f"--lr_scheduler_kwargs {text[:60]}: a JSON object is wanted") from None
     for keyword, value in given.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
             raise CommandLineError(f"--lr_scheduler_kwargs {keyword} = {json.dumps(value)}: a number is wanted")
@@ -566,12 +570,16 @@ def main(arguments):
         elif len(arguments) == 1:
             arguments = words(arguments[0])
         conversion = convert(arguments)
-    except (CommandLineError, ValueError, UnicodeDecodeError) as error:
+        text = toml(conversion).encode()
+    except UnicodeError:
+        print("settings_from_command_line: the command line is not UTF-8", file=sys.stderr)
+        return 2
+    except (CommandLineError, ValueError) as error:
         print(f"settings_from_command_line: {error}", file=sys.stderr)
         return 2
     try:
-        with open(1, "w", encoding="utf-8", closefd=False) as out:
-            out.write(toml(conversion))
+        with open(1, "wb", closefd=False) as out:
+            out.write(text)
     except OSError as error:
         print(f"settings_from_command_line: standard output: {error.strerror}", file=sys.stderr)
         return 6

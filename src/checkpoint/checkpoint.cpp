@@ -67,16 +67,6 @@ std::vector<SettingValue> read_values(const Json& state, const char* name, const
   return values;
 }
 
-std::vector<HistoryEntry> read_history(const Json& state, const std::string& where) {
-  std::vector<HistoryEntry> history;
-  if (find_member(state, "history", where) == nullptr) return history;
-  for (const Json& one : get_array(state, "history", where)) {
-    history.push_back({get_int(one, "step", where), get_string(one, "key", where), get_string(one, "from", where),
-                       get_string(one, "to", where), get_string(one, "time", where)});
-  }
-  return history;
-}
-
 RowsState read_rows(const Json& state, const std::string& where) {
   RowsState rows;
   if (find_member(state, "rows", where) == nullptr) return rows;
@@ -90,6 +80,16 @@ RowsState read_rows(const Json& state, const std::string& where) {
 }
 
 }  // namespace
+
+std::vector<HistoryEntry> read_history(const Json& object, const std::string& where) {
+  std::vector<HistoryEntry> history;
+  if (find_member(object, "history", where) == nullptr) return history;
+  for (const Json& one : get_array(object, "history", where)) {
+    history.push_back({get_int(one, "step", where), get_string(one, "key", where), get_string(one, "from", where),
+                       get_string(one, "to", where), get_string(one, "time", where)});
+  }
+  return history;
+}
 
 Json history_json(const std::vector<HistoryEntry>& history) {
   Json entries = Json::array();

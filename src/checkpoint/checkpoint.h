@@ -86,6 +86,8 @@ struct ResumePoint {
 };
 
 Json history_json(const std::vector<HistoryEntry>& history);
+// Member `history` of an object; none where it has none. Throws Error{kData}.
+std::vector<HistoryEntry> read_history(const Json& object, const std::string& where);
 
 // Reads the checkpoint in `folder`. Error{kData} unless it is complete: state readable, every listed file there with
 // its size, safetensors headers sound. step: of which it must be.

@@ -24,15 +24,20 @@ namespace {
 // In the order of BenchAxis.
 struct Axis {
   const char* option;
+  const char* key;
   const char* unit;
   std::int64_t least, most;  // as in the settings
   void (*set)(Settings& settings, std::int64_t value);
 };
 constexpr Axis kAxes[] = {
-    {"--workers", "workers", 0, 1024, [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
-    {"--batch", "samples", 1, 1 << 20, [](Settings& s, std::int64_t v) { s.training.per_device_train_batch_size = v; }},
-    {"--image-size", "pixels", 1, 65536, [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
-    {"--max-seq-length", "tokens", 2, 65536, [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
+    {"--workers", "data.dataloader_num_workers", "workers", 0, 1024,
+     [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
+    {"--batch", "training.per_device_train_batch_size", "samples", 1, 1 << 20,
+     [](Settings& s, std::int64_t v) { s.training.per_device_train_batch_size = v; }},
+    {"--image-size", "model.image_size", "pixels", 1, 65536,
+     [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
+    {"--max-seq-length", "data.max_seq_length", "tokens", 2, 65536,
+     [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
 };
 
 // The same run without anything but training steps.
@@ -61,7 +66,9 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
   BenchColumn figures = figures_of(steps, *run, limits);
   figures.name = column.name;
   figures.workers = column.settings.data.dataloader_num_workers;
-  figures.batch = column.settings.training.per_device_train_batch_size;
+  figures.batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
+  if (arguments.axis == BenchAxis::kBatch && !arguments.values.empty())
+    figures.name = std::to_string(figures.batch) + " samples";
   figures.image_size = reads_pictures(run->data.loader) ? run->opened.inputs.image_side : 0;
   figures.max_seq_length = reads_text(run->data.loader) ? column.settings.data.max_seq_length : 0;
   return figures;
@@ -81,19 +88,21 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
       throw Error(ErrorKind::kSettings, axis.option, std::to_string(value) + " " + axis.unit,
                   "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
     }
-    Settings own = only_steps(settings, arguments);
+    Settings own = settings;
     axis.set(own, value);
-    add(own, varies_workers ? media_engine_host() : media_engine_builtin(), value);
+    own.origin.where[axis.key] = axis.option;
+    check_settings(own);
+    add(only_steps(own, arguments), varies_workers ? media_engine_host() : media_engine_builtin(), value);
   }
   if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
     add(only_steps(settings, arguments), media_engine_builtin(), settings.data.dataloader_num_workers);
   for (const Column& column : columns) {
     const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+    if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
+      throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
     if (&column == &columns.front()) {
       for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }
-    if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
-      throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
     const ProcessLimits now = read_process_limits();
     check_fits(*run, now, limits_here(column.settings, now));
   }

@@ -84,7 +84,12 @@ int repeat(Settings settings, const std::string& settings_file) {
   return run_settings(std::move(settings), "", false);
 }
 
-int judge(const RunRecord& then, const RunRecord& now, Promise promise) {
+// Of the run while it went on: a repetition has the last settings from its first update on.
+void print_changes(const std::vector<std::string>& changes) {
+  for (const std::string& change : changes) std::printf("changed on its way: %s\n", change.c_str());
+}
+
+int judge(const RunRecord& then, const RunRecord& now, Promise promise, bool has_changed) {
   const RepeatJudgement judgement = judge_repeat(then, now);
   print_pace(now.pace, then.pace);
   if (judgement.has_equal_bits) {
@@ -93,6 +98,8 @@ int judge(const RunRecord& then, const RunRecord& now, Promise promise) {
     return 0;
   }
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());
+  if (has_changed)
+    std::puts("the recorded run changed on its way, but its repetition had the last settings from the first update on");
   if (promise != Promise::kFigures) return kNotAsRecorded;
   std::printf("bits were not promised; figures %s: mean training loss %s, recorded %s\n",
               judgement.has_equal_figures ? "agree within 1 %" : "differ by more than 1 %",
@@ -108,6 +115,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   print_promise(recorded.settings);
   const std::vector<Difference> differences = check_record(recorded);
   const Promise promise = print_differences(differences);
+  print_changes(recorded.changes);
   if (arguments.check) {
     if (differences.empty()) std::puts("nothing differs from the record");
     return differences.empty() ? 0 : kNotAsRecorded;
@@ -117,7 +125,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   std::fflush(stdout);
   const int code = repeat(std::move(settings), output + ".toml");
   if (code != 0) return code;
-  return judge(recorded.record, open_record(output).record, promise);
+  return judge(recorded.record, open_record(output).record, promise, !recorded.changes.empty());
 }
 
 }  // namespace bascule

@@ -25,7 +25,8 @@ Kind kind_of(const fs::path& path) {
     return std::find(endings.begin(), endings.end(), ending) != endings.end();
   };
   if (is_one_of({".jpg", ".jpeg", ".png"})) return Kind::kPicture;
-  const bool is_other = is_one_of({".bmp", ".gif", ".jfif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"});
+  const bool is_other = is_one_of({".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm",
+                                   ".ppm", ".tif", ".tiff", ".webp"});
   return is_other ? Kind::kOtherPicture : Kind::kOther;
 }
 

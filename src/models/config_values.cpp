@@ -41,7 +41,8 @@ float config_epsilon(const Json& object, const std::string& path, double fallbac
 double config_initializer_range(const Json& object, const std::string& path, double fallback) {
   const double value = get_number(object, "initializer_range", path, fallback);
   if (!(value >= 0.0 && value < 1e6))
-    refuse_config(path, "initializer_range = " + json_text(Json(value)) + " is out of range", "it must be at least 0");
+    refuse_config(path, "initializer_range = " + json_text(Json(value)) + " is out of range",
+                  "0 to 1000000 is allowed");
   return value;
 }
 

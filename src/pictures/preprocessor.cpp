@@ -205,25 +205,43 @@ std::string processor_file_of(const std::string& folder) {
   return find_source(folder, &source) ? source.path : "";
 }
 
-bool asks_for_side(const std::string& folder, std::int64_t image_side) {
+bool has_statistics(const std::string& folder) {
   Source source;
   BASCULE_CHECK(find_source(folder, &source));
-  const Json* const size = source.object.find("size");
-  if (size == nullptr || size->is_null()) return false;
-  if (!size->is_object()) return *size == image_side;
-  for (const char* key : {"height", "width", "shortest_edge"}) {
-    const Json* const side = size->find(key);
-    if (side != nullptr && *side != image_side) return false;
-  }
-  return true;
+  const auto has = [&](const char* key) {
+    const Json* const found = source.object.find(key);
+    return found != nullptr && !found->is_null();
+  };
+  return has("image_mean") && has("image_std");
 }
 
-std::string resized_processor_text(const std::string& folder, std::int64_t image_side) {
+bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor) {
+  Source source;
+  BASCULE_CHECK(find_source(folder, &source));
+  const auto is_side = [&](const Json* value) {
+    return value != nullptr && value->is_integer() && *value == image_side;
+  };
+  const auto is_square = [&](const Json& size) {
+    if (!size.is_object()) return is_side(&size);
+    return size.size() == 2 && is_side(size.find("height")) && is_side(size.find("width"));
+  };
+  const Json *const size = source.object.find("size"), *const crop = source.object.find("crop_size");
+  const Json* const type = source.object.find("image_processor_type");
+  const Json* const resizes = source.object.find("do_resize");
+  const bool is_own = type == nullptr || *type == image_processor || *type == image_processor + "Fast";
+  return is_own && size != nullptr && is_square(*size) && (crop == nullptr || is_square(*crop)) &&
+         (resizes == nullptr || *resizes == true);
+}
+
+std::string square_processor_text(const std::string& folder, std::int64_t image_side,
+                                  const std::string& image_processor) {
   Source source;
   BASCULE_CHECK(find_source(folder, &source));
   const auto square = [image_side] { return Json{{"height", image_side}, {"width", image_side}}; };
   source.object["size"] = square();
   if (source.object.contains("crop_size")) source.object["crop_size"] = square();
+  if (source.object.contains("do_resize")) source.object["do_resize"] = true;
+  if (source.object.contains("image_processor_type")) source.object["image_processor_type"] = image_processor;
   return json_text(source.object, 2) + "\n";
 }
 

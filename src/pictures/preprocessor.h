@@ -31,11 +31,14 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);
 
-// Whether that file's `size` is a square of image_side. Throws Error kData.
-bool asks_for_side(const std::string& folder, std::int64_t image_side);
+// Whether that file has image_mean and image_std. Throws Error kData.
+bool has_statistics(const std::string& folder);
+// Whether the class `image_processor` makes squares of image_side of all pictures by that file. Throws Error kData.
+bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor);
 
-// That file's processor for pictures of another side, as the text of a preprocessor_config.json.
-std::string resized_processor_text(const std::string& folder, std::int64_t image_side);
+// That file's processor, made so, as the text of a preprocessor_config.json.
+std::string square_processor_text(const std::string& folder, std::int64_t image_side,
+                                  const std::string& image_processor);
 
 // The text of a preprocessor_config.json by which Transformers does what a run does for a folder that says nothing.
 std::string default_processor_text(std::int64_t image_side, const std::string& image_processor);

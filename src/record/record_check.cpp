@@ -9,6 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
@@ -212,6 +213,10 @@ RecordedFolder open_record(const std::string& path) {
   const ModelWords words = words_of_recorded(recorded.record.model_folder);
   recorded.settings = with_absolute_paths(read_canonical_settings(recorded.record.settings, file, words));
   recorded.written = read_canonical_settings(get_string(json, "settings", file), file, words);
+  for (const HistoryEntry& one : read_history(json, file)) {
+    recorded.changes.push_back("after update " + std::to_string(one.step) + ": " + one.key + " from " + one.from +
+                               " to " + one.to);
+  }
   return recorded;
 }
 

@@ -163,6 +163,11 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
       throw Error(ErrorKind::kData, folder, "has no preprocessor_config.json, which says how pictures are normalised",
                   "copy it from where the model comes from");
     }
+    if (run->opened.family->needs_processor_file && !has_statistics(folder)) {
+      throw Error(ErrorKind::kData, processor_file_of(folder),
+                  "has no image_mean and image_std, by which pictures are normalised",
+                  "add those of the model's pre-training; [0.5, 0.5, 0.5] are the defaults of Transformers");
+    }
     const PictureRules rules =
         read_picture_rules(folder, loader.preprocessing, loader.image_side, run->opened.family->image_processor);
     std::copy_n(rules.mean, 3, loader.mean);

@@ -272,8 +272,9 @@ HfFolderContents SealedRun::folder_contents(const float* trained) const {
     if (processor_file_of(folder).empty()) {
       contents.texts.push_back(
           {"preprocessor_config.json", default_processor_text(side, run_.opened.family->image_processor)});
-    } else if (run_.opened.family->resizes_pictures && !asks_for_side(folder, side)) {
-      contents.texts.push_back({"preprocessor_config.json", resized_processor_text(folder, side)});
+    } else if (const std::string processor = run_.opened.family->image_processor;
+               run_.opened.family->resizes_pictures && !makes_squares(folder, side, processor)) {
+      contents.texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor)});
     } else {
       contents.preprocessor_folder = folder;
     }

@@ -76,6 +76,7 @@ class Reproduce(unittest.TestCase):
             done = run("reproduce", folder / "run", "--output", folder / "again")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("equal bits: 2 logged intervals, 1 evaluations and the weights are as recorded", done.stdout)
+        self.assertIn("changed on its way: after update 3: training.max_steps from 3 to 6", done.stdout)
 
     def test_a_repeated_run_that_differs_is_told_with_its_first_update(self):
         path = self.folder / "pictures" / "0.jpg" if (self.folder / "pictures" / "0.jpg").exists() else next((self.folder / "pictures").iterdir())

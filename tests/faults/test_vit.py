@@ -221,9 +221,17 @@ class ViT(unittest.TestCase):
             done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertRegex(done.stderr.splitlines()[-1], f"preprocessor_config.json: {said} .*; change it$")
-        for name, size in (("square", {"height": 224, "width": 224}), ("edge", {"shortest_edge": 96}), ("number", 32), ("right", {"height": 64, "width": 64})):
-            self.weights(name, model__model_name_or_path=self.model_with_processor(size=size), training__max_steps="1")
-            self.assertEqual(json.loads((self.folder / name / "run/preprocessor_config.json").read_text())["size"], {"height": 64, "width": 64})
+        for members in ({"image_mean": None}, {"image_std": None}):
+            done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("has no image_mean and image_std", done.stderr.splitlines()[-1])
+        square = {"height": 64, "width": 64}
+        for name, members in (("square", {"size": {"height": 224, "width": 224}}), ("edge", {"size": {"shortest_edge": 64}}), ("number", {"size": 32}), ("right", {"size": square}),
+                              ("half", {"size": {"height": 64}}), ("float", {"size": 64.0}), ("crop", {"size": square, "crop_size": 224}), ("kept", {"size": square, "do_resize": False}),
+                              ("other", {"image_processor_type": "CLIPImageProcessor"})):
+            self.weights(name, model__model_name_or_path=self.model_with_processor(**members), training__max_steps="1")
+            saved = json.loads((self.folder / name / "run/preprocessor_config.json").read_text())
+            self.assertEqual((saved["size"], saved.get("crop_size", square), saved.get("do_resize", True), saved["image_processor_type"]), (square, square, True, "ViTImageProcessor"))
 
     def test_settings_that_it_does_not_read_are_named(self):
         done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"'))

@@ -205,7 +205,7 @@ class SettingsFromCommandLine(unittest.TestCase):
                      "run_mlm.py --output_dir o --do_train --train_file a.txt --model_type bert", BERT + "--train_file ''",
                      VIT + "--train_dir d --do_eval --train_val_split 1.5", BERT + "--train_file a.txt --validation_split_percentage 0",
                      *(LEAST + f"--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{value}'" for value in ('{"min_lr": "x"}', '{"min_lr_rate": [1]}', "[1]")),
-                     LEAST + "--learning_rate 0 --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{\"min_lr\": 1e-6}'"):
+                     LEAST + "--learning_rate nan", LEAST + "--learning_rate 0 --lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{\"min_lr\": 1e-6}'"):
             code, settings, said = convert(text)
             self.assertEqual((code, settings, len(said)), (2, {}, 1), text)
 
