@@ -16,6 +16,7 @@
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/pictures/preprocessor.h"
 
 namespace bascule {
 namespace {
@@ -67,6 +68,7 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
   if (!arguments.model.empty()) {
     const std::string config = arguments.model + "/config.json";
     const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
+    if (family.needs_processor_file) require_statistics(arguments.model);
     return media_settings_of(arguments.model, preprocessing, arguments.size, family.image_processor);
   }
   MediaSettings settings = default_media_settings();

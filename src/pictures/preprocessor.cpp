@@ -205,14 +205,18 @@ std::string processor_file_of(const std::string& folder) {
   return find_source(folder, &source) ? source.path : "";
 }
 
-bool has_statistics(const std::string& folder) {
+void require_statistics(const std::string& folder) {
   Source source;
-  BASCULE_CHECK(find_source(folder, &source));
-  const auto has = [&](const char* key) {
+  if (!find_source(folder, &source)) {
+    throw Error(ErrorKind::kData, folder, "has no preprocessor_config.json, which says how pictures are normalised",
+                "copy it from where the model comes from");
+  }
+  for (const char* key : {"image_mean", "image_std"}) {
     const Json* const found = source.object.find(key);
-    return found != nullptr && !found->is_null();
-  };
-  return has("image_mean") && has("image_std");
+    if (found != nullptr && !found->is_null()) continue;
+    throw Error(ErrorKind::kData, source.path, std::string("has no ") + key + ", by which pictures are normalised",
+                "add that of the model's pre-training; [0.5, 0.5, 0.5] is the default of Transformers");
+  }
 }
 
 bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor) {

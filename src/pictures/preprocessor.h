@@ -31,8 +31,9 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);
 
-// Whether that file has image_mean and image_std. Throws Error kData.
-bool has_statistics(const std::string& folder);
+// For models that have no defaults: throws Error kData where there is no such file, or image_mean or image_std is not
+// in it.
+void require_statistics(const std::string& folder);
 // Whether the class `image_processor` makes squares of image_side of all pictures by that file. Throws Error kData.
 bool makes_squares(const std::string& folder, std::int64_t image_side, const std::string& image_processor);
 

@@ -10,6 +10,7 @@
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
+#include "src/pictures/preprocessor.h"
 #include "src/train/parameter_values.h"
 
 namespace bascule {
@@ -79,8 +80,9 @@ RunInputs read_run_inputs(const std::string& folder) {
 
 MediaSettings media_settings_of_run(const std::string& folder, std::int64_t image_side) {
   const RunInputs inputs = read_run_inputs(folder);
-  const char* const processor = family_of(folder + "/config.json").image_processor;
-  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, processor);
+  const Family& family = family_of(folder + "/config.json");
+  if (family.needs_processor_file) require_statistics(folder);
+  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor);
   media.interpolation = inputs.interpolation;
   media.centre_crop_ratio = inputs.eval_crop_ratio;
   return media;

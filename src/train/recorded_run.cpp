@@ -159,15 +159,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.image_side = run->opened.inputs.image_side;
   if (reads_pictures(loader)) {
     const std::string& folder = settings.model.model_name_or_path.resolved;
-    if (run->opened.family->needs_processor_file && processor_file_of(folder).empty()) {
-      throw Error(ErrorKind::kData, folder, "has no preprocessor_config.json, which says how pictures are normalised",
-                  "copy it from where the model comes from");
-    }
-    if (run->opened.family->needs_processor_file && !has_statistics(folder)) {
-      throw Error(ErrorKind::kData, processor_file_of(folder),
-                  "has no image_mean and image_std, by which pictures are normalised",
-                  "add those of the model's pre-training; [0.5, 0.5, 0.5] are the defaults of Transformers");
-    }
+    if (run->opened.family->needs_processor_file) require_statistics(folder);
     const PictureRules rules =
         read_picture_rules(folder, loader.preprocessing, loader.image_side, run->opened.family->image_processor);
     std::copy_n(rules.mean, 3, loader.mean);

@@ -224,7 +224,9 @@ class ViT(unittest.TestCase):
         for members in ({"image_mean": None}, {"image_std": None}):
             done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn("has no image_mean and image_std", done.stderr.splitlines()[-1])
+            self.assertIn(f"has no {next(iter(members))}, by which pictures are normalised", done.stderr.splitlines()[-1])
+            model = self.model_with_processor(**members).strip('"')
+            self.assertEqual(run("decode", "--model", model, "--output", self.folder / "none", next((CLASSES.parent / "emoji-captions/images").glob("*.jpg"))).returncode, 3)
         square = {"height": 64, "width": 64}
         for name, members in (("square", {"size": {"height": 224, "width": 224}}), ("edge", {"size": {"shortest_edge": 64}}), ("number", {"size": 32}), ("right", {"size": square}),
                               ("half", {"size": {"height": 64}}), ("float", {"size": 64.0}), ("crop", {"size": square, "crop_size": 224}), ("kept", {"size": square, "do_resize": False}),
