@@ -112,7 +112,8 @@ def run_case(oracle, arguments, seed, folder):
     for tensor in failed[:12]:
         measure = next(name for name in ("relative_l2", "one_minus_cosine", "norm") if name in tensor)
         error, reference = tensor[measure], tensor.get("reference_" + measure)
-        print(f"    {tensor['name']}: {error:.3e}, limit {tensor['limit']:.3e}, reference {reference}")
+        shown = "not a number" if error is None else f"{error:.3e}"
+        print(f"    {tensor['name']}: {shown}, limit {tensor['limit']:.3e}, reference {reference}")
     if not arguments.keep:
         shutil.rmtree(os.path.join(folder, name))
     return passed
