@@ -28,7 +28,7 @@ struct RecordedFolder {
   Settings settings;  // of the recorded run, with absolute paths
   Settings written;   // the same as they were written, paths not resolved
   RunRecord record;
-  std::vector<std::string> changes;  // of settings while it ran: "after update 8: training.max_steps 8 -> 13"
+  std::vector<std::string> changes;  // of settings while it ran: "after update 8: training.max_steps from 8 to 13"
 };
 
 // path: a finished run's folder, or its bascule.json. Throws Error{kData} where there is no record of a finished run.

@@ -146,17 +146,16 @@ std::string phase_chart(const Report& report) {
 std::string metric_chart(const Report& report) {
   std::vector<ChartSeries> metrics;
   for (const Metric& metric : in_order(report.metrics, &Metric::curve)) {
-    ChartSeries series{metric.title, {}, false, true};
-    for (const EvaluationRecord& record : report.evaluations) {
-      if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
-      series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
-    }
-    if (series.points.size() > 1) metrics.push_back(series);
-    ChartSeries average{std::string(metric.title) + ", averaged weights", {}, false, true};
-    for (const EvaluationRecord& record : report.averaged_curve) {
-      if (!std::isnan(record[metric])) average.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
-    }
-    if (average.points.size() > 1) metrics.push_back(average);
+    const auto add = [&](const std::string& title, const std::vector<EvaluationRecord>& records) {
+      ChartSeries series{title, {}, false, true};
+      for (const EvaluationRecord& record : records) {
+        if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
+        series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
+      }
+      if (series.points.size() > 1) metrics.push_back(series);
+    };
+    add(metric.title, report.evaluations);
+    add(std::string(metric.title) + ", averaged weights", report.averaged_curve);
   }
   ChartOptions options = options_for(report, "Validation, %");
   options.from_zero = true;

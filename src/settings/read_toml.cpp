@@ -393,7 +393,7 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
   }
   require_keys(reading.settings);
   resolve_defaults(reading.settings);
-  check_between_keys(reading.settings);
+  check_settings(reading.settings);
   return reading.settings;
 }
 

@@ -306,7 +306,8 @@ void refuse_unsupported(const Settings& settings);
 // it gives the same settings.
 std::string print_settings(const Settings& settings);
 
-// The keys against each other, as when a file is read. Throws Error{kSettings} for the first contradiction.
+// Checks keys against each other, as when a file is read; each alone was checked then. Throws Error{kSettings} for the
+// first contradiction.
 void check_settings(const Settings& settings);
 
 // XXH3 of number_keys() (resume_rules.h), 16 hexadecimal digits. On one machine `wire_type` does not count.

@@ -335,9 +335,7 @@ void resolve_defaults(Settings& settings) {
   if (!tokenizer.is_given()) tokenizer.resolved = settings.model.model_name_or_path.resolved;
 }
 
-void check_settings(const Settings& settings) { check_between_keys(settings); }
-
-void check_between_keys(const Settings& settings) {
+void check_settings(const Settings& settings) {
   check_phases(settings);
   check_columns(settings);
   check_pictures(settings);

@@ -36,6 +36,14 @@ bool mixes_labels(const Settings& settings) {
   return settings.training.do_train && (settings.data.mixup_alpha > 0.0 || settings.data.cutmix_alpha > 0.0);
 }
 
+bool reads_rows(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const DataSettings& data = settings.data;
+  return (training.do_train && !data.train_file.is_corpus()) ||
+         (training.do_eval && !data.validation_file.is_corpus()) ||
+         (training.do_predict && !data.test_file.is_corpus());
+}
+
 OpenedModel open_model_of(const Settings& settings) {
   const ModelSettings& model = settings.model;
   check_is_downloaded(settings, "model.model_name_or_path", model.model_name_or_path);
@@ -88,12 +96,7 @@ OpenedModel open_model_of(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where_written(settings, "data.text_column"),
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
-  // A text corpus has no columns.
-  const TrainingSettings& training = settings.training;
-  const bool has_rows = (training.do_train && !settings.data.train_file.is_corpus()) ||
-                        (training.do_eval && !settings.data.validation_file.is_corpus()) ||
-                        (training.do_predict && !settings.data.test_file.is_corpus());
-  if (opened.inputs.reads_pairs && has_rows && settings.data.text_pair_column.empty()) {
+  if (opened.inputs.reads_pairs && reads_rows(settings) && settings.data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(settings, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",

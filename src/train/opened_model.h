@@ -29,6 +29,8 @@ struct OpenedModel {
 // fit the model.
 OpenedModel open_model_of(const Settings& settings);
 
+// Whether a split that the run reads is a table of rows: a text corpus has no columns.
+bool reads_rows(const Settings& settings);
 // Whether training mixes pictures and labels in pairs.
 bool mixes_labels(const Settings& settings);
 

@@ -18,15 +18,6 @@ struct Reader {
   std::vector<std::string_view> keys;
 };
 
-// Whether a split that the run reads is a table of rows: a text corpus has no columns.
-bool reads_rows(const Settings& settings) {
-  const TrainingSettings& training = settings.training;
-  const DataSettings& data = settings.data;
-  return (training.do_train && !data.train_file.is_corpus()) ||
-         (training.do_eval && !data.validation_file.is_corpus()) ||
-         (training.do_predict && !data.test_file.is_corpus());
-}
-
 }  // namespace
 
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {

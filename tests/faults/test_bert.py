@@ -113,8 +113,14 @@ class Bert(unittest.TestCase):
         self.assertNotEqual(set(after["cls.predictions.decoder.bias"]), {0.0})
         self.assertFalse(json.loads((self.folder / "again/run/config.json").read_text())["tie_word_embeddings"])
 
+    def without_mask(self):
+        folder = self.model_with()
+        (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text().replace("[MASK]", "[OTHER]"))
+        return folder
+
     def test_what_does_not_fit_is_refused(self):
-        for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"),
+        for model, changes, said in ((self.model_with(is_decoder=True), {}, "is_decoder"), (self.model_with(vocab_size=3999), {}, "3999"), (self.without_mask(), {}, 'there is no token "[MASK]"'),
+                                     (self.model_with(model_type="roberta"), {}, 'model_type = "roberta"'),
                                      (None, {"model__head": '"contrastive"'}, "model.head"), (None, {"data__max_seq_length": "41"}, "41"), (None, {"model__image_size": "64"}, 'models of type "bert" are not resized'), (None, {"data__augment": '"crop_flip"'}, "data.augment")):
             with self.subTest(said):
                 done = run("run", self.settings("refused", model=model, **changes))
