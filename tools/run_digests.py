@@ -16,6 +16,14 @@ def tensors_digest(path):
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + data[8 + length:]).hexdigest()
 
 
+def predictions_digest(path):
+    """Of the lines of predictions.jsonl; those of a text corpus say where its file lies."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line.pop("begins", None)
+    return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
+
+
 def digests(folder):
     """Digest by file of a finished run."""
     found = {}
@@ -24,7 +32,7 @@ def digests(folder):
         if path.suffix == ".safetensors":
             found[name] = tensors_digest(path)
         elif "predictions" in path.name:
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = predictions_digest(path)
         elif path.name == "all_results.json":
             values = json.loads(path.read_text())
             for key in [key for key in values if any(part in key for part in MEASURED)]:
