@@ -52,7 +52,7 @@ std::string PlanAnswers::text() const {
   if (!batches.empty()) text += "largest training batch of a rank that fits\n";
   for (const Batch& batch : batches) {
     const std::string samples = batch.largest.samples == 0 ? "none" : std::to_string(batch.largest.samples);
-    text += formatted("  %-8s gradient_checkpointing = %-6s %8s%s\n", batch.precision,
+    text += formatted("  %-8s gradient_checkpointing = %-11s %8s%s\n", batch.precision,
                       ("\"" + std::string(batch.checkpointing) + "\"").c_str(), samples.c_str(),
                       batch.largest.is_all_rows ? ", all rows" : "");
   }
@@ -93,6 +93,7 @@ PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::v
        {std::make_pair("float32", Precision::kFloat32), std::make_pair("bf16", Precision::kBf16)}) {
     const LargestBatches found = largest_batches_that_fit(run, precision, now, limits);
     answers.batches.push_back({type, "off", found.off});
+    answers.batches.push_back({type, "selective", found.selective});
     answers.batches.push_back({type, "fit", found.fit});
     answers.batches.push_back({type, "full", found.full});
   }

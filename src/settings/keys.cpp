@@ -111,7 +111,7 @@ constexpr const char* kSchedulers[] = {"linear",         "cosine",
                                        "polynomial_jump"};
 constexpr const char* kOptimizers[] = {"adamw", "lamb"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
-constexpr const char* kCheckpointings[] = {"off", "full", "fit"};
+constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
 constexpr const char* kStrategies[] = {"fast_ddp", "ddp", "sharded"};
 constexpr const char* kIsas[] = {"auto", "avx2", "avx512", "scalar", "avx512_bf16"};
@@ -337,7 +337,7 @@ constexpr Key kKeys[] = {
     {"training", "gradient_accumulation_steps", integer<kTrain, &T::gradient_accumulation_steps>(1, 1 << 20),
      kSameProduct, "backward passes per update"},
     {"training", "gradient_checkpointing", choice<kTrain, &T::gradient_checkpointing>(kCheckpointings), kFree,
-     "recompute activations in the backward pass: never, always, or as much as memory requires"},
+     "recompute activations in the backward pass: none, those of cheap operations, all, or as many as memory requires"},
     {"training", "gather_negatives", boolean<kTrain, &T::gather_negatives>(), kNumbers,
      "use the samples of all ranks as contrastive negatives"},
     {"training", "logging_steps", integer<kTrain, &T::logging_steps>(1, kMany), kFree, "updates between log lines"},

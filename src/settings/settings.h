@@ -78,7 +78,7 @@ enum class Scheduler {
 };
 enum class Optimizer { kAdamW, kLamb };
 enum class Interval { kNo, kSteps, kEpoch };
-enum class GradientCheckpointing { kOff, kFull, kFit };
+enum class GradientCheckpointing { kOff, kSelective, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
 enum class WireType { kFloat32, kBf16 };
@@ -212,7 +212,7 @@ struct TrainingSettings {
   std::int64_t lr_timescale = 0;       // inverse_sqrt; 0: the warm-up's updates, or 10,000 without one
   double min_lr_ratio = 0.0;           // cosine_with_min_lr, which needs it above 0
   std::int64_t gradient_accumulation_steps = 1;
-  GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kOff;
+  GradientCheckpointing gradient_checkpointing = GradientCheckpointing::kSelective;
   bool gather_negatives = false;
   std::int64_t logging_steps = 10;
   Interval eval_strategy = Interval::kNo;     // not written: kSteps where eval_steps is above 0

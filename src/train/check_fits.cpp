@@ -206,12 +206,13 @@ LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, c
   };
   LargestBatches batches;
   batches.off = largest(GradientCheckpointing::kOff);
+  batches.selective = largest(GradientCheckpointing::kSelective);
   batches.full = batches.fit = largest(GradientCheckpointing::kFull);
   // Recomputing everything is nearly the least.
   batches.fit.samples = largest_between(batches.full.samples, most, batches.full.samples + 1, [&](std::int64_t batch) {
     return look(batch, GradientCheckpointing::kFit).is_fitting;
   });
-  for (LargestBatch* const batch : {&batches.off, &batches.full, &batches.fit})
+  for (LargestBatch* const batch : {&batches.off, &batches.selective, &batches.fit, &batches.full})
     batch->samples -= batch->samples % cut.dealt;
   return batches;
 }

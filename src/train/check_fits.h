@@ -37,7 +37,7 @@ struct LargestBatch {
 };
 // In this precision, by gradient_checkpointing.
 struct LargestBatches {
-  LargestBatch off, fit, full;
+  LargestBatch off, selective, fit, full;
 };
 LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, const ProcessLimits& now,
                                         const std::vector<MemoryLimit>& limits);

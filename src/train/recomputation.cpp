@@ -36,8 +36,8 @@ Recomputation apply_recomputation(Graph* graph, const std::vector<Recompute>& ch
   return done;
 }
 
-Recomputation recompute_everything(Graph* graph) {
-  return apply_recomputation(graph, std::vector<Recompute>(layers_of(*graph).size(), Recompute::kAll));
+Recomputation recompute_everywhere(Graph* graph, Recompute choice) {
+  return apply_recomputation(graph, std::vector<Recompute>(layers_of(*graph).size(), choice));
 }
 
 Recomputation recompute_to_fit(Graph* graph, const ParameterLayout* layout, std::size_t workspace_bytes) {

@@ -22,10 +22,10 @@ struct Recomputation {
 // Operations of a replay at the graph's bounds.
 double flops_of(const Graph& graph);
 
-// Makes the training graph recompute: by a choice, by layer; everything; or so that its workspace has at most so many
-// bytes, where nothing fits nearly as few as possible. layout: as RecomputePlanner has it.
+// Makes the training graph recompute: by a choice, by layer; the same in all layers; or so that its workspace has at
+// most so many bytes, where nothing fits nearly as few as possible. layout: as RecomputePlanner has it.
 Recomputation apply_recomputation(Graph* graph, const std::vector<Recompute>& choice);
-Recomputation recompute_everything(Graph* graph);
+Recomputation recompute_everywhere(Graph* graph, Recompute choice);
 Recomputation recompute_to_fit(Graph* graph, const ParameterLayout* layout, std::size_t workspace_bytes);
 
 }  // namespace bascule

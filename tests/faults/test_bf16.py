@@ -64,12 +64,14 @@ class Bf16(unittest.TestCase):
         self.assertEqual(digest(self.folder / "run" / "model.safetensors"), whole)
 
     def test_memory_is_less_than_in_float32(self):
-        peaks = {}
-        for precision in ("float32", "bf16"):
-            file = settings(self.folder, model__precision=f'"{precision}"', training__per_device_train_batch_size="64")
-            document = json.loads(run("plan", file, "--json").stdout)
-            peaks[precision] = document["categories"]["workspace"]
-        self.assertLess(peaks["bf16"], 0.65 * peaks["float32"])
+        for checkpointing, share in (("off", 0.65), ("selective", 0.8)):
+            peaks = {}
+            for precision in ("float32", "bf16"):
+                changes = {"model__precision": f'"{precision}"', "training__gradient_checkpointing": f'"{checkpointing}"'}
+                file = settings(self.folder, training__per_device_train_batch_size="64", **changes)
+                document = json.loads(run("plan", file, "--json").stdout)
+                peaks[precision] = document["categories"]["workspace"]
+            self.assertLess(peaks["bf16"], share * peaks["float32"], checkpointing)
 
     def test_weights_go_from_float32_to_bf16_and_back_but_a_resume_does_not(self):
         first = settings(self.folder, training__max_steps="2", training__save_steps="0")

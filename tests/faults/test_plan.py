@@ -24,12 +24,13 @@ class Plan(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_the_largest_batch_that_fits_does_and_the_next_does_not(self):
-        gib = str(self.plan(training__per_device_train_batch_size="40")["peak_bytes"] / 2**30)
+        gib = str(self.plan(training__per_device_train_batch_size="40", training__gradient_checkpointing='"off"')["peak_bytes"] / 2**30)
         largest = self.plan("--memory-gib", gib)["largest_batch"]
         self.assertEqual(largest["float32"]["off"], 40)
         for precision, batches in largest.items():
-            self.assertEqual(sorted(batches), ["fit", "full", "off"])
+            self.assertEqual(sorted(batches), ["fit", "full", "off", "selective"])
             self.assertGreater(batches["full"], 1.5 * batches["off"])
+            self.assertGreater(batches["selective"], (1.1 if precision == "float32" else 1.0) * batches["off"])
             self.assertGreaterEqual(batches["fit"], batches["full"])
             for word, batch in batches.items():
                 changes = {"model__precision": f'"{precision}"', "training__gradient_checkpointing": f'"{word}"'}
@@ -39,11 +40,11 @@ class Plan(unittest.TestCase):
 
     def test_no_more_than_all_rows_are_looked_at(self):
         largest = self.plan("--memory-gib", "100", data__train_file=some_rows(self.folder, 13))["largest_batch"]
-        self.assertEqual(largest, {precision: {"off": 13, "fit": 13, "full": 13} for precision in ("float32", "bf16")})
+        self.assertEqual(largest, {precision: {"off": 13, "selective": 13, "fit": 13, "full": 13} for precision in ("float32", "bf16")})
         for drops, most in (("false", 7), ("true", 6)):
             ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2", "data__dataloader_drop_last": drops, "data__train_file": some_rows(self.folder, 13)}
             self.assertEqual(self.plan("--memory-gib", "100", **ranks)["largest_batch"]["float32"]["off"], most)
-        self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"]["bf16"], {"off": 0, "fit": 0, "full": 0})
+        self.assertEqual(self.plan("--memory-gib", "0.01", code=MEMORY)["largest_batch"]["bf16"], {"off": 0, "selective": 0, "fit": 0, "full": 0})
 
     def test_another_machine_is_planned_for_without_its_settings(self):
         limit = {"machine__memory_limit_gib": "0.01"}
@@ -53,7 +54,7 @@ class Plan(unittest.TestCase):
             self.assertEqual(run("plan", settings(self.folder), "--memory-gib", gib).returncode, SETTINGS)
 
     def test_the_frontier_has_ten_points_each_of_which_is_a_plan(self):
-        plan = self.plan("--frontier")
+        plan = self.plan("--frontier", training__gradient_checkpointing='"off"')
         points = plan["frontier"]
         self.assertEqual(len(points), 10)
         self.assertEqual(points[-1], {"peak_bytes": plan["peak_bytes"], "repeated_flops": 0.0, "share_of_step": 0.0})
