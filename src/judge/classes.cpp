@@ -17,6 +17,8 @@ constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best
 constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
 
 constexpr std::int64_t kBest = 5;
+// Of a class with its probability, in predictions.jsonl.
+constexpr std::int64_t kClassBytes = 100;
 
 class Classes final : public Judge {
  public:
@@ -28,7 +30,7 @@ class Classes final : public Judge {
 
   const char* file() const override { return kPredictionsFile; }
   std::int64_t file_bytes(std::int64_t of_manifest) const override {
-    return predictions_bytes(of_manifest, shape().predicted_rows, kBest);
+    return predictions_bytes(of_manifest, shape().predicted_rows, kBest * kClassBytes);
   }
 
   void write_files(const JudgedFiles& files, Report* report) const override {

@@ -17,6 +17,9 @@ constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
 constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
 
+// Of a masked token with its guesses, in predictions.jsonl.
+constexpr std::int64_t kTokenBytes = 500;
+
 // null: the model knows more tokens than the tokenizer.
 void add_token(JsonStream& out, const char* name, std::int32_t id, const std::vector<std::string>& tokens) {
   const std::size_t at = static_cast<std::size_t>(id);
@@ -36,13 +39,12 @@ MaskedTokens::MaskedTokens(const JudgeShape& shape) : Judge(shape) {
   if (shape.predicted_rows == 0) return;
   plan(Part::kPredictions, &example_lengths_, kSentenceExamples);
   plan(Part::kPredictions, &example_ids_, kSentenceExamples * shape.longest_text);
-  plan(Part::kPredictions, &example_guesses_, kSentenceExamples * shape.counted_of_a_row);
 }
 
 const char* MaskedTokens::file() const { return kPredictionsFile; }
 
 std::int64_t MaskedTokens::file_bytes(std::int64_t of_manifest) const {
-  return predictions_bytes(of_manifest, shape().predicted_rows, shape().counted_of_a_row);
+  return predictions_bytes(of_manifest, shape().predicted_rows, shape().counted_of_a_row * kTokenBytes);
 }
 
 void MaskedTokens::write_files(const JudgedFiles& files, Report* report) const {
@@ -55,12 +57,20 @@ void MaskedTokens::write_files(const JudgedFiles& files, Report* report) const {
 void MaskedTokens::add_prediction(JsonStream& out, std::int64_t row, const std::vector<std::string>& tokens) const {
   out.key("tokens").begin_array();
   for (std::int32_t i = 0; i < token_counts_[row]; ++i) {
-    const TokenPrediction& token = tokens_[row * shape().counted_of_a_row + i];
+    const TokenGuesses& token = tokens_[row * shape().counted_of_a_row + i];
     out.begin_object();
     out.key("position").integer(token.position);
     add_token(out, "expected", token.expected, tokens);
-    add_token(out, "predicted", token.predicted, tokens);
+    add_token(out, "predicted", token.ids[0], tokens);
     out.key("probability").number(static_cast<double>(token.probability));
+    out.key("guesses").begin_array();
+    for (std::int64_t g = 0; g < guesses_; ++g) {
+      out.begin_object();
+      add_token(out, "token", token.ids[g], tokens);
+      out.key("probability").number(static_cast<double>(token.probabilities[g]));
+      out.end_object();
+    }
+    out.end_array();
     out.end_object();
   }
   out.end_array();
@@ -72,6 +82,7 @@ void MaskedTokens::found(GemmLibrary&) {
   predicted_ = integers("predicted");
   predicted_probabilities_ = floats("predicted_probabilities");
   guesses_ = output("predicted").cols;
+  BASCULE_CHECK(guesses_ <= kTokenGuesses);
   probabilities_ = floats("probabilities");
 }
 
@@ -95,37 +106,30 @@ void MaskedTokens::take_predictions(const Batch& batch, std::int64_t counted) no
   for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
     const std::int64_t row = batch.rows[s];
     std::int32_t count = 0;
-    take_example(batch, s, token);
+    take_example(batch, s);
     for (; token < counted && masked[token] < offsets[s + 1]; ++token) {
       BASCULE_CHECK(count < shape().counted_of_a_row);
-      tokens_[row * shape().counted_of_a_row + count++] = {masked[token] - offsets[s], labels[token],
-                                                           predicted_[token * guesses_], probabilities_[token]};
+      TokenGuesses& one = tokens_[row * shape().counted_of_a_row + count++];
+      one.position = masked[token] - offsets[s];
+      one.expected = labels[token];
+      one.probability = probabilities_[token];
+      std::copy_n(predicted_ + token * guesses_, guesses_, one.ids);
+      std::copy_n(predicted_probabilities_ + token * guesses_, guesses_, one.probabilities);
     }
     token_counts_[row] = count;
   }
 }
 
-// first_token: the sample's first one among the batch's labelled tokens.
-void MaskedTokens::take_example(const Batch& batch, std::int64_t sample, std::int64_t first_token) noexcept {
+// The tokens of a row that is shown.
+void MaskedTokens::take_example(const Batch& batch, std::int64_t sample) noexcept {
   const std::int64_t example = example_of_row(batch.rows[sample], shape().predicted_rows);
   if (example < 0) return;
-  const std::int32_t *const offsets = field<std::int32_t>(batch, "text_offsets"),
-                            *const masked = field<std::int32_t>(batch, "selected_rows"),
-                            *const labels = field<std::int32_t>(batch, "labels");
+  const std::int32_t* const offsets = field<std::int32_t>(batch, "text_offsets");
   const std::int32_t begin = offsets[sample], end = offsets[sample + 1];
   BASCULE_CHECK(end - begin <= shape().longest_text);
   example_lengths_[example] = end - begin;
   std::copy(field<std::int32_t>(batch, "token_ids") + begin, field<std::int32_t>(batch, "token_ids") + end,
             example_ids_ + example * shape().longest_text);
-  TokenGuesses* const kept = example_guesses_ + example * shape().counted_of_a_row;
-  const std::int64_t counted = batch.counts[shape().losses.front().stream];
-  for (std::int64_t token = first_token; token < counted && masked[token] < end; ++token) {
-    TokenGuesses& one = kept[token - first_token];
-    one.position = masked[token] - begin;
-    one.expected = labels[token];
-    std::copy_n(predicted_ + token * guesses_, guesses_, one.ids);
-    std::copy_n(predicted_probabilities_ + token * guesses_, guesses_, one.probabilities);
-  }
 }
 
 void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& tokens) const {
@@ -135,7 +139,7 @@ void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& 
     KeptSentence kept;
     kept.ids = example_ids_ + example * shape().longest_text;
     kept.tokens = example_lengths_[example];
-    kept.masked = example_guesses_ + example * shape().counted_of_a_row;
+    kept.masked = tokens_ + row * shape().counted_of_a_row;
     kept.masked_tokens = token_counts_[row];
     kept.guesses = guesses_;
     report->sentence_examples.push_back(sentence_example(kept, tokens));

@@ -32,15 +32,8 @@ class MaskedTokens : public Judge {
   virtual void add_to_example(SentenceExample*, std::int64_t /*row*/) const {}
 
  private:
-  // The model's prediction for one labelled token.
-  struct TokenPrediction {
-    std::int32_t position = 0;  // among the text's tokens, the special one before them at 0
-    std::int32_t expected = 0, predicted = 0;
-    float probability = 0.0f;  // of the expected one
-  };
-
   void take_predictions(const Batch& batch, std::int64_t counted) noexcept;
-  void take_example(const Batch& batch, std::int64_t sample, std::int64_t first_token) noexcept;
+  void take_example(const Batch& batch, std::int64_t sample) noexcept;
   void add_examples(Report* report, const std::vector<std::string>& tokens) const;
 
   const std::int32_t* hits_ = nullptr;              // (labelled tokens), 1 where the largest logit is the label's
@@ -49,10 +42,9 @@ class MaskedTokens : public Judge {
   const float* probabilities_ = nullptr;            // (labelled tokens), the same
   std::int64_t guesses_ = 0;
   std::int32_t* token_counts_ = nullptr;     // by row
-  TokenPrediction* tokens_ = nullptr;        // by row, those of a row in order
+  TokenGuesses* tokens_ = nullptr;           // by row, counted_of_a_row each, those of a row in order
   std::int32_t* example_lengths_ = nullptr;  // by example
   std::int32_t* example_ids_ = nullptr;      // by example, longest_text each
-  TokenGuesses* example_guesses_ = nullptr;  // by example, counted_of_a_row each
 };
 
 }  // namespace bascule

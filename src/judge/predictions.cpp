@@ -32,9 +32,9 @@ std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_r
 
 }  // namespace
 
-std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t counted_of_a_row) {
-  constexpr std::int64_t kRowBytes = 160, kTokenBytes = 100;
-  return 2 * of_manifest + rows * (kRowBytes + counted_of_a_row * kTokenBytes);
+std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t judgement_bytes) {
+  constexpr std::int64_t kRowBytes = 160;
+  return 2 * of_manifest + rows * (kRowBytes + judgement_bytes);
 }
 
 void write_predictions(const JudgedFiles& files, Span<const std::int32_t> rows, const std::int32_t* caption_rows,

@@ -15,8 +15,8 @@ namespace bascule {
 
 inline constexpr char kPredictionsFile[] = "predictions.jsonl";
 
-// Bytes of the file, about: for the check of the disk.
-std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t counted_of_a_row);
+// Bytes of the file, about: for the check of the disk. judgement_bytes: of what the judge says of a row.
+std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t judgement_bytes);
 
 // Adds the keys of one row. place: among the rows judged.
 using AddPrediction = std::function<void(JsonStream& out, std::int64_t place, std::int64_t row)>;

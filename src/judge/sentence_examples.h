@@ -13,9 +13,11 @@ namespace bascule {
 
 inline constexpr std::int64_t kSentenceExamples = 8, kTokenGuesses = 5;
 
-// A masked token of an example.
+// A masked token, and the tokens that the model holds most probable, best first.
 struct TokenGuesses {
-  std::int32_t position = 0, expected = 0;
+  std::int32_t position = 0;  // among the text's tokens, the special one before them at 0
+  std::int32_t expected = 0;
+  float probability = 0.0f;  // of the expected one
   std::int32_t ids[kTokenGuesses] = {};
   float probabilities[kTokenGuesses] = {};
 };

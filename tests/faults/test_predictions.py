@@ -57,7 +57,12 @@ class Predictions(unittest.TestCase):
             self.assertEqual(list(line), ["row", "image", "caption", "tokens"])
             self.assertEqual(len(line["tokens"]), len(truth))
             for token, (position, expected, predicted, probability) in zip(line["tokens"], truth):
-                self.assertEqual(list(token), ["position", "expected", "predicted", "probability"])
+                self.assertEqual(list(token), ["position", "expected", "predicted", "probability", "guesses"])
+                guesses, shares = zip(*[(guess["token"], guess["probability"]) for guess in token["guesses"]])
+                self.assertEqual((len(guesses), guesses[0], sorted(shares, reverse=True)), (5, token["predicted"], list(shares)))
+                self.assertLess(sum(shares), 1 + 1e-6)
+                if token["expected"] in guesses:
+                    self.assertEqual(shares[guesses.index(token["expected"])], token["probability"])
                 self.assertEqual(token["position"], position)
                 self.assertEqual((token["expected"], token["predicted"]), (VOCABULARY.get(expected), VOCABULARY.get(predicted)))
                 self.assertAlmostEqual(token["probability"] / probability, 1.0, delta=1e-5)

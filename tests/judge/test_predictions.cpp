@@ -92,6 +92,7 @@ TEST(Predictions, OfPretrainingSayWhetherTheSecondTextFollows) {
   Computed computed;
   computed.hits = {1};
   computed.predicted = {2, 3};
+  computed.predicted_probabilities = {0.5f, 0.25f};
   computed.probabilities = {0.5f};
   computed.sentence_hits = {0, 1};
   computed.sentence_predicted = {0, 0};
@@ -100,7 +101,8 @@ TEST(Predictions, OfPretrainingSayWhetherTheSecondTextFollows) {
   judging.finish();
   const std::vector<std::string> expected = {
       "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"tokens\": [{\"position\": 2, \"expected\": \"a\", "
-      "\"predicted\": \"a\", \"probability\": 0.5}], \"next_sentence\": {\"expected\": 1, \"predicted\": 0, "
+      "\"predicted\": \"a\", \"probability\": 0.5, \"guesses\": [{\"token\": \"a\", \"probability\": 0.5}, {\"token\": "
+      "\"\u0120\\\"b\", \"probability\": 0.25}]}], \"next_sentence\": {\"expected\": 1, \"predicted\": 0, "
       "\"probability\": 0.25}}\n",
       "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": [], \"next_sentence\": {\"expected\": 0, "
       "\"predicted\": 0, \"probability\": 0.75}}\n"};
@@ -121,11 +123,14 @@ TEST(Predictions, OfMaskedLmNameTokens) {
   judge_tokens(judging);
   const std::vector<std::string> expected = {
       "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"tokens\": ["
-      "{\"position\": 1, \"expected\": \"a\", \"predicted\": \"a\", \"probability\": 0.75}, "
-      "{\"position\": 2, \"expected\": \"\u0120\\\"b\", \"predicted\": \"a\", \"probability\": 0.125}]}\n",
+      "{\"position\": 1, \"expected\": \"a\", \"predicted\": \"a\", \"probability\": 0.75, \"guesses\": [{\"token\": "
+      "\"a\", \"probability\": 0.75}, {\"token\": \"\u0120\\\"b\", \"probability\": 0.25}]}, "
+      "{\"position\": 2, \"expected\": \"\u0120\\\"b\", \"predicted\": \"a\", \"probability\": 0.125, \"guesses\": "
+      "[{\"token\": \"a\", \"probability\": 0.875}, {\"token\": \"\u0120\\\"b\", \"probability\": 0.125}]}]}\n",
       "{\"row\": 1, \"image\": \"b.jpg\", \"caption\": \"c1\", \"tokens\": []}\n",
       "{\"row\": 3, \"image\": \"d.jpg\", \"caption\": \"c3\", \"tokens\": ["
-      "{\"position\": 1, \"expected\": \"a\", \"predicted\": null, \"probability\": 0.5}]}\n"};
+      "{\"position\": 1, \"expected\": \"a\", \"predicted\": null, \"probability\": 0.5, \"guesses\": [{\"token\": "
+      "null, \"probability\": 0.5}, {\"token\": \"a\", \"probability\": 0.25}]}]}\n"};
   EXPECT_EQ(judging.lines(kTexts), expected);
 }
 
