@@ -43,8 +43,9 @@ std::uint64_t read_text(const DataFiles& files, const TextVisitor& visitor) {
         continue;
       }
       check_line(file.path, reader.line(), line);
+      if (++sentences > std::numeric_limits<std::uint32_t>::max())
+        throw Error{ErrorKind::kData, files.name, "has more than 4,294,967,295 sentences", "train on a part of it"};
       visitor.sentence(line, reader.line());
-      ++sentences;
     }
     visitor.end_document();
     visitor.end_file();

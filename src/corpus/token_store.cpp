@@ -197,11 +197,12 @@ OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, 
       return {std::move(store), ""};
     }
     if (!locked.is_still_there()) continue;
+    std::string named;  // once it is whole
     try {
       if (::ftruncate(locked.number(), 0) != 0) refuse_disk(locked.path(), "emptying it");
       OutputFile file(Descriptor(::fcntl(locked.number(), F_DUPFD_CLOEXEC, 0)));
       const std::string name = name_of(write_tokens(file, locked.path(), files, tokenizer, source));
-      const std::string named = folder + "/" + kTemporaryPrefix + name;
+      named = folder + "/" + kTemporaryPrefix + name;
       if (::rename(locked.path().c_str(), named.c_str()) != 0) refuse_disk(named, "renaming");
       throw_if_failed(publish_file(folder.c_str(), name), folder + "/" + name, "renaming");
       std::unique_ptr<const TokenStore> store = TokenStoreFile::map(locked.number(), source);
@@ -210,6 +211,7 @@ OpenedTokens make_in_folder(const DataFiles& files, const Tokenizer& tokenizer, 
       return {std::move(store), std::move(note)};
     } catch (...) {
       ::unlink(locked.path().c_str());
+      if (!named.empty()) ::unlink(named.c_str());
       throw;
     }
   }

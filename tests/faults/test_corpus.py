@@ -161,6 +161,16 @@ class Corpus(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("writing the tokens of the corpus: No space left on device; free space", done.stderr)
 
+    def test_a_folder_in_the_way_of_the_tokens_is_one_line(self):
+        self.weights()
+        (kept,) = (self.folder / "one/run").glob(".tokens-*")
+        output_dir = self.folder / "two/run"
+        (output_dir / kept.name / "theirs").mkdir(parents=True)
+        done = run("run", self.settings("two"))
+        self.assertEqual((done.returncode, done.stderr.count(kept.name)), (DISK, 1), done.stderr)
+        self.assertEqual([path.name for path in output_dir.iterdir()], [kept.name])
+        self.assertTrue((output_dir / kept.name / "theirs").is_dir())
+
     def test_what_is_no_corpus_is_refused(self):
         texts = {}
         for name, content in (("bad", b"one\n\xff\n"), ("empty", b"\n \n\n"), ("long", b"word " * 2_097_152), ("short", b"Few words.\n"), ("one", b"One document of a few words.\nAnother sentence.\n")):
