@@ -124,10 +124,13 @@ typedef enum media_engine_preparation {
   /* the bytes of Transformers' image processor (torchvision): shorter side to `shortest_edge`, longer at most
    * 1333/800 of it, both down to multiples of `size_divisor`, integer bicubic, crop or zero border; (v - levels mean) /
    * (levels std), all in float32 */
-  MEDIA_ENGINE_PROCESSOR = 2
+  MEDIA_ENGINE_PROCESSOR = 2,
+  /* the bytes of those image processors that stretch (torchvision): both sides to `side`, whatever their ratio, by
+   * integer `interpolation`; (v - levels mean) / (levels std), all in float32 */
+  MEDIA_ENGINE_SQUARE_PROCESSOR = 3
 } media_engine_preparation;
 
-/* The filter of MEDIA_ENGINE_TRAINING, widened where it shrinks. */
+/* The filter of MEDIA_ENGINE_TRAINING and MEDIA_ENGINE_SQUARE_PROCESSOR, widened where it shrinks. */
 typedef enum media_engine_interpolation {
   MEDIA_ENGINE_BICUBIC = 0, /* a = -0.5 */
   MEDIA_ENGINE_BILINEAR = 1
@@ -235,16 +238,16 @@ typedef struct media_engine_job {
   double mean[3];       /* of R, G, B in 0..1 */
   double std[3];        /* positive */
   uint32_t shortest_edge; /* up to 65536. Training: from `side` on, 0 stands for `side`; not read with `augment`.
-                           * Processor: 0: the picture is cropped as it is */
+                           * Processor: 0: the picture is cropped as it is. Square processor: not read */
+  uint32_t interpolation; /* media_engine_interpolation; not read for MEDIA_ENGINE_PROCESSOR */
   /* For MEDIA_ENGINE_TRAINING; otherwise not read. */
-  uint32_t interpolation;     /* media_engine_interpolation */
   uint32_t augment;           /* media_engine_augment; the rest is read only with it */
   uint32_t random_key[2];     /* any */
   uint32_t random_counter[3]; /* any */
   double crop_scale[2];       /* least and most area of the crop, of the picture's: 0..1 */
   double crop_ratio[2];       /* least and most width / height of the crop: 1e-3..1e3 */
-  /* For MEDIA_ENGINE_PROCESSOR; otherwise not read. */
-  uint32_t size_divisor; /* 1..65536 */
+  /* For both processors; otherwise not read. */
+  uint32_t size_divisor; /* 1..65536; not read for MEDIA_ENGINE_SQUARE_PROCESSOR */
   double levels;         /* of a sample: 255, or 1 where mean and std are of 0..255 already; positive */
 } media_engine_job;
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/data/images/processors.json: processor files, by hand and at random, and what Transformers does with them.
+"""Makes tests/data/images/processors.json and square_processors.json: processor files of BridgeTower and of ViT, by hand and at random,
+and what Transformers does with them.
 
-  tools/make_processor_cases.py [FILE]
+  tools/make_processor_cases.py [FOLDER]
 
 A case is a file's name and contents, the model's image_size, a picture, and the SHA-256 of Transformers' float32 pixels (3 x side x side);
 null where Transformers fails, gives another shape, or where BridgeTowerProcessor and its image processor alone disagree. `named`:
@@ -77,14 +78,52 @@ def at_random(rng, count):
         yield "preprocessor_config.json", config, side
 
 
-def pixels_of(folder, picture, side):
+SQUARE = {"do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+          "image_processor_type": "ViTImageProcessor", "resample": 2, "rescale_factor": 0.00392156862745098}
+
+
+def square(side, **changes):
+    return {**SQUARE, "size": {"height": side, "width": side}, **changes}
+
+
+def squares_by_hand():
+    flat = "preprocessor_config.json"
+    yield flat, square(224), 224
+    yield flat, {k: v for k, v in square(224).items() if k not in ("size", "resample", "do_rescale", "rescale_factor", "image_processor_type")}, 224
+    yield flat, {k: v for k, v in square(64).items() if k != "size"}, 64
+    yield flat, square(64, image_processor_type="ViTImageProcessorFast"), 64
+    yield flat, square(64, image_processor_type="BridgeTowerImageProcessor"), 64
+    yield "processor_config.json", {"image_processor": square(64)}, 64
+    for size in (64, 63, {"height": 64, "width": 63}, {"shortest_edge": 64}, {"height": 64}, None, "64"):
+        yield flat, square(64, size=size), 64
+    for resample in (0, 1, 2, 3, 4, 5, None, "2"):
+        yield flat, square(64, resample=resample), 64
+    for key in ("do_resize", "do_rescale", "do_normalize", "do_center_crop", "do_pad"):
+        for value in (True, False, None):
+            yield flat, square(64, **{key: value}), 64
+    for factor in (1 / 127.5, 1, 1 / 256, 0, None):
+        yield flat, square(64, rescale_factor=factor), 64
+    for picture in range(10):  # each picture, shrunk and stretched
+        yield flat, square((150, 17)[picture % 2], resample=(2, 2, 3, 3)[picture % 4]), (150, 17)[picture % 2]
+
+
+def squares_at_random(rng, count):
+    choices = {"do_rescale": [True, True, False], "rescale_factor": [1 / 255, 1 / 255, 1 / 127.5, 0.01, 1], "resample": [2, 2, 2, 3, 3, 1], "do_center_crop": [False, None],
+               "image_mean": [[0.5, 0.5, 0.5], [0.485, 0.456, 0.406], 0.45], "image_std": [[0.5, 0.5, 0.5], [0.229, 0.224, 0.225], 0.3]}
+    for _ in range(count):
+        side = rng.choice((16, 31, 32, 96, 224, 300))
+        yield "preprocessor_config.json", square(side, **{key: rng.choice(choices[key]) for key in rng.sample(sorted(choices), rng.randint(1, 4))}), side
+
+
+def pixels_of(folder, picture, side, model_type):
     """Bytes, or None."""
     from transformers import AutoImageProcessor
     from transformers.image_utils import load_image
     try:
         processor = AutoImageProcessor.from_pretrained(folder)
         image = load_image(str(ROOT / picture)).convert("RGB")
-        pixels = [processor(image, return_tensors="pt", **forced)["pixel_values"] for forced in ({}, {"do_normalize": True, "do_center_crop": True})]
+        all_forced = ({}, {"do_normalize": True, "do_center_crop": True}) if model_type == "bridgetower" else ({}, {"do_normalize": True})
+        pixels = [processor(image, return_tensors="pt", **forced)["pixel_values"] for forced in all_forced]
     except Exception:
         return None
     if any(tuple(p.shape) != (1, 3, side, side) for p in pixels) or not pixels[0].equal(pixels[1]) or not pixels[0].isfinite().all():
@@ -92,28 +131,33 @@ def pixels_of(folder, picture, side):
     return pixels[0].float().contiguous().numpy().tobytes()
 
 
-def main():
+def write_cases(output, model_type, cases, usual_of):
     import torchvision
     import transformers
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    output = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests/data/images/processors.json")
     lines = []
-    cases = [*by_hand(), *at_random(random.Random(16), 60)]
     for number, (name, config, side) in enumerate(cases):
         picture = PICTURES[number % len(PICTURES)]
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / name).write_text(json.dumps(config))
-            (pathlib.Path(folder) / "config.json").write_text('{"model_type": "bridgetower"}')
-            pixels = pixels_of(folder, picture, side)
+            (pathlib.Path(folder) / "config.json").write_text(json.dumps({"model_type": model_type}))
+            pixels = pixels_of(folder, picture, side, model_type)
         flat = config.get("image_processor", config)
-        usual = published(side)
+        usual = usual_of(side)
         named = sorted(set(key for key in {**flat, **usual} if flat.get(key, usual.get(key)) != usual.get(key) or (key in ("crop_size", "size") and key not in flat)))
         lines.append("  " + json.dumps({"file": name, "config": config, "side": side, "picture": picture.removeprefix("tests/data/"), "named": named,
                                         "sha256": pixels and hashlib.sha256(pixels).hexdigest()}))
     made_with = {"torchvision": torchvision.__version__, "transformers": transformers.__version__}
     output.write_text(f'{{"made_with": {json.dumps(made_with)},\n "cases": [\n' + ",\n".join(lines) + "\n]}\n")
-    print(f"{len(lines)} cases, {sum('null}' not in line for line in lines)} with pixels")
+    print(f"{output.name}: {len(lines)} cases, {sum('null}' not in line for line in lines)} with pixels")
+
+
+def main():
+    import transformers
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests/data/images")
+    write_cases(folder / "processors.json", "bridgetower", [*by_hand(), *at_random(random.Random(16), 60)], published)
+    write_cases(folder / "square_processors.json", "vit", [*squares_by_hand(), *squares_at_random(random.Random(18), 40)], square)
 
 
 if __name__ == "__main__":

@@ -172,6 +172,8 @@ struct Picture {
 Filter filter_of(const media_engine_job& job) {
   if (job.preparation == MEDIA_ENGINE_PROCESSOR) return Filter::kBicubicBytes;
   const bool is_bilinear = job.interpolation == MEDIA_ENGINE_BILINEAR;
+  if (job.preparation == MEDIA_ENGINE_SQUARE_PROCESSOR)
+    return is_bilinear ? Filter::kBilinearBytes : Filter::kBicubicBytes;
   if (job.augment == MEDIA_ENGINE_CROP_FLIP) return is_bilinear ? Filter::kExactBilinear : Filter::kExactBicubic;
   return is_bilinear ? Filter::kBilinear : Filter::kBicubic;
 }
@@ -191,7 +193,8 @@ Verdict run(const Picture& picture) {
   Way way{};
   way.kernels = picture.settings->kernels;
   set_normalising(&way, *picture.job);
-  const std::int64_t unit = filter == Filter::kBicubicBytes ? kByteTapUnit : kFloatTapUnit;
+  const bool takes_bytes = filter == Filter::kBicubicBytes || filter == Filter::kBilinearBytes;
+  const std::int64_t unit = takes_bytes ? kByteTapUnit : kFloatTapUnit;
   const Axis& stored_x = turn.transpose ? picture.geometry.y : picture.geometry.x;
   const Axis& stored_y = turn.transpose ? picture.geometry.x : picture.geometry.y;
   float border[3];
@@ -230,15 +233,16 @@ Verdict prepare(const PictureFacts& facts, Picture picture) {
   const std::int64_t side = job.side;
   const bool training = job.preparation == MEDIA_ENGINE_TRAINING;
   const bool crops = training && job.augment == MEDIA_ENGINE_CROP_FLIP;
+  const bool stretches = crops || job.preparation == MEDIA_ENGINE_SQUARE_PROCESSOR;  // the box, to a square
   const CropBox box = crops ? random_crop(job, facts.width, facts.height) : CropBox{0, 0, facts.width, facts.height};
   picture.flipped = crops && random_flip(job);
   // The shorter side after the resize; 0: there is none.
-  const std::int64_t shortest = crops || (training && job.shortest_edge == 0) ? side : job.shortest_edge;
+  const std::int64_t shortest = stretches || (training && job.shortest_edge == 0) ? side : job.shortest_edge;
   const bool may_shrink = picture.settings->scale_in_decoder && shortest > 0;
   picture.shrink =
       shrink_of(std::min(box.width, box.height), shortest, may_shrink ? picture.reader->largest_shrink() : 1);
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
-  if (crops) {
+  if (stretches) {
     picture.geometry = {crop_axis(facts.width, box.left, box.width, side, picture.shrink),
                         crop_axis(facts.height, box.top, box.height, side, picture.shrink)};
   } else if (training) {

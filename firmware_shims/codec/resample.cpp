@@ -117,7 +117,8 @@ struct Scale {
 };
 
 // The finest integer weights that still fit 16 bits, from the largest weight of the whole axis, cropped or not.
-int shift_of(double* weights, const Axis& axis, const Scale<Bicubic, double>& scale) {
+template <typename Kernel>
+int shift_of(double* weights, const Axis& axis, const Scale<Kernel, double>& scale) {
   double largest = 0.0;
   for (std::int64_t i = 0; i < axis.out; ++i) {
     const Output extent = scale.extent(i);
@@ -217,6 +218,7 @@ bool make_taps(Taps* taps, Arena* arena, const Axis& axis, const TapRules& rules
   const float** const weights = &taps->float_weights;
   switch (rules.filter) {
     case Filter::kBicubicBytes: return fill_taps<Bicubic, double>(taps, &taps->byte_weights, arena, axis, rules);
+    case Filter::kBilinearBytes: return fill_taps<Bilinear, double>(taps, &taps->byte_weights, arena, axis, rules);
     case Filter::kBicubic: return fill_taps<Bicubic, float>(taps, weights, arena, axis, rules);
     case Filter::kBilinear: return fill_taps<Bilinear, float>(taps, weights, arena, axis, rules);
     case Filter::kExactBicubic: return fill_taps<Bicubic, double>(taps, weights, arena, axis, rules);

@@ -56,7 +56,7 @@ struct Taps {
 
 // The filter of an axis, and the numbers that it is computed in: torchvision's for bytes are double, for floats float,
 // whose positions are off by more than its result may be off from ours. kExact: float weights from double positions.
-enum class Filter { kBicubicBytes, kBicubic, kBilinear, kExactBicubic, kExactBilinear };
+enum class Filter { kBicubicBytes, kBilinearBytes, kBicubic, kBilinear, kExactBicubic, kExactBilinear };
 
 struct TapRules {
   bool mirrored;

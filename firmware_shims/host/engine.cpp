@@ -85,7 +85,7 @@ media_engine_capabilities query() {
   media_engine_capabilities can = {};
   can.api_version = MEDIA_ENGINE_API_VERSION;
   can.name = "host";
-  can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR;
+  can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR | 1U << MEDIA_ENGINE_SQUARE_PROCESSOR;
   can.elements = 1U << MEDIA_ENGINE_FLOAT32;
   can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG | 1U << MEDIA_ENGINE_FORMAT_PNG;
   can.works_in_poll = 1;

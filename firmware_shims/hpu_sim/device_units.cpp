@@ -114,8 +114,8 @@ hpu_sim_completion Device::serve(Unit& unit, const Task& task) {
 bool Device::is_sound(const Task& task) const {
   const hpu_sim_descriptor& d = task.descriptor;
   if (d.checksum != checksum_of(d, kDescriptorWords) || d.entry != task.entry) return false;
-  const bool knows_form = d.element == MEDIA_ENGINE_FLOAT32 &&
-                          (d.preparation == MEDIA_ENGINE_TRAINING || d.preparation == MEDIA_ENGINE_PROCESSOR);
+  const bool knows_form = d.element == MEDIA_ENGINE_FLOAT32 && d.preparation >= MEDIA_ENGINE_TRAINING &&
+                          d.preparation <= MEDIA_ENGINE_SQUARE_PROCESSOR;
   return knows_form && d.side >= 1 && d.side <= board_.max_side &&
          d.target_bytes == std::uint64_t{3} * d.side * d.side * kElementBytes;
 }

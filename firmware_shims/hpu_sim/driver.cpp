@@ -63,7 +63,7 @@ media_engine_capabilities query() {
   can.api_version = MEDIA_ENGINE_API_VERSION;
   can.firmware_version = HPU_SIM_FIRMWARE_MAJOR << 16;
   can.name = "hpu_sim";
-  can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR;
+  can.preparations = 1U << MEDIA_ENGINE_TRAINING | 1U << MEDIA_ENGINE_PROCESSOR | 1U << MEDIA_ENGINE_SQUARE_PROCESSOR;
   can.elements = 1U << MEDIA_ENGINE_FLOAT32;
   can.formats = 1U << MEDIA_ENGINE_FORMAT_JPEG;
   can.max_units = HPU_SIM_MOST_UNITS;

@@ -69,7 +69,8 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
     const std::string config = arguments.model + "/config.json";
     const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
     if (family.needs_processor_file) require_statistics(arguments.model);
-    return media_settings_of(arguments.model, preprocessing, arguments.size, family.image_processor);
+    return media_settings_of(arguments.model, preprocessing, arguments.size, family.image_processor,
+                             family.processor_makes_squares);
   }
   MediaSettings settings = default_media_settings();
   settings.image_side = arguments.size;

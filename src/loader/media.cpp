@@ -126,16 +126,18 @@ Media::Media(const MediaSettings& settings, Span<std::byte> memory) {
                 can_fall_back ? "media_engine.fallback = true continues without it" : ""};
   }
   job_form_.side = config.max_side;
-  job_form_.preparation =
-      settings.preprocessing == Preprocessing::kTraining ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
+  const ProcessorRules& processor = settings.processor;
+  const bool trains = settings.preprocessing == Preprocessing::kTraining;
+  job_form_.preparation = trains                    ? MEDIA_ENGINE_TRAINING
+                          : processor.makes_squares ? MEDIA_ENGINE_SQUARE_PROCESSOR
+                                                    : MEDIA_ENGINE_PROCESSOR;
   job_form_.element = MEDIA_ENGINE_FLOAT32;
   std::copy(settings.mean, settings.mean + 3, job_form_.mean);
   std::copy(settings.std, settings.std + 3, job_form_.std);
-  job_form_.interpolation =
-      settings.interpolation == Interpolation::kBilinear ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
-  const ProcessorRules& processor = settings.processor;
+  const Interpolation interpolation = trains ? settings.interpolation : processor.interpolation;
+  job_form_.interpolation = interpolation == Interpolation::kBilinear ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
   const std::int64_t edge = processor.shortest_edge > 0 ? processor.shortest_edge : settings.image_side;
-  if (settings.preprocessing == Preprocessing::kTraining) {
+  if (trains) {
     const double side = static_cast<double>(settings.image_side);
     job_form_.shortest_edge = static_cast<std::uint32_t>(std::floor(side / settings.centre_crop_ratio));
   } else if (processor.does_resize) {

@@ -18,6 +18,8 @@ struct ProcessorRules {
   std::int64_t shortest_edge = 0;  // of the resized picture; 0: image_side
   std::int64_t size_divisor = 32;
   double levels = 255.0;
+  bool makes_squares = false;  // both sides become image_side, by `interpolation`; edge and divisor are not read
+  Interpolation interpolation = Interpolation::kBicubic;
 };
 
 // The random changes of Preprocessing::kTraining to the pictures of a stream; see media_engine_augment.

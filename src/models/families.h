@@ -38,7 +38,8 @@ struct Family {
   std::vector<std::unique_ptr<Model>> (*small_models)() = nullptr;
   // Whether a folder must have the processor's file: there are no defaults for mean and standard deviation.
   bool needs_processor_file = false;
-  bool resizes_pictures = false;  // ModelSource::image_size
+  bool resizes_pictures = false;         // ModelSource::image_size
+  bool processor_makes_squares = false;  // whatever a picture's ratio; else it resizes the shorter side and crops
 
   // Null: there is none.
   const FamilyHead* head(const std::string& name) const;

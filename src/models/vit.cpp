@@ -298,6 +298,7 @@ Family vit() {
   family.small_models = small_models;
   family.needs_processor_file = true;
   family.resizes_pictures = true;
+  family.processor_makes_squares = true;
   return family;
 }
 

@@ -24,7 +24,7 @@ MediaSettings default_media_settings();
 
 // The same with what a model folder's processor says.
 MediaSettings media_settings_of(const std::string& model_folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor);
+                                const std::string& image_processor, bool squares);
 
 class PictureDecoder {
  public:

@@ -12,9 +12,10 @@
 namespace bascule {
 namespace {
 
-constexpr std::int64_t kDefaultEdge = 288;  // of size and crop_size, where the file is silent
-constexpr std::int64_t kMostEdge = 65536;   // the media engine's
-constexpr std::int64_t kBicubic = 3;        // PIL.Image.Resampling.BICUBIC
+constexpr std::int64_t kDefaultEdge = 288;           // of size and crop_size, where the file is silent
+constexpr std::int64_t kDefaultSquare = 224;         // of a processor that makes squares
+constexpr std::int64_t kMostEdge = 65536;            // the media engine's
+constexpr std::int64_t kBilinear = 2, kBicubic = 3;  // PIL.Image.Resampling
 
 // The processor's part of a file.
 struct Source {
@@ -129,6 +130,37 @@ void check_crop(const Source& source, std::int64_t image_side) {
                                    "}, the model's image_size" + (crop == nullptr ? "; it defaults to 288" : ""));
 }
 
+// Both sides, and nothing else that would change the size.
+void read_square(const Source& source, std::int64_t image_side, ProcessorRules* rules) {
+  if (!read_flag(source, "do_resize")) source.refuse("do_resize", "must be true: the model needs square pictures");
+  for (const char* key : {"do_center_crop", "do_pad"}) {
+    const Json* const found = source.object.find(key);
+    if (found != nullptr && !found->is_null() && *found != false) source.refuse(key, "only false is implemented");
+  }
+  const Json* const size = source.object.find("size");
+  std::int64_t height = kDefaultSquare, width = kDefaultSquare;
+  bool is_square = true;
+  if (size != nullptr && size->is_object()) {
+    const Json *const of_height = size->find("height"), *const of_width = size->find("width");
+    is_square = size->size() == 2 && of_height != nullptr && of_width != nullptr && is_whole(*of_height, &height) &&
+                is_whole(*of_width, &width);
+  } else if (size != nullptr) {
+    is_square = is_whole(*size, &height);
+    width = height;
+  }
+  if (!is_square || height != image_side || width != image_side) {
+    const std::string side = std::to_string(image_side);
+    source.refuse("size", "must be {\"height\": " + side + ", \"width\": " + side + "}, the model's image_size" +
+                              (size == nullptr ? "; it defaults to 224" : ""));
+  }
+  rules->makes_squares = true;
+  rules->interpolation = Interpolation::kBilinear;
+  const Json* const resample = source.object.find("resample");
+  if (resample == nullptr || *resample == kBilinear) return;
+  if (*resample != kBicubic) source.refuse("resample", "only 2 (bilinear) and 3 (bicubic) are implemented");
+  rules->interpolation = Interpolation::kBicubic;
+}
+
 void read_levels(const Source& source, ProcessorRules* rules) {
   if (!read_flag(source, "do_normalize"))
     source.refuse("do_normalize", "only true is implemented; the model's processor normalises in any case");
@@ -176,7 +208,7 @@ std::int64_t default_divisor(std::int64_t image_side) { return std::min(Processo
 }  // namespace
 
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor) {
+                                const std::string& image_processor, bool squares) {
   PictureRules rules;
   rules.processor.shortest_edge = image_side;
   Source source;
@@ -194,8 +226,12 @@ PictureRules read_picture_rules(const std::string& folder, Preprocessing preproc
     return rules;
   }
   check_type(source, image_processor);
-  read_resize(source, &rules.processor);
-  check_crop(source, image_side);
+  if (squares) {
+    read_square(source, image_side, &rules.processor);
+  } else {
+    read_resize(source, &rules.processor);
+    check_crop(source, image_side);
+  }
   read_levels(source, &rules.processor);
   return rules;
 }

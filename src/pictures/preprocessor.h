@@ -3,9 +3,10 @@
 // latter for a folder that has neither. Before the seal.
 //
 // With Preprocessing::kProcessor a run gives the pixels of the model's image processor in Transformers (torchvision
-// back end), or refuses the file, naming the key. Accepted are: `size`, a shortest edge; `crop_size`, the model's
-// image_size; `size_divisor`; `do_resize`; `do_rescale` and `rescale_factor`; `image_mean` and `image_std`. Keys that
-// the processor itself ignores are ignored here.
+// back end), or refuses the file, naming the key. Accepted are `do_rescale`, `rescale_factor`, `image_mean`,
+// `image_std` and, of a processor that crops, `size`, a shortest edge; `crop_size`, the model's image_size;
+// `size_divisor`; `do_resize`; of one that makes squares, `size`, the model's image_size, and `resample`, bilinear or
+// bicubic. Keys that the processor itself ignores are ignored here.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ struct PictureRules {
   ProcessorRules processor;  // kProcessor alone
 };
 
-// image_processor: the class that the model has. Defaults, at image_side, where the folder has neither file. Throws
+// image_processor: the class that the model has; squares: it stretches pictures to squares. Defaults, at image_side,
+// where the folder has neither file. Throws
 // Error kData for a malformed file, and with kProcessor for one that asks for other pixels than are given here. With
 // kTraining mean and std alone are used, and a file is refused that does not normalise, or scales levels otherwise.
 PictureRules read_picture_rules(const std::string& folder, Preprocessing preprocessing, std::int64_t image_side,
-                                const std::string& image_processor);
+                                const std::string& image_processor, bool squares);
 
 // The file that counts: Transformers loads its image processor from it. Empty: there is none.
 std::string processor_file_of(const std::string& folder);

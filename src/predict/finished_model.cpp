@@ -82,7 +82,8 @@ MediaSettings media_settings_of_run(const std::string& folder, std::int64_t imag
   const RunInputs inputs = read_run_inputs(folder);
   const Family& family = family_of(folder + "/config.json");
   if (family.needs_processor_file) require_statistics(folder);
-  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor);
+  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
+                                          family.processor_makes_squares);
   media.interpolation = inputs.interpolation;
   media.centre_crop_ratio = inputs.eval_crop_ratio;
   return media;

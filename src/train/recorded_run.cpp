@@ -153,8 +153,9 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   if (reads_pictures(loader)) {
     const std::string& folder = settings.model.model_name_or_path.resolved;
     if (run->opened.family->needs_processor_file) require_statistics(folder);
-    const PictureRules rules =
-        read_picture_rules(folder, loader.preprocessing, loader.image_side, run->opened.family->image_processor);
+    const Family& family = *run->opened.family;
+    const PictureRules rules = read_picture_rules(folder, loader.preprocessing, loader.image_side,
+                                                  family.image_processor, family.processor_makes_squares);
     std::copy_n(rules.mean, 3, loader.mean);
     std::copy_n(rules.std, 3, loader.std);
     loader.processor = rules.processor;

@@ -260,6 +260,20 @@ class ViT(unittest.TestCase):
         before, after = tensors(start / "model.safetensors"), tensors(self.folder / "one/run/model.safetensors")
         self.assertEqual({name for name in before if before[name] != after[name]}, {"classifier.weight", "classifier.bias"})
 
+    def test_with_the_processor_runs_and_commands_prepare_pictures_as_transformers(self):
+        processor = {"data__preprocessing": '"processor"', "data__test_file": f'"{CLASSES}/test.jsonl"'}
+        whole = self.weights(**processor)
+        self.assertEqual(self.weights("workers", **processor, data__dataloader_num_workers="3", machine__threads="1"), whole)
+        self.assertNotEqual(self.weights("training"), whole)
+        folder = self.folder / "one/run"
+        self.assertEqual((folder / "preprocessor_config.json").read_text(), (CLASSES / "model/preprocessor_config.json").read_text())
+        line = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
+        done = run("classify", folder, CLASSES / line["image"], "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (said,) = json.loads(done.stdout)
+        for told, kept in zip(said["labels"], line["predicted"]):
+            self.assertAlmostEqual(told["probability"], kept["probability"], delta=1e-6)
+
     def test_what_does_not_fit_is_refused(self):
         for changes, said in (
                 ({"data__label_column": None}, "data.label_column"),
@@ -273,7 +287,8 @@ class ViT(unittest.TestCase):
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
                 ({"data__mixup_alpha": "0.8", "training__per_device_train_batch_size": "7"}, "is odd"),
                 ({"model__image_size": "5"}, "image_size = 5 is smaller than patch_size = 8"),
-                ({"data__preprocessing": '"processor"'}, "preprocessor_config.json"),
+                ({"data__preprocessing": '"processor"', "model__image_size": "100"}, 'must be {"height": 100, "width": 100}'),
+                ({"data__preprocessing": '"processor"', "data__augment": '"crop_flip"'}, "data.augment is set"),
                 ({"model__model_name_or_path": '"/nowhere"', "model__head": '"image_classification"'}, "nowhere")):
             with self.subTest(said):
                 done = run("run", self.settings("refused", **changes))

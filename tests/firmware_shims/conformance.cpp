@@ -47,13 +47,14 @@ media_engine_config config_of(std::uint32_t queue_depth, std::uint32_t units) {
 }
 
 media_engine_preparation preparation_of(std::size_t i) {
-  return i % 2 == 0 ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
+  if (i % 2 == 0) return MEDIA_ENGINE_TRAINING;
+  return i % 4 == 1 ? MEDIA_ENGINE_PROCESSOR : MEDIA_ENGINE_SQUARE_PROCESSOR;
 }
 
 // Every third job of training has a random crop, every other filter.
 Request request_for(const Bytes& encoded, std::size_t i, std::uint64_t sequence) {
   Request request(encoded, preparation_of(i), kSide, false, sequence);
-  request.job.interpolation = i % 4 == 0 ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
+  request.job.interpolation = i % 4 == 0 || i % 8 == 3 ? MEDIA_ENGINE_BILINEAR : MEDIA_ENGINE_BICUBIC;
   if (i % 3 == 0) make_crop(&request.job, static_cast<std::uint32_t>(i));
   return request;
 }
@@ -106,6 +107,7 @@ TEST(Conformance, CapabilitiesNameTheEngineAndWhatItTakes) {
   EXPECT_GT(std::strlen(can.name), 0u);
   EXPECT_NE(can.preparations & 1u << MEDIA_ENGINE_TRAINING, 0u);
   EXPECT_NE(can.preparations & 1u << MEDIA_ENGINE_PROCESSOR, 0u);
+  EXPECT_NE(can.preparations & 1u << MEDIA_ENGINE_SQUARE_PROCESSOR, 0u);
   EXPECT_NE(can.elements & 1u << MEDIA_ENGINE_FLOAT32, 0u);
   EXPECT_NE(can.formats & 1u << MEDIA_ENGINE_FORMAT_JPEG, 0u);
   EXPECT_GE(can.max_units, 1u);
@@ -184,6 +186,14 @@ TEST(Conformance, SubmitRefusesWhatBreaksARule) {
   EXPECT_EQ(processor_with([](media_engine_job& j) { j.size_divisor = 0; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(processor_with([](media_engine_job& j) { j.shortest_edge = 65537; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(processor_with([](media_engine_job& j) { j.levels = 0.0; }), MEDIA_ENGINE_INVALID);
+  const auto square_with = [&](auto change) {
+    return processor_with([&](media_engine_job& j) {
+      j.preparation = MEDIA_ENGINE_SQUARE_PROCESSOR;
+      change(j);
+    });
+  };
+  EXPECT_EQ(square_with([](media_engine_job& j) { j.interpolation = 2; }), MEDIA_ENGINE_INVALID);
+  EXPECT_EQ(square_with([](media_engine_job& j) { j.levels = -1.0; }), MEDIA_ENGINE_INVALID);
   EXPECT_EQ(with([](media_engine_job& j) { j.preparation = 0; }), MEDIA_ENGINE_UNSUPPORTED);
   EXPECT_EQ(with([](media_engine_job& j) { j.preparation = 99; }), MEDIA_ENGINE_UNSUPPORTED);
   EXPECT_EQ(with([](media_engine_job& j) { j.element = 77; }), MEDIA_ENGINE_UNSUPPORTED);
@@ -394,7 +404,8 @@ TEST(Conformance, WritesExactlyThePixelsAndReadsExactlyTheBytes) {
   for (const char* name : {"base_420.jpg", "exif_o6_long.jpg", "exif_o7.jpg", "size_500x150.jpg", "bad_trunc_50.jpg"}) {
     const Bytes encoded = picture(name);
     for (const std::uint32_t side : {33u, 64u}) {
-      for (const media_engine_preparation preparation : {MEDIA_ENGINE_TRAINING, MEDIA_ENGINE_PROCESSOR}) {
+      for (const media_engine_preparation preparation :
+           {MEDIA_ENGINE_TRAINING, MEDIA_ENGINE_PROCESSOR, MEDIA_ENGINE_SQUARE_PROCESSOR}) {
         GuardedBuffer<std::uint8_t> bytes(encoded.size());
         std::copy(encoded.begin(), encoded.end(), bytes.data());
         GuardedBuffer<float> at_end(std::size_t{3} * side * side);

@@ -85,7 +85,9 @@ TEST(Mutations, AreTakenOrRefusedAsBadPicturesAndAlwaysTheSameWay) {
     Bytes bytes =
         originals[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(originals.size()) - 1))];
     for (std::int64_t n = random.integer(1, 4); n > 0; --n) mutate_once(bytes, random);
-    const media_engine_preparation preparation = random.chance(0.5) ? MEDIA_ENGINE_TRAINING : MEDIA_ENGINE_PROCESSOR;
+    const media_engine_preparation preparation = random.chance(0.5)   ? MEDIA_ENGINE_TRAINING
+                                                 : random.chance(0.5) ? MEDIA_ENGINE_PROCESSOR
+                                                                      : MEDIA_ENGINE_SQUARE_PROCESSOR;
     const Bytes exact(bytes);  // no spare capacity behind it, for the address sanitizer
     const Request first(exact, preparation, 64, false);
     const media_engine_completion done = run_alone(engine.get(), first);

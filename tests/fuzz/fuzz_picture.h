@@ -34,7 +34,7 @@ inline void decode_anything(const std::uint8_t* data, std::size_t size) {
   job.encoded_bytes = size;
   job.pixels = pixels.data();
   job.side = kSide;
-  job.preparation = size > 0 && data[size - 1] % 2 == 0 ? MEDIA_ENGINE_PROCESSOR : MEDIA_ENGINE_TRAINING;
+  job.preparation = MEDIA_ENGINE_TRAINING + (size > 0 ? data[size - 1] % 3u : 0u);
   job.element = MEDIA_ENGINE_FLOAT32;
   job.shortest_edge = size % 3 == 0 ? 0 : kSide;
   job.size_divisor = size % 5 == 0 ? 1 : 32;

@@ -21,12 +21,14 @@ namespace {
 using test::TemporaryFolder;
 
 constexpr char kData[] = BASCULE_TEST_DATA "/";
-constexpr char kImageProcessor[] = "BridgeTowerImageProcessor";
+constexpr char kImageProcessor[] = "BridgeTowerImageProcessor", kSquareProcessor[] = "ViTImageProcessor";
 
 // The digest of the pixels; empty where the file is refused, and why.
-std::string digest_of(const std::string& folder, const std::string& picture, std::int64_t side, std::string* refusal) {
+std::string digest_of(const std::string& folder, const std::string& picture, std::int64_t side, std::string* refusal,
+                      bool squares = false) {
   try {
-    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side, kImageProcessor));
+    const char* const name = squares ? kSquareProcessor : kImageProcessor;
+    PictureDecoder decoder(media_settings_of(folder, Preprocessing::kProcessor, side, name, squares));
     std::vector<float> pixels(static_cast<std::size_t>(3 * side * side));
     *refusal = decoder.decode(picture, pixels.data(), nullptr);
     if (!refusal->empty()) return "";
@@ -39,8 +41,8 @@ std::string digest_of(const std::string& folder, const std::string& picture, std
   return "";
 }
 
-TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
-  const Json document = read_json_file(std::string(kData) + "images/processors.json");
+void expect_floats_or_key(const std::string& file, bool squares, int least_accepted, int least_refused) {
+  const Json document = read_json_file(std::string(kData) + "images/" + file);
   int accepted = 0, refused = 0;
   for (const Json& made : document["cases"]) {
     SCOPED_TRACE(json_text(made["config"]));
@@ -48,7 +50,7 @@ TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
     folder.write(made["file"].string(), json_text(made["config"]));
     std::string refusal;
     const std::string digest =
-        digest_of(folder.path(), kData + made["picture"].string(), made["side"].integer(), &refusal);
+        digest_of(folder.path(), kData + made["picture"].string(), made["side"].integer(), &refusal, squares);
     if (!digest.empty()) {
       EXPECT_EQ(Json(digest), made["sha256"]);
       ++accepted;
@@ -64,8 +66,15 @@ TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
     EXPECT_TRUE(is_named) << refusal;
     ++refused;
   }
-  EXPECT_GE(accepted, 50);
-  EXPECT_GE(refused, 30);
+  EXPECT_GE(accepted, least_accepted);
+  EXPECT_GE(refused, least_refused);
+}
+
+TEST(Processor, GivesTheVeryFloatsOfTransformersOrNamesTheKey) {
+  expect_floats_or_key("processors.json", false, 50, 30);
+}
+TEST(Processor, OfSquaresGivesTheVeryFloatsOfTransformersOrNamesTheKey) {
+  expect_floats_or_key("square_processors.json", true, 50, 20);
 }
 
 TEST(Processor, TheFileThatIsWrittenWhereThereIsNoneSaysWhatIsDone) {
@@ -86,11 +95,11 @@ TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
     const TemporaryFolder silent, told;
     told.write("preprocessor_config.json", default_processor_text(side, kImageProcessor));
     const std::int64_t divisor =
-        read_picture_rules(told.path(), Preprocessing::kProcessor, side, kImageProcessor).processor.size_divisor;
+        read_picture_rules(told.path(), Preprocessing::kProcessor, side, kImageProcessor, false).processor.size_divisor;
     EXPECT_LE(divisor, side);
-    EXPECT_EQ(
-        read_picture_rules(silent.path(), Preprocessing::kProcessor, side, kImageProcessor).processor.size_divisor,
-        divisor);
+    EXPECT_EQ(read_picture_rules(silent.path(), Preprocessing::kProcessor, side, kImageProcessor, false)
+                  .processor.size_divisor,
+              divisor);
   }
 }
 
@@ -98,7 +107,8 @@ TEST(Processor, TheFileThatIsWrittenForSmallPicturesCanBeRead) {
 TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
   const TemporaryFolder folder;
   const auto divisor = [&] {
-    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kImageProcessor).processor.size_divisor;
+    return read_picture_rules(folder.path(), Preprocessing::kProcessor, 64, kImageProcessor, false)
+        .processor.size_divisor;
   };
   folder.write("processor_config.json", R"({"processor_class": "BridgeTowerProcessor", "size_divisor": 8})");
   EXPECT_EQ(processor_file_of(folder.path()), "");
@@ -114,11 +124,11 @@ TEST(Processor, TheFileThatCountsIsTheOneThatTransformersReads) {
 TEST(Processor, TrainingReadsMeanAndStdAlone) {
   const TemporaryFolder folder;
   folder.write("preprocessor_config.json", R"({"resample": 0, "do_resize": false, "image_mean": 0.25})");
-  const PictureRules rules = read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor);
+  const PictureRules rules = read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, false);
   EXPECT_EQ(rules.mean[2], 0.25);
   EXPECT_TRUE(rules.processor.does_resize);
   folder.write("preprocessor_config.json", R"({"image_std": [0.5, 0.0, 0.5]})");
-  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor), Error);
+  EXPECT_THROW(read_picture_rules(folder.path(), Preprocessing::kTraining, 64, kImageProcessor, false), Error);
 }
 
 }  // namespace
