@@ -23,6 +23,8 @@ struct Reader {
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
   const bool pictures = reads_pictures(loader), text = reads_text(loader), rows = reads_rows(settings);
   const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  const bool exchanges =
+      field_from(opened.fields, FieldSource::kMatchLabels) >= 0 && settings.data.label_column.empty();
   const Reader readers[] = {
       {pictures,
        "no pictures are read",
@@ -38,6 +40,7 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
       {!text || masks,
        "no tokens are masked",
        {"data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
+      {exchanges, "no captions are exchanged", {"data.negative_fraction"}},
   };
   const std::vector<KeyRule> now = resume_rules(settings), defaults = resume_rules(default_settings(settings.words));
   const bool has_own_tokenizer = settings.model.tokenizer_name.is_given();

@@ -236,9 +236,9 @@ class ViT(unittest.TestCase):
             self.assertEqual((saved["size"], saved.get("crop_size", square), saved.get("do_resize", True), saved["image_processor_type"]), (square, square, True, "ViTImageProcessor"))
 
     def test_settings_that_it_does_not_read_are_named(self):
-        done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"'))
+        done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"', data__negative_fraction="0.1"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("settings: without effect here: data.max_seq_length, data.masking (no text is read)\n"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("settings: without effect here: data.max_seq_length, data.masking (no text is read); data.negative_fraction (no captions are exchanged)\n"), 1, done.stderr)
         self.assertNotIn("without effect", run("plan", self.settings("plain")).stderr)
 
     def test_decode_prepares_pictures_for_it(self):
