@@ -92,14 +92,16 @@ class Bert final : public Model {
       : config_(config),
         pretrains_(head == kPretrainingHead),
         source_(std::move(source)),
-        decoder_is_tied_(find_whether_tied()) {}
+        decoder_is_tied_(find_whether_tied()),
+        decoder_has_bias_(!decoder_is_tied_ || find_whether_biases_differ()) {}
 
   const char* architecture() const override { return architecture_of(pretrains_ ? kPretrainingHead : kMaskedLmHead); }
   const char* body_prefix() const override { return kPrefix; }
   FileNames file_names() const override {
-    // Files that were converted from the original code.
+    // Files that were converted from the original code. Where both biases are one a file may have either.
     static constexpr NameChange kChanges[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                              {"LayerNorm.bias", "LayerNorm.beta"}};
+                                              {"LayerNorm.bias", "LayerNorm.beta"},
+                                              {"cls.predictions.bias", "cls.predictions.decoder.bias"}};
     // Where config.json ties what the weights do not, the one bias is the decoder's.
     static constexpr NameChange kWithOneBias[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                                   {"LayerNorm.bias", "LayerNorm.beta"},
@@ -110,9 +112,9 @@ class Bert final : public Model {
   bool may_be_fresh(const std::string& tensor) const override {
     return tensor.rfind("cls.", 0) == 0 || tensor.rfind(std::string(kPrefix) + "pooler.", 0) == 0;
   }
-  // Where the decoder is not tied it has a bias of its own.
+  // The reference adds the decoder's bias; where that is another tensor this one is not read.
   std::vector<ParameterPiece> unused_tensors() const override {
-    if (decoder_is_tied_) return {};
+    if (!decoder_has_bias_) return {};
     ParameterPiece bias;
     bias.name = kBias;
     bias.shape = {config_.vocab_size};
@@ -151,6 +153,12 @@ class Bert final : public Model {
     return source_.are_equal && source_.are_equal(decoder, word_table_name(), FileNames(kPrefix));
   }
 
+  bool find_whether_biases_differ() const {
+    const std::string decoders = std::string(kDecoder) + ".bias";
+    return source_.has_weights && source_.has_weights(decoders) && source_.has_weights(kBias) && source_.are_equal &&
+           !source_.are_equal(decoders, kBias, FileNames(kPrefix));
+  }
+
   void record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
                         Recording* recording) const;
   void record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options, Recording* recording) const;
@@ -162,6 +170,7 @@ class Bert final : public Model {
   bool pretrains_;
   ModelSource source_;
   bool decoder_is_tied_;
+  bool decoder_has_bias_;  // of its own
 };
 
 Fields Bert::fields(const RecordOptions& options) const {
@@ -202,7 +211,7 @@ void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const Record
   const Tensor weight =
       is_tied ? word_table(r)
               : r.weight(std::string(kDecoder) + ".weight", config_.vocab_size, config_.hidden_size, r.deviation);
-  const Tensor bias = r.bias(is_tied ? kBias : std::string(kDecoder) + ".bias", config_.vocab_size);
+  const Tensor bias = r.bias(decoder_has_bias_ ? std::string(kDecoder) + ".bias" : kBias, config_.vocab_size);
   const Tensor logits = linear(graph, "logits", normed, weight, bias);
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
   recording->losses.push_back({pretrains_ ? "masked_lm_loss" : "loss", loss.loss, kMaskedTokens});

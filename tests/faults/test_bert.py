@@ -65,7 +65,7 @@ class Bert(unittest.TestCase):
             common = {"model": model, "model__precision": f'"{precision}"'}
             whole = self.weights(f"{precision}-whole", **common)
             with self.subTest(precision):
-                for name, changes in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                for name, changes in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("recomputed", {"training__gradient_checkpointing": '"full"'}), ("kept", {"training__gradient_checkpointing": '"off"'}),
                                       *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
                     self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), whole, name)
                 ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}
@@ -112,6 +112,22 @@ class Bert(unittest.TestCase):
             self.assertEqual(after[name], before[name])
         self.assertNotEqual(set(after["cls.predictions.decoder.bias"]), {0.0})
         self.assertFalse(json.loads((self.folder / "again/run/config.json").read_text())["tie_word_embeddings"])
+
+    def test_the_decoders_bias_is_the_one_that_counts(self):
+        self.weights("untied", model=self.model_with(tie_word_embeddings=False), training__max_steps="3")
+        start = self.folder / "untied/run"
+        weight, decoders, other = (f"cls.predictions.{name}" for name in ("decoder.weight", "decoder.bias", "bias"))
+        before = tensors(start / "model.safetensors")
+        self.assertNotEqual(before[decoders], before[other])
+        for name, left_out, kept in (("differ", (weight,), decoders), ("one", (weight, other), other)):
+            model = self.model_with()
+            rewrite(start / "model.safetensors", model / "model.safetensors", lambda tensor: f"left.out.{tensor}" if tensor in left_out else tensor, {})
+            done = run("run", self.settings(name, model=model, model__from_scratch="false", training__max_steps="1", training__learning_rate="0.0"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("initialised", done.stderr)
+            after = tensors(self.folder / name / "run/model.safetensors")
+            self.assertEqual(after[kept], before[decoders])
+            self.assertEqual(after.get(other), before[other] if name == "differ" else before[decoders])
 
     def without_mask(self):
         folder = self.model_with()
