@@ -40,6 +40,16 @@ std::vector<std::string> label_names_of(const Json& json, const std::string& pat
   return labels;
 }
 
+// A side of squares: a number, or a list of two equal ones.
+std::int64_t side_of(const Json& json, const char* key, const std::string& path, std::int64_t fallback) {
+  const Json* const member = find_member(json, key, path);
+  if (member == nullptr || !member->is_array()) return config_extent(json, key, path, fallback);
+  if (member->size() != 2 || !((*member)[0] == (*member)[1]))
+    refuse_config(path, std::string(key) + " = " + json_text(*member) + " is not supported",
+                  "only one number is, or a list of two equal ones");
+  return config_extent(Json{{key, (*member)[0]}}, key, path, fallback);
+}
+
 ViTClassifier classifier_of(const Json& json, const std::string& path) {
   const std::string type = get_string(json, "classifier_type", path, "token");
   if (type != "token" && type != "pooled")
@@ -56,9 +66,9 @@ ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   config.num_hidden_layers = config_extent(json, "num_hidden_layers", path, config.num_hidden_layers);
   config.num_attention_heads = config_extent(json, "num_attention_heads", path, config.num_attention_heads);
   config.intermediate_size = config_extent(json, "intermediate_size", path, config.intermediate_size);
-  config.image_size = config_extent(json, "image_size", path, config.image_size);
+  config.image_size = side_of(json, "image_size", path, config.image_size);
   if (image_size > 0) config.image_size = image_size;
-  config.patch_size = config_extent(json, "patch_size", path, config.patch_size);
+  config.patch_size = side_of(json, "patch_size", path, config.patch_size);
   config.num_channels = config_extent(json, "num_channels", path, config.num_channels);
   config.label_names = label_names_of(json, path);
   if (!config.label_names.empty()) config.num_labels = static_cast<std::int64_t>(config.label_names.size());
@@ -74,8 +84,13 @@ ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
     refuse_config(path,
                   "hidden_size = " + std::to_string(config.hidden_size) +
                       " is not a multiple of num_attention_heads = " + std::to_string(config.num_attention_heads));
+  const std::int64_t head_dim = config.hidden_size / config.num_attention_heads;
+  if (config_extent(json, "head_dim", path, head_dim) != head_dim)
+    refuse_config(path, "head_dim differs from hidden_size / num_attention_heads = " + std::to_string(head_dim),
+                  "only that is supported");
   if (config.image_size < config.patch_size)
-    refuse_config(path, "image_size = " + std::to_string(config.image_size) +
+    refuse_config(path, std::string(image_size > 0 ? "model.image_size = " : "image_size = ") +
+                            std::to_string(config.image_size) +
                             " is smaller than patch_size = " + std::to_string(config.patch_size));
   const std::string problem = get_string(json, "problem_type", path, "single_label_classification");
   if (problem != "single_label_classification")

@@ -87,7 +87,7 @@ class ViT(unittest.TestCase):
             with self.subTest(precision):
                 for name, changes in (
                         ("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}),
-                        ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                        ("recomputed", {"training__gradient_checkpointing": '"full"'}), ("kept", {"training__gradient_checkpointing": '"off"'}),
                         ("ranks", {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}),
                         *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
                     if name == "ranks":  # another sum of gradients: two strategies have the same one
@@ -239,7 +239,10 @@ class ViT(unittest.TestCase):
         done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"', data__negative_fraction="0.1"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("settings: without effect here: data.max_seq_length, data.masking (no text is read); data.negative_fraction (no captions are exchanged)\n"), 1, done.stderr)
-        self.assertNotIn("without effect", run("plan", self.settings("plain")).stderr)
+        plain = run("plan", self.settings("plain"))
+        self.assertNotIn("without effect", plain.stderr)
+        lists = run("plan", self.settings("plain", model__model_name_or_path=self.model_with(image_size=[64, 64], patch_size=[8, 8])))
+        self.assertEqual(lists.stdout, plain.stdout)
 
     def test_decode_prepares_pictures_for_it(self):
         picture = CLASSES / json.loads((CLASSES / "test.jsonl").read_text().splitlines()[0])["image"]
@@ -285,8 +288,10 @@ class ViT(unittest.TestCase):
                 ({"model__model_name_or_path": self.model_with(id2label={"0": "a"})}, "one class"),
                 ({"model__model_name_or_path": self.model_with(id2label={"a": "a", "b": "b"})}, "none is"),
                 ({"model__model_name_or_path": f'"{self.without_processor()}"'}, "preprocessor_config.json"),
+                ({"model__model_name_or_path": self.model_with(head_dim=16)}, "head_dim differs"),
+                ({"model__model_name_or_path": self.model_with(image_size=[64, 32])}, "image_size = [64,32]"),
                 ({"data__mixup_alpha": "0.8", "training__per_device_train_batch_size": "7"}, "is odd"),
-                ({"model__image_size": "5"}, "image_size = 5 is smaller than patch_size = 8"),
+                ({"model__image_size": "5"}, "model.image_size = 5 is smaller than patch_size = 8"),
                 ({"data__preprocessing": '"processor"', "model__image_size": "100"}, 'must be {"height": 100, "width": 100}'),
                 ({"data__preprocessing": '"processor"', "data__augment": '"crop_flip"'}, "data.augment is set"),
                 ({"model__model_name_or_path": '"/nowhere"', "model__head": '"image_classification"'}, "nowhere")):
