@@ -125,6 +125,8 @@ struct LoaderPlan {
 // the manifest is measured. Throws Error: kData naming the row for a picture that is missing or no file and for a token
 // outside the model's vocabulary, and where an epoch has no batch; kSettings for numbers that do not fit each other.
 LoaderPlan plan_loader(const LoaderSettings& settings);
+// Those of its checks of texts that need no stream, for callers that open large texts in between. Throws Error.
+void check_texts(const LoaderSettings& settings);
 
 // Picture digests of all streams of a loader: one for each picture of their manifests, stream after stream.
 std::size_t picture_digest_count(const LoaderSettings& settings);

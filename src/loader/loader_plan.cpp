@@ -16,20 +16,12 @@ namespace {
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
 }
 
-void check_text(const LoaderSettings& settings) {
+void check_special_tokens(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
   const std::int64_t least = settings.tokenizer->special_tokens(settings.streams.front().manifest->has_pairs());
-  const std::int64_t most = settings.max_positions - settings.positions.first;
-  if (settings.max_seq_length < least || settings.max_seq_length > most) {
-    refuse("data.max_seq_length", std::to_string(settings.max_seq_length) + ": the model has positions for " +
-                                      std::to_string(least) + " to " + std::to_string(most) + " tokens");
-  }
-  const std::int64_t tokens = settings.tokenizer->vocabulary_size();
-  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {
-    throw Error{ErrorKind::kData, "tokenizer",
-                std::to_string(tokens) + " tokens, the model's vocabulary has " +
-                    std::to_string(settings.vocabulary_size) + ": random replacements of masked tokens would exceed it",
-                "use the tokenizer that belongs to the model"};
+  if (settings.max_seq_length < least) {
+    refuse("data.max_seq_length",
+           std::to_string(settings.max_seq_length) + ": a sample has " + std::to_string(least) + " special tokens");
   }
 }
 
@@ -91,8 +83,27 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
 
 }  // namespace
 
+void check_texts(const LoaderSettings& settings) {
+  if (!reads_text(settings)) return;
+  const std::int64_t most = settings.max_positions - settings.positions.first;
+  if (settings.max_seq_length > most) {
+    refuse("data.max_seq_length",
+           std::to_string(settings.max_seq_length) + ": the model has positions for at most " + std::to_string(most) +
+               " tokens",
+           "lower it, or begin with a model that has more positions");
+  }
+  const std::int64_t tokens = settings.tokenizer->vocabulary_size();
+  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {
+    throw Error{ErrorKind::kData, "tokenizer",
+                std::to_string(tokens) + " tokens, the model's vocabulary has " +
+                    std::to_string(settings.vocabulary_size) + ": random replacements of masked tokens would exceed it",
+                "use the tokenizer that belongs to the model"};
+  }
+}
+
 LoaderPlan plan_loader(const LoaderSettings& settings) {
-  check_text(settings);
+  check_texts(settings);
+  check_special_tokens(settings);
   LoaderPlan plan;
   plan.jobs_per_worker = jobs_per_worker(settings);
   for (const StreamSettings& stream : settings.streams) {

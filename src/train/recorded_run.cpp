@@ -181,6 +181,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.engine = engine;
   if (engine == media_engine_builtin()) loader.device_options = media_options(settings, engine);
   loader.device_fallback = settings.media_engine.fallback;
+  check_texts(loader);  // before a corpus is tokenised
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lent);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lent);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lent);

@@ -284,7 +284,10 @@ TEST(LoaderPlan, RefusesWhatDoesNotFitTheModelOrTheEngine) {
   const Manifest manifest = emoji("test");
   LoaderSettings settings = emoji_settings(manifest);
   settings.max_seq_length = 65;  // 66 positions, of which 0 and 1 stand before the first token
-  EXPECT_EQ(refusal(settings), "2: data.max_seq_length: 65: the model has positions for 2 to 64 tokens");
+  EXPECT_EQ(
+      refusal(settings),
+      "2: data.max_seq_length: 65: the model has positions for at most 64 tokens; lower it, or begin with a model "
+      "that has more positions");
   settings = emoji_settings(manifest);
   settings.vocabulary_size = 1000;
   EXPECT_NE(refusal(settings).find("test.jsonl:1: the tokenizer gives token "), std::string::npos) << refusal(settings);
