@@ -316,7 +316,7 @@ void read_groups(Reading& reading, const toml::key& name, const toml::node& node
     read_table(reading, kGroupsTable, *group.as_table());
     if (read.back().match.empty()) {
       refuse(where[own_name], own_name + " has no key \"match\"",
-             "write match = \"cross_modal*\" or another pattern of tensor names");
+             "write match = \"*.bias\" or another pattern of tensor names");
     }
   }
 }

@@ -26,7 +26,7 @@ void check_has_tensors(const Settings& settings, const ParameterSet& parameters,
   if (matches_any)
     refuse(settings, group, "matches only tensors of earlier groups", "remove it, or move it before them");
   refuse(settings, group, "matches no tensor that this head uses",
-         "write a pattern of tensor names, as \"cross_modal*\" or \"*.bias\"");
+         "write a pattern of tensor names, as \"*.bias\" or \"*.layer.0.*\"");
 }
 
 // Query, key and value weights are one matrix here, which has a gradient or has none.

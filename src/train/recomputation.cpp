@@ -13,7 +13,7 @@ double flops_of(const Graph& graph) {
 }
 
 std::string Recomputation::text() const {
-  if (layers == 0) return "nothing is recomputed";
+  if (layers == 0 || !(flops > 0.0)) return "nothing is recomputed";
   const auto share = [&](double part) { return step_flops > 0.0 ? 100.0 * part / step_flops : 0.0; };
   char text[200];
   std::snprintf(text, sizeof text, "recomputed in %zu of %zu layers: %.3g GFLOP a step, %.2f %% of its operations",

@@ -6,7 +6,7 @@
 
 namespace bascule {
 
-// Fills in run->plan and run->recomputation, and adds a note where more is recomputed than by default. The graphs, the
+// Fills in run->plan and run->recomputation, and adds a note where `full` or `fit` recompute. The graphs, the
 // data and the pace are recorded. The bits of a run do not depend on what is chosen here.
 void plan_run_memory(RecordedRun* run);
 

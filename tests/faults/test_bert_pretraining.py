@@ -87,7 +87,7 @@ class BertPretraining(unittest.TestCase):
             whole = self.weights(f"{precision}-whole", **common)
             with self.subTest(precision):
                 for name, changes in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("alone", {"data__dataloader_num_workers": "0"}),
-                                      ("recomputed", {"training__gradient_checkpointing": '"full"'}),
+                                      ("recomputed", {"training__gradient_checkpointing": '"full"'}), ("kept", {"training__gradient_checkpointing": '"off"'}),
                                       *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets() if isa != "scalar")):
                     self.assertEqual(self.weights(f"{precision}-{name}", **common, **changes), whole, name)
                 ranks = {"distributed__world_size": "2", "training__per_device_train_batch_size": "4"}

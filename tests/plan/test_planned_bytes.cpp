@@ -65,7 +65,9 @@ BridgeTowerConfig config_of(const std::string& name, const Settings& settings) {
   return read_bridgetower_config(settings.model.model_name_or_path.resolved + "/config.json");
 }
 
-void recompute_by_default(Graph* graph) {
+void recompute_as_set(Graph* graph, const Settings& settings) {
+  const bool is_selective = settings.training.gradient_checkpointing == GradientCheckpointing::kSelective;
+  ASSERT_TRUE(is_selective) << "no file in config/ has another value yet";
   recompute(*graph, std::vector<Recompute>(layers_of(*graph).size(), Recompute::kCheap));
 }
 
@@ -88,7 +90,7 @@ Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
   Graph train(parameters, bounds(settings.training.per_device_train_batch_size), fields);
   record_bridgetower(train, config, options);
   derive_backward(train);
-  recompute_by_default(&train);
+  recompute_as_set(&train, settings);
   const WorkspacePlan plan = plan_workspace(train);
   options.dropout = false;
   Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size), fields);
@@ -118,7 +120,7 @@ Plans plan_run(const Model& model, const Settings& settings) {
   Graph train(parameters, bounds(settings.training.per_device_train_batch_size), model.fields(options));
   model.record(train, options);
   derive_backward(train);
-  recompute_by_default(&train);
+  recompute_as_set(&train, settings);
   const WorkspacePlan plan = plan_workspace(train);
   options.dropout = false;
   Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size), model.fields(options));

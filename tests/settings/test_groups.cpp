@@ -56,7 +56,7 @@ TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
 TEST(Groups, WhatIsWrongIsNamedWithItsPlace) {
   const auto refusal = [](const std::string& lines) { return refusal_of(std::string(kLeast) + lines); };
   EXPECT_EQ(refusal("[[training.groups]]\nfreeze = true\n"),
-            "test.toml:7:1: training.groups[0] has no key \"match\"; write match = \"cross_modal*\" or another pattern "
+            "test.toml:7:1: training.groups[0] has no key \"match\"; write match = \"*.bias\" or another pattern "
             "of tensor names");
   EXPECT_EQ(refusal("[training.groups]\nmatch = \"a\"\n"),
             "test.toml:7:11: training.groups is a table; write [[training.groups]] on a line of its own for each "
