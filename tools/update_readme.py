@@ -30,7 +30,7 @@ def file_that(pattern, folder):
 
 def kernel_table():
     lines = ["| kernel | contract | reference | vector source |", "|---|---|---|---|"]
-    for name, arguments in re.findall(r"^BASCULE_KERNEL\((\w+), (\w+)\)", (ROOT / "kernels/kernels.inc").read_text(), re.M):
+    for name, arguments in re.findall(r"^BASCULE_(?:BF16_)?KERNEL\((\w+), (\w+)\)", (ROOT / "kernels/kernels.inc").read_text(), re.M):
         contract = file_that(rf"^(struct {arguments} {{|using {arguments} = )", "kernels")
         reference = file_that(rf"^(inline )?[\w:]+ {name}\(", "kernels/reference")
         vectors = file_that(rf"^void {name}\(const {arguments}& \w*\) {{", "kernels/simd")

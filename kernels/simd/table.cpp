@@ -2,7 +2,19 @@
 // The table of this ISA. Initialised by constants, so that nothing of an ISA library runs unless it is called.
 #include "kernels/simd/kernels.h"
 
-namespace bascule::BASCULE_ISA {
+// The instruction set whose code this one shares where the bf16 instruction makes no difference. Others share none.
+#ifndef BASCULE_SHARED_ISA
+#define BASCULE_SHARED_ISA BASCULE_ISA
+#endif
+
+namespace bascule {
+namespace BASCULE_SHARED_ISA {
+#define BASCULE_KERNEL(name, Arguments) void name(const Arguments& a);
+#include "kernels/kernels.inc"
+#undef BASCULE_KERNEL
+}  // namespace BASCULE_SHARED_ISA
+
+namespace BASCULE_ISA {
 
 namespace {
 
@@ -18,9 +30,11 @@ namespace isa_called {
 extern const KernelTable kTable;
 const KernelTable kTable = {
     isa_called::BASCULE_ISA,
-#define BASCULE_KERNEL(name, Arguments) name,
+#define BASCULE_KERNEL(name, Arguments) BASCULE_SHARED_ISA::name,
+#define BASCULE_BF16_KERNEL(name, Arguments) name,
 #include "kernels/kernels.inc"
 #undef BASCULE_KERNEL
 };
 
-}  // namespace bascule::BASCULE_ISA
+}  // namespace BASCULE_ISA
+}  // namespace bascule

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tile chunk by chunk: the chunk of B is packed once, into the second-level cache; then a few rows of A at a time,
+// into the first, which every block of columns uses. Steps: Float32Steps or Bf16Steps, each in a unit of its own.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm_tile.h"
+#include "kernels/lanes/lanes.h"
+#include "kernels/simd/gemm_block.h"
+#include "kernels/simd/packing.h"
+
+namespace bascule::BASCULE_ISA {
+namespace {
+
+constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+// Packing writes whole vectors: up to 15 numbers past a row are overwritten.
+
+// `count` numbers of x as bf16: x's own, or rounded into `rounded`.
+const std::uint16_t* as_bf16(ConstElements x, std::int64_t count, std::uint16_t* rounded) {
+  if (x.is_bf16()) return x.bf16();
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c)
+                 __attribute__((always_inline)) { store_bf16(rounded + c, load(x.float32() + c, lanes)); });
+  return rounded;
+}
+
+// steps[r * pitch + s]: `rows` rows of a matrix whose depths lie side by side.
+template <typename Steps>
+void pack_row_steps(float* steps, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t rows,
+                    std::int64_t depths) {
+  if constexpr (!Steps::kPairs) return pack_rows(steps, pitch, x.float32(), stride, rows, depths);
+  std::uint16_t rounded[kGemmChunkBf16 + kLanes];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* const out = steps + r * pitch;
+    const std::uint16_t* const row = as_bf16(x + r * stride, depths, rounded);
+    if constexpr (Steps::kIsPacked) {
+      if (depths % 2 != 0) out[depths / 2] = 0.0f;  // in place of the missing last odd depth
+      __builtin_memcpy(out, row, static_cast<std::size_t>(depths) * sizeof *row);
+    } else {
+      for (std::int64_t d = 0; d + 1 < depths; d += 2) {
+        out[d] = widened(row[d + 1]);
+        out[d + 1] = widened(row[d]);
+      }
+      if (depths % 2 == 0) continue;
+      out[depths - 1] = 0.0f;
+      out[depths] = widened(row[depths - 1]);
+    }
+  }
+}
+
+template <typename Lanes>
+f32x16 load_rounded(const float* x, Lanes lanes) {
+  return round_to_bf16(load(x, lanes));
+}
+template <typename Lanes>
+f32x16 load_rounded(const std::uint16_t* x, Lanes lanes) {
+  return load(x, lanes);
+}
+
+template <typename Steps, typename Number>
+void pack_pairs(float* steps, std::int64_t pitch, const Number* x, std::int64_t stride, std::int64_t depths,
+                std::int64_t cols) {
+  // All lanes are read wherever that stays within the matrix; what lies beside the columns is overwritten or not used.
+  const std::int64_t end = (depths - 1) * stride + cols;
+  const auto row = [&](std::int64_t d, std::int64_t c) __attribute__((always_inline)) {
+    if (d == depths) return set(0.0f);  // in place of the missing last odd depth
+    const std::int64_t at = d * stride + c;
+    return at + kLanes <= end ? load_rounded(x + at, AllLanes{}) : load_rounded(x + at, FirstLanes{cols - c});
+  };
+  for (std::int64_t d = 0; d < depths; d += 2) {
+    for (std::int64_t c = 0; c < cols; c += kLanes) {
+      Steps::store_steps(steps + c, pitch, row(d, c), row(d + 1, c));
+    }
+    steps += steps_of<Steps>(2) * pitch;
+  }
+}
+
+// steps[s * pitch + c]: `cols` columns, at most those of a block, of a matrix whose depths lie `stride` apart.
+template <typename Steps>
+void pack_steps(float* steps, std::int64_t pitch, ConstElements x, std::int64_t stride, std::int64_t depths,
+                std::int64_t cols) {
+  if constexpr (!Steps::kPairs) {
+    pack_rows(steps, pitch, x.float32(), stride, depths, cols);
+  } else if (x.is_bf16()) {
+    pack_pairs<Steps>(steps, pitch, x.bf16(), stride, depths, cols);
+  } else {
+    pack_pairs<Steps>(steps, pitch, x.float32(), stride, depths, cols);
+  }
+}
+
+// The same from a matrix whose depths lie side by side. `rows_of_steps` holds 16 rows of kRowPitch.
+template <typename Steps>
+void pack_steps_transposed(float* steps, ConstElements x, std::int64_t stride, std::int64_t depths, std::int64_t cols,
+                           float* rows_of_steps) {
+  if constexpr (!Steps::kPairs) return pack_transposed<false>(steps, kBlockCols, x.float32(), stride, cols, depths);
+  for (std::int64_t c = 0; c < cols; c += kLanes) {
+    const std::int64_t count = least(kLanes, cols - c);
+    pack_row_steps<Steps>(rows_of_steps, kRowPitch<Steps>, x + c * stride, stride, count, depths);
+    pack_transposed<false>(steps + c, kBlockCols, rows_of_steps, kRowPitch<Steps>, count, steps_of<Steps>(depths));
+  }
+}
+
+template <typename Steps>
+void pack_b(float* packed, const GemmTile& t, std::int64_t first, std::int64_t depths, std::int64_t first_col,
+            float* rows_of_steps) {
+  for (std::int64_t col = first_col; col < t.cols; col += kBlockCols) {
+    const std::int64_t cols = least(kBlockCols, t.cols - col);
+    if (t.kind == GemmKind::kForward) {
+      pack_steps_transposed<Steps>(packed, t.b + (col * t.ldb + first), t.ldb, depths, cols, rows_of_steps);
+    } else {
+      pack_steps<Steps>(packed, kBlockCols, t.b + (first * t.ldb + col), t.ldb, depths, cols);
+    }
+    packed += kChunkSteps<Steps> * kBlockCols;
+  }
+}
+
+// float32 numbers whose columns lie side by side may be multiplied where they are, which is faster as long as the steps
+// of a chunk touch few pages of memory, or each page is used a few times only (measured on Sapphire Rapids).
+template <typename Steps>
+bool reads_b_in_place(const GemmTile& t) {
+  constexpr std::int64_t kShortRow = 512, kLongRow = 1024, kFew = 256;
+  return !Steps::kPairs && t.kind != GemmKind::kForward &&
+         (t.ldb <= kShortRow || (t.ldb <= kLongRow && (t.rows <= kFew || t.depth <= kFew)));
+}
+template <typename Steps>
+bool reads_a_in_place(const GemmTile& t) {
+  constexpr std::int64_t kMostCols = 128;  // packing pays where more blocks of columns use it
+  return !Steps::kPairs && t.kind == GemmKind::kWeightGradient && t.cols <= kMostCols;
+}
+
+// Rows of A against all of B. Where C is bf16 and there are several chunks, `sums` (rows, cols) holds C until the last.
+template <typename Steps, LayoutA kLayoutA>
+void multiply_rows(const GemmTile& t, float* sums) {
+  float* const packed_b = static_cast<float*>(t.scratch);
+  float* const packed_a = packed_b + kChunkSteps<Steps> * kGemmTileCols;
+  const bool reads_b = reads_b_in_place<Steps>(t), reads_a = reads_a_in_place<Steps>(t);
+  const std::int64_t cols_in_place = reads_b ? t.cols / kBlockCols * kBlockCols : 0;  // the last block may be packed
+  const Elements so_far = sums != nullptr ? Elements(sums) : t.c;
+  const std::int64_t so_far_row = sums != nullptr ? t.cols : t.ldc;
+  for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
+    const std::int64_t depths = least(Steps::kChunk, t.depth - first);
+    pack_b<Steps>(packed_b, t, first, depths, cols_in_place, packed_a);
+    const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
+    for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
+      const std::int64_t rows = least(kBlockRows, t.rows - row);
+      GemmBlock block{};
+      block.c = is_last ? t.c + row * t.ldc : so_far + row * so_far_row;
+      block.ldc = is_last ? t.ldc : so_far_row;
+      block.a = packed_a;
+      block.a_step = kBlockRows;
+      block.steps = steps_of<Steps>(depths);
+      block.start_row = is_added ? so_far_row : 0;
+      if (kLayoutA == LayoutA::kRows) {
+        pack_row_steps<Steps>(packed_a, kRowPitch<Steps>, t.a + (row * t.lda + first), t.lda, rows, depths);
+      } else if (reads_a) {
+        block.a = t.a.float32() + first * t.lda + row;
+        block.a_step = t.lda;
+      } else {
+        pack_steps<Steps>(packed_a, kBlockRows, t.a + (first * t.lda + row), t.lda, depths, rows);
+      }
+      for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+        const bool is_packed = col >= cols_in_place;
+        block.b =
+            is_packed ? packed_b + (col - cols_in_place) * kChunkSteps<Steps> : t.b.float32() + first * t.ldb + col;
+        block.b_step = is_packed ? kBlockCols : t.ldb;
+        block.start = is_added ? so_far.float32() + row * so_far_row + col : t.bias != nullptr ? t.bias + col : nullptr;
+        block.cols = t.cols - col;
+        multiply_block_of<Steps, kLayoutA>(block, rows);
+        block.c += kBlockCols;
+      }
+    }
+  }
+}
+
+template <typename Steps, LayoutA kLayoutA>
+void multiply_tile(const GemmTile& t) {
+  if (!t.c.is_bf16() || t.depth <= Steps::kChunk) return multiply_rows<Steps, kLayoutA>(t, nullptr);
+  float* const sums = static_cast<float*>(t.scratch) + kGemmTilePackedBf16;
+  const std::int64_t most_rows = kGemmTileSums / t.cols;
+  for (std::int64_t row = 0; row < t.rows; row += most_rows) {
+    GemmTile part = t;
+    part.c += row * t.ldc;
+    part.a += kLayoutA == LayoutA::kRows ? row * t.lda : row;
+    part.rows = least(most_rows, t.rows - row);
+    multiply_rows<Steps, kLayoutA>(part, sums);
+  }
+}
+
+template <typename Steps>
+void multiply(const GemmTile& t) {
+  if (t.depth == 0 && !t.accumulate) {  // a sum of nothing
+    for (std::int64_t row = 0; row < t.rows; ++row) {
+      for_lanes(
+          t.cols, [&](auto lanes, std::int64_t col) __attribute__((always_inline)) {
+            store(t.c, row * t.ldc + col, lanes, t.bias != nullptr ? load(t.bias + col, lanes) : set(0.0f));
+          });
+    }
+  }
+  if (t.kind == GemmKind::kWeightGradient) {
+    multiply_tile<Steps, LayoutA::kSteps>(t);
+  } else {
+    multiply_tile<Steps, LayoutA::kRows>(t);
+  }
+}
+
+}  // namespace
+}  // namespace bascule::BASCULE_ISA
