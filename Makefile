@@ -11,7 +11,7 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check mutate sanitize fuzz demo demo-vit demo-bert install image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert install image image-check power-cuts reproducible clean
 
 help: ## List the verbs
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
@@ -41,6 +41,13 @@ emulated-check: tests ## Run kernel tests and short trainings as other CPUs (qem
 check: setup ## Format, tidy, headers, layers, ISA symbols, sizes, both compilers, ten faults, sanitizers
 	@tools/install_packages check
 	tools/check
+
+release-check: setup ## Run every check that exists on this commit, for hours; goes on after an interruption; ends with a table
+	@tools/install_packages check
+	@tools/install_packages image
+	@tools/install_packages emulation
+	@tools/install_packages release
+	tools/release_check
 
 mutate: setup ## Put each fault of tools/mutations into the code; the tests must notice 95 % of them
 	tools/mutate

@@ -117,7 +117,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 MODEL_PLACES = ("kernels/", "src/models/", "src/judge/", "src/graph/operations/")
 REGISTERED = [
     # what, where it is registered, how it stands there; what it looks like elsewhere; further places for it
-    ("the name of a family", "src/models", r'const Family k\w+ = \{\s*"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])", ("src/text/",)),  # kinds of tokenizers have names of models
+    ("the name of a family", "src/models", r'Family \w+ = \{\s*"(\w+)"', r"(?<![A-Za-z])(?i:{})(?![a-z])", ("src/text/",)),  # kinds of tokenizers have names of models
     ("the key of a head", "src/models", r'(?:\bhead\(|Head\[\] = )"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
     ("the key of a metric", "src/judge", r'constexpr Metric k\w+ = \{"(\w+)"', r"""["'`]{}\\?["'`]""", ()),
 ]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/release_check keeps what is done, goes on behind it, and says what failed or was skipped."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader("release_check", str(ROOT / "tools/release_check"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("release_check", loader))
+    sys.modules["release_check"] = module
+    loader.exec_module(module)
+    return module
+
+
+class ReleaseCheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.tool = load()
+        self.parts = [self.part("first", "echo 3 passed, 0 failed"), self.part("second", "echo 2 of 3 passed; exit 4"),
+                      self.part("third", "echo none", needs=("no-such-program",)), self.part("fourth", "echo 1 passed")]
+
+    def part(self, name, script, needs=()):
+        return self.tool.Part(name, f"what {name} does", ["sh", "-c", f"echo >> {self.folder}/{name}.ran; {script}"], needs)
+
+    def run_tool(self, *words):
+        with mock.patch.multiple(self.tool, ROOT=self.folder, RESULTS=self.folder / "results", parts=lambda: self.parts,
+                                 commit_of_clean_tree=lambda: "abc"), \
+                mock.patch.object(sys, "argv", ["release_check", *words]), contextlib.redirect_stdout(io.StringIO()) as output:
+            code = self.tool.main()
+        return code, output.getvalue()
+
+    def times(self, name):
+        ran = self.folder / f"{name}.ran"
+        return len(ran.read_text().splitlines()) if ran.exists() else 0
+
+    def test_one_table_says_what_passed_failed_and_was_skipped(self):
+        code, output = self.run_tool()
+        self.assertEqual(code, 1)
+        rows = {line.split(" | ")[0].strip("| "): line for line in output.splitlines() if line.startswith("|")}
+        self.assertIn("| abc | passed: 3 passed, 0 failed |", rows["first"])
+        self.assertIn("| FAILED, exit 4: 2 of 3 passed |", rows["second"])
+        self.assertIn("| skipped: no-such-program is not installed |", rows["third"])
+        self.assertIn("| passed: 1 passed |", rows["fourth"])
+        self.assertEqual(self.times("third"), 0)
+
+    def test_what_is_done_is_not_repeated_unless_asked(self):
+        self.run_tool("first", "second")
+        code, output = self.run_tool()
+        self.assertEqual([self.times(name) for name in ("first", "second", "fourth")], [1, 1, 1])
+        self.assertIn("FAILED, exit 4", output)
+        self.assertEqual(code, 1)
+        self.run_tool("--retry")
+        self.assertEqual([self.times(name) for name in ("first", "second", "fourth")], [1, 2, 1])
+        self.run_tool("--again", "first")
+        self.assertEqual(self.times("first"), 2)
+
+    def test_a_part_that_was_cut_off_runs_again(self):
+        with mock.patch.object(self.tool, "run_part", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            self.run_tool()
+        self.assertEqual(self.run_tool("first")[0], 0)
+        self.assertEqual(self.times("first"), 1)
+
+    def test_every_stage_of_make_check_and_every_long_check_is_a_part(self):
+        names = {part.name for part in load().parts()}
+        self.assertLessEqual({"format", "gcc", "clang", "tidy", "address", "thread", "cases", "fuzz", "mutate", "emulated", "image",
+                              "power-cuts", "reproducible", "fresh-debian"}, names)
+
+
+if __name__ == "__main__":
+    unittest.main()
