@@ -289,6 +289,24 @@ void check_heads(const Settings& s) {
   }
 }
 
+// A frozen tensor is not updated, at whatever rate.
+void check_groups(const Settings& s) {
+  const GroupSettings defaults;
+  for (std::size_t i = 0; i < s.training.groups.size(); ++i) {
+    const GroupSettings& group = s.training.groups[i];
+    if (!group.freeze) continue;
+    for (const auto& [is_set, key] :
+         {std::pair{group.learning_rate_multiplier != defaults.learning_rate_multiplier, "learning_rate_multiplier"},
+          {group.weight_decay != defaults.weight_decay, "weight_decay"}}) {
+      if (is_set)
+        refuse(s, group_name(i),
+               group_name(i) + " (match = \"" + group.match + "\") sets freeze = true and " + key +
+                   ", which has no effect on frozen tensors",
+               "remove one of them");
+    }
+  }
+}
+
 void check_average(const Settings& s) {
   if (s.training.ema_decay == 0.0 && s.training.ema_steps != 1)
     refuse(s, "training.ema_steps", "training.ema_steps is set, but no average of the weights is kept",
@@ -349,6 +367,7 @@ void check_settings(const Settings& settings) {
   check_interval(settings, "save", settings.training.save_strategy, settings.training.save_steps);
   check_best(settings);
   check_heads(settings);
+  check_groups(settings);
   check_average(settings);
 }
 

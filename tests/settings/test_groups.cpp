@@ -10,13 +10,14 @@
 namespace bascule {
 namespace {
 
-const std::string kTwoGroups = std::string(kLeast) +
-                               "[[training.groups]]\nmatch = \"cross_modal*\"\nlearning_rate_multiplier = 5\n"
-                               "[[training.groups]]\nmatch = \"*.bias\"\nweight_decay = 0.0\nfreeze = true\n";
+const std::string kThreeGroups = std::string(kLeast) +
+                                 "[[training.groups]]\nmatch = \"cross_modal*\"\nlearning_rate_multiplier = 5\n"
+                                 "[[training.groups]]\nmatch = \"*.bias\"\nweight_decay = 0.0\n"
+                                 "[[training.groups]]\nmatch = \"vision_model.*\"\nfreeze = true\n";
 
 TEST(Groups, AreReadInTheirOrderWithDefaults) {
-  const std::vector<GroupSettings> groups = settings_of(kTwoGroups).training.groups;
-  ASSERT_EQ(groups.size(), 2u);
+  const std::vector<GroupSettings> groups = settings_of(kThreeGroups).training.groups;
+  ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(groups[0].match, "cross_modal*");
   EXPECT_EQ(groups[0].learning_rate_multiplier, 5.0);
   EXPECT_LT(groups[0].weight_decay, 0.0);  // not written
@@ -24,22 +25,24 @@ TEST(Groups, AreReadInTheirOrderWithDefaults) {
   EXPECT_EQ(groups[1].match, "*.bias");
   EXPECT_EQ(groups[1].learning_rate_multiplier, 1.0);
   EXPECT_EQ(groups[1].weight_decay, 0.0);
-  EXPECT_TRUE(groups[1].freeze);
+  EXPECT_FALSE(groups[1].freeze);
+  EXPECT_TRUE(groups[2].freeze);
   EXPECT_TRUE(settings_of(kLeast).training.groups.empty());
 }
 
 TEST(Groups, ReadBackFromTheCanonicalForm) {
-  const Settings s = settings_of(kTwoGroups);
+  const Settings s = settings_of(kThreeGroups);
   const Settings again = settings_of(print_settings(s));
   EXPECT_EQ(print_settings(again), print_settings(s));
   EXPECT_EQ(groups_text(again), groups_text(s));
   EXPECT_EQ(groups_text(s),
             "[{match = \"cross_modal*\", learning_rate_multiplier = 5.0, freeze = false}, {match = \"*.bias\", "
-            "learning_rate_multiplier = 1.0, weight_decay = 0.0, freeze = true}]");
+            "learning_rate_multiplier = 1.0, weight_decay = 0.0, freeze = false}, {match = \"vision_model.*\", "
+            "learning_rate_multiplier = 1.0, freeze = true}]");
 }
 
 TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
-  const Settings start = settings_of(kTwoGroups);
+  const Settings start = settings_of(kThreeGroups);
   EXPECT_NE(settings_digest(start), settings_digest(settings_of(kLeast)));
   for (const auto change : {+[](GroupSettings& g) { g.match += "x"; }, +[](GroupSettings& g) { g.freeze = !g.freeze; },
                             +[](GroupSettings& g) { g.learning_rate_multiplier = 2.0; },
@@ -51,6 +54,18 @@ TEST(Groups, EachKeyAndTheOrderChangeTheDigest) {
   Settings swapped = start;
   std::swap(swapped.training.groups[0], swapped.training.groups[1]);
   EXPECT_NE(settings_digest(swapped), settings_digest(start));
+}
+
+TEST(Groups, AFrozenOneHasNoRateAndNoDecay) {
+  const auto frozen = [](const std::string& line) {
+    return refusal_of(std::string(kLeast) + "[[training.groups]]\nmatch = \"*.bias\"\n" + line + "freeze = true\n");
+  };
+  EXPECT_EQ(frozen(""), "");
+  EXPECT_EQ(frozen("learning_rate_multiplier = 5\n"),
+            "test.toml:7:1: training.groups[0] (match = \"*.bias\") sets freeze = true and learning_rate_multiplier, "
+            "which has no effect on frozen tensors; remove one of them");
+  EXPECT_NE(frozen("weight_decay = 0.0\n").find("freeze = true and weight_decay, which has no effect"),
+            std::string::npos);
 }
 
 TEST(Groups, WhatIsWrongIsNamedWithItsPlace) {
