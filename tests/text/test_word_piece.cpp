@@ -179,6 +179,19 @@ TEST(WordPiece, KeepsCaseAndMarksWhereItsConfigurationSaysSo) {
   EXPECT_EQ(load_tokenizer(folder.path())->encode("the"), load_tokenizer(kFolder)->encode("the"));
 }
 
+// As words of their own, which is the default, or as pieces of one word.
+TEST(WordPiece, SplitsChineseCharactersUnlessItsConfigurationSaysNo) {
+  const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\u4e00\n\u4e8c\n##\u4e8c\n";
+  for (const auto& [text, expected] : {std::pair<const char*, Ids>{R"({})", {2, 5, 6, 3}},
+                                       {R"({"tokenize_chinese_chars": true})", {2, 5, 6, 3}},
+                                       {R"({"tokenize_chinese_chars": false})", {2, 5, 7, 3}}}) {
+    const TemporaryFolder folder;
+    folder.write("vocab.txt", vocabulary);
+    folder.write("tokenizer_config.json", text);
+    EXPECT_EQ(load_tokenizer(folder.path())->encode("\u4e00\u4e8c"), expected) << text;
+  }
+}
+
 TEST(WordPiece, RefusesOptionsThatBertDoesNotHave) {
   for (const auto& [document, said] :
        {std::pair<Json, const char*>{changed({"normalizer", "clean_text"}, Json(false)), "clean_text"},
