@@ -83,6 +83,18 @@ class Corpus(unittest.TestCase):
         rows = [json.loads(line) for line in (self.folder / "pairs/run/predictions.jsonl").read_text().splitlines()]
         self.assertEqual(rows[0]["begins"], f"{self.text}:1")
 
+    def test_evaluates_one_pass_over_each_document(self):
+        samples = {}
+        for factor in (1, 4):
+            name = f"factor-{factor}"
+            self.weights(name, model__head='"pretraining"', data__dupe_factor=str(factor), data__validation_file=f'"{self.text}"', data__test_file=f'"{self.text}"',
+                         training__max_steps="1", training__num_train_epochs=None)
+            results = json.loads((self.folder / name / "run/all_results.json").read_text())
+            samples[factor] = [results[f"{split}_samples"] for split in ("train", "validation", "test")]
+        train, validation, test = samples[4]
+        self.assertEqual((validation, test), (samples[1][0], samples[1][0]))
+        self.assertGreater(train, 3 * validation)
+
     def test_learns_which_text_follows_where_the_words_tell(self):
         words = [word for word in (WORD_PIECE / "vocab.txt").read_text().split("\n") if word.isalpha() and len(word) > 3][:24]
         for name, documents in (("topics", 600), ("held", 100)):  # a document has one word, and the next text has it too
