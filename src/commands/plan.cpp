@@ -19,6 +19,7 @@
 #include "src/settings/run_settings.h"
 #include "src/train/check_fits.h"
 #include "src/train/model_words.h"
+#include "src/train/output_in_data.h"
 #include "src/train/recorded_run.h"
 
 namespace bascule {
@@ -43,6 +44,7 @@ int plan_command(const PlanArguments& arguments) {
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
+  check_output_is_apart(settings);
   const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;

@@ -36,6 +36,7 @@
 #include "src/train/check_fits.h"
 #include "src/train/disk_demand.h"
 #include "src/train/finish.h"
+#include "src/train/output_in_data.h"
 #include "src/train/plan_control.h"
 #include "src/train/resume_check.h"
 #include "src/train/sealed_run.h"
@@ -324,6 +325,7 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   settings.distributed.machines = place.is_alone() ? planned_place(settings).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
   (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
+  check_output_is_apart(settings);
   check_cores(settings, place.is_alone() ? planned_place(settings) : place);
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {

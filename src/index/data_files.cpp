@@ -111,7 +111,56 @@ void place_pictures(DataFiles* files) {
   files->folder = common;
 }
 
+// The path itself and what it leads to: a link may lie in the data, or lead there.
+std::vector<fs::path> forms_of(const fs::path& path) {
+  std::error_code failed;
+  std::vector<fs::path> forms = {fs::absolute(path, failed).lexically_normal()};
+  const fs::path canonical = fs::weakly_canonical(path, failed);
+  if (!failed) forms.push_back(canonical);
+  return forms;
+}
+
+// Of a path with signs of a pattern, the part before them is a folder like any other.
+std::vector<fs::path> forms_of_pattern(const fs::path& pattern) {
+  fs::path folder, rest;
+  for (const fs::path& part : pattern) {
+    fs::path& end = rest.empty() && !has_glob_sign(part.string()) ? folder : rest;
+    end /= part;
+  }
+  std::vector<fs::path> forms = forms_of(folder.empty() ? "." : folder);
+  for (fs::path& form : forms) form /= rest;
+  return forms;
+}
+
+// Whether a pattern, or a plain folder, matches a folder that `folder` lies in, or could match files in it: the names
+// of a run's files are fixed, so that of patterns for files only those that begin with a sign could.
+bool reaches(const fs::path& pattern, const fs::path& folder, bool is_glob) {
+  auto part = pattern.begin(), name = folder.begin();
+  for (; part != pattern.end() && name != folder.end(); ++part, ++name) {
+    if (part->empty()) continue;  // behind a slash at the end
+    if (*part != *name && !(is_glob && matches_glob(part->string(), name->string()))) return false;
+  }
+  return part == pattern.end() || part->empty() || (is_glob && has_glob_sign(pattern.filename().string().substr(0, 1)));
+}
+
 }  // namespace
+
+std::string path_with_folder(const PathsSetting& paths, const std::string& folder) {
+  for (const std::string& written : paths.written) {
+    if (names_shards(written)) continue;  // files, of a kind that no run writes
+    const std::string path = paths.stays_inside ? path_inside("", written) : written;
+    const std::string whole = behind(paths.start, path);
+    const bool is_glob = has_glob_sign(path) && !exists(whole);
+    std::error_code ignored;
+    if (!is_glob && !fs::is_directory(whole, ignored)) continue;
+    for (const fs::path& data : is_glob ? forms_of_pattern(whole) : forms_of(whole)) {
+      for (const fs::path& form : forms_of(folder)) {
+        if (reaches(data, form, is_glob)) return written;
+      }
+    }
+  }
+  return "";
+}
 
 DataFiles find_data_files(const PathsSetting& paths) {
   std::vector<DataFile> files;

@@ -34,6 +34,10 @@ struct DataFiles {
 // kData for a glob without a match. Whether a file that is named exists is its reader's matter.
 DataFiles find_data_files(const PathsSetting& paths);
 
+// The first of the paths that has `folder` among its data, as written: a folder that it lies in, or a glob that matches
+// such a folder or could match files in it. Empty: none has. `folder` need not exist.
+std::string path_with_folder(const PathsSetting& paths, const std::string& folder);
+
 // A picture's path behind a prefix: "b/" and "../images/x.jpg" give "images/x.jpg". Into *joined, unless the path stays
 // as it is. Exact, as no folder of a prefix is a link.
 std::string_view behind_prefix(const std::string& prefix, std::string_view path, std::string* joined);

@@ -138,6 +138,25 @@ class NamedClasses(unittest.TestCase):
         self.done("bare-run", self.manifest("rows", lambda label: label), model__model_name_or_path=f'"{self.bare()}"')
         self.assertEqual(self.config("bare-run")["id2label"], {str(number): f"LABEL_{number}" for number in range(10)})
 
+    def test_the_output_folder_is_not_among_the_pictures(self):
+        train, apart = self.class_folder("dd", lambda label: NAMES[label], ROWS[:40]), self.manifest("rows", lambda label: NAMES[label])
+        (self.folder / "link").symlink_to(train)
+        before = sorted(self.folder.rglob("*"))
+        for key, data, output, changes in (("train_file", train, train / "out", {}), ("train_file", "dd", "dd/more/out", {}), ("train_file", train, "link/out", {}),
+                                           ("train_file", "dd/*", train / "out", {}), ("validation_file", "link", train / "out", {"data__train_file": f'"{apart}"'}),
+                                           ("test_file", train, train, {"data__train_file": f'"{apart}"'})):
+            for command in ("run", "plan"):
+                with self.subTest(key=key, data=data, output=output, command=command):
+                    toml = settings(self.folder, **{
+                        "model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": None,
+                        "data__preprocessing": None, **changes, f"data__{key}": f'"{data}"', "training__output_dir": f'"{output}"'})
+                    done = run(command, toml)
+                    toml.unlink()
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertRegex(done.stderr, r"^bascule: .*run.toml:\d+:\d+: .*; choose a folder outside of the data\n$")
+                    self.assertIn(f'training.output_dir = "{output}" lies in the data of data.{key} = "{data}"', done.stderr)
+                    self.assertEqual(sorted(self.folder.rglob("*")), before)
+
     def test_what_cannot_be_classes_is_refused_in_one_line(self):
         names = lambda label: NAMES[label]
         train = self.manifest("train", names)

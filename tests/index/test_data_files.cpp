@@ -89,6 +89,31 @@ TEST_F(SeveralFiles, MayHaveSignsOfAPatternInTheirNames) {
   EXPECT_EQ(found({"p[12].jsonl"}), Texts{"p1.jsonl"});
 }
 
+TEST_F(SeveralFiles, TellWhichOfThemHoldsAFolder) {
+  for (const char* folder : {"dd/cats", "meta", "texts/a"}) fs::create_directories(data.path() + "/" + folder);
+  data.write("meta/metadata.jsonl", "");
+  data.write("texts/rows.jsonl", "");
+  fs::create_directory_symlink(data.path() + "/dd", data.path() + "/link");
+  const auto holds = [&](const Texts& written, const std::string& folder) {
+    return path_with_folder(paths(written), data.path() + "/" + folder);
+  };
+  EXPECT_EQ(holds({"texts/rows.jsonl", "dd"}, "dd/out"), "dd");
+  EXPECT_EQ(holds({"dd/"}, "dd"), "dd/");
+  EXPECT_EQ(holds({"./x/../dd"}, "x/../dd/cats/deep/out"), "./x/../dd");
+  EXPECT_EQ(holds({"meta"}, "meta/out"), "meta");
+  EXPECT_EQ(holds({"link"}, "dd/out"), "link");
+  EXPECT_EQ(holds({"dd"}, "link/out"), "dd");
+  EXPECT_EQ(holds({data.path() + "/dd"}, "dd/out"), data.path() + "/dd");
+  for (const char* glob : {"dd/*", "d?/*", "link/[o]*", "*/*/*.jsonl", "dd/*/*/*.txt", "*"})
+    EXPECT_EQ(holds({glob}, "dd/out"), glob);
+  // Files beside the folder, or of names that no run writes, are no matter; nor is a folder that only begins like it.
+  for (const char* apart : {"texts/rows.jsonl", "dd/part-*.jsonl", "dd/*.jsonl", "dd/*/part-*.jsonl", "dd/s-*.tar",
+                            "*/*.tar", "meta", "missing", "texts", "t*", "dd/out.jsonl"})
+    EXPECT_EQ(holds({apart}, "dd/out"), "") << apart;
+  EXPECT_EQ(holds({"dd"}, "dd-out"), "");
+  EXPECT_EQ(holds({"dd/cats"}, "dd"), "");
+}
+
 TEST_F(SeveralFiles, AreRefusedByName) {
   data.write("a.jsonl", line("a.jpg", "one"));
   data.write("b.csv", "image,caption\na.jpg,two\n");
