@@ -20,6 +20,12 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 Error cannot_read(const std::string& path, int reason) { return Error{ErrorKind::kData, path, file_problem(reason)}; }
 
+// By its byte order mark, or by the zero byte beside the first character.
+bool is_utf16(std::string_view begin) {
+  if (begin.size() < 2) return false;
+  return begin.substr(0, 2) == "\xFF\xFE" || begin.substr(0, 2) == "\xFE\xFF" || (begin[0] == 0) != (begin[1] == 0);
+}
+
 // A small file is read at once: there may be many of them. One byte more finds its end.
 std::size_t buffer_bytes(std::FILE* file) {
   struct stat facts = {};
@@ -73,6 +79,9 @@ bool LineReader::next(std::string_view* line) {
     break;
   }
   ++line_;
+  if (line_ == 1 && is_utf16(*line)) {
+    throw Error{ErrorKind::kData, path_, "is UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8"};
+  }
   if (line_ == 1 && line->substr(0, kByteOrderMark.size()) == kByteOrderMark)
     line->remove_prefix(kByteOrderMark.size());
   return true;

@@ -20,7 +20,7 @@ class LineReader {
   explicit LineReader(const std::string& path);
 
   // The next line without its '\n'; a byte order mark at the front of the file is left out. False after the last line.
-  // The view holds until the next call. Throws Error (kData) if reading fails.
+  // The view holds until the next call. Throws Error (kData) if reading fails, or the file is UTF-16.
   bool next(std::string_view* line);
   // The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }

@@ -65,9 +65,24 @@ std::string_view part(Span<const char> texts, Span<const std::uint64_t> ends, st
 
 }  // namespace
 
-Error missing_column(const std::string& where, const std::string& column, const std::string& setting) {
-  return Error{ErrorKind::kData, where, "no column \"" + column + "\"",
-               setting.empty() ? "add it: the model reads it" : "set data." + setting};
+std::string quoted_text(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  std::size_t end = std::min(kMost, text.size());
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
+  return "\"" + std::string(text.substr(0, end)) + (end < text.size() ? "..." : "") + "\"";
+}
+
+Error missing_column(const std::string& where, const std::string& column, const std::string& setting,
+                     const std::vector<std::string>& present) {
+  constexpr std::size_t kMost = 8;
+  std::string listed;
+  for (std::size_t i = 0; i < std::min(kMost, present.size()); ++i) listed += (i > 0 ? ", " : "") + present[i];
+  if (present.size() > kMost) listed += ", ...";
+  const ManifestColumns defaults = folder_columns({});
+  const bool is_default = column == ManifestColumns().image || column == defaults.image || column == defaults.caption;
+  return Error{ErrorKind::kData, where,
+               "no column \"" + column + "\"" + (listed.empty() ? ", nor any other" : " among " + listed),
+               std::string("add it, or ") + (is_default ? "set" : "correct") + " data." + setting};
 }
 
 Error damaged_index(const Manifest& manifest) {

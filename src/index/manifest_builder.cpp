@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/base/utf8.h"
 #include "src/index/index_file.h"
+#include "src/index/manifest_readers.h"
 
 namespace bascule {
 namespace {
@@ -28,6 +29,16 @@ std::string problem_of_captions(std::string_view caption, std::string_view secon
 }
 
 constexpr char kHowToWrite[] = "write captions in UTF-8";
+
+// "https://host/a.jpg"
+bool is_url(std::string_view path) {
+  const std::size_t colon = path.find(':');
+  const auto is_of_scheme = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return colon != std::string_view::npos && colon > 0 && path.substr(colon, 3) == "://" &&
+         std::all_of(path.begin(), path.begin() + colon, is_of_scheme);
+}
 
 }  // namespace
 
@@ -52,6 +63,10 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
   if (line > std::numeric_limits<std::uint32_t>::max()) throw refuse("too many lines", "split the manifest");
   if (has_pictures_ && image_path.empty()) throw refuse("the picture's path is empty", "");
   if (image_path.find('\0') != std::string_view::npos) throw refuse("the picture's path contains a zero byte", "");
+  if (is_url(image_path)) {
+    throw refuse("the picture is a URL, " + quoted_text(image_path) + ", and URLs are not read",
+                 "download the pictures first, or export the data set with tools/export_dataset.py");
+  }
   const std::string problem = problem_of_captions(caption, second_caption);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
   add_row(caption, second_caption, label, where);

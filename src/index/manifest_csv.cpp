@@ -34,6 +34,7 @@ class RecordReader {
   const std::string& field(std::size_t i) const { return fields_[i]; }
   std::string where() const { return file_ + ":" + std::to_string(first_line_); }
   std::int64_t line() const { return first_line_; }
+  char separator() const { return separator_; }
   std::uint64_t digest() const { return lines_.digest(); }
 
  private:
@@ -91,6 +92,20 @@ class RecordReader {
   std::int64_t first_line_ = 0;
 };
 
+std::string name_of(char separator) { return separator == '\t' ? "tabs" : "\"" + std::string(1, separator) + "\""; }
+
+// The only field of a header that has none of its file's separators shows what stands in their place.
+Error no_column(const RecordReader& header, const std::string& column, const std::string& setting) {
+  std::vector<std::string> present;
+  for (std::size_t i = 0; i < header.fields(); ++i) present.push_back(quoted_text(header.field(i)));
+  const std::size_t other = header.fields() == 1 ? header.field(0).find_first_of(";,\t|") : std::string::npos;
+  if (other == std::string::npos) return missing_column(header.where(), column, setting, present);
+  return Error{ErrorKind::kData, header.where(),
+               "the fields of the header " + present[0] + " are separated by " + name_of(header.field(0)[other]) +
+                   ", not by " + name_of(header.separator()),
+               "use commas in a .csv file, tabs in a .tsv file"};
+}
+
 std::size_t find_column(const RecordReader& header, const std::string& column, const std::string& setting) {
   std::size_t found = header.fields();
   for (std::size_t i = 0; i < header.fields(); ++i) {
@@ -100,7 +115,7 @@ std::size_t find_column(const RecordReader& header, const std::string& column, c
     }
     found = i;
   }
-  if (found == header.fields()) throw missing_column(header.where(), column, setting);
+  if (found == header.fields()) throw no_column(header, column, setting);
   return found;
 }
 
@@ -123,7 +138,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
   };
   const std::size_t image = column(columns.image, "image_column");
   const std::size_t caption = column(columns.caption, columns.caption_setting);
-  const std::size_t second = column(columns.second_caption, "");
+  const std::size_t second = column(columns.second_caption, "text_pair_column");
   const std::size_t label = column(columns.label, "label_column");
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {

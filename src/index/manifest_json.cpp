@@ -16,11 +16,32 @@ bool is_blank(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return is_blank(c); });
 }
 
+// With what stands in it where that is no value of a column.
+std::string shown_member(const std::string& name, const Json& value) {
+  return quoted_text(name) + (value.is_array() ? " (a list)" : value.is_object() ? " (an object)" : "");
+}
+
+// Rows often lie deeper in a document: {"data": [{...}, ...]}, or {"row": {...}} a line.
+Error no_column(const Json& row, const std::string& column, const std::string& setting, const std::string& where) {
+  std::vector<std::string> present;
+  for (const auto& [name, value] : row.items()) {
+    if (value.is_array() && value.size() > 0 &&
+        (value[0].contains(column) || (row.size() == 1 && value[0].is_object())))
+      return Error{ErrorKind::kData, where, "the rows are in a list, " + quoted_text(name) + ", inside an object",
+                   "write that list alone, or one of its objects a line"};
+    if (value.contains(column))
+      return Error{ErrorKind::kData, where, "the columns are inside the object " + quoted_text(name),
+                   "write them as members of the row itself"};
+    present.push_back(shown_member(name, value));
+  }
+  return missing_column(where, column, setting, present);
+}
+
 // A null is a value that the row has, not a missing column.
 const Json& member_of(const Json& row, const std::string& column, const std::string& setting,
                       const std::string& where) {
   const Json* const value = row.find(column);
-  if (value == nullptr) throw missing_column(where, column, setting);
+  if (value == nullptr) throw no_column(row, column, setting, where);
   return *value;
 }
 
@@ -28,8 +49,9 @@ const std::string& string_column(const Json& row, const std::string& column, con
                                  const std::string& where) {
   const Json& value = member_of(row, column, setting, where);
   if (!value.is_string()) {
-    throw Error{ErrorKind::kData, where, "column \"" + column + "\" is " + json_text(value) + ", not a string",
-                value.is_null() ? "write a string, or remove the row" : ""};
+    const std::string is = value.is_object() ? "an object" : value.is_array() ? "a list" : json_text(value);
+    throw Error{ErrorKind::kData, where, "column \"" + column + "\" is " + is + ", not a string",
+                value.is_null() ? "write a string, or remove the row" : "write a string"};
   }
   return value.string();
 }
@@ -55,7 +77,7 @@ class RowReader {
     };
     const std::string& image = string_of(columns_.image, "image_column");
     const std::string& caption = string_of(columns_.caption, columns_.caption_setting);
-    const std::string& second = string_of(columns_.second_caption, "");
+    const std::string& second = string_of(columns_.second_caption, "text_pair_column");
     builder_->add(image, caption, second, label_column(row, columns_, where), line);
   }
 
@@ -98,6 +120,23 @@ class RowReader {
   ManifestBuilder* builder_;
   PlainObject plain_;
 };
+
+// Whether an object or a list that begins in a line has no end there.
+bool is_open(std::string_view line) {
+  std::int64_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (in_string && line[i] == '\\')
+      ++i;
+    else if (line[i] == '"')
+      in_string = !in_string;
+    else if (!in_string && (line[i] == '{' || line[i] == '['))
+      ++depth;
+    else if (!in_string && (line[i] == '}' || line[i] == ']'))
+      --depth;
+  }
+  return depth > 0 && !in_string;
+}
 
 // Cuts an array into its elements without building it: only brackets, strings and commas matter here, the rest is left
 // to the parser of each element.
@@ -180,6 +219,16 @@ class ArrayCutter {
   bool any_element_ = false;
 };
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A number with a sign or a point: "-1", "1.0".
+bool is_decimal(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  const auto points = std::count(text.begin(), text.end(), '.');
+  const auto digits = std::count_if(text.begin(), text.end(), is_digit);
+  return digits > 0 && points <= 1 && static_cast<std::size_t>(digits + points) == text.size();
+}
+
 }  // namespace
 
 std::string labels_to_use(const ManifestColumns& columns) {
@@ -189,8 +238,8 @@ std::string labels_to_use(const ManifestColumns& columns) {
 }
 
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept {
-  const bool is_number = std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (!is_number) return {-1, columns.named_classes ? text : std::string_view()};
+  const bool is_number = std::all_of(text.begin(), text.end(), is_digit);
+  if (!is_number) return {-1, columns.named_classes && !is_decimal(text) ? text : std::string_view()};
   std::int64_t label = 0;
   for (const char c : text) {
     label = 10 * label + (c - '0');
@@ -217,7 +266,14 @@ std::uint64_t read_json_lines(const std::string& file, const ManifestColumns& co
   RowReader rows(file, columns, builder);
   std::string_view line;
   while (lines.next(&line)) {
-    if (!is_blank(line)) rows.read(line, lines.line());
+    if (is_blank(line)) continue;
+    try {
+      rows.read(line, lines.line());
+    } catch (const Error&) {
+      if (!is_open(line)) throw;
+      throw Error{ErrorKind::kData, file + ":" + std::to_string(lines.line()), "the row does not end on its line",
+                  "write one object a line, or all rows as one JSON array in a .json file"};
+    }
   }
   return lines.digest();
 }

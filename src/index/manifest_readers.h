@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/index/manifest.h"
@@ -33,12 +34,15 @@ std::uint64_t read_class_folder(const std::string& folder, ManifestBuilder* buil
 // A label in JSON: a class number, or, of two classes, false or true; or a name, which is a string. Throws Error at
 // `where` for anything else. The name is valid as long as the value.
 ManifestLabel label_of_value(const Json& value, const ManifestColumns& columns, const std::string& where);
-// A label in text: a class number, or a name that is not made of digits. Neither: it is none of them.
+// A label in text: a class number, or a name that is not a decimal number. Neither: it is none of them.
 ManifestLabel label_of_text(std::string_view text, const ManifestColumns& columns) noexcept;
 // "use 0 or 1"
 std::string labels_to_use(const ManifestColumns& columns);
-// The Error for a row or header that lacks a column. setting: its key, such as "image_column"; empty: the model names
-// the column.
-Error missing_column(const std::string& where, const std::string& column, const std::string& setting);
+// The Error for a row or header that lacks a column. setting: its key in [data], such as "image_column". present: the
+// columns that there are, as people are to read them.
+Error missing_column(const std::string& where, const std::string& column, const std::string& setting,
+                     const std::vector<std::string>& present);
+// A name or value in quotes, cut where it is long.
+std::string quoted_text(std::string_view text);
 
 }  // namespace bascule

@@ -217,7 +217,7 @@ class ShardReader {
     throw refuse(sample_.picture,
                  "no label belongs to it: no " + sample_.key + "." + label_ + ", no \"" + label_ + "\" in " +
                      sample_.key + ".json, no " + sample_.key + ".cls",
-                 "set data.label_column");
+                 "keep the members of a sample together, or correct data.label_column");
   }
 
   ManifestLabel label_of_member(const Sample::Text& text) const {

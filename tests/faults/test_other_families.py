@@ -146,7 +146,7 @@ class OtherFamilies(unittest.TestCase):
                 done = run("plan", settings_file)
                 self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (3, 1), done.stderr)
                 self.assertIn(f"{data}/config.json", done.stderr)
-        for change, words in (({"type_vocab_size": 1}, "has token type 1, the model has 1 token types"), ({"type_vocab_size": 2}, 'no column "reply"; add it')):
+        for change, words in (({"type_vocab_size": 1}, "has token type 1, the model has 1 token types"), ({"type_vocab_size": 2}, 'correct data.text_pair_column')):
             with self.subTest(change):
                 settings_file = self.settings("wrong", "pair_classifier")
                 config = json.loads((data / "config.json").read_text())

@@ -134,6 +134,14 @@ TEST(ClassNames, OrNumbersButNotBoth) {
   for (const char* const value : {"\"\"", "null", "1.5", "-1", "[]"}) refused(row(value), ":1", "label \"label\" is");
   EXPECT_NE(refusal_of(folder.write("b.csv", "image,label\na.jpg,dog\nb.jpg,7\n"), named()).find("label 7 is a number"),
             std::string::npos);
+  // No name reads as a number, so the line is that of the wrong number, not of the right one behind it.
+  for (const char* const value : {"-1", "1.0", "+1", ".5", "1.", "007", ""}) {
+    const std::string file = folder.write("e.csv", "image,label\na.jpg," + std::string(value) + "\nb.jpg,0\n");
+    EXPECT_EQ(refusal_of(file, named()),
+              file + ":2: label \"label\" is \"" + value + "\"; use a class number from 0 to 9, or names in every row");
+  }
+  EXPECT_EQ(classes_of(Manifest::load(folder.write("f.csv", "image,label\na.jpg,1.0.0\nb.jpg,-\n"), named())),
+            (Texts{"a.jpg|1.0.0", "b.jpg|-"}));
   ManifestColumns numbers = named();
   numbers.named_classes = false;
   EXPECT_NE(refusal_of(folder.write("c.jsonl", row("\"dog\"")), numbers).find("use a class number"), std::string::npos);

@@ -123,11 +123,11 @@ TEST_F(SeveralFiles, AreRefusedByName) {
   EXPECT_EQ(refusal({"a.jsonl", "b.csv", "a*.jsonl"}), "2 a.jsonl: is listed twice for one split");
   EXPECT_EQ(refusal({"a.jsonl", "./x/../a.jsonl"}), "2 a.jsonl: is listed twice for one split");
   EXPECT_EQ(refusal({"a.jsonl", "s.tar"}), "2 s.tar: tar shards and other files are mixed in one split");
-  EXPECT_EQ(refusal({"b.csv", "other.csv"}), "3 other.csv:1: no column \"image\"");
+  EXPECT_EQ(refusal({"b.csv", "other.csv"}), "3 other.csv:1: no column \"image\" among \"picture\", \"caption\"");
   EXPECT_EQ(refusal({"a.jsonl", "missing.csv"}), "3 missing.csv: cannot be read: No such file or directory");
   EXPECT_EQ(refusal({"a.jsonl", "*.txt", "b.csv"}), "3 *.txt: no file matches");
   data.write("second.jsonl", line("a.jpg", "one") + "\n" + R"({"image": "a.jpg"})");
-  EXPECT_EQ(refusal({"a.jsonl", "second.jsonl"}), "3 second.jsonl:3: no column \"caption\"");
+  EXPECT_EQ(refusal({"a.jsonl", "second.jsonl"}), "3 second.jsonl:3: no column \"caption\" among \"image\"");
   fs::create_directory(data.path() + "/folder");
   data.write("folder/metadata.jsonl", "");
   EXPECT_EQ(refusal({"folder", "folder/metadata.jsonl"}), "2 folder/metadata.jsonl: is listed twice for one split");

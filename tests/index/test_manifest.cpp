@@ -99,7 +99,7 @@ TEST(Manifest, GivesPairsOfCaptions) {
       Manifest::load(file, {"", "a", "", 2, "none"});
       ADD_FAILURE() << file;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(":1: no column \"none\"; add it: the model reads it"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("; add it, or correct data.text_pair_column"), std::string::npos)
           << error.what();
     }
   }
@@ -173,12 +173,33 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
   const std::string good = R"({"image": "a.jpg", "caption": "c", "label": 0})"
                            "\n";
   const std::vector<Bad> cases = {
-      {"a.jsonl", good + R"({"image": "a.jpg", "label": 0})", ":2", "no column \"caption\"; set data.caption_column"},
-      {"a.jsonl", R"({"img": "a.jpg", "caption": "c"})", ":1", "no column \"image\"; set data.image_column"},
-      {"a.jsonl", R"({"image": "a.jpg", "caption": "c"})", ":1", "no column \"label\"; set data.label_column"},
+      {"a.jsonl", good + R"({"image": "a.jpg", "label": 0})", ":2",
+       "no column \"caption\" among \"image\", \"label\"; add it, or set data.caption_column"},
+      {"a.jsonl", R"({"img": "a.jpg", "caption": "c"})", ":1",
+       "no column \"image\" among \"caption\", \"img\"; add it, or set data.image_column"},
+      {"a.jsonl", R"({"image": "a.jpg", "caption": "c"})", ":1",
+       "no column \"label\" among \"caption\", \"image\"; add it, or correct data.label_column"},
+      {"a.jsonl", good + "{}", ":2", "no column \"image\", nor any other; add it"},
+      {"a.jsonl", R"({"1": 0, "2": 0, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0, "8": 0, "9": 0})", ":1",
+       "\"7\", \"8\", ...; add it"},
+      {"a.jsonl", R"({"image": "a.jpg", "captions": ["c"], "label": 1})", ":1",
+       "among \"captions\" (a list), \"image\""},
+      {"a.jsonl", R"({"row": {"image": "a.jpg", "caption": "c", "label": 1}})", ":1",
+       "the columns are inside the object \"row\"; write them as members of the row itself"},
+      {"a.json", R"({"data": [)" + good + "]}", ":1", "the row does not end on its line; write one object a line"},
+      {"a.json", R"({"data": [{"image": "a.jpg", "caption": "c", "label": 1}]})", ":1",
+       "the rows are in a list, \"data\", inside an object; write that list alone"},
+      {"a.jsonl", R"({"image": "a.jpg", "captions": [{"text": "c"}], "label": 1})", ":1",
+       "no column \"caption\" among \"captions\" (a list), \"image\", \"label\""},
+      {"a.jsonl", "{\n  \"image\": \"a.jpg\",\n", ":1", "the row does not end on its line"},
+      {"a.jsonl", R"({"image": {"path": "a.jpg"}, "caption": "c", "label": 1})", ":1",
+       "column \"image\" is an object, not a string; write a string"},
+      {"a.jsonl", R"({"image": "https://host/a.jpg", "caption": "c", "label": 1})", ":1",
+       "the picture is a URL, \"https://host/a.jpg\", and URLs are not read; download the pictures first"},
+      {"a.csv", "image,caption,label\na.jpg,c,1\nS3://bucket/b.jpg,c,1\n", ":3", "the picture is a URL"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": "c", "label": 2})", ":1", "label \"label\" is 2; use 0 or 1"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": ["c"], "label": 1})", ":1",
-       "column \"caption\" is [\"c\"], not a string"},
+       "column \"caption\" is a list, not a string"},
       {"a.jsonl", R"({"image": 7, "caption": "c", "label": 1})", ":1", "column \"image\" is 7, not a string"},
       {"a.jsonl", R"({"image": "a.jpg", "caption": null, "label": 1})", ":1",
        "column \"caption\" is null, not a string; write a string, or remove the row"},
@@ -200,10 +221,20 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
       {"a.json", "[" + good + " } ]", ":2:2", "not JSON"},
       {"a.csv", "", "", "no rows"},
       {"a.csv", "image,caption,label\n", "", "no rows"},
-      {"a.csv", "image,text,label\na.jpg,c,0\n", ":1", "no column \"caption\""},
+      {"a.csv", "image,text,label\na.jpg,c,0\n", ":1",
+       "no column \"caption\" among \"image\", \"text\", \"label\"; add it"},
+      {"a.csv", "image;caption;label\na.jpg;c;0\n", ":1",
+       "the fields of the header \"image;caption;label\" are separated by \";\", not by \",\"; use commas in a .csv "
+       "file"},
+      {"a.csv", "image\tcaption\tlabel\na.jpg\tc\t0\n", ":1", "are separated by tabs, not by \",\""},
+      {"a.tsv", "image,caption,label\na.jpg,c,0\n", ":1", "are separated by \",\", not by tabs"},
+      {"a.csv", std::string("\xFF\xFEi\0m\0", 6), "", "is UTF-16, not UTF-8; convert it: iconv"},
+      {"a.jsonl", std::string("{\0\"\0", 4), "", "is UTF-16"},
+      {"a.json", std::string("\0[\0{", 4), "", "is UTF-16"},
       {"a.csv", "image,caption,label,image\na,c,0,b\n", ":1", "duplicate column \"image\""},
       {"a.csv", "image,caption,label\na.jpg,\"c\nd\",0\na.jpg,c,d,0\n", ":4", "4 fields, but the header has 3"},
       {"a.csv", "image,caption,label\na.jpg,c,yes\n", ":2", "label \"label\" is \"yes\""},
+      {"a.csv", "image,caption,label\na.jpg,c,1\na.jpg,c,-1\n", ":3", "label \"label\" is \"-1\"; use 0 or 1"},
       {"a.csv", "image,caption,label\na.jpg,\"c,0\nmore\n", ":2", "a quote is not closed"},
       {"a.csv", "image,caption,label\na.jpg,\"c\"d,0\n", ":2", "text after the closing quote"},
       {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the caption is not UTF-8"},
