@@ -42,6 +42,16 @@ void allow_open_files(std::size_t more) {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+Error too_few_open_files(const std::string& path, std::size_t shards) {
+  ::rlimit limit = {};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string others = "up to " + std::to_string(kOtherFiles) + " for settings, logs, checkpoints and libraries";
+  return Error{ErrorKind::kData, path,
+               "the limit of " + std::to_string(limit.rlim_cur) + " open files is too low: the run needs " +
+                   (shards > 0 ? "one for each of " + std::to_string(shards) + " shards, and " : "") + others,
+               shards > 0 ? "raise it (ulimit -n), or use fewer, larger shards" : "raise it (ulimit -n)"};
+}
+
 }  // namespace
 
 PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
@@ -52,9 +62,7 @@ PictureFolder::PictureFolder(const Manifest& manifest) : manifest_(manifest) {
     }
     const int reason = -file;
     if (reason == EMFILE || reason == ENFILE) {
-      throw Error{ErrorKind::kData, path,
-                  "the limit on open files is too low for " + std::to_string(manifest.shards().size()) + " shards",
-                  "raise it (ulimit -n), or use fewer, larger shards"};
+      throw too_few_open_files(path, manifest.shards().size());
     }
     throw Error{ErrorKind::kData, path, file_problem(reason)};
   };

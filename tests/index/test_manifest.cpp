@@ -2,7 +2,9 @@
 #include "src/index/manifest.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/index/picture_folder.h"
 #include "tests/support/reference_dir.h"
 #include "tests/support/seeded.h"
 #include "tests/support/temporary_folder.h"
@@ -254,6 +257,29 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
   }
   EXPECT_THROW(Manifest::load(folder.path() + "/absent.jsonl", labelled()), Error);
   EXPECT_THROW(Manifest::load(folder.path(), labelled()), Error);  // a folder without metadata.jsonl
+}
+
+TEST(Manifest, TooLowALimitOnOpenFilesIsNotBlamedOnShardsWhereThereAreNone) {
+  const TemporaryFolder folder;
+  const Manifest manifest =
+      Manifest::load(folder.write("rows.jsonl", R"({"image": "a.jpg", "caption": "c"})"), ManifestColumns());
+  ::rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(STDERR_FILENO);
+  ::close(next);
+  ::rlimit low = before;
+  low.rlim_cur = static_cast<::rlim_t>(next);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::string said;
+  try {
+    const PictureFolder pictures(manifest);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(said, folder.path() + ": the limit of " + std::to_string(next) +
+                      " open files is too low: the run needs up to 64 for settings, logs, checkpoints and libraries; "
+                      "raise it (ulimit -n)");
 }
 
 // Any bytes give rows or an Error, never anything else.
