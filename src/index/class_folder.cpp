@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures in a folder for each class: ROOT/CLASS/.../x.jpg.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/base/digest.h"
+#include "src/files/regular_file.h"
 #include "src/index/manifest_readers.h"
 
 namespace bascule {
@@ -18,6 +23,16 @@ bool is_hidden(const fs::path& path) { return path.filename().string().front() =
 
 enum class Kind { kPicture, kOtherPicture, kOther };
 
+// Whether a file begins as JPEG and PNG do.
+bool begins_as_picture(const fs::path& path) {
+  const int file = open_regular_file(AT_FDCWD, path.c_str());
+  if (file < 0) return false;
+  const Descriptor owner(file);
+  char begin[3] = {};
+  const std::string_view bytes(begin, static_cast<std::size_t>(std::max<::ssize_t>(0, ::read(file, begin, 3))));
+  return bytes == "\xFF\xD8\xFF" || bytes == "\x89PN";
+}
+
 Kind kind_of(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -27,7 +42,7 @@ Kind kind_of(const fs::path& path) {
   if (is_one_of({".jpg", ".jpeg", ".png"})) return Kind::kPicture;
   const bool is_other = is_one_of({".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".pbm", ".pgm",
                                    ".ppm", ".tif", ".tiff", ".webp"});
-  return is_other ? Kind::kOtherPicture : Kind::kOther;
+  return is_other || (ending.empty() && begins_as_picture(path)) ? Kind::kOtherPicture : Kind::kOther;
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do = "") {
@@ -66,6 +81,7 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
   if (leads_back(folder + "/" + name))
     refuse(folder + "/" + name, "is a link to a folder that it lies in", "remove the link");
   std::vector<std::string> paths;
+  const std::int64_t unread_before = *unread;
   std::error_code failed;
   const auto options = fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator entry(folder + "/" + name, options, failed), end; !failed && entry != end;
@@ -81,7 +97,13 @@ std::vector<std::string> pictures_of(const std::string& folder, const std::strin
     }
   }
   if (failed) refuse(folder + "/" + name, failed.message());
-  if (paths.empty()) refuse(folder + "/" + name, "has no pictures", "add JPEG or PNG files, or remove the folder");
+  if (paths.empty()) {
+    refuse(folder + "/" + name,
+           "has no pictures" + (*unread > unread_before ? ", but " + std::to_string(*unread - unread_before) +
+                                                              " whose names do not end in .jpg, .jpeg or .png"
+                                                        : std::string()),
+           "add JPEG or PNG files, or remove the folder");
+  }
   std::sort(paths.begin(), paths.end());
   return paths;
 }

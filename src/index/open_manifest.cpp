@@ -103,7 +103,7 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   opened.manifest.measure_pictures();
   if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
     opened.note = std::to_string(unread) + (unread == 1 ? " picture" : " pictures") + " in " + files.name +
-                  " not read: neither JPEG nor PNG, or not in the folder of a class";
+                  " not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class";
     return opened;
   }
   if (opened.manifest.rows() < cache.smallest_rows) return opened;

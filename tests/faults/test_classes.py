@@ -96,8 +96,9 @@ class NamedClasses(unittest.TestCase):
         a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
         for path in (a_class / "one.webp", a_class / "more" / "two.GIF", train / "beside.jpg", a_class / "notes.txt"):
             path.write_bytes(b"")
+        shutil.copy(next(iter(PICTURES.values())), a_class / "without-an-ending")
         said = self.done("some", train, data__label_column=None)
-        self.assertEqual(said.count(f"index: 3 pictures in {train} not read: neither JPEG nor PNG, or not in the folder of a class\n"), 1, said)
+        self.assertEqual(said.count(f"index: 4 pictures in {train} not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class\n"), 1, said)
         self.assertEqual(digest(self.folder / "all/run/model.safetensors"), digest(self.folder / "some/run/model.safetensors"))
 
     def test_a_folders_faults_are_named_once(self):

@@ -102,6 +102,13 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
   std::filesystem::create_directory(folder.path() + "/bird");
   EXPECT_EQ(refusal_of(folder.path(), named()),
             folder.path() + "/bird: has no pictures; add JPEG or PNG files, or remove the folder");
+  folder.write("bird/a.webp", "x");
+  folder.write("bird/photo", "\xFF\xD8\xFF");
+  folder.write("bird/notes", "x");
+  EXPECT_EQ(refusal_of(folder.path(), named()),
+            folder.path() +
+                "/bird: has no pictures, but 2 whose names do not end in .jpg, .jpeg or .png; add JPEG or "
+                "PNG files, or remove the folder");
   const TemporaryFolder empty;
   EXPECT_NE(refusal_of(empty.path(), named()).find("metadata.jsonl"), std::string::npos);
 }
