@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Goes up when a struct or the meaning of a field changes. */
-#define MEDIA_ENGINE_API_VERSION 4
+#define MEDIA_ENGINE_API_VERSION 5
 
 /* 0: done. 1..99: an answer or a caller's mistake, no picture and no device is at fault. 100..199: this picture is bad,
  * the next may be good. 200..: the device is bad, whatever the picture. Only numbers below 100 that are marked (*) and
@@ -64,7 +64,8 @@ typedef enum media_engine_status {
   MEDIA_ENGINE_PICTURE_TOO_MANY_SCANS = 107,  /* over `max_scans` */
   MEDIA_ENGINE_PICTURE_TOO_MUCH_WORK = 108,   /* over `max_scan_megapixels` */
   MEDIA_ENGINE_PICTURE_TOO_LARGE = 109,       /* needs more than `picture_bytes` of memory */
-  MEDIA_ENGINE_PICTURE_TOO_ELONGATED = 110,   /* a side would become 0 after the resize */
+  MEDIA_ENGINE_PICTURE_TOO_ELONGATED = 110,   /* a side would become 0 after the resize; detail: how many times the
+                                               * shorter side the longer one may be, a whole number; 0: no picture fits */
 
   MEDIA_ENGINE_DEVICE_GONE = 200,        /* does not answer any more; detail: the engine's own code, as in all below */
   MEDIA_ENGINE_DEVICE_FAILED = 201,      /* answers, but failed this job after all retries */

@@ -244,14 +244,14 @@ Verdict prepare(const PictureFacts& facts, Picture picture) {
   const auto shrunk = [&](std::int64_t v) { return (v + picture.shrink - 1) / picture.shrink; };
   if (stretches) {
     picture.geometry = {crop_axis(facts.width, box.left, box.width, side, picture.shrink),
-                        crop_axis(facts.height, box.top, box.height, side, picture.shrink)};
+                        crop_axis(facts.height, box.top, box.height, side, picture.shrink), 0};
   } else if (training) {
     picture.geometry = training_geometry(shrunk(facts.width), shrunk(facts.height), shortest, side);
   } else {
     picture.geometry =
         processor_geometry(shrunk(facts.width), shrunk(facts.height), side, {job.shortest_edge, job.size_divisor});
   }
-  if (picture.geometry.too_elongated()) return {MEDIA_ENGINE_PICTURE_TOO_ELONGATED, 0};
+  if (picture.geometry.too_elongated()) return {MEDIA_ENGINE_PICTURE_TOO_ELONGATED, picture.geometry.most_elongated};
   if (training) return run<TrainingWay>(picture);
   return picture.turn.transpose ? run<TransposedProcessorWay>(picture) : run<ProcessorWay>(picture);
 }

@@ -16,12 +16,22 @@ struct Size {
   std::int64_t width, height;
 };
 
+double longest_edge(const ProcessorSize& size) {
+  return static_cast<double>(static_cast<std::int64_t>(kLongestOverShortest * static_cast<double>(size.shortest_edge)));
+}
+
+// The shorter side becomes longest_edge() / ratio, rounded, which is to be a divisor at least.
+std::uint32_t most_elongated(const ProcessorSize& size) {
+  if (size.shortest_edge < size.divisor) return 0;
+  return static_cast<std::uint32_t>(longest_edge(size) / (static_cast<double>(size.divisor) - 0.5));
+}
+
 Size processor_size(std::int64_t width, std::int64_t height, const ProcessorSize& size) {
   if (size.shortest_edge == 0) return {width, height};
   const double w = static_cast<double>(width);
   const double h = static_cast<double>(height);
   const double shortest = static_cast<double>(size.shortest_edge);
-  const double longest = static_cast<double>(static_cast<std::int64_t>(kLongestOverShortest * shortest));
+  const double longest = longest_edge(size);
   double scale = shortest / std::min(h, w);
   double new_h = h < w ? shortest : scale * h;
   double new_w = h < w ? scale * w : shortest;
@@ -202,15 +212,17 @@ bool fill_taps(Taps* taps, const Weight** weights, Arena* arena, const Axis& axi
 
 Geometry training_geometry(std::int64_t width, std::int64_t height, std::int64_t shortest, std::int64_t side) noexcept {
   const Size limit = processor_size(width, height, kElongationSize);
-  if (limit.width == 0 || limit.height == 0) return Geometry{};
+  const std::uint32_t most = most_elongated(kElongationSize);
+  if (limit.width == 0 || limit.height == 0) return Geometry{{}, {}, most};
   const std::int64_t shorter = std::min(width, height);
-  return {training_axis(width, shorter, shortest, side), training_axis(height, shorter, shortest, side)};
+  return {training_axis(width, shorter, shortest, side), training_axis(height, shorter, shortest, side), most};
 }
 
 Geometry processor_geometry(std::int64_t width, std::int64_t height, std::int64_t side,
                             const ProcessorSize& size) noexcept {
   const Size resized = processor_size(width, height, size);
-  return {processor_axis(width, resized.width, side), processor_axis(height, resized.height, side)};
+  return {processor_axis(width, resized.width, side), processor_axis(height, resized.height, side),
+          most_elongated(size)};
 }
 
 bool make_taps(Taps* taps, Arena* arena, const Axis& axis, const TapRules& rules) noexcept {

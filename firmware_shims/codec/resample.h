@@ -22,6 +22,7 @@ struct Axis {
 
 struct Geometry {
   Axis x, y;
+  std::uint32_t most_elongated;  // of a picture that is not refused: its longer side in shorter ones, rounded down
   bool too_elongated() const { return x.out == 0 || y.out == 0; }
 };
 

@@ -17,7 +17,11 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-constexpr int kDetailShift = 20;                  // above the status and the marks of worker.h
+constexpr int kDetailShift = 20;  // above the status and the marks of worker.h
+// In place of a detail a size, which side is longer, and a limit below the marks. The shorter side of a picture within
+// kPillowLimit always has room; the longer one has, but for a PNG of more than kMostLonger.
+constexpr int kLimitShift = 8, kShorterBits = 14;
+constexpr std::uint32_t kMostElongated = 0xffu, kMostShorter = 0x3fffu, kMostLonger = 0x1ffffu, kIsWide = 0x80000000u;
 constexpr std::int64_t kPillowLimit = 178956970;  // pixels; PIL.Image: 2 * MAX_IMAGE_PIXELS
 
 constexpr std::uint32_t kCropUse = 0x63726f70u;  // a key of its own among those derived from the run's seed
@@ -57,15 +61,34 @@ void check_against(const media_engine_capabilities& can, const MediaSettings& se
 
 }  // namespace
 
-std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept {
+std::int64_t picture_reason(const media_engine_completion& completion) noexcept {
+  const std::int64_t status = completion.status;
+  const std::uint32_t detail = completion.detail;
+  if (status == MEDIA_ENGINE_PICTURE_TOO_ELONGATED) {
+    const auto [shorter, longer] = std::minmax(completion.width, completion.height);
+    const std::uint32_t limit = std::min(detail & ~MEDIA_ENGINE_DETAIL_PNG, kMostElongated);
+    const std::uint32_t size = (completion.width > completion.height ? kIsWide : 0) |
+                               std::min(longer, kMostLonger) << kShorterBits | std::min(shorter, kMostShorter);
+    return status | std::int64_t{limit} << kLimitShift | std::int64_t{size} << kDetailShift;
+  }
   const bool says_more = status == MEDIA_ENGINE_PICTURE_OTHER_FORMAT || (detail & MEDIA_ENGINE_DETAIL_PNG) != 0;
-  return std::int64_t{status} | (says_more ? std::int64_t{detail} << kDetailShift : 0);
+  return status | (says_more ? std::int64_t{detail} << kDetailShift : 0);
 }
 
-const char* picture_reason_text(std::int64_t reason) noexcept {
-  const std::int64_t status = reason & ((std::int64_t{1} << kDetailShift) - 1);
-  return media_engine_picture_text(static_cast<media_engine_status>(status),
-                                   static_cast<std::uint32_t>(reason >> kDetailShift));
+std::string picture_reason_text(std::int64_t reason) {
+  const std::int64_t status = reason & ((std::int64_t{1} << kLimitShift) - 1);
+  const auto detail = static_cast<std::uint32_t>(reason >> kDetailShift);
+  const auto limit = static_cast<std::uint32_t>(reason >> kLimitShift) & kMostElongated;
+  if (status == MEDIA_ENGINE_PICTURE_TOO_ELONGATED && limit > 0) {
+    const std::string shorter = std::to_string(detail & kMostShorter);
+    const std::uint32_t pixels = detail >> kShorterBits & kMostLonger;
+    const std::string longer = std::to_string(pixels) + (pixels == kMostLonger ? " or more" : "");
+    const bool is_wide = (detail & kIsWide) != 0;
+    return "is " + (is_wide ? longer : shorter) + " x " + (is_wide ? shorter : longer) +
+           " pixels, which is too elongated: the longer side may be at most " + std::to_string(limit) +
+           " times the shorter one";
+  }
+  return media_engine_picture_text(static_cast<media_engine_status>(status), detail);
 }
 
 std::uint32_t max_pixels(std::int64_t megapixels) {

@@ -62,10 +62,11 @@ std::uint32_t max_pixels(std::int64_t megapixels);
 media_engine_config media_config(const MediaSettings& settings);
 
 // The problem with a picture, in one number that a Status or a checkpoint can hold: the status, and where the detail
-// says more than a decoder's message code, the detail too. At most 52 bits; the marks of worker.h are left free.
-std::int64_t picture_reason(media_engine_status status, std::uint32_t detail) noexcept;
-// Static.
-const char* picture_reason_text(std::int64_t reason) noexcept;
+// says more than a decoder's message code, the detail too; of a picture that is too elongated its size. At most 52
+// bits; the marks of worker.h are left free.
+std::int64_t picture_reason(const media_engine_completion& completion) noexcept;
+// For people: "is WebP; convert it to JPEG or PNG". Allocates.
+std::string picture_reason_text(std::int64_t reason);
 
 class Media {
  public:

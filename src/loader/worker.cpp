@@ -158,7 +158,7 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
   if (status == MEDIA_ENGINE_OK) {
     finish(job, ok_status());
   } else if (media_engine_is_bad_picture(status) != 0) {
-    replace_bad_row(job, picture_reason(status, completion.detail));
+    replace_bad_row(job, picture_reason(completion));
   } else {
     finish(job, device_failure(job, completion.status));
   }

@@ -109,10 +109,9 @@ std::string PictureDecoder::decode(const std::string& path, float* pixels, Size*
     if (size != nullptr) *size = {completion.width, completion.height};
   }
   if (status == MEDIA_ENGINE_OK) return "";
-  const std::string reason = media_engine_picture_text(status, completion.detail);
   if (media_engine_is_bad_picture(status) == 0)
-    throw Error(ErrorKind::kData, path, "the media engine failed: " + reason);
-  return reason;
+    throw Error(ErrorKind::kData, path, std::string("the media engine failed: ") + media_engine_status_text(status));
+  return picture_reason_text(picture_reason(completion));
 }
 
 }  // namespace bascule

@@ -241,13 +241,32 @@ TEST(Loader, MeasuresEachStreamByItself) {
 
 // In a status of a worker, in a checkpoint, and as a double between ranks.
 TEST(PictureReason, IsOneNumberThatStillSaysWhatTheFileIs) {
-  const std::int64_t webp = picture_reason(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_WEBP);
-  EXPECT_STREQ(picture_reason_text(webp), "is WebP; convert it to JPEG or PNG");
-  const std::int64_t png = picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG);
-  EXPECT_STREQ(picture_reason_text(png), "the PNG file is truncated");
+  const auto reason_of = [](media_engine_status status, std::uint32_t detail) {
+    return picture_reason({0, status, detail, 10, 20, 1});
+  };
+  const std::int64_t webp = reason_of(MEDIA_ENGINE_PICTURE_OTHER_FORMAT, MEDIA_ENGINE_FORMAT_WEBP);
+  EXPECT_EQ(picture_reason_text(webp), "is WebP; convert it to JPEG or PNG");
+  const std::int64_t png = reason_of(MEDIA_ENGINE_PICTURE_TRUNCATED, MEDIA_ENGINE_DETAIL_PNG);
+  EXPECT_EQ(picture_reason_text(png), "the PNG file is truncated");
   EXPECT_EQ(static_cast<std::int64_t>(static_cast<double>(png)), png);
   EXPECT_EQ((webp | png) & kGaveUp, 0);
-  EXPECT_EQ(picture_reason(MEDIA_ENGINE_PICTURE_TRUNCATED, 123), MEDIA_ENGINE_PICTURE_TRUNCATED) << "as always";
+  EXPECT_EQ(reason_of(MEDIA_ENGINE_PICTURE_TRUNCATED, 123), MEDIA_ENGINE_PICTURE_TRUNCATED) << "as always";
+}
+
+TEST(PictureReason, HasTheSizeOfAPictureThatIsTooElongated) {
+  const auto reason_of = [](std::uint32_t width, std::uint32_t height, std::uint32_t limit) {
+    return picture_reason({0, MEDIA_ENGINE_PICTURE_TOO_ELONGATED, limit | MEDIA_ENGINE_DETAIL_PNG, width, height, 1});
+  };
+  EXPECT_EQ(picture_reason_text(reason_of(1000, 65, 15)),
+            "is 1000 x 65 pixels, which is too elongated: the longer side may be at most 15 times the shorter one");
+  EXPECT_EQ(picture_reason_text(reason_of(3, 70000, 3)),
+            "is 3 x 70000 pixels, which is too elongated: the longer side may be at most 3 times the shorter one");
+  EXPECT_EQ(picture_reason_text(reason_of(13377, 13000, 1)).rfind("is 13377 x 13000 pixels, ", 0), 0u);
+  EXPECT_EQ(picture_reason_text(reason_of(1, 131072, 3)).rfind("is 1 x 131071 or more pixels, ", 0), 0u);
+  EXPECT_EQ(picture_reason_text(reason_of(20, 10, 0)), "the picture is too elongated") << "whatever its sides";
+  const std::int64_t largest = reason_of(~0u, ~0u, 1000000);
+  EXPECT_EQ(static_cast<std::int64_t>(static_cast<double>(largest)), largest);
+  EXPECT_EQ(largest & (kGaveUp | kAllLeftOut | kTakenOut), 0);
 }
 
 TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {

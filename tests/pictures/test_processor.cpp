@@ -56,7 +56,7 @@ void expect_floats_or_key(const std::string& file, bool squares, int least_accep
       ++accepted;
       continue;
     }
-    if (refusal == "the picture is too elongated") {  // at these sizes, for Transformers too
+    if (refusal.find("too elongated") != std::string::npos) {  // at these sizes, for Transformers too
       EXPECT_TRUE(made["sha256"].is_null());
       continue;
     }
