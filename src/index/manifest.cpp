@@ -240,25 +240,36 @@ std::string Manifest::picture_location(std::int64_t image_id) const {
   return (std::filesystem::path(files_.folder) / name).lexically_normal().string();
 }
 
-void Manifest::refuse_picture(std::int64_t row, const std::string& problem) const {
+void Manifest::refuse_picture(std::int64_t row, const std::string& problem, const std::string& what_to_do) const {
   const std::string here = where(row), picture = picture_location(image_id(row));
-  throw Error{ErrorKind::kData, here, (picture == here ? "" : shown_path(picture) + ": ") + problem};
+  throw Error{ErrorKind::kData, here, (picture == here ? "" : shown_path(picture) + ": ") + problem, what_to_do};
+}
+
+bool Manifest::is_missing(std::int64_t row) const noexcept {
+  return !missing_.empty() && std::binary_search(missing_.begin(), missing_.end(), image_id(row));
 }
 
 // Pictures are numbered in order of first use, so the row that uses the next number names a picture for the first time.
-void Manifest::measure_pictures() {
+void Manifest::measure_pictures(MissingPictures missing) {
   if (is_measured()) return;
   const Descriptor folder(::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
   std::vector<std::uint32_t> sizes;
   sizes.reserve(figures_.pictures);
-  std::string problem;
+  std::string problem, what_to_do;
   std::int64_t row = 0;
   for (; row < rows() && problem.empty(); ++row) {
     if (image_id(row) != static_cast<std::int64_t>(sizes.size())) continue;
     struct stat facts = {};
     if (::fstatat(folder.number(), image_path(image_id(row)).data(), &facts, 0) != 0) {
-      problem = std::generic_category().message(errno);
+      const int reason = errno;
+      facts = {};
+      if (reason == ENOENT && missing == MissingPictures::kAreSkipped) {
+        missing_.push_back(image_id(row));
+      } else {
+        problem = std::generic_category().message(reason);
+        if (reason == ENOENT) what_to_do = "restore it, remove the row, or set data.on_bad_sample = \"skip\"";
+      }
     } else if (!S_ISREG(facts.st_mode)) {
       problem = "not a file";
     } else if (facts.st_size > std::numeric_limits<std::uint32_t>::max()) {
@@ -266,8 +277,10 @@ void Manifest::measure_pictures() {
     }
     sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
   }
-  if (!problem.empty()) {
-    refuse_picture(row - 1, problem);
+  if (!problem.empty()) refuse_picture(row - 1, problem, what_to_do);
+  if (missing_.size() == sizes.size()) {
+    refuse_picture(0, std::generic_category().message(ENOENT) + ", and no other picture was found either",
+                   "check the paths; relative ones start from " + shown_path(files_.folder));
   }
   store_->picture_bytes = std::move(sizes);
   tables_ = store_->tables();

@@ -63,6 +63,9 @@ struct ManifestRow {
 
 class IndexMapping;
 
+// Of pictures whose file does not exist.
+enum class MissingPictures { kAreRefused, kAreSkipped };
+
 class Manifest {
  public:
   // Throws Error (kData) naming file and line, or shard and member: no file, no rows, a column missing, a value that is
@@ -120,11 +123,16 @@ class Manifest {
   // Where a picture is, for people: a normalised path, or "shard-003.tar/000017.jpg". Allocates.
   std::string picture_location(std::int64_t image_id) const;
   // Throws Error kData: the row's picture cannot be used.
-  [[noreturn]] void refuse_picture(std::int64_t row, const std::string& problem) const;
+  [[noreturn]] void refuse_picture(std::int64_t row, const std::string& problem,
+                                   const std::string& what_to_do = "") const;
 
   // Asks the size of every picture once, so that what follows needs no system call; in shards they are known. Before
-  // the seal. Throws Error (kData) naming the first row whose picture is missing or is no file.
-  void measure_pictures();
+  // the seal. Throws Error (kData) naming the first row whose picture is no file or, unless such rows are skipped, is
+  // missing; also where all are.
+  void measure_pictures(MissingPictures missing = MissingPictures::kAreRefused);
+  // In measured files: rows whose picture is missing, which counts as one of 0 bytes.
+  bool is_missing(std::int64_t row) const noexcept;
+  std::int64_t missing_pictures() const noexcept { return static_cast<std::int64_t>(missing_.size()); }
   bool is_measured() const noexcept {
     return !has_pictures() || !tables_.places.empty() || !tables_.picture_bytes.empty();
   }
@@ -167,6 +175,7 @@ class Manifest {
   std::vector<std::string> class_names_;  // of tables_
   std::vector<std::int32_t> class_numbers_;
   std::vector<std::int64_t> taken_out_;
+  std::vector<std::int64_t> missing_;  // pictures, ascending
   // The owner of the tables: one of these.
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;

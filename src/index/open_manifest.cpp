@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/shown_path.h"
 #include "src/index/index_file.h"
 
 namespace bascule {
@@ -74,6 +75,15 @@ std::string index_name(std::uint64_t name) {
 
 std::string megabytes(std::size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
+std::string missing_note(const Manifest& manifest) {
+  std::int64_t first = 0;
+  while (!manifest.is_missing(first)) ++first;
+  return std::to_string(manifest.missing_pictures()) + " of " + std::to_string(manifest.pictures()) + " pictures of " +
+         manifest.name() + " are missing, and their rows are skipped; the first is " +
+         shown_path(manifest.picture_location(manifest.image_id(first))) + " (" + shown_path(manifest.where(first)) +
+         ")";
+}
+
 }  // namespace
 
 IndexCache user_index_cache() {
@@ -89,7 +99,8 @@ IndexCache user_index_cache() {
   return cache;
 }
 
-OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache) {
+OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache,
+                             MissingPictures missing) {
   const DataFiles files = find_data_files(paths);
   const std::optional<std::uint64_t> state = state_digest(files);
   const IndexSource identity{name_digest(files, columns), state.value_or(0)};
@@ -100,12 +111,14 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
     if (kept) return {std::move(*kept), ""};
   }
   OpenedManifest opened{Manifest::load(files, columns), ""};
-  opened.manifest.measure_pictures();
+  opened.manifest.measure_pictures(missing);
+  if (opened.manifest.missing_pictures() > 0) opened.note = missing_note(opened.manifest);
   if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
-    opened.note = std::to_string(unread) + (unread == 1 ? " picture" : " pictures") + " in " + files.name +
-                  " not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class";
-    return opened;
+    opened.note += (opened.note.empty() ? "" : "; ") + std::to_string(unread) +
+                   (unread == 1 ? " picture" : " pictures") + " in " + files.name +
+                   " not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class";
   }
+  if (!opened.note.empty()) return opened;
   if (opened.manifest.rows() < cache.smallest_rows) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
   if (!may_keep) {

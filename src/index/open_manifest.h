@@ -38,7 +38,8 @@ struct OpenedManifest {
 };
 
 // Before the seal. Throws Error as Manifest::load() and measure_pictures() do; that an index cannot be kept is told in
-// the note.
-OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache);
+// the note. An index with missing pictures is not kept: they may be there at the next start.
+OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache,
+                             MissingPictures missing = MissingPictures::kAreRefused);
 
 }  // namespace bascule

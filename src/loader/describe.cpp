@@ -13,6 +13,7 @@ namespace {
 
 std::string media_text(std::int64_t reason) {
   if (reason == kTakenOut) return "its row was removed";
+  if (reason == kFileMissing) return "the file is missing";
   return picture_reason_text(reason);
 }
 
@@ -23,6 +24,9 @@ std::string reason_of(const Status& status) {
       return "the file is larger than any file when the data was indexed; touch the manifest to rebuild its index";
     if (reason == ENODATA) return "the shard has become shorter since it was indexed";
     if (reason == kNotAFile) return "is no longer a file";
+    if (reason == ENOENT)
+      return "No such file or directory, though it was there when the data was indexed; restore it, or touch the "
+             "manifest, and run the same command again";
     return std::generic_category().message(static_cast<int>(reason));
   }
   if ((reason & kAllLeftOut) != 0) {

@@ -16,7 +16,7 @@ struct ReplacedSample {
   std::int64_t position = 0;
   std::int64_t row = 0;
   std::int64_t bad_row = 0;
-  std::int64_t reason = 0;  // picture_reason(), or kTakenOut (worker.h)
+  std::int64_t reason = 0;  // picture_reason(), or a mark of worker.h
 };
 
 }  // namespace bascule

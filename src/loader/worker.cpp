@@ -185,10 +185,17 @@ void Worker::read_picture(Job& job) noexcept {
   for (;;) {
     const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
     job.row = stream.order.row(slot.order, position % rows);
-    if (!stream.manifest.is_taken_out(job.row)) break;
-    if (job.bad_rows++ == 0) job.reason = kTakenOut;
+    const std::int64_t reason = stream.manifest.is_taken_out(job.row) ? kTakenOut
+                                : stream.manifest.is_missing(job.row) ? kFileMissing
+                                                                      : 0;
+    if (reason == 0) break;
+    if (job.bad_rows++ == 0) job.reason = reason;
+    if (stream.order.is_sequential()) {
+      job.row = SampleRecord::kLeftOut;
+      return finish(job, ok_status());
+    }
     if (job.bad_rows >= std::min(kMostBadRows, rows))
-      return finish(job, Status{StatusCode::kBadSample, {job.row, kTakenOut | kGaveUp}});
+      return finish(job, Status{StatusCode::kBadSample, {job.row, reason | kGaveUp}});
   }
   if (!stream.folder) return finish(job, ok_status());
   const BlockedTime reading;

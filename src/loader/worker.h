@@ -58,8 +58,10 @@ struct Crew {
 constexpr std::int64_t kMostBadRows = 1000;
 constexpr std::int64_t kGaveUp = std::int64_t{1} << 16;
 constexpr std::int64_t kAllLeftOut = std::int64_t{1} << 17;
-// A reason beside those of the media engine: the row was taken out of the file (Manifest::take_out).
+// Reasons beside those of the media engine: the row was taken out of the file (Manifest::take_out); the file of its
+// picture was missing when the data was indexed (Manifest::is_missing).
 constexpr std::int64_t kTakenOut = std::int64_t{1} << 18;
+constexpr std::int64_t kFileMissing = std::int64_t{1} << 19;
 
 class Worker {
  public:

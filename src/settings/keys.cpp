@@ -244,8 +244,8 @@ constexpr Key kKeys[] = {
     {"data", "ring_slots", integer<kData, &D::ring_slots>(2, 1024), kFree,
      "batches in memory at once; one is filled while another is used"},
     {"data", "on_bad_sample", choice<kData, &D::on_bad_sample>(kOnBadSample), kFromThereOn,
-     "`stop`: report the row and stop; `skip`: list and count it; training uses the next good row in its place, "
-     "evaluation omits it"},
+     "where a picture is damaged, or its file is missing: `stop`: report the row and stop; `skip`: list and count it; "
+     "training uses the next good row in its place, evaluation omits it"},
     // [media_engine]
     {"media_engine", "queue_depth", integer<kEngine, &E::queue_depth>(1, 4096), kFree,
      "maximum number of pictures in flight"},

@@ -93,7 +93,9 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   RecordedSplit recorded;
   recorded.split = split;
   const LoaderSettings& loader = run->data.loader;
-  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache); };
+  const auto missing =
+      data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
+  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing); };
   if (lent != nullptr) {
     const auto same = std::find_if(lent->begin(), lent->end(), [&](const auto& other) { return other.split == split; });
     recorded.manifest = std::move(same->manifest);

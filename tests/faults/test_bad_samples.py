@@ -55,6 +55,47 @@ class BadSamples(unittest.TestCase):
         self.assertIn("Skipped samples", page)
         self.assertIn("rows.jsonl:8", page)
 
+    def test_may_be_missing_files(self):
+        (self.folder / "p/3.jpg").unlink()
+        changes = {"data__validation_file": f'"{self.folder}/rows.jsonl"', "data__test_file": f'"{self.folder}/rows.jsonl"'}
+        toml = self.settings("missing", **changes)
+        done = run("plan", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 of 24 pictures", done.stderr)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count(f"1 of 24 pictures of {self.folder}/rows.jsonl are missing, and their rows are skipped"), 3, done.stderr)
+        results = self.results("missing")
+        self.assertEqual(results["bad_samples_count"], 8)  # two in each of two epochs, in the validation and in the test
+        missing = [bad for bad in results["bad_samples"] if bad["picture"] == "p/3.jpg"]
+        self.assertEqual([bad["split"] for bad in missing], ["train", "train", "validation", "test"])
+        self.assertEqual({(bad["row"], bad["reason"]) for bad in missing}, {(f"{self.folder}/rows.jsonl:4", "the file is missing")})
+        self.assertEqual((results["train_skipped_rows"], results["validation_samples"], results["test_samples"]), (2, 22, 22))
+        # The same samples are skipped where the run goes on, and a file that is back again is read from then on.
+        shorter = self.settings("parts", **changes, training__max_steps="3", training__lr_schedule_steps="6")
+        self.assertEqual(run("run", shorter).returncode, 0)
+        shorter.write_text(shorter.read_text().replace("max_steps = 3", "max_steps = 6"))
+        done = run("run", shorter)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(digest(self.folder / "parts/run/model.safetensors"), digest(self.folder / "missing/run/model.safetensors"))
+        shutil.copy(self.folder / "p/4.jpg", self.folder / "p/3.jpg")
+        shorter.write_text(shorter.read_text().replace("max_steps = 6", "max_steps = 9"))
+        done = run("run", shorter)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.results("parts")["validation_samples"], 23)
+
+    def test_are_refused_where_missing_files_are_not_skipped(self):
+        (self.folder / "p/3.jpg").unlink()
+        done = run("run", self.settings("stops", data__on_bad_sample=None))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn('rows.jsonl:4: ', done.stderr)
+        self.assertIn('p/3.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = "skip"', done.stderr)
+        for number in range(24):
+            (self.folder / f"p/{number}.jpg").unlink(missing_ok=True)
+        done = run("run", self.settings("empty"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("and no other picture was found either; check the paths", done.stderr)
+
     def test_are_counted_also_where_the_run_was_stopped(self):
         changes = {"training__max_steps": "90", "training__save_steps": "0"}
         done = run("run", self.settings("whole", **changes))

@@ -357,5 +357,45 @@ TEST_F(KeptIndexes, KeepTheLengthOfTheLongestCaption) {
   EXPECT_THROW(longest_caption(manifest, text, cache), Error);
 }
 
+TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {
+  const TemporaryFolder data, kept;
+  const IndexCache cache{kept.path() + "/bascule", 1};
+  std::string lines;
+  for (const char* const name : {"a.jpg", "b.jpg", "c.jpg"})
+    lines += std::string(R"({"image": ")") + name + "\", \"caption\": \"x\"}\n";
+  const std::string file = data.write("rows.jsonl", lines);
+  const auto refusal = [&](MissingPictures missing) {
+    try {
+      (void)open_manifest(file, {}, cache, missing);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(MissingPictures::kAreSkipped),
+            file + ":1: " + data.path() +
+                "/a.jpg: No such file or directory, and no other picture was found either; check the paths; relative "
+                "ones start from " +
+                data.path());
+  data.write("a.jpg", "1234");
+  data.write("c.jpg", "12");
+  EXPECT_EQ(refusal(MissingPictures::kAreRefused),
+            file + ":2: " + data.path() +
+                "/b.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = \"skip\"");
+  const OpenedManifest opened = open_manifest(file, {}, cache, MissingPictures::kAreSkipped);
+  EXPECT_EQ(opened.note, "1 of 3 pictures of " + file + " are missing, and their rows are skipped; the first is " +
+                             data.path() + "/b.jpg (" + file + ":2)");
+  EXPECT_EQ(opened.manifest.missing_pictures(), 1);
+  EXPECT_FALSE(opened.manifest.is_missing(0));
+  EXPECT_TRUE(opened.manifest.is_missing(1));
+  EXPECT_EQ(opened.manifest.picture_bytes(1), 0);
+  EXPECT_EQ(opened.manifest.largest_picture_bytes(), 4u);
+  EXPECT_FALSE(std::filesystem::exists(cache.folder));
+  data.write("b.jpg", "1");
+  const OpenedManifest again = open_manifest(file, {}, cache, MissingPictures::kAreSkipped);
+  EXPECT_EQ(again.manifest.missing_pictures(), 0);
+  EXPECT_NE(again.manifest.data_digest(), opened.manifest.data_digest());
+}
+
 }  // namespace
 }  // namespace bascule

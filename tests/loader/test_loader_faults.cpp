@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "src/base/error.h"
@@ -325,6 +326,47 @@ TEST(LoaderFaults, AMissingPictureIsNamedBeforeAnythingStarts) {
   }
   std::filesystem::create_directory(pictures.file(4));
   EXPECT_THROW(plan_loader(emoji_settings(manifest)), Error);
+}
+
+std::vector<std::int64_t> rows_of(Stream& stream, std::int64_t batches) {
+  std::vector<std::int64_t> rows;
+  stream.start(0, batches);
+  const Batch* batch = nullptr;
+  while (stream.next(&batch).ok()) {
+    rows.insert(rows.end(), batch->rows, batch->rows + batch->counts.samples());
+    stream.release();
+  }
+  return rows;
+}
+
+TEST(LoaderFaults, AMissingPictureIsSkippedLikeABadOne) {
+  const std::set<std::int64_t> bad = {4, 5, 11, 39};
+  const Pictures damaged(bad), pictures({});
+  for (const std::int64_t row : bad) std::filesystem::remove(pictures.file(row));
+  const Manifest with_damaged = damaged.manifest();
+  Manifest manifest = pictures.manifest();
+  manifest.measure_pictures(MissingPictures::kAreSkipped);
+  for (const bool trains : {true, false}) {
+    for (const std::int64_t workers : {0, 3}) {
+      LoaderSettings settings = emoji_settings(with_damaged);
+      settings.on_bad_sample = OnBadSample::kSkip;
+      settings.workers = workers;
+      settings.streams[0].shuffled = trains;
+      const std::int64_t batches = trains ? 12 : 6;  // two epochs, or one
+      LoaderRun expected(settings);
+      const std::vector<std::int64_t> rows = rows_of(expected.stream(), batches);
+      settings.streams[0].manifest = &manifest;
+      LoaderRun run(settings);
+      EXPECT_EQ(rows_of(run.stream(), batches), rows);
+      ASSERT_EQ(run.stream().replacements().size(), expected.stream().replacements().size());
+      for (std::size_t i = 0; i < run.stream().replacements().size(); ++i) {
+        const ReplacedSample &one = run.stream().replacements()[i], &other = expected.stream().replacements()[i];
+        EXPECT_EQ(std::tie(one.epoch, one.position, one.row, one.bad_row),
+                  std::tie(other.epoch, other.position, other.row, other.bad_row));
+        EXPECT_EQ(bad_picture_text(one), "the file is missing");
+      }
+    }
+  }
 }
 
 TEST(LoaderFaults, AFileThatGoesDuringTheRunStopsItEvenWhereBadSamplesAreSkipped) {
