@@ -105,8 +105,7 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
     result.huge_share =
         std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bench.memory_bytes()));
   result.seconds = monotonic_seconds() - began;
-  const std::int64_t much_ms = static_cast<std::int64_t>(50.0 * result.seconds);  // 5 % of a core
-  result.neighbour = busiest_process(processes, read_process_times(), getpid(), much_ms);
+  result.neighbour = busiest_process(processes, read_process_times(), getpid());
   return result;
 }
 

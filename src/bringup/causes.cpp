@@ -62,9 +62,12 @@ std::string fewer_cores(const Case& c) {
 std::string another_process(const Case& c) {
   const TakenTime &taken = c.figure.taken, before = c.taken_before();
   const double delay = taken.delay - taken.throttled - (before.delay - before.throttled);
-  if (delay < kMuch || taken.others < kMuch) return "";
-  return "waited " + percent(taken.delay) + " of its time for a core; other processes used " + percent(taken.others) +
-         " of it" + (c.now.neighbour.empty() ? "" : ", most of all " + c.now.neighbour);
+  // The kernel counts the time of others in ticks, of which a short figure may see none.
+  const bool sees_others = taken.others >= kMuch;
+  if (delay < kMuch || (!sees_others && c.now.neighbour.empty())) return "";
+  return "waited " + percent(taken.delay) + " of its time for a core" +
+         (sees_others ? "; other processes used " + percent(taken.others) + " of it" : "") +
+         (c.now.neighbour.empty() ? "" : "; the busiest during the bring-up was " + c.now.neighbour);
 }
 
 std::string steal(const Case& c) {
@@ -261,10 +264,9 @@ std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Fig
   return causes;
 }
 
-std::vector<std::string> cause_names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : kTable) names.push_back(entry.name);
-  return names;
+Cause lost_time(const Figure& figure) {
+  return {"lost time", percent(figure.taken.share()) + " of its time was taken; the kernel does not count by whom",
+          "measure again when nothing else runs on this machine or its host"};
 }
 
 }  // namespace bascule

@@ -19,7 +19,7 @@ struct Cause {
 // null: what limits this machine on any ground but comparison.
 std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Figure* was, const BringUp* saved);
 
-// Of the table.
-std::vector<std::string> cause_names();
+// Of a figure whose time was taken where the table has no evidence of who took it.
+Cause lost_time(const Figure& figure);
 
 }  // namespace bascule

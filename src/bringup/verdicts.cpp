@@ -87,6 +87,7 @@ std::vector<Judgement> judge(const BringUp& now, const BringUp& saved) {
       judgement = judge_figure(figure, *was, tolerance_of(figure, swing));
     if (judgement.verdict == Verdict::kSlower || judgement.verdict == Verdict::kDisturbed)
       judgement.causes = causes_of(figure, now, was, &saved);
+    if (judgement.verdict == Verdict::kDisturbed && judgement.causes.empty()) judgement.causes = {lost_time(figure)};
     judgements.push_back(std::move(judgement));
   }
   return judgements;

@@ -17,7 +17,7 @@ const char* verdict_name(Verdict verdict);
 struct Judgement {
   Verdict verdict = Verdict::kUnknown;
   double change = 0.0;        // in speed: -0.2 is a fifth slower than the profile; 0 where unknown
-  std::vector<Cause> causes;  // of slower and disturbed figures; empty: unknown
+  std::vector<Cause> causes;  // of slower and disturbed figures; empty: unknown, of a slower one
 };
 
 // One for each figure of `now`, in its order.

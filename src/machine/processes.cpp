@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <map>
+#include <set>
 
 #include "src/machine/fact_files.h"
 
 namespace bascule {
 
-// "1234 (a name) S 1 ...": user and system time, in ticks, are the 12th and 13th words behind the name.
+// "1234 (a name) S 1 ...": user and system time, in ticks, are the 12th and 13th words behind the name; those of
+// children that have ended are the next two.
 std::vector<ProcessTime> read_process_times(const std::string& root) {
   const std::int64_t tick_ms = 1000 / sysconf(_SC_CLK_TCK);
   std::vector<ProcessTime> processes;
@@ -18,19 +20,29 @@ std::vector<ProcessTime> read_process_times(const std::string& root) {
     const std::size_t open = line.find('('), close = line.rfind(')');
     if (open == std::string::npos || close == std::string::npos || close < open) continue;
     const std::vector<std::string> words = words_of(line.substr(close + 1));
-    if (words.size() < 13) continue;
-    const Fact ticks = sum_of(number_of(words[11]), number_of(words[12]));
-    if (ticks) processes.push_back({number, line.substr(open + 1, close - open - 1), *ticks * tick_ms});
+    if (words.size() < 15) continue;
+    Fact ticks;
+    for (const std::size_t word : {11u, 12u, 13u, 14u}) ticks = sum_of(ticks, number_of(words[word]));
+    const std::int64_t parent = number_of(words[1]).value_or(0);
+    if (ticks) processes.push_back({number, line.substr(open + 1, close - open - 1), *ticks * tick_ms, parent});
   }
   return processes;
 }
 
 std::string busiest_process(const std::vector<ProcessTime>& before, const std::vector<ProcessTime>& after,
-                            std::int64_t own, std::int64_t least_ms) {
-  std::map<std::int64_t, std::int64_t> used_before;
-  for (const ProcessTime& process : before) used_before[process.number] = process.cpu_ms;
+                            std::int64_t own) {
+  std::map<std::int64_t, std::int64_t> used_before, parents;
+  std::set<std::int64_t> alive;
+  for (const ProcessTime& process : after) alive.insert(process.number);
+  for (const ProcessTime& process : before) parents[process.number] = process.parent;
+  for (const ProcessTime& process : before) {
+    // What a process that has ended used before is now among the time of the next ancestor that is alive.
+    std::int64_t counted_by = process.number;
+    while (alive.count(counted_by) == 0 && parents.count(counted_by) > 0) counted_by = parents[counted_by];
+    used_before[counted_by] += process.cpu_ms;
+  }
   const ProcessTime* busiest = nullptr;
-  std::int64_t most = least_ms;
+  std::int64_t most = 0;
   for (const ProcessTime& process : after) {
     const std::int64_t used = process.cpu_ms - used_before[process.number];
     if (process.number == own || used <= most) continue;

@@ -54,6 +54,24 @@ TEST(Verdicts, Faster) {
   EXPECT_EQ(verdict_of(with({101, 120, 121}), with(kUsual)), Verdict::kOk);
 }
 
+// One round of the profile that went as badly, or as well, shows that the machine does so of itself.
+TEST(Verdicts, WithinTheRangeOfTheProfileAFigureIsOk) {
+  EXPECT_EQ(verdict_of(with({70, 71, 72}), with({71, 99, 100, 101, 102})), Verdict::kOk);
+  EXPECT_EQ(verdict_of(with({70, 71, 72}), with({73, 99, 100, 101, 102})), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(with({128, 129, 130}), with({98, 99, 100, 101, 129})), Verdict::kOk);
+  EXPECT_EQ(verdict_of(with({128, 129, 130}), with({98, 99, 100, 101, 127})), Verdict::kFaster);
+  // Of times less is better.
+  EXPECT_EQ(verdict_of(with({130, 131}, {}, false), with({99, 100, 131}, {}, false)), Verdict::kOk);
+}
+
+TEST(Verdicts, ADisturbedFigureHasACauseAndASlowerOneMayHaveNone) {
+  const Judgement disturbed = judge(with({60, 61, 62}, missing(0.4)), with(kUsual)).front();
+  ASSERT_EQ(disturbed.causes.size(), 1u);
+  EXPECT_EQ(disturbed.causes[0].name, "lost time");
+  EXPECT_EQ(disturbed.causes[0].evidence, "40 % of its time was taken; the kernel does not count by whom");
+  EXPECT_TRUE(judge(with({60, 61, 62}), with(kUsual)).front().causes.empty());
+}
+
 TEST(Verdicts, AFigureWhoseTimeOthersTookIsDisturbed) {
   EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.4)), with(kUsual)), Verdict::kDisturbed);
   EXPECT_EQ(verdict_of(with({99, 100, 101}, missing(0.4)), with(kUsual)), Verdict::kOk);
