@@ -17,10 +17,14 @@ def tensors_digest(path):
 
 
 def predictions_digest(path):
-    """Of the lines of predictions.jsonl; those of a text corpus say where its file lies."""
+    """Of the lines of predictions.jsonl, without what is not computed: where the file of a text corpus lies, and names of classes."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         line.pop("begins", None)
+        line.pop("label_name", None)
+        predicted = line.get("predicted")
+        for one in predicted if isinstance(predicted, list) else ():
+            one.pop("class_name", None)
     return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
 
 

@@ -17,8 +17,8 @@ constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best
 constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
 
 constexpr std::int64_t kBest = 5;
-// Of a class with its probability, in predictions.jsonl.
-constexpr std::int64_t kClassBytes = 100;
+// Of a class with its name and probability, in predictions.jsonl.
+constexpr std::int64_t kClassBytes = 160;
 
 class Classes final : public Judge {
  public:
@@ -35,13 +35,19 @@ class Classes final : public Judge {
 
   void write_files(const JudgedFiles& files, Report* report) const override {
     if (!keeps_predictions()) return;
-    write_predictions(files, rows(), nullptr, [this](JsonStream& out, std::int64_t, std::int64_t row) {
+    const auto add_name = [&](JsonStream& out, const char* key, std::int32_t id) {
+      const auto at = static_cast<std::size_t>(id);
+      if (at < files.classes.size()) out.key(key).string(files.classes[at]);
+    };
+    write_predictions(files, rows(), nullptr, [&](JsonStream& out, std::int64_t, std::int64_t row) {
       out.key("label").integer(labels_[row]);
+      add_name(out, "label_name", labels_[row]);
       out.key("predicted").begin_array();
       for (std::int64_t i = 0; i < std::min(kBest, classes_); ++i) {
         const ClassPrediction& best = best_[row * kBest + i];
         out.begin_object();
         out.key("class").integer(best.id);
+        add_name(out, "class_name", best.id);
         out.key("probability").number(static_cast<double>(best.probability));
         out.end_object();
       }

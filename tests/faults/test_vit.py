@@ -69,7 +69,11 @@ class ViT(unittest.TestCase):
         rows = [json.loads(line) for line in (CLASSES / "test.jsonl").read_text().splitlines()]
         predictions = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
         self.assertEqual([line["label"] for line in predictions], [row["label"] for row in rows])
+        names = json.loads((CLASSES / "model/config.json").read_text())["id2label"]
         for line in predictions:
+            self.assertEqual(line["label_name"], names[str(line["label"])])
+            for best in line["predicted"]:
+                self.assertEqual((list(best), best["class_name"]), (["class", "class_name", "probability"], names[str(best["class"])]))
             probabilities = [best["probability"] for best in line["predicted"]]
             self.assertEqual((len(probabilities), len({best["class"] for best in line["predicted"]})), (5, 5))
             self.assertEqual(probabilities, sorted(probabilities, reverse=True))

@@ -137,9 +137,10 @@ class Judging {
     judge_->write_files({folder, Split::kTest, *manifest_, tokens, classes}, &report);
     return report;
   }
-  std::vector<std::string> lines(const std::vector<std::string>& tokens) const {
+  std::vector<std::string> lines(const std::vector<std::string>& tokens,
+                                 const std::vector<std::string>& classes = {}) const {
     const TemporaryFolder folder;
-    (void)write(folder.path(), tokens);
+    (void)write(folder.path(), tokens, classes);
     std::ifstream file(folder.path() + "/" + judge_->file());
     std::vector<std::string> lines;
     for (std::string line; std::getline(file, line);) lines.push_back(line + (file.eof() ? "" : "\n"));

@@ -174,6 +174,15 @@ TEST(Predictions, OfClassesAreShownByClassAndByPicture) {
     judging.take(batch, computed);
   }
   judging.finish();
+  const std::vector<std::string> named = judging.lines({}, {"cat", "a \"dog\""}), numbered = judging.lines({});
+  ASSERT_EQ(named.size(), 3u);
+  EXPECT_EQ(named[0],
+            "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"label\": 1, \"label_name\": \"a \\\"dog\\\"\", "
+            "\"predicted\": [{\"class\": 0, \"class_name\": \"cat\", \"probability\": 0.5}, {\"class\": 1, "
+            "\"class_name\": \"a \\\"dog\\\"\", \"probability\": 0.5}]}\n");
+  EXPECT_EQ(numbered[0],
+            "{\"row\": 0, \"image\": \"a.jpg\", \"caption\": \"c0\", \"label\": 1, \"predicted\": [{\"class\": 0, "
+            "\"probability\": 0.5}, {\"class\": 1, \"probability\": 0.5}]}\n");
   const TemporaryFolder folder;
   const Report report = judging.write(folder.path(), {}, {"cat", "dog"});
   ASSERT_EQ(report.class_accuracies.size(), 2u);
