@@ -17,6 +17,7 @@
 #include "src/models/families.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
+#include "src/predict/finished_model.h"
 
 namespace bascule {
 namespace {
@@ -29,7 +30,8 @@ void check(const DecodeArguments& arguments) {
   if (arguments.size < 1 || arguments.size > most) {
     refuse("--size", std::to_string(arguments.size) + " is out of range", "use 1 to " + std::to_string(most));
   }
-  if (arguments.preprocessing != "training" && arguments.preprocessing != "processor") {
+  if (arguments.preprocessing != "" && arguments.preprocessing != "training" &&
+      arguments.preprocessing != "processor") {
     refuse("--preprocessing", "\"" + arguments.preprocessing + "\" is not valid", "use training or processor");
   }
   if (arguments.mean.size() != 3) refuse("--mean", "needs three numbers", "give those of R, G and B: a,b,c");
@@ -63,8 +65,10 @@ void print_line(const std::string& file, const PictureDecoder::Size& size, const
 }
 
 MediaSettings media_settings(const DecodeArguments& arguments) {
-  const bool is_training = arguments.preprocessing == "training";
-  const Preprocessing preprocessing = is_training ? Preprocessing::kTraining : Preprocessing::kProcessor;
+  if (!arguments.model.empty() && arguments.preprocessing.empty())
+    return media_settings_of_model(arguments.model, arguments.size);
+  const bool is_processor = arguments.preprocessing == "processor";
+  const Preprocessing preprocessing = is_processor ? Preprocessing::kProcessor : Preprocessing::kTraining;
   if (!arguments.model.empty()) {
     const std::string config = arguments.model + "/config.json";
     const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();

@@ -11,8 +11,10 @@ namespace bascule {
 
 struct DecodeArguments {
   std::int64_t size = 288;
-  std::string preprocessing = "training";  // training | processor
-  std::string model;                       // a folder whose processor file counts; empty: mean and std
+  // training | processor; empty: as the model's run prepared pictures, or as its processor does where no run left the
+  // folder; training where there is no model.
+  std::string preprocessing;
+  std::string model;  // a folder whose processor file counts; empty: mean and std
   // Mean and deviation of R, G and B in 0..1; CLIP's by default.
   std::vector<double> mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> std = {0.26862954, 0.26130258, 0.27577711};

@@ -40,7 +40,7 @@ class Classifier {
         needs_(model.inputs()),
         fields_(model.fields({})),
         batch_(static_cast<std::int64_t>(std::min(pictures, kMaxBatch))),
-        decoder_(media_settings_of_run(folder, needs_.image_side)),
+        decoder_(media_settings_of_model(folder, needs_.image_side)),
         threads_(threads, false) {
     if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder + "/config.json", "num_channels is not 3: pictures are RGB");

@@ -27,6 +27,18 @@ std::string record_of(const std::string& folder) {
   return is_of_run ? (path.parent_path() / "bascule.json").string() : own;
 }
 
+MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, const Family& family,
+                          std::int64_t image_side) {
+  try {
+    return media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
+                             family.processor_makes_squares);
+  } catch (const Error& error) {
+    if (inputs.are_of_run) throw;
+    throw Error(error.kind(), error.where(), error.problem(),
+                "change it: pictures of a folder that no run left are prepared as this file says");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
@@ -60,11 +72,12 @@ RunInputs read_run_inputs(const std::string& folder) {
   RunInputs inputs;
   if (!std::filesystem::exists(path)) return inputs;
   const Json json = read_json_file(path);
+  inputs.are_of_run = true;
   const std::string name = get_string(json, "preprocessing", path, "training");
   if (name != "training" && name != "processor") {
     throw Error(ErrorKind::kData, path, "preprocessing = \"" + name + "\" is not valid", "use training or processor");
   }
-  if (name == "processor") inputs.preprocessing = Preprocessing::kProcessor;
+  if (name == "training") inputs.preprocessing = Preprocessing::kTraining;
   const std::string filter = get_string(json, "interpolation", path, "bicubic");
   if (filter != "bicubic" && filter != "bilinear") {
     throw Error(ErrorKind::kData, path, "interpolation = \"" + filter + "\" is not valid", "use bicubic or bilinear");
@@ -78,12 +91,12 @@ RunInputs read_run_inputs(const std::string& folder) {
   return inputs;
 }
 
-MediaSettings media_settings_of_run(const std::string& folder, std::int64_t image_side) {
+MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side) {
   const RunInputs inputs = read_run_inputs(folder);
-  const Family& family = family_of(folder + "/config.json");
+  const std::string config = folder + "/config.json";
+  const Family& family = std::filesystem::exists(config) ? family_of(config) : usual_family();
   if (family.needs_processor_file) require_statistics(folder);
-  MediaSettings media = media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
-                                          family.processor_makes_squares);
+  MediaSettings media = settings_by(inputs, folder, family, image_side);
   media.interpolation = inputs.interpolation;
   media.centre_crop_ratio = inputs.eval_crop_ratio;
   return media;

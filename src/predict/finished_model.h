@@ -19,17 +19,19 @@ namespace bascule {
 // has none.
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command);
 
-// How a run prepared what the model saw: bascule.json of its folder; the defaults of a run where there is none.
+// How a run prepared what the model saw: bascule.json of its folder. Where there is none, as Transformers prepares it
+// for the folder: pictures by the processor file.
 struct RunInputs {
-  Preprocessing preprocessing = Preprocessing::kTraining;
+  bool are_of_run = false;
+  Preprocessing preprocessing = Preprocessing::kProcessor;
   Interpolation interpolation = Interpolation::kBicubic;
   double eval_crop_ratio = 1.0;
   std::int64_t max_seq_length = 128;
 };
 // Throws Error kData.
 RunInputs read_run_inputs(const std::string& folder);
-// For pictures of that side, prepared as the run's evaluations did. Throws Error kData.
-MediaSettings media_settings_of_run(const std::string& folder, std::int64_t image_side);
+// For pictures of that side, prepared as read_run_inputs() says. Throws Error kData.
+MediaSettings media_settings_of_model(const std::string& folder, std::int64_t image_side);
 
 // Plans and seals the session's graphs, and loads the folder's weights. Throws Error kData if one is missing: nothing
 // that is asked may be left to chance.

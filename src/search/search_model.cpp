@@ -62,7 +62,7 @@ void SearchModel::record(Use use) {
     const std::int64_t side = needs_.image_side;
     if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
-    decoder_.emplace(media_settings_of_run(folder_, side));
+    decoder_.emplace(media_settings_of_model(folder_, side));
     batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
     image_graph_ = use.texts ? 1 : 0;
     BatchCounts bounds;

@@ -135,6 +135,34 @@ class AskedModels(unittest.TestCase):
             self.assertAlmostEqual(guess["probability"], best["probability"], places=4)
         self.refused(3, "no tensor classifier.weight among the weights", "classify", self.without_classifier(), pictures[0])
 
+    def test_a_folder_that_no_run_left_follows_its_own_processor(self):
+        """As a run with preprocessing = "processor" does, whose pixels are those of Transformers; the run's own folder goes on following the run."""
+        common = {"model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": '"label"',
+                  "data__train_file": f'"{CLASSES}/train.jsonl"', "training__max_steps": "1", "training__save_steps": "0"}
+        done = run("run", settings(self.folder, **common, data__preprocessing='"training"', data__interpolation='"bilinear"', data__eval_crop_ratio="0.5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        saved = self.folder / "saved"
+        saved.mkdir()
+        for file in ("config.json", "preprocessor_config.json", "model.safetensors"):
+            shutil.copy(self.folder / "run" / file, saved)
+        test = {"model__model_name_or_path": f'"{saved}"', "model__from_scratch": "false", "data__train_file": None, "training__do_train": "false", "data__test_file": f'"{CLASSES}/test.jsonl"'}
+        done = run("run", settings(self.folder, **{**common, **test, "data__preprocessing": '"processor"', "training__output_dir": f'"{self.folder}/truth"'}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in (self.folder / "truth/predictions.jsonl").read_text().splitlines()][:5]
+        pictures = [CLASSES / line["image"] for line in lines]
+
+        def probabilities(folder):
+            done = run("classify", folder, *pictures, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [guess["probability"] for one in json.loads(done.stdout) for guess in one["labels"]]
+        truth = [best["probability"] for line in lines for best in line["predicted"]]
+        for own, other in zip(probabilities(saved), truth, strict=True):
+            self.assertAlmostEqual(own, other, delta=1e-6)
+        self.assertGreater(max(abs(own - other) for own, other in zip(probabilities(self.folder / "run"), truth, strict=True)), 1e-4)
+        processor = json.loads((saved / "preprocessor_config.json").read_text())
+        (saved / "preprocessor_config.json").write_text(json.dumps({**processor, "do_center_crop": True}))
+        self.refused(3, "do_center_crop = true: only false is implemented; change it", "classify", saved, pictures[0])
+
     def without_classifier(self):
         whole = (self.folder / "run/model.safetensors").read_bytes()
         length = struct.unpack("<Q", whole[:8])[0]

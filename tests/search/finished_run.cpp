@@ -28,6 +28,7 @@ FinishedRun::FinishedRun()
   for (const fs::directory_entry& file : fs::directory_iterator(demo() + "/tokenizer")) {
     fs::copy(file.path(), path() + "/" + file.path().filename().string());
   }
+  folder_.write("bascule.json", R"({"preprocessing": "training"})");
   read_rows();
   run_model();
 }

@@ -58,6 +58,20 @@ TEST(SearchModel, PreparesPicturesAndTextsAsTheRunDid) {
   EXPECT_EQ(other.embed_text("one two three four five six"), other.embed_text("one two three four nine ten"));
 }
 
+TEST(SearchModel, PreparesPicturesAsTheProcessorDoesWhereNoRunLeftTheFolder) {
+  const FinishedRun run;
+  test::TemporaryFolder saved, processor;
+  run.copy_to(saved.path(), {"bascule.json"});
+  run.copy_to(processor.path(), {});
+  processor.write("bascule.json", R"({"preprocessing": "processor"})");
+  SearchModel training(run.path(), run.model(), {false, 1}, best_isa(), kThreads);
+  SearchModel as_saved(saved.path(), run.model(), {false, 1}, best_isa(), kThreads);
+  SearchModel as_processor(processor.path(), run.model(), {false, 1}, best_isa(), kThreads);
+  const std::vector<float> embeds = as_saved.embed_pictures({run.paths()[0]}).embeds;
+  EXPECT_EQ(embeds, as_processor.embed_pictures({run.paths()[0]}).embeds);
+  EXPECT_NE(embeds, training.embed_pictures({run.paths()[0]}).embeds);
+}
+
 TEST(SearchModel, ResizesPicturesAsTheRunDid) {
   const FinishedRun run;
   SearchModel plain(run.path(), run.model(), {false, 1}, best_isa(), kThreads);
