@@ -40,9 +40,12 @@ std::vector<TokenOrClass> most_probable(const float* logits, std::int64_t count,
 }
 
 std::string shown_guess(double probability, const std::string& name) {
-  char percent[32];
-  std::snprintf(percent, sizeof percent, "  %5.1f %%  ", 100.0 * probability);
-  std::string text = percent + name;
+  const double percent = 100.0 * probability;
+  char number[32];
+  std::snprintf(number, sizeof number, percent < 1.0 ? "%#.2g" : "%.1f", percent);
+  char shown[48];
+  std::snprintf(shown, sizeof shown, "  %7s %%  ", number);
+  std::string text = shown + name;
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return text + "\n";

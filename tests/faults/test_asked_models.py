@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 import shutil
 import struct
 import tempfile
@@ -94,8 +95,14 @@ class AskedModels(unittest.TestCase):
             self.assertEqual([guess["token"] for guess in guesses], [tokens[t] for t, _ in truth])
             for guess, (_, probability) in zip(guesses, truth):
                 self.assertAlmostEqual(guess["probability"] / probability, 1, delta=1e-5)
-        shown = run("fill", self.folder, "[MASK]", "--top", "1").stdout
-        self.assertEqual(shown, f"  {100 * model.best(1, 1)[0][1]:5.1f} %  {tokens[model.best(1, 1)[0][0]]}\n")
+        # Two significant digits at least: the least probable of all tokens are not said to be 0.0 %.
+        shown = run("fill", self.folder, "[MASK]", "--top", "1000").stdout.splitlines()
+        truth = model.best(1, 1000)
+        self.assertLess(truth[-1][1], 0.01 * 0.05)
+        for line, (token, probability) in zip(shown, truth, strict=True):
+            number, name = re.fullmatch(r"  ( *[0-9.]+) %  (.*)", line).groups()
+            self.assertEqual((len(number), name), (7, tokens[token]))
+            self.assertAlmostEqual(float(number) / (100 * probability), 1, delta=0.051)
 
     def test_fill_refuses_what_it_cannot_fill_in(self):
         BertWithoutLayers(self.folder)
