@@ -40,7 +40,10 @@ std::vector<int> cores_of_process() {
 
 int plan_command(const PlanArguments& arguments) {
   Settings settings = settings_of_run(arguments.settings_file, model_words);
-  if (arguments.memory_gib) settings.machine.memory_limit_gib = *arguments.memory_gib;
+  if (arguments.memory_gib) {
+    settings.machine.memory_limit_gib = *arguments.memory_gib;
+    settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
+  }
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
@@ -49,7 +52,8 @@ int plan_command(const PlanArguments& arguments) {
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;
   const ProcessLimits now = read_process_limits();
-  const std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
+  std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
+  if (arguments.memory_gib) limits.front().owner = "--memory-gib";
   const bool run_fits = fits(*run, now, limits);
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   if (!arguments.svg.empty()) {
