@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -15,7 +14,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "firmware_shims/media_engine.h"
@@ -27,6 +25,7 @@
 #include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
 #include "src/commands/bringup.h"
+#include "src/commands/command_line.h"
 #include "src/commands/decode.h"
 #include "src/commands/diff.h"
 #include "src/commands/help_text.h"
@@ -39,9 +38,7 @@
 #include "src/predict/classify.h"
 #include "src/predict/fill.h"
 #include "src/search/search.h"
-#include "src/settings/nearest_key.h"
 #include "src/settings/run_settings.h"
-#include "src/settings/unexpanded_path.h"
 #include "src/verify/verify.h"
 
 namespace bascule {
@@ -53,62 +50,6 @@ class HelpFormatter : public CLI::Formatter {
     return wrapped(CLI::Formatter::make_help(app, name, mode));
   }
 };
-
-const CLI::App* chosen_command(const CLI::App& app) {
-  const std::vector<CLI::App*> commands = app.get_subcommands();
-  return commands.empty() ? nullptr : commands.front();
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back(name);
-  }
-  return names;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
-
-// For a command line that `app` refused as `failure` says: one line, with the nearest name for a misspelt one.
-Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
-  const CLI::App* const command = chosen_command(app);
-  const CLI::App& asked = command != nullptr ? *command : app;
-  const std::string help = "see `bascule" + (command != nullptr ? " " + command->get_name() : "") + " --help`";
-  const std::string where = command != nullptr ? command->get_name() : "";
-  const auto refused = [&](const std::string& what, const std::string& what_to_do) {
-    return Error(ErrorKind::kSettings, where, what, what_to_do);
-  };
-  const auto meant = [](const std::string& prefix, const std::optional<std::string>& name) {
-    return "did you mean " + quoted(prefix + *name) + "?";
-  };
-  for (const std::string& extra : app.remaining(true)) {
-    const std::size_t dashes = extra.find_first_not_of('-');
-    if (dashes > 0 && dashes != std::string::npos) {
-      const std::string name = extra.substr(dashes, extra.find('=') - dashes);
-      const std::optional<std::string> near = nearest_name(name, option_names(asked));
-      return refused("unknown option " + quoted(extra.substr(0, extra.find('='))), near ? meant("--", near) : help);
-    }
-    if (command != nullptr) return refused("unexpected argument " + quoted(extra), help);
-    const std::vector<std::string> commands = command_names(app);
-    const std::optional<std::string> near = nearest_name(extra, commands);
-    return refused("unknown command " + quoted(extra), near ? meant("", near) : "commands: " + listed(commands));
-  }
-  if (command == nullptr) return refused("missing command", "commands: " + listed(command_names(app)));
-  return refused(failure.what(), help);
-}
 
 // The command that was chosen; called after the whole command line was read.
 using Chosen = std::function<int()>;
@@ -127,49 +68,6 @@ std::string version_text() {
          (onednn_version() == "none" ? "" : ", " + onednn_version()) +
          "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) + sealed_text() +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
-}
-
-// "a,b,c", `count` of them; any number of them for 0.
-template <typename Number>
-std::vector<Number> numbers_of(const char* option, const std::string& text, std::size_t count) {
-  std::vector<Number> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    Number number{};
-    const auto [after, failure] = std::from_chars(at, end, number);
-    if (failure != std::errc() || (after < end && *after != ',') || after + 1 == end) break;
-    numbers.push_back(number);
-    at = after < end ? after + 1 : after;
-  }
-  if (at < end || numbers.empty() || (count > 0 && numbers.size() != count)) {
-    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not a list of numbers",
-                count > 0 ? "give " + std::to_string(count) + " numbers separated by commas"
-                          : "give numbers separated by commas");
-  }
-  return numbers;
-}
-
-// A path that a shell has left as it was ("--output=~/x") is refused.
-CLI::Option* as_path(CLI::Option* option) {
-  return option->check(CLI::Validator([](std::string& path) { return unexpanded_problem(path); }, ""));
-}
-
-// The settings file of a command. A program with sealed settings takes none.
-void add_settings_file(CLI::App* command, std::string* file) {
-  CLI::Option* const option = as_path(command->add_option("file", *file, "settings file"));
-  const SealedSettings* const sealed = sealed_settings();
-  if (sealed == nullptr) {
-    option->required();
-    return;
-  }
-  option->group("");  // not in the help
-  option->each([name = command->get_name(), sealed](const std::string& refused) {
-    throw Error(ErrorKind::kSettings, name,
-                "\"" + refused + "\": this program takes no settings file: those of " + sealed->file + ", digest " +
-                    sealed->digest + ", are built in",
-                "leave the file out; `bascule settings` prints the settings");
-  });
 }
 
 void add_run(CLI::App& app, Chosen* chosen) {
@@ -192,8 +90,9 @@ void add_plan(CLI::App& app, Chosen* chosen) {
                     "print up to ten plans from the smallest to the one that recomputes nothing");
   CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
                          ->check(CLI::Range(1e-3, 1e6));
-  as_path(command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
-  as_path(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
+  as_output_file(
+      command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
+  as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     if (gib->count() > 0) arguments->memory_gib = *memory;
@@ -281,18 +180,19 @@ void add_bringup(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
       app.add_subcommand("bringup", "Measure what this machine can do, check its bits, and say why it does less");
   auto arguments = std::make_shared<BringUpArguments>();
-  CLI::Option* quick = command->add_flag("--quick", arguments->quick, "at most 10 seconds instead of 60");
+  CLI::Option* quick =
+      command->add_flag("--quick", arguments->quick, "about 10 seconds on an idle machine, instead of 60");
   command
       ->add_option("--long", arguments->long_minutes,
                    "then compute and compare the same bits on all cores for this many minutes")
       ->check(CLI::Range(0.01, 1e5))
       ->excludes(quick);
   command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
-  as_path(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
-  as_path(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
+  as_folder(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
+  as_output_file(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
   as_path(command->add_option("--against", arguments->against,
                               "judge every figure against this profile; exit code 7 if one is slower"));
-  as_path(command->add_option("--html", arguments->html, "write the result as a page to this file"));
+  as_output_file(command->add_option("--html", arguments->html, "write the result as a page to this file"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return bringup_command(*arguments); }; });
 }
@@ -322,14 +222,18 @@ void add_decode(CLI::App& app, Chosen* chosen) {
   auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
   CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
                           ->check(CLI::Range(1, 4096));
-  command->add_option("--preprocessing", arguments->preprocessing, "training or processor")
+  command
+      ->add_option(
+          "--preprocessing", arguments->preprocessing,
+          "training or processor; default: as `classify` and `search` prepare pictures for --model, without it "
+          "training")
       ->check(CLI::IsMember({"training", "processor"}));
   CLI::Option* model =
-      as_path(command->add_option("--model", arguments->model, "model folder: preprocess as its processor file says"));
+      as_path(command->add_option("--model", arguments->model, "model folder, whose processor file counts"));
   command->add_option("--mean", *mean, "a,b,c: mean of R, G and B in 0..1")->excludes(model);
   command->add_option("--std", *std, "a,b,c: standard deviation of R, G and B in 0..1")->excludes(model);
   command->add_flag("--raw", arguments->raw, "keep pixels in 0..255, not normalised");
-  as_path(command->add_option("--output", arguments->output, "safetensors file to write"))->required();
+  as_output_file(command->add_option("--output", arguments->output, "safetensors file to write"))->required();
   as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();
   command->callback([=] {
     if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
@@ -351,7 +255,7 @@ void add_search(CLI::App& app, Chosen* chosen) {
   as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
   as_path(command->add_option("--images", arguments->images, "search the pictures in this folder and its subfolders"));
   command->add_option("--top", arguments->top, "number of results")->check(CLI::Range(1, 1000));
-  as_path(
+  as_output_file(
       command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
@@ -388,8 +292,8 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
   CLI::Option* check = command->add_flag(
       "--check", arguments->check,
       "run nothing: compare program, libraries, settings, model, rows, pictures and results with the record");
-  as_path(command->add_option("--output", arguments->output,
-                              "new folder for the repeated run (default: beside the recorded one)"))
+  as_output_folder(command->add_option("--output", arguments->output,
+                                       "new folder for the repeated run (default: beside the recorded one)"))
       ->excludes(check);
   command->footer("Exit code 7: something is not what was recorded.");
   command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });

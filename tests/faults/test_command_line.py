@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -115,6 +116,30 @@ class CommandLine(unittest.TestCase):
         values = json.loads(run("settings", settings(self.folder, data__ring_slots="5"), "--json").stdout)["settings"]
         self.assertEqual((values["data.ring_slots"], values["model.head"]), ("5", '"contrastive"'))
         self.refused(["settings", "--resume", "--markdown"], "settings: --resume excludes --markdown; see `bascule settings --help`")
+
+    def test_a_mistyped_place_for_a_file_is_named_before_any_work(self):
+        toml, nowhere = settings(self.folder), self.folder / "nowhere"
+        for option, arguments in (("--svg", ["plan", toml]), ("--unit", ["plan", toml]), ("--output", ["decode", PICTURE]), ("--html", ["search", self.folder, "a"]),
+                                  ("--html", ["bringup"]), ("--save", ["bringup"]), ("--output", ["reproduce", self.folder])):
+            self.refused([*arguments, option, nowhere / "file"], f'{option}: there is no folder "{nowhere}"; create it, or correct the path')
+        self.refused(["bringup", "--folder", nowhere], f'--folder: there is no folder "{nowhere}"; create it, or correct the path')
+        self.refused(["bringup", "--save", self.folder], f'--save: "{self.folder}" is a folder; name a file')
+        self.refused(["decode", PICTURE, "--output", f"{toml}/p"], f'--output: there is no folder "{toml}"; create it, or correct the path')
+
+    def test_decode_prepares_pictures_as_the_folder_says(self):
+        """As the run that left it, or as the image processor of one that no run left."""
+        def pixels(model, *options):
+            output = self.folder / "pixels.safetensors"
+            done = run("decode", "--model", model, "--output", output, *options, PICTURE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return output.read_bytes()
+        model = self.folder / "model"
+        shutil.copytree(EMOJI / "model", model)
+        training, processor = (pixels(model, "--preprocessing", word) for word in ("training", "processor"))
+        self.assertNotEqual(training, processor)
+        self.assertEqual(pixels(model), processor)
+        (model / "bascule.json").write_text('{"preprocessing": "training"}')
+        self.assertEqual(pixels(model), training)
 
     def test_decode_takes_the_models_size(self):
         output = self.folder / "pixels.safetensors"

@@ -94,8 +94,6 @@ class Plan(unittest.TestCase):
         for rectangle in rectangles:
             x, y, w, h = (float(rectangle.get(name)) for name in ("x", "y", "width", "height"))
             self.assertTrue(0 <= x <= x + w <= width and 0 <= y <= y + h <= height, rectangle.attrib)
-        done = run("plan", settings(self.folder), "--svg", str(self.folder / "none" / "arena.svg"))
-        self.assertNotEqual(done.returncode, 0)
 
 
 if __name__ == "__main__":

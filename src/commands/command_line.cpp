@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/command_line.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "src/settings/nearest_key.h"
+#include "src/settings/run_settings.h"
+#include "src/settings/unexpanded_path.h"
+
+namespace bascule {
+namespace {
+
+const CLI::App* chosen_command(const CLI::App& app) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  return commands.empty() ? nullptr : commands.front();
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  return names;
+}
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+std::string meant(const std::string& name) { return "did you mean " + quoted(name) + "?"; }
+
+void refuse_missing_folder(const std::string& option, const std::string& folder) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return;
+  throw Error(ErrorKind::kSettings, option, "there is no folder " + quoted(folder), "create it, or correct the path");
+}
+
+// Of what is to be written at `path`.
+void check_folder_of(const std::string& option, const std::string& path) {
+  const std::string name = path.substr(0, path.find_last_not_of('/') + 1);
+  const std::filesystem::path parent = std::filesystem::path(name).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  refuse_missing_folder(option, folder);
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return;
+  const int error = errno;
+  throw Error(ErrorKind::kDisk, path, std::string("cannot be written: ") + std::strerror(error),
+              advice_for_disk(error));
+}
+
+}  // namespace
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Error unknown_command(const CLI::App& app, const std::string& name) {
+  const std::vector<std::string> commands = command_names(app);
+  const std::optional<std::string> near = nearest_name(name, commands);
+  return Error(ErrorKind::kSettings, "", "unknown command " + quoted(name),
+               near ? meant(*near) : "commands: " + listed(commands));
+}
+
+Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
+  const CLI::App* const command = chosen_command(app);
+  const CLI::App& asked = command != nullptr ? *command : app;
+  const std::string help = "see `bascule" + (command != nullptr ? " " + command->get_name() : "") + " --help`";
+  const std::string where = command != nullptr ? command->get_name() : "";
+  const auto refused = [&](const std::string& what, const std::string& what_to_do) {
+    return Error(ErrorKind::kSettings, where, what, what_to_do);
+  };
+  for (const std::string& extra : app.remaining(true)) {
+    const std::size_t dashes = extra.find_first_not_of('-');
+    if (dashes > 0 && dashes != std::string::npos) {
+      const std::string name = extra.substr(dashes, extra.find('=') - dashes);
+      const std::optional<std::string> near = nearest_name(name, option_names(asked));
+      return refused("unknown option " + quoted(extra.substr(0, extra.find('='))), near ? meant("--" + *near) : help);
+    }
+    if (command != nullptr) return refused("unexpected argument " + quoted(extra), help);
+    return unknown_command(app, extra);
+  }
+  if (command == nullptr) return refused("missing command", "commands: " + listed(command_names(app)));
+  return refused(failure.what(), help);
+}
+
+CLI::Option* as_path(CLI::Option* option) {
+  return option->check(CLI::Validator([](std::string& path) { return unexpanded_problem(path); }, ""));
+}
+
+CLI::Option* as_folder(CLI::Option* option) {
+  return as_path(option)->each(
+      [name = option->get_name()](const std::string& path) { refuse_missing_folder(name, path); });
+}
+
+CLI::Option* as_output_file(CLI::Option* option) {
+  return as_path(option)->each([name = option->get_name()](const std::string& path) {
+    check_folder_of(name, path);
+    std::error_code ignored;
+    if (path.back() == '/' || std::filesystem::is_directory(path, ignored))
+      throw Error(ErrorKind::kSettings, name, quoted(path) + " is a folder", "name a file");
+  });
+}
+
+CLI::Option* as_output_folder(CLI::Option* option) {
+  return as_path(option)->each([name = option->get_name()](const std::string& path) { check_folder_of(name, path); });
+}
+
+void add_settings_file(CLI::App* command, std::string* file) {
+  CLI::Option* const option = as_path(command->add_option("file", *file, "settings file"));
+  const SealedSettings* const sealed = sealed_settings();
+  if (sealed == nullptr) {
+    option->required();
+    return;
+  }
+  option->group("");  // not in the help
+  option->each([name = command->get_name(), sealed](const std::string& refused) {
+    throw Error(ErrorKind::kSettings, name,
+                "\"" + refused + "\": this program takes no settings file: those of " + sealed->file + ", digest " +
+                    sealed->digest + ", are built in",
+                "leave the file out; `bascule settings` prints the settings");
+  });
+}
+
+}  // namespace bascule

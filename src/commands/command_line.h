@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands' options share: paths, settings files and lists of numbers; and the error of a command line that
+// was refused.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace bascule {
+
+// For a command line that `app` refused as `failure` says: one line, with the nearest name for a misspelt one.
+Error command_line_error(const CLI::App& app, const CLI::ParseError& failure);
+// For the name of a command that `app` does not have.
+Error unknown_command(const CLI::App& app, const std::string& name);
+// "a, b"
+std::string listed(const std::vector<std::string>& names);
+
+// "a,b,c", `count` of them; any number of them for 0.
+template <typename Number>
+std::vector<Number> numbers_of(const char* option, const std::string& text, std::size_t count) {
+  std::vector<Number> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    Number number{};
+    const auto [after, failure] = std::from_chars(at, end, number);
+    if (failure != std::errc() || (after < end && *after != ',') || after + 1 == end) break;
+    numbers.push_back(number);
+    at = after < end ? after + 1 : after;
+  }
+  if (at < end || numbers.empty() || (count > 0 && numbers.size() != count)) {
+    throw Error(ErrorKind::kSettings, option, "\"" + text + "\" is not a list of numbers",
+                count > 0 ? "give " + std::to_string(count) + " numbers separated by commas"
+                          : "give numbers separated by commas");
+  }
+  return numbers;
+}
+
+// A path that a shell has left as it was ("--output=~/x") is refused.
+CLI::Option* as_path(CLI::Option* option);
+// The same, and where there is no such folder.
+CLI::Option* as_folder(CLI::Option* option);
+// A path that the command will write: the folder that it lies in must exist and be writable, which is checked before
+// any work is done.
+CLI::Option* as_output_file(CLI::Option* option);
+CLI::Option* as_output_folder(CLI::Option* option);
+
+// The settings file of a command. A program with sealed settings takes none.
+void add_settings_file(CLI::App* command, std::string* file);
+
+}  // namespace bascule
