@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: reads the command line, runs one command, turns an Error into one line and its exit code.
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -310,6 +311,12 @@ void add_diff(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return diff_command(*arguments); }; });
 }
 
+// Whether whoever read from the other end of a pipe or socket has closed it.
+bool is_reader_gone(int descriptor) {
+  pollfd polled = {descriptor, 0, 0};
+  return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Bascule trains vision and language models from one TOML file."};
   app.require_subcommand(1);
@@ -337,8 +344,9 @@ int run_command_line(int argc, char** argv) {
     throw command_line_error(app, error);
   }
   const int code = chosen();
-  // Once for all commands: what they printed may have gone to a full disk.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+  // Once for all commands: what they printed may have gone to a full disk. A reader that stops reading has what it
+  // wants.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone(STDOUT_FILENO))
     throw Error(ErrorKind::kDisk, "standard output", "writing failed", "the output is incomplete");
   return code;
 }
@@ -360,6 +368,7 @@ int main(int argc, char** argv) {
   bascule::open_standard_descriptors();
   bascule::use_default_float_environment();
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to stop
   try {
     return bascule::run_command_line(argc, argv);
   } catch (const bascule::Error& error) {

@@ -63,10 +63,6 @@ void catch_stop_signals(bool launches) {
     sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
-  // A reader of our output that goes away is no reason to stop training: the write returns an error.
-  struct sigaction ignore = {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignore, nullptr);
   // The parent process may have blocked them.
   sigset_t stops;
   sigemptyset(&stops);

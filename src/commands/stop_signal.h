@@ -7,7 +7,7 @@ namespace bascule {
 // Installs the handlers; a signal that the caller set to ignored stays ignored. A second signal of the same kind says
 // that the run ends without saving, and ends the program at once with 128 + its number; the launcher of ranks it only
 // asks to, which then ends them first. Handlers run in the program's first thread, which calls this, on a stack of
-// their own. SIGPIPE is ignored.
+// their own.
 void catch_stop_signals(bool launches);
 // The signal's number once one has come, else 0.
 const volatile int* stop_signal();

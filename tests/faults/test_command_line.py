@@ -28,18 +28,35 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(done.returncode, DISK, done.stderr)
                 self.assertIn("standard output", done.stderr)
 
-    def test_results_that_a_run_cannot_print_are_an_error_with_any_number_of_ranks(self):
+    def test_results_that_a_run_cannot_print_are_an_error_but_for_a_reader_that_has_gone(self):
         for ranks in ("1", "2"):
-            for place in ("full disk", "closed pipe"):
+            for place, code in (("full disk", DISK), ("closed pipe", 0), ("closed descriptor", 0)):
                 with self.subTest(ranks=ranks, place=place), tempfile.TemporaryDirectory() as folder:
                     toml = settings(folder, distributed__world_size=ranks, training__max_steps="1")
                     reader, target = os.pipe() if place == "closed pipe" else (os.open("/dev/null", os.O_RDONLY), os.open("/dev/full", os.O_WRONLY))
                     os.close(reader)
-                    done = subprocess.run([str(PROGRAM), "run", str(toml)], stdout=target, stderr=subprocess.PIPE, text=True, timeout=120)
+                    command = [str(PROGRAM), "run", str(toml)]
+                    if place == "closed descriptor":
+                        command = ["sh", "-c", 'exec "$0" "$@" >&-', *command]
+                    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, timeout=120)
                     os.close(target)
-                    self.assertEqual(done.returncode, DISK, done.stderr)
-                    self.assertIn("bascule: standard output: writing failed", done.stderr.splitlines()[-1])
-                    self.assertTrue(pathlib.Path(folder, "run/model.safetensors").exists())
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    last = "bascule: standard output: writing failed" if code == DISK else "bascule: run: finished"
+                    self.assertIn(last, done.stderr.splitlines()[-1])
+                    for file in ("model.safetensors", "all_results.json", "bascule.json"):
+                        self.assertTrue(pathlib.Path(folder, "run", file).exists())
+
+    def test_a_reader_that_stops_reading_ends_no_command(self):
+        output = self.folder / "p.safetensors"
+        for arguments, code in ((["settings"], 0), (["settings", "--json"], 0), (["plan", settings(self.folder), "--json"], 0), (["plan"], SETTINGS),
+                                (["decode", "--output", output, PICTURE], 0), (["--help"], 0)):
+            with self.subTest(arguments=arguments):
+                reader, target = os.pipe()
+                os.close(reader)
+                done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=target, stderr=subprocess.PIPE, text=True, timeout=60)
+                os.close(target)
+                self.assertEqual(done.returncode, code, done.stderr)
+        self.assertTrue(output.exists())
 
     def test_decode_takes_three_numbers_and_leaves_the_files_alone(self):
         output = self.folder / "p.safetensors"
