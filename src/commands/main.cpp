@@ -22,7 +22,6 @@
 #include "kernels/isa.h"
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
-#include "src/base/journal.h"
 #include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
 #include "src/commands/bringup.h"
@@ -31,6 +30,7 @@
 #include "src/commands/diff.h"
 #include "src/commands/help_text.h"
 #include "src/commands/plan.h"
+#include "src/commands/report_error.h"
 #include "src/commands/reproduce.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
@@ -365,23 +365,21 @@ void open_standard_descriptors() {
 }  // namespace bascule
 
 int main(int argc, char** argv) {
+  using bascule::Error, bascule::ErrorKind, bascule::report_error;
   bascule::open_standard_descriptors();
   bascule::use_default_float_environment();
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk: an error of the write, told in words
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to stop
+  const bool json = bascule::asks_for_json(argc, argv);
   try {
     return bascule::run_command_line(argc, argv);
-  } catch (const bascule::Error& error) {
-    std::fprintf(stderr, "%sbascule: %s\n", bascule::journal_error_mark(), error.what());
-    return bascule::exit_code(error.kind());
+  } catch (const Error& error) {
+    return report_error(error, json);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "%sbascule: out of memory; see `bascule plan`\n", bascule::journal_error_mark());
-    return bascule::exit_code(bascule::ErrorKind::kMemory);
+    return report_error(Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"), json);
   } catch (const std::filesystem::filesystem_error& error) {
-    std::fprintf(stderr, "%sbascule: %s\n", bascule::journal_error_mark(), error.what());
-    return bascule::exit_code(bascule::ErrorKind::kData);
+    return report_error(Error(ErrorKind::kData, "", error.what()), json);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%sbascule: bug: %s\n", bascule::journal_error_mark(), error.what());
-    return 1;
+    return report_error(Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()), json);
   }
 }

@@ -5,11 +5,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/commands/plan_answers.h"
+#include "src/commands/report_error.h"
 #include "src/commands/unit.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -36,6 +38,15 @@ std::vector<int> cores_of_process() {
   return cores;
 }
 
+std::optional<Error> why_too_large(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  try {
+    check_fits(run, now, limits);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int plan_command(const PlanArguments& arguments) {
@@ -54,7 +65,6 @@ int plan_command(const PlanArguments& arguments) {
   const ProcessLimits now = read_process_limits();
   std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
   if (arguments.memory_gib) limits.front().owner = "--memory-gib";
-  const bool run_fits = fits(*run, now, limits);
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   if (!arguments.svg.empty()) {
     const std::size_t largest = run->session.largest_workspace();
@@ -66,6 +76,7 @@ int plan_command(const PlanArguments& arguments) {
                       unit_text(*run, {program_file(), file.empty() ? "" : std::filesystem::absolute(file).string(),
                                        cores_of_process()}));
   }
+  const std::optional<Error> too_large = why_too_large(*run, now, limits);
   if (arguments.json) {
     Json categories = Json::object();
     for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
@@ -74,12 +85,13 @@ int plan_command(const PlanArguments& arguments) {
     Json largest = Json::array();
     for (const LargestBuffer& buffer : plan.largest)
       largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    Json document = {{"fits", run_fits},
+    Json document = {{"fits", !too_large},
                      {"peak_bytes", plan.peak_bytes()},
                      {"lower_bound_bytes", plan.lower_bound_bytes()},
                      {"categories", categories},
                      {"largest", largest}};
     answers.add_to(&document);
+    if (too_large) document["error"] = error_json(*too_large);
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());
@@ -95,8 +107,7 @@ int plan_command(const PlanArguments& arguments) {
       std::printf("\n");
     }
   }
-  check_fits(*run, now, limits);
-  return 0;
+  return too_large ? report_error(*too_large, false) : 0;
 }
 
 }  // namespace bascule

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/commands/report_error.h"
 
 namespace bascule {
 namespace {
@@ -20,9 +21,11 @@ namespace {
 }
 
 // Says what ended this rank, if it is the first to end, and ends the others.
-int give_up(Group& group, const std::string& line, int code) {
+int give_up(Group& group, bool json, const Error& error) {
   const std::string mark = group.is_first() ? "" : "rank " + std::to_string(group.rank()) + ": ";
-  if (!group.give_up(code, "bascule: " + mark + line + "\n")) wait_for_the_end();
+  const int code = exit_code(error.kind());
+  if (!group.give_up(code, "bascule: " + mark + error.what() + "\n", json ? error_document(error) : ""))
+    wait_for_the_end();
   std::fflush(stdout);
   return code;
 }
@@ -35,7 +38,7 @@ std::vector<double> told(Group& group, double own) {
 
 }  // namespace
 
-int in_group(Group& group, const std::function<int()>& body) {
+int in_group(Group& group, bool json, const std::function<int()>& body) {
   if (group.size() == 1) return body();
   int code = 0;
   try {
@@ -43,11 +46,11 @@ int in_group(Group& group, const std::function<int()>& body) {
   } catch (const PeerFailed&) {
     wait_for_the_end();
   } catch (const Error& error) {
-    return give_up(group, error.what(), exit_code(error.kind()));
+    return give_up(group, json, error);
   } catch (const std::bad_alloc&) {
-    return give_up(group, "out of memory; see `bascule plan`", exit_code(ErrorKind::kMemory));
+    return give_up(group, json, Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"));
   } catch (const std::exception& error) {
-    return give_up(group, std::string("bug: ") + error.what(), exit_code(ErrorKind::kInternal));
+    return give_up(group, json, Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()));
   }
   std::fflush(stdout);
   if (!group.leave()) wait_for_the_end();

@@ -12,8 +12,8 @@ namespace bascule {
 // Thrown where another rank has failed and says so: this one only leaves.
 struct PeerFailed {};
 
-// Calls body() and returns its exit code, once all ranks are at their end.
-int in_group(Group& group, const std::function<int()>& body);
+// Calls body() and returns its exit code, once all ranks are at their end. json: an error is a document too.
+int in_group(Group& group, bool json, const std::function<int()>& body);
 
 // Calls part() on every rank, before the seal. Where it throws on any, the first of those ranks throws the error on,
 // and all others PeerFailed: what fails alike on all is said once.

@@ -229,7 +229,7 @@ std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& 
 int run_rank(const Settings& settings, const RankPlace& place, bool json, StartTimes* times) {
   times->end("settings");
   Group group(place, {settings.distributed.timeout_seconds});
-  return in_group(group, [&] {
+  return in_group(group, json, [&] {
     group.take_cores();
     const bool keeps_folder = place.launcher.empty() && group.is_first();  // else the launcher does
     std::optional<FolderLock> lock;
@@ -284,7 +284,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   launch.hostfile = settings.distributed.hostfile.resolved;
   launch.stop = stop_signal();
   launch.end_at_once = end_at_once();
-  return launch_ranks(launch, &say);
+  return launch_ranks(launch);
 }
 
 void refuse_machines_without_mpi(const Settings& settings) {

@@ -296,10 +296,11 @@ void Group::set_phase(RankPhase phase) noexcept {
   slot().heart.beat();
 }
 
-bool Group::give_up(int exit_code, const std::string& line) noexcept {
+bool Group::give_up(int exit_code, const std::string& line, const std::string& document) noexcept {
   if (!claim_failure(control())) return false;
   // Said before any other rank ends: mpirun, which sees that one ending, ends all others at once, this one too.
   (void)!write(STDERR_FILENO, line.data(), line.size());
+  (void)!write(STDOUT_FILENO, document.data(), document.size());
   FailureFacts facts = facts_of(control(), place_.local_rank);
   facts.kind = FailureKind::kGaveUp;
   facts.exit_code = exit_code;

@@ -104,9 +104,10 @@ class Group {
   bool has_failed() const noexcept { return control().has_failed(); }
   ControlPage& control() const noexcept;
 
-  // This rank met an error: writes the line to standard error and ends all others, with this exit code. False: the run
-  // has failed already, and this rank's error is of no interest.
-  [[nodiscard]] bool give_up(int exit_code, const std::string& line) noexcept;
+  // This rank met an error: writes the line to standard error, and the document, which may be empty, to standard
+  // output; ends all others, with this exit code. False: the run has failed already, and this rank's error is of no
+  // interest.
+  [[nodiscard]] bool give_up(int exit_code, const std::string& line, const std::string& document) noexcept;
   // Waits until all are here; from then on a process may go without being missed. False: the run has failed.
   [[nodiscard]] bool leave() noexcept;
 

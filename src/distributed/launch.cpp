@@ -40,7 +40,7 @@ constexpr std::int64_t kEndMs = 5000;  // that mpirun is given when a rank has f
 // Variables that a rank on another machine would not find in its environment.
 constexpr const char* kOfThisMachine[] = {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"};
 constexpr char kOfARank[] = "bascule: ";  // so begins all that it says
-constexpr char kGoOn[] = "; run the same command again to resume from the newest complete checkpoint, if any";
+constexpr char kGoOn[] = "run the same command again to resume from the newest complete checkpoint, if any";
 
 std::vector<std::string> mpirun_line(const LaunchSettings& settings, const std::string& run,
                                      const std::string& launcher) {
@@ -147,7 +147,7 @@ class ErrorStream {
 
 class Launched {
  public:
-  Launched(const LaunchSettings& settings, void (*say)(const std::string&)) : settings_(settings), say_(say) {
+  explicit Launched(const LaunchSettings& settings) : settings_(settings) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::string run = fresh_name();
     listening_ = listen_at("bascule-launch-" + run);
@@ -288,41 +288,39 @@ class Launched {
     } else if (WIFSIGNALED(status)) {
       tell_of(0, "lost its launcher (mpirun was killed by signal " + std::to_string(WTERMSIG(status)) + ")");
     } else if (signalled.rank < 0 && !stream_.hearsay().empty()) {
-      say_("reported by " + stream_.hearsay());
+      fail("reported by " + stream_.hearsay());
     } else {
       tell_of(signalled.rank >= 0 ? signalled.rank : 0, signalled.how);
     }
-    return kFailedExit;
   }
 
   int judge_start(int code) {
     if (is_stopping_) return 128 + *settings_.stop;
-    if (!stream_.hearsay().empty()) {
-      say_("reported by " + stream_.hearsay());
-      return kFailedExit;
-    }
+    if (!stream_.hearsay().empty()) fail("reported by " + stream_.hearsay());
     if (code == 0 || (stream_.has_passed_on() && code < kFailedExit + 2)) return code;
     std::string words = stream_.mpirun_words();
     for (char& c : words) c = c == '\n' ? ' ' : c;
-    say_("starting " + std::to_string(settings_.ranks) + " ranks: mpirun ended with exit code " + std::to_string(code) +
+    fail("starting " + std::to_string(settings_.ranks) + " ranks: mpirun ended with exit code " + std::to_string(code) +
          (words.empty() ? "" : ": " + words));
-    return kFailedExit;
+  }
+
+  [[noreturn]] static void fail(const std::string& problem, const char* what_to_do = "") {
+    throw Error(ErrorKind::kRank, "", problem, what_to_do);
   }
 
   // No rank lived to say which was the first.
-  void tell_of(int rank, const std::string& how) {
-    if (rank >= page()->local_size) return say_("rank " + std::to_string(rank) + " " + how + kGoOn);
+  [[noreturn]] void tell_of(int rank, const std::string& how) {
+    if (rank >= page()->local_size) fail("rank " + std::to_string(rank) + " " + how, kGoOn);
     record_failure(*page(), FailureKind::kEnded, rank, kFailedExit);
     if (const std::uint32_t state = page()->failure.state.load(); state % 2 == 1)
       complete_failure(*page(), state, rank);
     tell(page()->failure, how.empty() ? nullptr : how.c_str());
   }
-  void tell(const FailureRecord& failure, const char* how) {
-    say_(std::string(failure_text(failure, how).text) + kGoOn);
+  [[noreturn]] static void tell(const FailureRecord& failure, const char* how) {
+    fail(failure_text(failure, how).text, kGoOn);
   }
 
   const LaunchSettings& settings_;
-  void (*say_)(const std::string&);
   Descriptor listening_, output_, errors_;
   SharedMemory memory_;
   ErrorStream stream_;
@@ -373,10 +371,10 @@ int machines_in(const std::string& hostfile, const std::string& where) {
   return static_cast<int>(machines.size());
 }
 
-int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line)) {
+int launch_ranks(const LaunchSettings& settings) {
   check_open_files();
   const SessionFolder folder(settings.session_folder);
-  return Launched(settings, say).see_through();
+  return Launched(settings).see_through();
 }
 
 }  // namespace bascule

@@ -22,9 +22,9 @@ struct LaunchSettings {
 };
 
 // Returns the run's exit code. Passes on the stdout and stderr of the ranks, and of mpirun's own messages only
-// those that explain why nothing was started. The line about a rank that failed goes to `say`. Throws Error kRank where
-// mpirun cannot be started.
-int launch_ranks(const LaunchSettings& settings, void (*say)(const std::string& line));
+// those that explain why nothing was started. Throws Error kRank where mpirun cannot be started, and for a rank that
+// failed without saying so itself.
+int launch_ranks(const LaunchSettings& settings);
 
 // How many machines a hostfile of mpirun names. Throws Error kSettings, about `where`, if it cannot be read or names
 // none.

@@ -211,7 +211,7 @@ TEST(Failure, ThatARankTellsItselfGivesAllItsExitCode) {
   const Ends ends = run_ranks(3, [](const RankPlace& place) {
     Group group(place, kPatient);
     if (place.rank != 2) return group.barrier() ? 1 : 3;
-    return group.give_up(3, "") ? 3 : 1;
+    return group.give_up(3, "", "") ? 3 : 1;
   });
   EXPECT_EQ(ends, Ends(3, 3));
 }

@@ -48,7 +48,7 @@ class CommandLine(unittest.TestCase):
 
     def test_a_reader_that_stops_reading_ends_no_command(self):
         output = self.folder / "p.safetensors"
-        for arguments, code in ((["settings"], 0), (["settings", "--json"], 0), (["plan", settings(self.folder), "--json"], 0), (["plan"], SETTINGS),
+        for arguments, code in ((["settings"], 0), (["settings", "--json"], 0), (["plan", settings(self.folder), "--json"], 0), (["plan", "--json"], SETTINGS),
                                 (["decode", "--output", output, PICTURE], 0), (["--help"], 0)):
             with self.subTest(arguments=arguments):
                 reader, target = os.pipe()
@@ -133,6 +133,44 @@ class CommandLine(unittest.TestCase):
         values = json.loads(run("settings", settings(self.folder, data__ring_slots="5"), "--json").stdout)["settings"]
         self.assertEqual((values["data.ring_slots"], values["model.head"]), ("5", '"contrastive"'))
         self.refused(["settings", "--resume", "--markdown"], "settings: --resume excludes --markdown; see `bascule settings --help`")
+
+    def json_error(self, *arguments, code=SETTINGS):
+        done = run(*arguments, "--json")
+        self.assertEqual(done.returncode, code, done.stderr)
+        error = json.loads(done.stdout)["error"]
+        self.assertEqual(list(error), ["exit_code", "kind", "what", "what_to_do", "where"])
+        self.assertEqual(error["exit_code"], code)
+        where = error["where"] and error["where"] + ": "
+        advice = error["what_to_do"] and "; " + error["what_to_do"]
+        self.assertEqual(done.stderr.splitlines()[-1], f"bascule: {where}{error['what']}{advice}")
+        return error
+
+    def test_with_json_an_error_is_a_document_too(self):
+        missing = self.folder / "missing.toml"
+        for command in (["run", missing], ["plan", missing], ["bench", missing], ["settings", missing]):
+            self.assertEqual(self.json_error(*command)["kind"], "settings")
+        for command in (["verify", missing], ["search", missing, "a"], ["classify", missing, PICTURE], ["fill", missing, "a"], ["bringup", "--against", missing],
+                        ["diff", missing, missing]):
+            error = self.json_error(*command, code=DATA)
+            self.assertEqual((error["kind"], "missing.toml" in error["where"]), ("data", True), error)
+        self.assertEqual(self.json_error("rnu"), {"kind": "settings", "exit_code": 2, "where": "", "what": 'unknown command "rnu"', "what_to_do": 'did you mean "run"?'})
+        self.assertEqual(self.json_error("bench", "--step=3", missing)["what_to_do"], 'did you mean "--steps"?')
+        self.assertEqual(run("plan", missing).stdout, "")
+        self.assertEqual(run("fill", missing, "--", "--json").stdout, "")  # a text that looks so
+
+    def test_with_json_the_error_of_a_rank_is_one_document_too(self):
+        (self.folder / "rows.jsonl").write_text('{"image": "no.jpg", "caption": "a"}\n')
+        rows = {"data__train_file": f'"{self.folder}/rows.jsonl"'}
+        for ranks in ("1", "2"):
+            error = self.json_error("run", settings(self.folder, distributed__world_size=ranks, **rows), code=DATA)
+            self.assertIn("no.jpg", error["where"] + error["what"])
+
+    def test_what_does_not_fit_is_told_in_the_document_of_the_plan(self):
+        done = run("plan", settings(self.folder), "--json", "--memory-gib", "0.01")
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (4, 1), done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual((plan["fits"], plan["error"]["kind"], plan["error"]["exit_code"]), (False, "memory", 4))
+        self.assertNotIn("error", json.loads(run("plan", settings(self.folder), "--json").stdout))
 
     def test_a_mistyped_place_for_a_file_is_named_before_any_work(self):
         toml, nowhere = settings(self.folder), self.folder / "nowhere"

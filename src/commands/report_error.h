@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a command that failed says so: one line on standard error and, with --json, one JSON document on standard output.
+#pragma once
+
+#include <string>
+
+#include "src/base/error.h"
+#include "src/json/value.h"
+
+namespace bascule {
+
+// Whether the command line asks for JSON, also one that is refused.
+bool asks_for_json(int argc, const char* const* argv);
+
+// {"exit_code", "kind", "what", "what_to_do", "where"}: the value of "error" in a document. Texts may be empty.
+Json error_json(const Error& error);
+// {"error": {...}} and a line break.
+std::string error_document(const Error& error);
+
+// Prints the line and, where `json`, the document. Returns the exit code.
+int report_error(const Error& error, bool json) noexcept;
+
+}  // namespace bascule
