@@ -296,6 +296,7 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
   as_output_folder(command->add_option("--output", arguments->output,
                                        "new folder for the repeated run (default: beside the recorded one)"))
       ->excludes(check);
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Exit code 7: something is not what was recorded.");
   command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });
 }
@@ -309,6 +310,25 @@ void add_diff(CLI::App& app, Chosen* chosen) {
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Exit code 7: the runs differ.");
   command->callback([=] { *chosen = [=] { return diff_command(*arguments); }; });
+}
+
+void add_help(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("help", "Print this help, or that of a command");
+  auto name = std::make_shared<std::string>();
+  command->add_option("command", *name, "name of a command");
+  command->callback([=, &app] {
+    *chosen = [=, &app] {
+      const CLI::App* asked = &app;
+      if (!name->empty()) {
+        const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == *name; });
+        if (named.empty()) throw unknown_command(app, *name);
+        asked = named.front();
+      }
+      const std::string before = name->empty() ? app.get_name() : app.get_name() + " " + *name;
+      std::fputs(app.get_formatter()->make_help(asked, before, CLI::AppFormatMode::Normal).c_str(), stdout);
+      return 0;
+    };
+  });
 }
 
 // Whether whoever read from the other end of a pipe or socket has closed it.
@@ -336,6 +356,7 @@ int run_command_line(int argc, char** argv) {
   add_search(app, &chosen);
   add_classify(app, &chosen);
   add_fill(app, &chosen);
+  add_help(app, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

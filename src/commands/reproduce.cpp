@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/reproduce.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/commands/run.h"
 #include "src/files/durable_write.h"
+#include "src/json/json.h"
 #include "src/record/judge_repeat.h"
 #include "src/record/record_check.h"
 #include "src/report/readable.h"
@@ -19,12 +27,20 @@
 namespace bascule {
 namespace {
 
-constexpr int kNotAsRecorded = exit_code(ErrorKind::kNotAsRecorded);
+// What a reproduction found, for the document; the text is printed as it is found.
+struct Outcome {
+  const RecordedFolder& recorded;
+  std::vector<Difference> differences;
+  Promise promise = Promise::kBits;  // in spite of all of them
+};
 
-void print_promise(const Settings& settings) {
-  std::puts(settings.machine.products == Products::kOurs
-                ? "bits: Bascule's own matrix products give the same on every x86-64 CPU with AVX2 and FMA"
-                : "bits: oneDNN's matrix products give the same on one kind of CPU with the same machine.isa only");
+const char* word_of(Promise promise) {
+  switch (promise) {
+    case Promise::kNothing: return "nothing";
+    case Promise::kFigures: return "figures";
+    case Promise::kBits: return "bits";
+  }
+  return "";
 }
 
 const char* words_of(Promise promise) {
@@ -36,14 +52,31 @@ const char* words_of(Promise promise) {
   return "";
 }
 
-// Returns what is promised in spite of all of them.
-Promise print_differences(const std::vector<Difference>& differences) {
-  Promise promise = Promise::kBits;
-  for (const Difference& one : differences) {
+Outcome compare(const RecordedFolder& recorded) {
+  Outcome outcome{recorded, check_record(recorded)};
+  for (const Difference& one : outcome.differences) outcome.promise = std::min(outcome.promise, one.promise);
+  return outcome;
+}
+
+void print_comparison(const Outcome& outcome) {
+  std::puts(outcome.recorded.settings.machine.products == Products::kOurs
+                ? "bits: Bascule's own matrix products give the same on every x86-64 CPU with AVX2 and FMA"
+                : "bits: oneDNN's matrix products give the same on one kind of CPU with the same machine.isa only");
+  for (const Difference& one : outcome.differences)
     std::printf("differs: %s (%s)\n", one.what.c_str(), words_of(one.promise));
-    promise = std::min(promise, one.promise);
-  }
-  return promise;
+  // A repetition has the last settings from its first update on.
+  for (const std::string& change : outcome.recorded.changes) std::printf("changed on its way: %s\n", change.c_str());
+}
+
+Json comparison_json(const Outcome& outcome) {
+  Json differences = Json::array(), changes = Json::array();
+  for (const Difference& one : outcome.differences)
+    differences.push_back({{"what", one.what}, {"promise", word_of(one.promise)}});
+  for (const std::string& change : outcome.recorded.changes) changes.push_back(change);
+  return {{"record", outcome.recorded.folder},
+          {"promise", word_of(outcome.promise)},
+          {"differences", differences},
+          {"changes", changes}};
 }
 
 // A folder that is not there yet, and whose settings file is neither.
@@ -84,27 +117,62 @@ int repeat(Settings settings, const std::string& settings_file) {
   return run_settings(std::move(settings), "", false);
 }
 
-// Of the run while it went on: a repetition has the last settings from its first update on.
-void print_changes(const std::vector<std::string>& changes) {
-  for (const std::string& change : changes) std::printf("changed on its way: %s\n", change.c_str());
+// While it lives, what is printed to standard output goes to standard error, by processes that are started too.
+class OutputToError {
+ public:
+  OutputToError() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
+    std::fflush(stdout);
+    if (!kept_.is_open() || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+      throw Error(ErrorKind::kDisk, "standard output", std::string("cannot be redirected: ") + std::strerror(errno));
+  }
+  ~OutputToError() {
+    std::fflush(stdout);
+    dup2(kept_.number(), STDOUT_FILENO);
+  }
+  OutputToError(const OutputToError&) = delete;
+  OutputToError& operator=(const OutputToError&) = delete;
+
+ private:
+  Descriptor kept_;
+};
+
+// Equal bits, or where they are not promised, equal figures.
+bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
+  return judgement.has_equal_bits || (promise == Promise::kFigures && judgement.has_equal_figures);
 }
 
-int judge(const RunRecord& then, const RunRecord& now, Promise promise, bool has_changed) {
-  const RepeatJudgement judgement = judge_repeat(then, now);
-  print_pace(now.pace, then.pace);
+void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
   if (judgement.has_equal_bits) {
     std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n",
                 judgement.intervals, judgement.evaluations);
-    return 0;
+    return;
   }
   std::printf("bits differ: %s\n", judgement.first_difference.c_str());
-  if (has_changed)
+  if (!outcome.recorded.changes.empty())
     std::puts("the recorded run changed on its way, but its repetition had the last settings from the first update on");
-  if (promise != Promise::kFigures) return kNotAsRecorded;
+  if (outcome.promise != Promise::kFigures) return;
   std::printf("bits were not promised; figures %s: mean training loss %s, recorded %s\n",
               judgement.has_equal_figures ? "agree within 1 %" : "differ by more than 1 %",
               readable_number(judgement.loss).c_str(), readable_number(judgement.loss_then).c_str());
-  return judgement.has_equal_figures ? 0 : kNotAsRecorded;
+}
+
+void add_judgement(Json* document, const RepeatJudgement& judgement, const RecordedPace& now,
+                   const RecordedPace& then) {
+  (*document)["equal_bits"] = judgement.has_equal_bits;
+  (*document)["first_difference"] = judgement.has_equal_bits ? Json() : Json(judgement.first_difference);
+  (*document)["equal_intervals"] = static_cast<std::uint64_t>(judgement.intervals);
+  (*document)["equal_evaluations"] = static_cast<std::uint64_t>(judgement.evaluations);
+  (*document)["equal_figures"] = judgement.has_equal_figures;
+  (*document)["train_loss"] = judgement.loss;
+  (*document)["recorded_train_loss"] = judgement.loss_then;
+  (*document)["samples_per_second"] = now.whole;
+  (*document)["recorded_samples_per_second"] = {{"whole_run", then.whole}, {"least", then.least}, {"most", then.most}};
+}
+
+int end(Json document, bool is_as_recorded, bool json) {
+  document["as_recorded"] = is_as_recorded;
+  if (json) std::printf("%s\n", json_text(document, 2).c_str());
+  return is_as_recorded ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }
 
 }  // namespace
@@ -112,20 +180,32 @@ int judge(const RunRecord& then, const RunRecord& now, Promise promise, bool has
 int reproduce_command(const ReproduceArguments& arguments) {
   const RecordedFolder recorded = open_record(arguments.record);
   const std::string output = arguments.check ? "" : fresh_folder(recorded.folder, arguments.output);
-  print_promise(recorded.settings);
-  const std::vector<Difference> differences = check_record(recorded);
-  const Promise promise = print_differences(differences);
-  print_changes(recorded.changes);
+  const Outcome outcome = compare(recorded);
+  if (!arguments.json) print_comparison(outcome);
+  Json document = comparison_json(outcome);
   if (arguments.check) {
-    if (differences.empty()) std::puts("nothing differs from the record");
-    return differences.empty() ? 0 : kNotAsRecorded;
+    const bool is_same = outcome.differences.empty();
+    if (is_same && !arguments.json) std::puts("nothing differs from the record");
+    return end(std::move(document), is_same, arguments.json);
   }
   Settings settings = recorded.settings;
   settings.training.output_dir = {output, output};
   std::fflush(stdout);
-  const int code = repeat(std::move(settings), output + ".toml");
-  if (code != 0) return code;
-  return judge(recorded.record, open_record(output).record, promise, !recorded.changes.empty());
+  {
+    std::optional<OutputToError> redirected;
+    if (arguments.json) redirected.emplace();
+    const int code = repeat(std::move(settings), output + ".toml");
+    if (code != 0) return code;
+  }
+  const RunRecord now = open_record(output).record;
+  const RepeatJudgement judgement = judge_repeat(recorded.record, now);
+  if (!arguments.json) {
+    print_pace(now.pace, recorded.record.pace);
+    print_judgement(judgement, outcome);
+  }
+  document["output"] = output;
+  add_judgement(&document, judgement, now.pace, recorded.record.pace);
+  return end(std::move(document), is_as_recorded(judgement, outcome.promise), arguments.json);
 }
 
 }  // namespace bascule

@@ -10,9 +10,11 @@ struct ReproduceArguments {
   std::string record;  // a finished run's folder, or its bascule.json
   std::string output;  // of the repetition; empty: beside the recorded folder
   bool check = false;  // compare what is there; run nothing
+  bool json = false;
 };
 
-// Prints to standard output. Returns 0, or 7 where something is not as recorded. Throws Error.
+// Prints to standard output; with json what the repeated run prints goes to standard error. Returns 0, or 7 where
+// something is not as recorded. Throws Error.
 int reproduce_command(const ReproduceArguments& arguments);
 
 }  // namespace bascule

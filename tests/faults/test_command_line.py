@@ -102,6 +102,13 @@ class CommandLine(unittest.TestCase):
         self.assertIn("per_device_train_batch_size", keys.stdout)
         self.assertLessEqual(max(map(len, keys.stdout.splitlines())), 80, keys.stdout)
 
+    def test_help_is_a_command_too(self):
+        self.assertEqual(run("help").stdout, run("--help").stdout)
+        for command in ("run", "search", "help"):
+            asked = run("help", command)
+            self.assertEqual((asked.returncode, asked.stdout), (0, run(command, "--help").stdout))
+        self.refused(["help", "serch"], 'unknown command "serch"; did you mean "search"?')
+
     def refused(self, arguments, line):
         done = run(*arguments)
         self.assertEqual(done.returncode, SETTINGS, done.stderr)
@@ -114,7 +121,7 @@ class CommandLine(unittest.TestCase):
         self.refused(["bench", "--step=3", toml], 'bench: unknown option "--step"; did you mean "--steps"?')
         self.refused(["run", toml, "twice.toml"], 'run: unexpected argument "twice.toml"; see `bascule run --help`')
         self.refused(["plan"], "plan: file is required; see `bascule plan --help`")
-        everything = "commands: run, plan, settings, reproduce, diff, verify, bench, bringup, tokenize, decode, search, classify, fill"
+        everything = "commands: run, plan, settings, reproduce, diff, verify, bench, bringup, tokenize, decode, search, classify, fill, help"
         self.refused(["verify"], "verify: missing folder of reference cases; name one, or check the bits of this machine with --bits")
         self.refused(["verify", "--bits", "."], "verify: folders excludes --bits; see `bascule verify --help`")
         self.refused(["quantise"], f'unknown command "quantise"; {everything}')
@@ -150,7 +157,7 @@ class CommandLine(unittest.TestCase):
         for command in (["run", missing], ["plan", missing], ["bench", missing], ["settings", missing]):
             self.assertEqual(self.json_error(*command)["kind"], "settings")
         for command in (["verify", missing], ["search", missing, "a"], ["classify", missing, PICTURE], ["fill", missing, "a"], ["bringup", "--against", missing],
-                        ["diff", missing, missing]):
+                        ["diff", missing, missing], ["reproduce", missing]):
             error = self.json_error(*command, code=DATA)
             self.assertEqual((error["kind"], "missing.toml" in error["where"]), ("data", True), error)
         self.assertEqual(self.json_error("rnu"), {"kind": "settings", "exit_code": 2, "where": "", "what": 'unknown command "rnu"', "what_to_do": 'did you mean "run"?'})

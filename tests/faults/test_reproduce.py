@@ -66,6 +66,24 @@ class Reproduce(unittest.TestCase):
         self.assertIn("equal bits: 6 logged intervals", done.stdout)
         self.assertRegex(done.stdout, "throughput: .* samples/s; recorded .* to .* by logged interval")
 
+    def test_in_json(self):
+        done = run("reproduce", self.folder / "run", "--output", self.folder / "in json", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual(said, {**said, "as_recorded": True, "promise": "bits", "differences": [], "changes": [], "equal_bits": True, "first_difference": None, "equal_intervals": 6,
+                                "equal_evaluations": 1, "equal_figures": True, "output": str(self.folder / "in json"), "record": str(self.folder / "run")})
+        self.assertEqual(said["train_loss"], said["recorded_train_loss"])
+        self.assertEqual(sorted(said["recorded_samples_per_second"]), ["least", "most", "whole_run"])
+        self.assertIn("Time per step", done.stderr)  # what the repeated run prints
+        with self.restored(self.folder / "run/model.safetensors") as path:
+            flip(path, path.stat().st_size - 1, 0)
+            done = run("reproduce", self.folder / "run", "--check", "--json")
+        self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual((said["as_recorded"], said["promise"], len(said["differences"])), (False, "bits", 1))
+        self.assertIn("model.safetensors: its content differs", said["differences"][0]["what"])
+        self.assertNotIn("equal_bits", said)
+
     def test_a_lengthened_run_is_compared_where_both_logged(self):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
