@@ -28,9 +28,9 @@ class RanksFail(unittest.TestCase):
         return ranks_settings(folder, 2, training__max_steps="4000", training__save_steps="10", distributed__timeout_seconds="3",
                               model__head='"image_text_matching"', **STRATEGIES[self.draw.choice(("fast_ddp", "ddp1", "stage2"))])
 
-    def started(self, folder):
+    def started(self, folder, *options):
         toml = self.long_run(folder)
-        process = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(PROGRAM), "run", str(toml), *options], stdout=subprocess.PIPE if options else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in process.stderr:
             if "saved checkpoint-10" in line:
                 break
@@ -50,15 +50,17 @@ class RanksFail(unittest.TestCase):
             for rank in (0, 1):
                 for _ in range(KILLS):
                     with self.subTest(signal=number, rank=rank), tempfile.TemporaryDirectory() as folder:
-                        process, toml = self.started(folder)
+                        process, toml = self.started(folder, "--json")
                         os.kill(ranks_and_launcher(toml)[0][rank], number)
-                        error = process.communicate(timeout=30)[1]
+                        document, error = process.communicate(timeout=30)
                         self.assertEqual(process.returncode, 5, error)
                         lines = [line for line in error.splitlines() if line.startswith("bascule: rank ")]
                         self.assertEqual(len(lines), 1, error)
                         self.assertIn(f"rank {rank} (process", lines[0])
                         self.assertIn(word, lines[0])
                         self.assertRegex(lines[0], "in update [0-9]+")
+                        said = json.loads(document)["error"]
+                        self.assertEqual((said["kind"], said["exit_code"], lines[0]), ("rank", 5, f"bascule: {said['what']}; {said['what_to_do']}"))
                         self.expect_nothing_left(folder, toml)
 
     def test_a_rank_stopped_while_it_starts_ends_the_run_with_one_line_and_code_five(self):
