@@ -24,6 +24,7 @@ constexpr const char* kLogo =
 struct Section {
   std::string id;
   std::string title;
+  std::string link;  // its short name in the bar of links, which fits into one line; empty: not there
   std::string body;  // empty: left out
   bool card = true;  // false: the body has cards of its own
 };
@@ -92,8 +93,11 @@ std::string headline(const Report& report) {
 
 double as_x(std::int64_t step) { return static_cast<double>(step); }
 
+// As many as can be told apart in one chart.
+constexpr std::size_t kMostLines = 4;
+
 // All charts of a run share their horizontal axis.
-ChartOptions options_for(const Report& report, const char* title) {
+ChartOptions options_for(const Report& report, const std::string& title) {
   ChartOptions options;
   options.title = title;
   options.x_high = as_x(report.global_step);
@@ -124,47 +128,72 @@ std::string step_chart(const Report& report, const char* title, double StepRecor
   return line_chart(options, {series});
 }
 
+// The phases that took the most time, in the order of a step.
+std::vector<int> longest_phases(const Report& report) {
+  double seconds[kStepPhases] = {};
+  for (const StepRecord& record : report.steps) {
+    for (int phase = 0; phase < kStepPhases; ++phase) seconds[phase] += record.seconds[phase];
+  }
+  std::vector<int> phases;
+  for (int phase = 0; phase < kStepPhases; ++phase) {
+    if (seconds[phase] > 0.0) phases.push_back(phase);
+  }
+  std::stable_sort(phases.begin(), phases.end(), [&](int a, int b) { return seconds[a] > seconds[b]; });
+  phases.resize(std::min(phases.size(), kMostLines));
+  std::sort(phases.begin(), phases.end());
+  return phases;
+}
+
 // Milliseconds a step by phase: what a slow loader or a busy neighbour did, and when.
 std::string phase_chart(const Report& report) {
-  std::vector<ChartSeries> phases;
-  for (int phase = 0; phase < kStepPhases; ++phase) {
+  std::vector<ChartSeries> lines;
+  for (const int phase : longest_phases(report)) {
     ChartSeries series{step_phase_name(static_cast<StepPhase>(phase)), {}, false, false};
-    double sum = 0.0;
     for (const StepRecord& record : report.steps) {
       const double steps = static_cast<double>(std::max<std::int64_t>(record.steps, 1));
       series.points.push_back({as_x(record.global_step), record.seconds[phase] / steps * 1e3});
-      sum += record.seconds[phase];
     }
-    if (sum > 0.0) phases.push_back(series);
+    lines.push_back(series);
   }
   ChartOptions options = options_for(report, "Time of a step, ms");
+  options.unit = "ms";
   options.from_zero = true;
-  return line_chart(options, phases);
+  return line_chart(options, lines);
 }
 
-// Fractions that validation measured, in percent; "" for fewer than two evaluations.
-std::string metric_chart(const Report& report) {
-  std::vector<ChartSeries> metrics;
+// What validations measured beside the loss: fractions in percent, or the other figures. "" for fewer than two
+// validations.
+std::string metric_chart(const Report& report, const std::string& title, const std::vector<EvaluationRecord>& records,
+                         bool fractions) {
+  std::vector<ChartSeries> lines;
   for (const Metric& metric : in_order(report.metrics, &Metric::curve)) {
-    const auto add = [&](const std::string& title, const std::vector<EvaluationRecord>& records) {
-      ChartSeries series{title, {}, false, true};
-      for (const EvaluationRecord& record : records) {
-        if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
-        series.points.push_back({as_x(record.global_step), 100.0 * record[metric]});
-      }
-      if (series.points.size() > 1) metrics.push_back(series);
-    };
-    add(metric.title, report.evaluations);
-    add(std::string(metric.title) + ", averaged weights", report.averaged_curve);
+    ChartSeries series{metric.title, {}, false, true};
+    for (const EvaluationRecord& record : records) {
+      if (record.split != Split::kValidation || std::isnan(record[metric])) continue;
+      series.points.push_back({as_x(record.global_step), (fractions ? 100.0 : 1.0) * record[metric]});
+    }
+    if (metric.is_fraction == fractions && series.points.size() > 1 && lines.size() < kMostLines)
+      lines.push_back(series);
   }
-  ChartOptions options = options_for(report, "Validation, %");
+  ChartOptions options = options_for(report, fractions ? title + ", %" : title);
+  options.unit = fractions ? "%" : "";
   options.from_zero = true;
-  return line_chart(options, metrics);
+  return line_chart(options, lines);
+}
+
+// The weights and their average in charts of their own: in one, nobody could tell the lines apart.
+std::string metric_charts(const Report& report) {
+  std::string out;
+  for (const bool fractions : {true, false}) {
+    out += metric_chart(report, "Validation", report.evaluations, fractions) +
+           metric_chart(report, "Validation of the averaged weights", report.averaged_curve, fractions);
+  }
+  return out;
 }
 
 std::string charts(const Report& report) {
   if (report.steps.empty()) return "";
-  return "<div class=\"charts\">\n" + loss_chart(report) + metric_chart(report) +
+  return "<div class=\"charts\">\n" + loss_chart(report) + metric_charts(report) +
          step_chart(report, "Learning rate", &StepRecord::learning_rate, false, true) +
          step_chart(report, "Gradient norm", &StepRecord::grad_norm, true, false) +
          step_chart(report, "Samples/s", &StepRecord::samples_per_second, true, true) + phase_chart(report) +
@@ -188,22 +217,26 @@ std::string page_header(const Report& report) {
 
 std::vector<Section> make_sections(const Report& report) {
   std::vector<Section> sections = {
-      {"curves", "Training", charts(report), false},
-      {"evaluation", "Evaluation", evaluation_section(report)},
-      {"captions", "Retrieval: caption to picture", caption_examples_section(report), false},
-      {"pictures", "Retrieval: picture to caption", picture_examples_section(report), false},
-      {"classes", "Classes", classes_section(report)},
-      {"class-examples", "Pictures and predictions", class_examples_section(report), false},
-      {"sentences", "Masked tokens", sentence_examples_section(report), false},
-      {"time", "Time", time_section(report)},
-      {"memory", "Memory", memory_section(report)},
-      {"contracts", "Contracts", contracts_section(report), false},
+      {"curves", "Training", "Training", charts(report), false},
+      {"evaluation", "Evaluation", "Evaluation", evaluation_section(report)},
+      {"captions", "Retrieval: caption to picture", "By caption", caption_examples_section(report), false},
+      {"pictures", "Retrieval: picture to caption", "By picture", picture_examples_section(report), false},
+      {"classes", "Classes", "Classes", classes_section(report)},
+      {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
+      {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
+      {"time", "Time", "Time", time_section(report)},
+      {"memory", "Memory", "Memory", memory_section(report)},
+      {"contracts", "Contracts", "Contracts", contracts_section(report), false},
   };
+  std::string link = "Details";  // the tables of facts stand one behind the other: one link leads to the first
   for (std::size_t i = 0; i < report.facts.size(); ++i) {
-    sections.push_back({"facts" + std::to_string(i), report.facts[i].title, facts_section(report.facts[i])});
+    const std::string body = facts_section(report.facts[i]);
+    if (body.empty()) continue;
+    sections.push_back({"facts" + std::to_string(i), report.facts[i].title, link, body});
+    link.clear();
   }
-  sections.push_back({"settings", "Settings", settings_section(report)});
-  sections.push_back({"same-bits", "Reproducing the bits", provenance_section(report)});
+  sections.push_back({"settings", "Settings", "Settings", settings_section(report)});
+  sections.push_back({"same-bits", "Reproducing the bits", "Bits", provenance_section(report)});
   sections.erase(std::remove_if(sections.begin(), sections.end(), [](const Section& one) { return one.body.empty(); }),
                  sections.end());
   return sections;
@@ -222,7 +255,7 @@ std::string report_html(const Report& report) {
       html_escape(report.title) + " · Bascule</title>\n<style>" + html_style() + picture_styles(report) +
       "</style>\n</head>\n<body>\n" + page_header(report) + "<nav aria-label=\"Sections\"><div class=\"inner\">";
   for (const Section& section : sections) {
-    out += "<a href=\"#" + section.id + "\">" + html_escape(section.title) + "</a>";
+    if (!section.link.empty()) out += "<a href=\"#" + section.id + "\">" + section.link + "</a>";
   }
   out += "</div></nav>\n<main>\n";
   for (const Section& section : sections) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "src/report/html_cells.h"
@@ -35,14 +36,32 @@ std::vector<Figure> figures_of(const Report& report) {
   return figures;
 }
 
-// Whether no other evaluation of the same split is better. Splits are not compared with each other, and the only
-// evaluation of a split is the best of nothing.
-bool is_best_of_split(const Report& report, const EvaluationRecord& record, const Figure& figure) {
+// Every evaluation, by split and step; behind that of the weights the one of their average.
+std::vector<EvaluationRecord> rows_of(const Report& report) {
+  std::vector<EvaluationRecord> rows = report.evaluations;
+  rows.insert(rows.end(), report.averaged_curve.begin(), report.averaged_curve.end());
+  for (const EvaluationRecord& last : report.averaged_evaluations) {
+    const bool is_there =
+        std::any_of(report.averaged_curve.begin(), report.averaged_curve.end(), [&](const EvaluationRecord& record) {
+          return record.split == last.split && record.global_step == last.global_step;
+        });
+    if (!is_there) rows.push_back(last);
+  }
+  const auto place = [](const EvaluationRecord& record) {
+    return std::make_tuple(record.split, record.global_step, record.averaged);
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return rows;
+}
+
+// Whether no other evaluation of the same split is better. Neither splits nor weights and their average are compared
+// with each other, and the only evaluation of a split is the best of nothing.
+bool is_best_of_split(const std::vector<EvaluationRecord>& rows, const EvaluationRecord& record, const Figure& figure) {
   const double value = figure.of(record);
   if (std::isnan(value)) return false;
   std::size_t evaluations = 0;
-  for (const EvaluationRecord& other : report.evaluations) {
-    if (other.split != record.split) continue;
+  for (const EvaluationRecord& other : rows) {
+    if (other.split != record.split || other.averaged != record.averaged) continue;
     ++evaluations;
     if (figure.smaller_is_better() ? figure.of(other) < value : figure.of(other) > value) return false;
   }
@@ -59,14 +78,13 @@ std::string evaluation_section(const Report& report) {
   head += number_head("samples") + number_head("samples/s");
   std::string body;
   bool has_best = false;
-  std::vector<EvaluationRecord> rows = report.evaluations;
-  rows.insert(rows.end(), report.averaged_evaluations.begin(), report.averaged_evaluations.end());
+  const std::vector<EvaluationRecord> rows = rows_of(report);
   for (const EvaluationRecord& record : rows) {
     body += std::string("<tr><th scope=\"row\">") + split_name(record.split) +
             (record.averaged != 0 ? ", averaged weights" : "") + "</th>" +
             number_cell(readable_count(record.global_step).c_str()) + number_cell(html_number(record.epoch));
     for (const Figure& figure : figures) {
-      const bool is_best = record.averaged == 0 && is_best_of_split(report, record, figure);
+      const bool is_best = is_best_of_split(rows, record, figure);
       has_best = has_best || is_best;
       body += is_best ? "<td class=\"n best\">" + figure.text(figure.of(record)) + "</td>"
                       : number_cell(figure.text(figure.of(record)));
@@ -76,8 +94,11 @@ std::string evaluation_section(const Report& report) {
         number_cell(readable_count(record.samples).c_str()) + number_cell(readable_number(rate).c_str()) + "</tr>\n";
   }
   constexpr std::size_t kMostRowsInSight = 12;
-  return (has_best ? "<p class=\"lead\">The best value of each split is in bold.</p>\n" : "") +
-         wide_table("Evaluation", head, body, report.evaluations.size() > kMostRowsInSight);
+  const char* const best = report.averaged_evaluations.empty()
+                               ? "<p class=\"lead\">The best value of each split is in bold.</p>\n"
+                               : "<p class=\"lead\">The best value of each split is in bold, of the weights and of "
+                                 "their average each.</p>\n";
+  return (has_best ? best : "") + wide_table("Evaluation", head, body, rows.size() > kMostRowsInSight);
 }
 
 }  // namespace bascule

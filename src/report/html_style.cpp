@@ -26,7 +26,7 @@ h1{font-size:34px;line-height:1.2;letter-spacing:-.02em;margin:10px 0 4px;font-w
 .sub{color:var(--soft);margin:0}.sub code{color:var(--ink)}
 code{font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
 nav{position:sticky;top:0;z-index:2;background:var(--page);border-bottom:1px solid var(--line)}
-nav .inner{display:flex;gap:20px;overflow-x:auto;padding-top:11px;padding-bottom:11px}
+nav .inner{display:flex;gap:16px;overflow-x:auto;padding-top:11px;padding-bottom:11px}
 nav a{color:var(--soft);text-decoration:none;font-size:13.5px;white-space:nowrap}nav a:hover{color:var(--c1)}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(235px,100%),1fr));gap:12px;margin:22px 0 8px}
 .figure{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
@@ -107,8 +107,8 @@ print-color-adjust:exact;-webkit-print-color-adjust:exact}
 .guesses{list-style:none;margin:0;padding:0;font-size:13.5px}.guesses li{padding:3px 0;border-top:1px solid var(--line);color:var(--soft)}
 .guesses b{color:var(--ink);font-weight:600}.guesses .right{white-space:nowrap}
 footer.inner{color:var(--soft);font-size:12.5px;padding-top:8px;padding-bottom:44px}
+@media (max-width:960px){nav{position:static}nav .inner{flex-wrap:wrap;gap:6px 16px}html{scroll-padding-top:0}}
 @media (max-width:720px){.columns{columns:1}h1{font-size:27px}main,.inner{padding:0 15px}
-nav{position:static}nav .inner{flex-wrap:wrap;gap:6px 16px}html{scroll-padding-top:0}
 .figures{grid-template-columns:1fr 1fr}.figure b{font-size:20px}
 .from-picture{grid-template-columns:88px 1fr}
 .wide tbody th{white-space:normal;min-width:6.5em}.note{min-width:10em}.chart text{font-size:15px}}

@@ -53,6 +53,13 @@ std::string tick_text(double value, double spacing) {
   return text;
 }
 
+// A value of a series with its unit. One decimal of a percentage is all that anybody reads.
+std::string value_text(const ChartOptions& options, double value) {
+  if (options.unit == "%") return readable_percent(value / 100.0).c_str();
+  const std::string number = readable_number(value).c_str();
+  return options.unit.empty() ? number : number + " " + options.unit;
+}
+
 Axes make_axes(const ChartOptions& options, const std::vector<ChartSeries>& series) {
   const double infinity = std::numeric_limits<double>::infinity();
   double low = infinity;
@@ -212,7 +219,7 @@ void add_reading(std::string& out, const Axes& axes, const ChartOptions& options
     const double y = series[i].points[at].y;
     if (!std::isfinite(y)) continue;
     const std::string colour = "c" + std::to_string(i + 1);
-    const std::string reading = html_escape(series[i].name) + " " + readable_number(y).c_str();
+    const std::string reading = html_escape(series[i].name) + " " + value_text(options, y);
     out += "<circle class=\"" + colour + "\" r=\"4\" cx=\"" + x + "\" cy=\"" + html_number(axes.up(y)) + "\"/>";
     lines += "<tspan class=\"" + colour + "\" x=\"" + text_x + "\" dy=\"15\">" + reading + "</tspan>";
     title += " · " + reading;
@@ -279,7 +286,7 @@ std::string line_chart(const ChartOptions& options, const std::vector<ChartSerie
     } else {
       out += "last ";
     }
-    out += std::string("<b>") + readable_number(series[i].points.back().y).c_str() + "</b></span>";
+    out += "<b>" + value_text(options, series[i].points.back().y) + "</b></span>";
   }
   out += "</figcaption>\n<svg viewBox=\"0 0 " + html_number(kWidth) + " " + html_number(kHeight) +
          "\" role=\"img\" aria-label=\"" + html_escape(options.title) + " by " + html_escape(options.x_name) + "\">\n";

@@ -26,6 +26,7 @@ struct ChartOptions {
   // The horizontal axis covers this range and the points; empty where the points alone decide.
   double x_low = 0.0;
   double x_high = 0.0;
+  std::string unit = "";   // behind every value, as "%" or "ms"; may be empty
   bool from_zero = false;  // the vertical axis begins at 0
   bool fill = false;       // tint the area under the first series
 };

@@ -228,4 +228,17 @@ Report sample_report() {
   return report;
 }
 
+Report sample_report_with_average() {
+  Report report = sample_report();
+  for (StepRecord& record : report.steps) record.seconds[static_cast<int>(StepPhase::kReduction)] = 0.01;
+  for (const EvaluationRecord& of_weights : report.evaluations) {
+    EvaluationRecord record = evaluation(of_weights.global_step, of_weights.split, of_weights.epoch / 4.9);
+    record.averaged = 1;
+    if (record.split == Split::kValidation) report.averaged_curve.push_back(record);
+  }
+  report.averaged_evaluations = {report.averaged_curve.back(), report.averaged_curve.back()};
+  report.averaged_evaluations.back().split = Split::kTest;
+  return report;
+}
+
 }  // namespace bascule::test

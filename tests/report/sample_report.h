@@ -12,5 +12,7 @@ namespace bascule::test {
 // 400 steps with a falling, noisy loss, three evaluations and one test, memory, operations, contracts, six pictures of
 // tests/data (none where the folder is absent), and captions with characters that HTML must escape.
 Report sample_report();
+// The same of two ranks with an average of the weights: every chart has all the lines that it may have.
+Report sample_report_with_average();
 
 }  // namespace bascule::test

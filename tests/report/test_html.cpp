@@ -157,6 +157,88 @@ TEST(Html, TheBestValueIsThatOfItsSplit) {
     EXPECT_TRUE(contains(html, std::string("<td class=\"n best\">") + best + "</td>")) << best;
 }
 
+// Each chart from its figure element to its end.
+std::vector<std::string> charts_of(const std::string& html) {
+  std::vector<std::string> charts;
+  const std::string begin = "<figure class=\"chart\">";
+  for (std::size_t at = html.find(begin); at != std::string::npos; at = html.find(begin, at + 1))
+    charts.push_back(html.substr(at, html.find("</figure>", at) - at));
+  return charts;
+}
+
+std::string chart_of(const std::string& html, const std::string& title) {
+  for (const std::string& chart : charts_of(html)) {
+    if (contains(chart, "<figcaption><b>" + title + "</b>")) return chart;
+  }
+  return "";
+}
+
+TEST(Html, NoChartHasMoreThanFourLines) {
+  const std::string html = report_html(test::sample_report_with_average());
+  EXPECT_EQ(charts_of(html).size(), 7u);
+  for (const std::string& chart : charts_of(html)) EXPECT_LE(count(chart, "<span class=\"key\">"), 4u) << chart;
+  // Of the five parts of a step the one that took least is left out.
+  const std::string phases = chart_of(html, "Time of a step, ms");
+  EXPECT_TRUE(contains(phases, ">reduction <b>"));
+  EXPECT_FALSE(contains(phases, "waiting for data"));
+}
+
+TEST(Html, ValuesOfAChartHaveTheirUnit) {
+  const std::string html = report_html(test::sample_report_with_average());
+  for (const char* title : {"Validation, %", "Validation of the averaged weights, %"}) {
+    const std::string chart = chart_of(html, title);
+    EXPECT_EQ(count(chart, " %</b></span>"), 4u) << title;
+    EXPECT_EQ(count(chart, " %</tspan>"), 4u * 4u) << title;  // four evaluations
+  }
+  EXPECT_TRUE(contains(chart_of(html, "Validation, %"), "text → image, R@5 <b>55.0 %</b>"));
+  EXPECT_EQ(count(chart_of(html, "Time of a step, ms"), " ms</b></span>"), 4u);
+  EXPECT_FALSE(contains(chart_of(html, "Loss"), "%"));
+}
+
+TEST(Html, FiguresThatAreNoFractionsHaveAChartOfTheirOwnWithoutPercent) {
+  constexpr Metric kFigures[] = {{"accuracy", "accuracy", 0, true, false, 0, 1},
+                                 {"part", "loss of a part", 1, false, true, 0, 2}};
+  Report report = test::sample_report();
+  report.metrics = {kFigures, std::size(kFigures)};
+  for (EvaluationRecord& record : report.evaluations) record[kFigures[1]] = 1.25;
+  const std::string html = report_html(report);
+  EXPECT_FALSE(contains(chart_of(html, "Validation, %"), "loss of a part"));
+  EXPECT_TRUE(contains(chart_of(html, "Validation"), "last <b>1.2500</b>"));
+}
+
+// Chromium measures the page itself, where it is installed (check_pages.py).
+TEST(Html, TheLinksOfAPageWithEverySectionFitIntoALineOfASmallWindow) {
+  Report report = test::sample_report();
+  report.facts.push_back({"Allocations by libraries after the seal", "", {{"a", "b"}}});
+  const std::string html = report_html(report),
+                    nav = html.substr(html.find("<nav"), html.find("</nav>") - html.find("<nav"));
+  double pixels = 0.0;
+  for (std::size_t at = nav.find("<a "); at != std::string::npos; at = nav.find("<a ", at + 1)) {
+    const std::size_t begin = nav.find('>', at) + 1;
+    pixels += 7.5 * static_cast<double>(nav.find('<', begin) - begin) + 16.0;  // a letter, and the gap behind the link
+  }
+  EXPECT_EQ(count(nav, "<a "), 13u);
+  EXPECT_LE(pixels, 1000.0 - 2 * 24.0 + 16.0);
+}
+
+TEST(Html, EveryEvaluationOfTheAverageHasARowBehindThatOfTheWeights) {
+  const std::string html = report_html(test::sample_report_with_average());
+  std::string table = html.substr(html.find("<section id=\"evaluation\">"));
+  table = table.substr(0, table.find("</table>"));
+  std::vector<std::string> rows;
+  for (std::size_t at = table.find("<tr><th scope=\"row\">"); at != std::string::npos;
+       at = table.find("<tr><th scope=\"row\">", at + 1)) {
+    const std::string row = table.substr(at + 20, table.find("</td>", at) - at - 20);
+    rows.push_back(row.substr(0, row.find("</th>")) + " " + row.substr(row.rfind('>') + 1));
+  }
+  const std::vector<std::string> expected = {
+      "validation 100", "validation, averaged weights 100", "validation 200", "validation, averaged weights 200",
+      "validation 300", "validation, averaged weights 300", "validation 400", "validation, averaged weights 400",
+      "test 400",       "test, averaged weights 400"};
+  EXPECT_EQ(rows, expected);
+  EXPECT_EQ(count(table, "class=\"n best\""), 2u * 7u) << "loss and six recalls, of the weights and of the average";
+}
+
 TEST(Html, EveryHeadOfATableSaysWhatItHeads) {
   const std::string html = report_html(test::sample_report());
   EXPECT_GT(count(html, "<th "), 20u);

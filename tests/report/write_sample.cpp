@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the outputs of the sample report into a folder: report.html, README.md, the result files, runs/ with an event
 // file; prints the final tables. For check_tensorboard.py, check_pages.py and for looking at the page. odd.html is a
-// page of a run of one step whose texts are very long.
+// page of a run of one step whose texts are very long, average.html one of two ranks with an average of the weights.
 #include <cstdio>
 #include <filesystem>
 
@@ -38,6 +38,7 @@ void write_sample(const std::string& folder) {
   std::filesystem::create_directories(folder);
   write_output_file(folder + "/report.html", report_html(report));
   write_output_file(folder + "/odd.html", report_html(odd_report()));
+  write_output_file(folder + "/average.html", report_html(test::sample_report_with_average()));
   write_output_file(folder + "/README.md", model_card(report));
   write_result_files(report);
   TensorBoardWriter events = TensorBoardWriter::open(folder + "/runs/sample", {1700000000, "host", 1, 0});
