@@ -60,14 +60,16 @@ std::string headline(const Report& report) {
   if (report.train.done) {
     const WholeRun& whole = report.train.whole;
     const bool resumed = whole.processes > 1;
+    const std::string last_process =
+        report.train.trained_here()
+            ? std::string("; whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
+            : "; whole run; the last process did not train";
     add_figure(out, "throughput", readable_number(whole.samples_per_second).c_str(), "samples/s",
-               !resumed ? "loading and update included"
-               : report.train.trained_here()
-                   ? std::string("whole run; last process ") + readable_number(report.train.samples_per_second).c_str()
-                   : "whole run; the last process did not train");
-    add_figure(out, "training", readable_seconds(whole.seconds).c_str(), "",
-               std::string(readable_count(report.global_step).c_str()) + " steps, " + html_number(report.epoch) +
-                   " epochs" + (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
+               kThroughputCounts + (resumed ? last_process : ""));
+    add_figure(out, "training time", readable_seconds(whole.seconds).c_str(), "",
+               std::string(kTrainingTimeCounts) + "; " + readable_count(report.global_step).c_str() + " steps, " +
+                   html_number(report.epoch) + " epochs" +
+                   (resumed ? ", " + std::to_string(whole.processes) + " processes" : ""));
     add_figure(out, "mean training loss", readable_number(report.train.train_loss).c_str(), "",
                report.steps.empty() ? "" : std::string("last ") + readable_number(report.steps.back().loss).c_str());
   }

@@ -141,9 +141,10 @@ std::string model_card(const Report& report) {
     out += std::string("| mean loss | ") + readable_number(report.train.train_loss).c_str() + " |\n";
     const WholeRun& whole = report.train.whole;
     out += std::string("| throughput of the whole run | ") + readable_number(whole.samples_per_second).c_str() +
-           " samples/s, including loading, reduction and update |\n";
-    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() +
-           (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") + " |\n";
+           " samples/s, " + kThroughputCounts + " |\n";
+    out += std::string("| time of the whole run | ") + readable_seconds(whole.seconds).c_str() + ", " +
+           kTrainingTimeCounts + (whole.processes > 1 ? ", in " + std::to_string(whole.processes) + " processes" : "") +
+           " |\n";
     out += std::string("| planned memory | ") + readable_bytes(report.planned_bytes).c_str() + " |\n";
   }
   add_loading(out, report);

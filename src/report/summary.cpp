@@ -98,8 +98,9 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     const char* const here = resumed ? ", this process" : "";
     const std::string whole_run = ", whole run";
     if (report.train.trained_here()) {
-      pairs.push_back({std::string("throughput") + here,
-                       std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s"});
+      pairs.push_back(
+          {std::string("throughput") + here,
+           std::string(readable_number(report.train.samples_per_second).c_str()) + " samples/s, " + kThroughputCounts});
     }
     if (resumed) {
       pairs.push_back({"throughput" + whole_run, std::string(readable_number(whole.samples_per_second).c_str()) +
@@ -108,8 +109,10 @@ void add_headline(std::vector<NamedText>& pairs, const Report& report) {
     }
     if (report.train.trained_here()) pairs.push_back({"loader", loader_text(report.loader)});
     if (report.wire.is_there) pairs.push_back({"between machines", wire_text(report.wire)});
-    if (report.train.trained_here())
-      pairs.push_back({std::string("training time") + here, readable_seconds(report.train.seconds).c_str()});
+    if (report.train.trained_here()) {
+      pairs.push_back({std::string("training time") + here,
+                       std::string(readable_seconds(report.train.seconds).c_str()) + ", " + kTrainingTimeCounts});
+    }
     if (resumed) pairs.push_back({"training time" + whole_run, readable_seconds(whole.seconds).c_str()});
   }
   if (report.planned_bytes != 0) {

@@ -51,14 +51,20 @@ TEST(Results, ThisProcessAndTheWholeRunStandApart) {
   EXPECT_EQ(json["train_runtime"], 103.4);
   EXPECT_EQ(json["train_samples_per_second"], 138.9);
   const std::string text = summary_text(report);
-  EXPECT_NE(text.find("throughput, this process       138.9 samples/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("throughput, this process       138.9 samples/s, without warm-up, evaluation and saving\n"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("throughput, whole run          120.5 samples/s over 400 steps of 3 processes"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("training time, whole run"), std::string::npos) << text;
   const std::string card = model_card(report);
-  EXPECT_NE(card.find("| throughput of the whole run | 120.5 samples/s"), std::string::npos) << card;
-  EXPECT_NE(card.find("| time of the whole run | 5 min 10 s, in 3 processes |"), std::string::npos) << card;
+  EXPECT_NE(card.find("| throughput of the whole run | 120.5 samples/s, without warm-up, evaluation and saving |\n"),
+            std::string::npos)
+      << card;
+  EXPECT_NE(card.find("| time of the whole run | 5 min 10 s, with warm-up, evaluation and saving, in 3 processes |"),
+            std::string::npos)
+      << card;
   const std::string page = report_html(report);
   EXPECT_NE(page.find("whole run; last process 138.9"), std::string::npos);
   EXPECT_NE(page.find("3 processes"), std::string::npos);
@@ -325,7 +331,8 @@ TEST(Summary, NamesEveryContractAndWhereTheTimeWent) {
   for (const ContractResult& contract : report.contracts) EXPECT_NE(text.find(contract.name), std::string::npos);
   EXPECT_NE(text.find("BROKEN"), std::string::npos);
   EXPECT_NE(text.find("backward"), std::string::npos);
-  EXPECT_NE(text.find("138.9 samples/s"), std::string::npos);
+  EXPECT_NE(text.find("138.9 samples/s, without warm-up, evaluation and saving\n"), std::string::npos);
+  EXPECT_NE(text.find("1 min 43 s, with warm-up, evaluation and saving\n"), std::string::npos) << text;
 }
 
 TEST(Summary, TheTimesOfAStepAddUpToItsWholeTime) {
