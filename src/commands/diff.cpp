@@ -8,6 +8,32 @@
 #include "src/record/hash_log.h"
 
 namespace bascule {
+namespace {
+
+Json division_json(const UpdateDivision& division) {
+  return {{"ranks", division.ranks}, {"samples", division.samples}, {"micro_batches", division.micro_batches}};
+}
+
+// "2 ranks x 4 samples", "1 rank x 4 samples x 2 micro-batches"
+std::string division_text(const UpdateDivision& division) {
+  const auto counted = [](std::int64_t count, const char* one, const char* many) {
+    return std::to_string(count) + " " + (count == 1 ? one : many);
+  };
+  const std::string text =
+      counted(division.ranks, "rank", "ranks") + " x " + counted(division.samples, "sample", "samples");
+  return division.micro_batches == 1 ? text : text + " x " + std::to_string(division.micro_batches) + " micro-batches";
+}
+
+// What the division of the samples does to gradients; "" where both runs have the same.
+std::string division_note(const UpdateDivision& a, const UpdateDivision& b) {
+  if (a == b) return "";
+  const std::string both = "(" + division_text(a) + "; " + division_text(b) + ")";
+  if (a.all_samples() != b.all_samples()) return "an update has other samples in each run " + both;
+  return "the runs divide an update differently " + both +
+         ": that alone makes gradients differ by rounding, and with contrastive negatives of one micro-batch by more";
+}
+
+}  // namespace
 
 int diff_command(const DiffArguments& arguments) {
   const Parting parting = find_parting(HashLog(arguments.a), HashLog(arguments.b));
@@ -23,6 +49,7 @@ int diff_command(const DiffArguments& arguments) {
       document["kind"] = parting.is_gradient ? "gradient" : "value";
       document["values_that_differ"] = static_cast<std::uint64_t>(parting.values);
       document["gradients_that_differ"] = static_cast<std::uint64_t>(parting.gradients);
+      document["divisions"] = {division_json(parting.division_of_a), division_json(parting.division_of_b)};
     }
     std::printf("%s\n", json_text(document, 2).c_str());
   } else if (is_equal) {
@@ -37,6 +64,8 @@ int diff_command(const DiffArguments& arguments) {
         "%zu\n",
         parting.values, parting.gradients);
     std::printf("%lld hashed updates before it are equal\n", static_cast<long long>(parting.equal_updates));
+    const std::string note = division_note(parting.division_of_a, parting.division_of_b);
+    if (!note.empty()) std::printf("%s\n", note.c_str());
   }
   return is_equal ? 0 : exit_code(ErrorKind::kNotAsRecorded);
 }

@@ -7,10 +7,11 @@
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
 #include "src/json/json.h"
-#include "src/train/tensor_hashes.h"
 
 namespace bascule {
 namespace {
+
+constexpr std::size_t kNumbers = 4;  // of an update, before its hashes: its own, and its division
 
 constexpr std::int64_t kMostHeaderBytes = std::int64_t{64} << 20;
 
@@ -84,21 +85,27 @@ HashLog::HashLog(const std::string& folder) : file_(open_log(folder)) {
   elements_ = get_ints(header, "elements", file_.path());
   gradients_ = get_strings(header, "gradients", file_.path());
   begin_ = static_cast<std::int64_t>(line.size());
-  stride_ = static_cast<std::int64_t>((1 + values_.size() + gradients_.size()) * sizeof(std::uint64_t));
+  stride_ = static_cast<std::int64_t>((kNumbers + values_.size() + gradients_.size()) * sizeof(std::uint64_t));
   const std::int64_t count = (file_.size() - begin_) / stride_;  // an update that was cut short does not count
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t step = 0;
-    file_.read(&step, begin_ + i * stride_, sizeof step);
+    file_.read(&step, at(static_cast<std::size_t>(i)), sizeof step);
     if (step <= (steps_.empty() ? 0 : steps_.back()))
       throw Error(ErrorKind::kData, file_.path(), "is damaged: its updates are not in order", "run again");
     steps_.push_back(step);
   }
 }
 
+UpdateDivision HashLog::division(std::size_t place) const {
+  std::int64_t numbers[kNumbers] = {};
+  file_.read(numbers, at(place), sizeof numbers);
+  return {numbers[1], numbers[2], numbers[3]};
+}
+
 std::vector<std::uint64_t> HashLog::hashes(std::size_t place) const {
   std::vector<std::uint64_t> hashes(values_.size() + gradients_.size());
-  const std::int64_t at = begin_ + static_cast<std::int64_t>(place) * stride_;
-  file_.read(hashes.data(), at + static_cast<std::int64_t>(sizeof(std::int64_t)), hashes.size() * sizeof hashes[0]);
+  file_.read(hashes.data(), at(place) + static_cast<std::int64_t>(kNumbers * sizeof(std::int64_t)),
+             hashes.size() * sizeof hashes[0]);
   return hashes;
 }
 
@@ -119,6 +126,8 @@ Parting find_parting(const HashLog& a, const HashLog& b) {
       continue;
     }
     parting.step = step;
+    parting.division_of_a = a.division(place);
+    parting.division_of_b = b.division(other);
     for (std::size_t i = of_a.size(); i-- > 0;) {
       if (of_a[i] == of_b[i]) continue;
       parting.is_gradient = i >= a.values().size();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/files/input_file.h"
+#include "src/train/tensor_hashes.h"
 
 namespace bascule {
 
@@ -22,13 +23,16 @@ class HashLog {
   const std::vector<std::int64_t>& elements() const { return elements_; }  // of values()
   // Updates that were hashed, ascending.
   const std::vector<std::int64_t>& steps() const { return steps_; }
-  // Of one of them, by its place in steps(): the values' hashes, then the gradients'.
+  // Of one of them, by its place in steps(): how it was divided; the values' hashes, then the gradients'.
+  UpdateDivision division(std::size_t place) const;
   std::vector<std::uint64_t> hashes(std::size_t place) const;
 
  private:
   InputFile file_;
   std::vector<std::string> values_, gradients_;
   std::vector<std::int64_t> elements_;
+  std::int64_t at(std::size_t place) const { return begin_ + static_cast<std::int64_t>(place) * stride_; }
+
   std::int64_t begin_ = 0, stride_ = 0;
   std::vector<std::int64_t> steps_;
 };
@@ -38,7 +42,8 @@ struct Parting {
   bool is_gradient = false;               // else a value, before that update
   std::string tensor;                     // the first in the tape's order: values as they are read, then gradients
   std::size_t values = 0, gradients = 0;  // that differ in this update
-  std::int64_t equal_updates = 0;         // hashed by both and equal, before it
+  UpdateDivision division_of_a, division_of_b;     // of this update
+  std::int64_t equal_updates = 0;                  // hashed by both and equal, before it
   std::int64_t first_common = 0, last_common = 0;  // updates that both hashed
 };
 

@@ -33,7 +33,9 @@ constexpr EffectText kEffects[] = {
      "removed"},
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
-     "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too"},
+     "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too; results then "
+     "differ "
+     "by rounding alone"},
     {KeyEffect::kBetweenMachines, "on one machine",
      "it may change on one machine, where it has no effect; on several a change would give different results, so it is "
      "refused"},

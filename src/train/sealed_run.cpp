@@ -169,7 +169,9 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     hashes_ = std::make_unique<TensorHashes>(run.session.parameter_memory(),
                                              Span<std::byte>(arena_->at(memory), memory.bytes));
     if (group.is_first() && !run.resume.finished)
-      hashes_->open(settings.training.output_dir.resolved, position_.global_step);
+      hashes_->open(settings.training.output_dir.resolved, position_.global_step,
+                    {run.place.world_size, settings.training.per_device_train_batch_size,
+                     settings.training.gradient_accumulation_steps});
   }
   const TrainingLoop::Parts parts{run.session,
                                   group,

@@ -20,7 +20,7 @@ namespace {
 
 struct Shape {
   std::size_t tensors = 0, trained = 0, parts = 0;
-  std::size_t words_of_update() const { return 1 + tensors + trained; }
+  std::size_t words_of_update() const { return 4 + tensors + trained; }  // four: its number and its division
 };
 
 // Without a list, as layouts are planned that no machine could hold. A tensor's end cuts a block in two at most.
@@ -107,7 +107,8 @@ std::string TensorHashes::header() const {
          "\n";
 }
 
-void TensorHashes::open(const std::string& folder, std::int64_t step) {
+void TensorHashes::open(const std::string& folder, std::int64_t step, const UpdateDivision& division) {
+  division_ = division;
   const std::string path = folder + "/" + kTensorHashesFile, first_line = header();
   file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!file_.is_open()) fail(path, "cannot be opened");
@@ -136,7 +137,8 @@ void TensorHashes::see(std::size_t block, const float* values, const float* grad
 Status TensorHashes::keep(std::int64_t step) noexcept {
   if ((kept_ + 1) * words_of_update_ > ring_.size()) BASCULE_TRY(flush());
   std::uint64_t* word = ring_.data() + kept_++ * words_of_update_;
-  *word++ = static_cast<std::uint64_t>(step);
+  for (const std::int64_t number : {step, division_.ranks, division_.samples, division_.micro_batches})
+    *word++ = static_cast<std::uint64_t>(number);
   const auto whole = [](Span<std::uint64_t> hashes, const Tensor& tensor) {
     return digest_of(hashes.data() + tensor.first, tensor.count * sizeof(std::uint64_t));
   };

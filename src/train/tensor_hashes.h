@@ -4,11 +4,12 @@
 // are compared by them: src/record/hash_log.h.
 //
 // A tensor is hashed in parts, its share of each block of the update, by whichever thread and rank updates the block;
-// the tensor's hash is that of the hashes of its parts in order. So it depends on no number of threads or ranks.
+// the tensor's hash is that of the hashes of its parts in order. So it depends on neither threads nor on which rank
+// updates what; the gradients' bits themselves depend on how the update was divided (UpdateDivision).
 // Rank 0 keeps updates in a ring, and appends them to output_dir/tensor_hashes.bin when that is full and before each
 // checkpoint. The file: one line of JSON, which names the tensors in the order of the tape (values as the forward part
-// reads them, gradients as the backward part finishes them), then for each update its number, the values' and the
-// gradients' hashes, 64 bits each.
+// reads them, gradients as the backward part finishes them), then for each update its number, the three numbers of its
+// division, the values' and the gradients' hashes, 64 bits each.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,20 @@
 namespace bascule {
 
 inline constexpr char kTensorHashesFile[] = "tensor_hashes.bin";
-inline constexpr std::int64_t kTensorHashesFormat = 1;
+inline constexpr std::int64_t kTensorHashesFormat = 2;
+
+// How the samples of an update are divided, as the settings say. It is the order of the gradients' sums, so two
+// divisions of the same samples give gradients that differ by rounding.
+struct UpdateDivision {
+  std::int64_t ranks = 1;
+  std::int64_t samples = 1;        // of a rank's micro-batch
+  std::int64_t micro_batches = 1;  // of a rank
+
+  bool operator==(const UpdateDivision& other) const {
+    return ranks == other.ranks && samples == other.samples && micro_batches == other.micro_batches;
+  }
+  std::int64_t all_samples() const { return ranks * samples * micro_batches; }
+};
 
 class TensorHashes final : public BlockObserver {
  public:
@@ -36,8 +50,9 @@ class TensorHashes final : public BlockObserver {
   // zero.
   TensorHashes(const ParameterMemory& parameters, Span<std::byte> memory);
 
-  // Before the seal, by rank 0: the file, in which nothing of later updates than `step` stays. Throws Error{kDisk}.
-  void open(const std::string& folder, std::int64_t step);
+  // Before the seal, by rank 0: the file, in which nothing of later updates than `step` stays. division: of the updates
+  // from here on. Throws Error{kDisk}.
+  void open(const std::string& folder, std::int64_t step, const UpdateDivision& division);
 
   void see(std::size_t block, const float* values, const float* gradients) const noexcept override;
   // By rank 0, when all ranks have updated their blocks.
@@ -67,6 +82,7 @@ class TensorHashes final : public BlockObserver {
   Span<std::uint64_t> values_, gradients_;  // hashes of parts, in their order: those of a tensor stand together
   Span<std::uint64_t> ring_;
   std::size_t words_of_update_ = 0, kept_ = 0;
+  UpdateDivision division_;
   Descriptor file_;
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.hash_steps and `bascule diff`: the hashes do not depend on threads, ranks and strategies, follow a run that was killed, and name the update and the tensor where two runs part.
+"""report.hash_steps and `bascule diff`: the hashes depend on how an update is divided and on nothing else, follow a run that was killed, and name the update and the tensor where two runs part.
 
 BASCULE_FLIPS=n: so many random bits (default 3). BASCULE_TEST_SEED repeats a run of them.
 """
@@ -15,10 +15,21 @@ import unittest
 
 from bascule_run import PROGRAM, run
 from flipped_bits import flip_in_checkpoint, tensors_of
+from run_files import tensors
 from small_run import DATA, ROWS, small_settings, write_rows
 
 SEED = int(os.environ.get("BASCULE_TEST_SEED", time.time_ns() % 2**32))
 FLIPS = int(os.environ.get("BASCULE_FLIPS", 3))
+WORDS = {"model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "data__train_file": f'"{DATA}/emoji-captions/train.jsonl"', "data__preprocessing": None}
+HEADS = {  # by name: the model, and what else its settings have
+    "contrastive, gathered": ("itc_add", {"training__gather_negatives": "true"}),
+    "contrastive": ("itc_add", {}),
+    "matching": ("itm_scaled_add", {"model__head": '"image_text_matching"'}),
+    "masked_lm": ("mlm_tied", {"model__head": '"masked_lm"'}),
+    "image_classification": ("../emoji-classes/model", {"model__from_scratch": "true", "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": '"label"',
+                                                               "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"'}),
+    "BERT": ("../text-corpus/model", {"model__from_scratch": "true", "model__head": '"masked_lm"', **WORDS}),
+}
 RUN = {"report__hash_steps": "1", "training__max_steps": "6", "training__save_steps": "3"}
 
 
@@ -55,6 +66,53 @@ class Diff(unittest.TestCase):
                                           {"distributed__distribution_strategy": '"sharded"', "distributed__sharded_stage": "2", "distributed__bucket_mib": "1"})):
             other = self.trained(f"ranks{number}", **ranks, **changes)
             self.assertEqual((other / "tensor_hashes.bin").read_bytes(), (one / "tensor_hashes.bin").read_bytes())
+
+    def gradients(self, run):
+        """Of its first update, without a common factor: AdamW's first moments."""
+        state = next((run / "checkpoint-1").glob("training_state.safetensors"))
+        return {name: values for name, values in tensors(state).items() if name.startswith("exp_avg.")}
+
+    def largest_difference(self, a, b):
+        """Relative, of the gradients whose norm is not rounding itself."""
+        one, other = self.gradients(a), self.gradients(b)
+        norm = {name: sum(x * x for x in values) ** 0.5 for name, values in one.items()}
+        return max(sum((x - y) ** 2 for x, y in zip(values, other[name])) ** 0.5 / norm[name] for name, values in one.items() if norm[name] > 1e-4 * max(norm.values()))
+
+    def test_another_division_of_an_update_changes_its_gradients_by_rounding_alone(self):
+        """As src/record/README.md says, for each head: the values are equal, the gradients are not."""
+        divisions = {"1 rank x 4 samples": {}, "2 ranks x 2 samples": {"distributed__world_size": "2", "training__per_device_train_batch_size": "2"},
+                     "1 rank x 2 samples x 2 micro-batches": {"training__per_device_train_batch_size": "2", "training__gradient_accumulation_steps": "2"}}
+        for number, (head, (model, changes)) in enumerate(HEADS.items()):
+            common = {**changes, "training__max_steps": "1", "training__max_grad_norm": "0.0"}
+            whole, *others = [self.trained(f"division{number}-{place}", model, **common, **division) for place, division in enumerate(divisions.values())]
+            for other, words in zip(others, list(divisions)[1:]):
+                with self.subTest(head=head, division=words):
+                    code, found = self.diff(other, whole)
+                    self.assertEqual((code, found["update"], found["kind"], found["values_that_differ"]), (7, 1, "gradient", 0), found)
+                    self.assertGreater(found["gradients_that_differ"], 0)
+                    self.assertIn(f"the runs divide an update differently (1 rank x 4 samples; {words}): ", run("diff", whole, other).stdout)
+                    # Negatives are those of a micro-batch, and with gather_negatives of all ranks' micro-batches.
+                    has_other_negatives = head == "contrastive" or (head == "contrastive, gathered" and "micro" in words)
+                    (self.assertGreater if has_other_negatives else self.assertLess)(self.largest_difference(whole, other), 1e-2 if has_other_negatives else 1e-5)
+
+    def test_a_run_with_other_samples_in_an_update_is_told_apart(self):
+        other = self.trained("more", training__per_device_train_batch_size="3")
+        self.assertIn("an update has other samples in each run (1 rank x 4 samples; 1 rank x 3 samples)", run("diff", self.a, other).stdout)
+        code, found = self.diff(other)
+        self.assertEqual((code, found["divisions"][1]), (7, {"micro_batches": 1, "ranks": 1, "samples": 3}))
+
+    def test_a_resumed_run_keeps_the_division_of_each_update(self):
+        """After update 3 two ranks go on with what one rank of two micro-batches began."""
+        folder = self.folder / "resumed"
+        folder.mkdir()
+        parts = {**RUN, "training__lr_schedule_steps": "6", "training__per_device_train_batch_size": "2"}
+        for changes in ({"training__gradient_accumulation_steps": "2", "training__max_steps": "3"}, {"distributed__world_size": "2"}):
+            done = run("run", small_settings(folder, **{**parts, **changes}))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        begun = self.trained("begun", training__per_device_train_batch_size="2", training__gradient_accumulation_steps="2", training__lr_schedule_steps="6")
+        code, found = self.diff(folder / "run", begun)
+        self.assertEqual((code, found["update"], found["kind"], found["equal_updates"]), (7, 4, "gradient", 3), found)
+        self.assertEqual([one["ranks"] for one in found["divisions"]], [1, 2])
 
     def test_a_killed_run_goes_on_with_the_hashes_of_the_unbroken_one(self):
         folder = self.folder / "killed"
