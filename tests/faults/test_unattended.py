@@ -73,13 +73,14 @@ class Unattended(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreaterEqual(told.count("WATCHDOG=1\n"), 2)
 
+    def rows_with_a_stuck_picture(self, number):
+        """A manifest, as a value of the settings; stuck_open.c never ends the opening of that row's picture."""
+        picture = self.folder / ("stuck" + pathlib.Path(ROWS[number]["image"]).suffix)
+        shutil.copy(DATA / "run_goldens" / ROWS[number]["image"], picture)
+        return write_rows(self.folder / "rows.jsonl", [{**row, "image": str(picture)} if i == number else row for i, row in enumerate(ROWS)])
+
     def test_a_run_that_hangs_says_where_and_ends(self):
-        rows = [{**row, "image": os.path.normpath(DATA / "run_goldens" / row["image"])} for row in ROWS]
-        picture = self.folder / ("stuck" + pathlib.Path(rows[5]["image"]).suffix)
-        shutil.copy(rows[5]["image"], picture)
-        rows[5]["image"] = str(picture)
-        (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        cases = {"read": ({"data__train_file": f'"{self.folder}/rows.jsonl"'}, {"LD_PRELOAD": preloaded("stuck_open")}, "waiting for data in update [1-4], row 6"),
+        cases = {"read": ({"data__train_file": self.rows_with_a_stuck_picture(5)}, {"LD_PRELOAD": preloaded("stuck_open")}, "waiting for data in update [1-4], row 6"),
                  "kernel": ({"machine__step_seconds": "600"}, {}, "during forward and backward in update 1, operation [0-9]+")}
         for case, (changes, environment, words) in cases.items():
             with self.subTest(case=case):
@@ -87,6 +88,27 @@ class Unattended(unittest.TestCase):
                 done, told = self.service(small_settings(self.folder, **changes), str(self.folder / f"notify-{case}"), 2.0, **environment)
                 self.assertEqual(done.returncode, 5, done.stderr)
                 self.assertRegex(done.stderr.splitlines()[-1], f"has shown no sign of life .* {words}; run the same command again")
+
+    def test_while_an_evaluation_runs_the_status_has_its_batches_and_the_update(self):
+        """The evaluation after the second of three updates hangs at its last picture; the run leaves the status of then."""
+        toml = small_settings(self.folder, data__validation_file=self.rows_with_a_stuck_picture(len(ROWS) - 1), training__eval_steps="2", training__per_device_eval_batch_size="1",
+                              media_engine__queue_depth="1", report__status_seconds="0.001")
+        done, _ = self.service(toml, str(self.folder / "notify"), 2.0, LD_PRELOAD=preloaded("stuck_open"))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        status = json.loads((self.folder / "run" / "status.json").read_text())
+        self.assertEqual((status["state"], status["phase"], status["total"], status["update"], status["updates"]), ("running", "validation", len(ROWS), 2, 3))
+        self.assertTrue(0 < status["done"] < len(ROWS), status)
+        self.assertGreater(status["seconds_left"], 0)
+        trained = json.loads((self.folder / "run" / "log.jsonl").read_text().splitlines()[1])
+        self.assertEqual((status["loss"], status["grad_norm"], status["epoch"]), (trained["loss"], trained["grad_norm"], trained["epoch"]))
+
+    def test_a_finished_run_has_the_last_update_in_its_status_however_seldom_that_is_written(self):
+        done = run("run", small_settings(self.folder, report__status_seconds="3600"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status = json.loads((self.folder / "run" / "status.json").read_text())
+        last = json.loads((self.folder / "run" / "log.jsonl").read_text().splitlines()[-1])
+        self.assertEqual((status["state"], status["update"], status["updates"], status["done"], status["total"]), ("finished", 3, 3, 3, 3))
+        self.assertEqual((status["loss"], status["grad_norm"], status["seconds_left"]), (last["loss"], last["grad_norm"], 0))
 
     def test_status_files_are_whole_and_agree_with_the_run(self):
         done = run("run", small_settings(self.folder, report__status_seconds="0.001"))
