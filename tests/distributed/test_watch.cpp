@@ -2,14 +2,20 @@
 #include "src/distributed/watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "src/base/clock.h"
 #include "src/distributed/shared_memory.h"
+#include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
 namespace {
@@ -71,6 +77,50 @@ TEST(Watch, CountsTheTimeoutFromTheLastBeat) {
   while (seen_ms.load() == 0) usleep(1000);
   // The watch may have read the last beat up to one of its looks after it was made, never before.
   EXPECT_GE(seen_ms.load() - last_ms, kTimeoutMs - 50);
+}
+
+// systemd's end of the socket.
+struct Supervisor {
+  TemporaryFolder folder;
+  int end = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+  Supervisor() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = folder.path() + "/notify";
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
+    EXPECT_EQ(bind(end, static_cast<sockaddr*>(static_cast<void*>(&address)), sizeof address), 0);
+    setenv("NOTIFY_SOCKET", path.c_str(), 1);
+    setenv("WATCHDOG_USEC", "4000", 1);  // a message may come with every look
+  }
+  ~Supervisor() {
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    close(end);
+  }
+  // The next message; "" where `flags` do not wait and none is there.
+  std::string hear(int flags = 0) const {
+    char text[64];
+    const ssize_t bytes = recv(end, text, sizeof text, flags);
+    return std::string(text, bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  }
+};
+
+TEST(Watch, TellsASupervisorOfEachBeatOnceAndNothingWhileTheHeartIsStill) {
+  const Supervisor supervisor;
+  const NotifySocket notify = NotifySocket::from_environment();
+  TwoRanks alone;  // a process that computes
+  alone.page.local_size = 1;
+  alone.page.slots[0].phase.store(static_cast<std::uint32_t>(RankPhase::kComputing));
+  Watch watch(alone.page, 0, {}, kTimeoutMs, &note);
+  watch.keep_alive(&notify);
+  for (int beat = 0; beat < 2; ++beat) {
+    alone.page.slots[0].heart.beat();
+    EXPECT_EQ(supervisor.hear(), "WATCHDOG=1\n");
+  }
+  while (seen_ms.load() == 0) usleep(1000);  // as many looks as the timeout is long
+  EXPECT_EQ(alone.page.failure.kind, FailureKind::kStuck);
+  EXPECT_EQ(supervisor.hear(MSG_DONTWAIT), "");
 }
 
 }  // namespace
