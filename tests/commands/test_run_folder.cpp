@@ -15,12 +15,14 @@
 namespace bascule::test {
 namespace {
 
-bool can_lock_alone(const std::string& folder) {
+bool can_lock(const std::string& folder, int how) {
   const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool is_free = flock(file, LOCK_EX | LOCK_NB) == 0;
+  const bool is_free = flock(file, how | LOCK_NB) == 0;
   close(file);
   return is_free;
 }
+
+bool can_lock_alone(const std::string& folder) { return can_lock(folder, LOCK_EX); }
 
 // A launcher may be killed; its rank 0 then still writes for a moment.
 TEST(FolderLock, IsHeldUntilTheLastOfLauncherAndRankHasGone) {
@@ -43,6 +45,7 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   const FolderLock lock(settings, FolderUser::kProcess);
   EXPECT_FALSE(lock.has_waited());
   EXPECT_FALSE(can_lock_alone(settings.training.output_dir.resolved));
+  EXPECT_FALSE(can_lock(settings.training.output_dir.resolved, LOCK_SH)) << "of a second run";
 }
 
 }  // namespace

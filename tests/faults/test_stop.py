@@ -50,6 +50,18 @@ class Stop(unittest.TestCase):
                 bits[ranks].add(digest(f"{folder}/run/model.safetensors"))
         self.assertEqual([len(found) for found in bits.values()], [1, 1])
 
+    def test_a_second_run_in_the_same_folder_waits_a_moment_and_is_refused(self):
+        toml = settings(self.folder, **LONG)
+        first = subprocess.Popen([str(PROGRAM), "run", str(toml)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(lambda: (self.output / "checkpoint-2").exists())
+        second = run("run", toml)
+        self.assertIsNone(first.poll(), "the first run has ended before the second one")
+        first.terminate()
+        self.assertEqual(first.wait(60), 143)
+        self.assertEqual(second.returncode, 2, second.stderr)
+        self.assertIn("another run is using this folder; waiting a few seconds", second.stderr.splitlines()[0])
+        self.assertIn("another run is using this folder; wait for it to end, or choose another folder", second.stderr.splitlines()[-1])
+
     def test_a_run_whose_descriptors_are_closed_saves_at_sigterm(self):
         for ranks in ("1", "2"):
             with self.subTest(ranks=ranks):
