@@ -218,9 +218,11 @@ void Device::complete(Unit& unit, const Task& task, hpu_sim_completion completio
 void Device::post(hpu_sim_completion completion, bool is_corrupted, std::uint64_t number) {
   Registers& r = registers_;
   if (r.cq_tail - r.cq_head >= r.cq_size) return overrun();
-  completion.number = r.cq_tail;
+  const std::uint64_t choice = draw(options_, Fault::kCorruptedCompletion, number);
+  const bool is_stale = is_corrupted && (choice >> 40) % 2 == 0;
+  completion.number = is_stale ? r.cq_tail - r.cq_size : r.cq_tail;
   completion.checksum = checksum_of(completion, kCompletionWords);
-  if (is_corrupted) flip_a_bit(&completion, draw(options_, Fault::kCorruptedCompletion, number));
+  if (is_corrupted && !is_stale) flip_a_bit(&completion, choice);
   host_address<hpu_sim_completion>(joined(r.cq_base_high, r.cq_base_low))[r.cq_tail % r.cq_size] = completion;
   ++r.cq_tail;
   count(HPU_SIM_COUNT_COMPLETIONS);

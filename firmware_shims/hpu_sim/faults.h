@@ -14,7 +14,7 @@ enum class Fault {
   kLostCompletion,
   kDuplicatedCompletion,
   kLateCompletion,       // comes after the driver has asked for the picture again
-  kCorruptedCompletion,  // a bit of the entry is wrong
+  kCorruptedCompletion,  // a bit of the entry is wrong; every other time it is whole, with the number of a lap ago
   kCorruptedDescriptor,  // a bit of it is wrong in what the device reads
   kShortDma,             // the last pixels do not arrive; every other time the completion says that they did
   kDecodeError,

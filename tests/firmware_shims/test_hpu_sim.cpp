@@ -132,10 +132,12 @@ const std::vector<FaultCase>& fault_cases() {
        "timeout_ms=150 fault=late_completion@5",
        {MEDIA_ENGINE_FAULT_LOST_COMPLETION, MEDIA_ENGINE_FAULT_LATE_COMPLETION},
        1},
+      // Some have a wrong bit, some a right checksum and a wrong number: each is found.
       {"corrupted_completion",
-       "fault=corrupted_completion@1 fault=corrupted_completion@8 fault=corrupted_completion@20",
+       "fault=corrupted_completion@1 fault=corrupted_completion@4 fault=corrupted_completion@8 "
+       "fault=corrupted_completion@12 fault=corrupted_completion@16 fault=corrupted_completion@20",
        {MEDIA_ENGINE_FAULT_CORRUPTED_COMPLETION},
-       3},
+       6},
       {"corrupted_descriptor",
        "fault=corrupted_descriptor@4 fault=corrupted_descriptor@5",
        {MEDIA_ENGINE_FAULT_CORRUPTED_DESCRIPTOR},
