@@ -92,5 +92,29 @@ TEST(Ranges, OfEveryKeyAreReadAtTheirBoundsAndRefusedByNameBeyond) {
   EXPECT_GT(refused, 150);
 }
 
+// Bounds that follow from what a key is, and not from the table of keys.
+TEST(Ranges, EndWhereAKeyWouldLoseItsMeaning) {
+  const struct {
+    const char *table, *key;
+    std::vector<std::string> allowed, refused;
+  } kBounds[] = {
+      // A text has its first and its last token, and positions of 16 bits.
+      {"data", "max_seq_length", {"2", "65536"}, {"0", "1", "65537"}},
+      // Bias correction divides by 1 - beta^t.
+      {"training", "adam_beta1", {"0.0", "0.9999999"}, {"1.0", "-0.1"}},
+      {"training", "adam_beta2", {"0.0", "0.9999999"}, {"1.0", "-0.1"}},
+  };
+  for (const auto& one : kBounds) {
+    const std::string name = one.key;
+    for (const std::string& value : one.allowed)
+      EXPECT_EQ(refusal_of(least_with(one.table, name + " = " + value)), "") << name << " = " << value;
+    for (const std::string& value : one.refused) {
+      EXPECT_NE(refusal_of(least_with(one.table, name + " = " + value)).find(std::string(one.table) + "." + name),
+                std::string::npos)
+          << name << " = " << value;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bascule
