@@ -7,6 +7,7 @@
 #include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/graph/element_types.h"
+#include "src/train/bucket_marks.h"
 
 namespace bascule {
 namespace {
@@ -157,17 +158,7 @@ void Session::seal_alone(bool training, const KernelTable& kernels, int threads)
 void Session::overlap_reduction(std::size_t number, std::size_t bucket_bytes) {
   const std::int64_t blocks =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(bucket_bytes / sizeof(float)) / Update::kBlock);
-  const std::vector<std::int64_t> final_steps = tapes_[number]->steps_until_final();
-  std::vector<std::int64_t> marks;
-  for (const std::int64_t end : update_->bucket_ends(blocks)) {
-    std::int64_t mark = 0;
-    for (std::size_t p = 0; p < final_steps.size(); ++p) {
-      const ParameterLayout::Place& place = layout_.places[p];
-      if (place.trained && place.offset < end) mark = std::max(mark, final_steps[p]);
-    }
-    marks.push_back(mark);
-  }
-  update_->overlap(blocks, marks);
+  update_->overlap(blocks, bucket_marks(tapes_[number]->steps_until_final(), layout_, update_->bucket_ends(blocks)));
 }
 
 }  // namespace bascule
