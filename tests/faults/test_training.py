@@ -100,6 +100,14 @@ class Training(unittest.TestCase):
         self.assertEqual(results(dropped)["eval_loss"], results(whole)["eval_loss"])
         self.assertAlmostEqual(results(whole)["eval_loss"], mean_loss(whole), delta=1e-5)
 
+    def test_dropout_of_the_same_sample_is_drawn_anew_in_every_update(self):
+        """One row, and weights that stay: only dropout can make one update differ from the next."""
+        same = {"data__train_file": few_rows(self.folder, "one.jsonl", 1), "data__label_column": '"label"', "model__head": '"image_text_matching"', "training__learning_rate": "0.0",
+                "training__max_steps": "4"}
+        for dropout, different in (("off", 1), ("config", 4)):
+            losses = {record["loss"] for record in map(json.loads, (short_run(self.folder, dropout, **same, model__dropout=f'"{dropout}"') / "log.jsonl").read_text().splitlines())}
+            self.assertEqual(len(losses), different, losses)
+
     def test_the_seed_drives_weights_order_dropout_and_masks(self):
         few, all_rows = few_rows(self.folder, "few.jsonl", 8), few_rows(self.folder, "more.jsonl", 24)
         first = short_run(self.folder, "first", data__train_file=few, model__head='"masked_lm"', training__seed="1")

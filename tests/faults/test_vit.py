@@ -102,6 +102,15 @@ class ViT(unittest.TestCase):
                 self.weights(f"{precision}-parts", **common, training__max_steps="4", training__lr_schedule_steps="9")
                 self.assertEqual(self.weights(f"{precision}-parts", **common, training__lr_schedule_steps="9"), whole)
 
+    def test_the_loss_of_an_evaluation_is_not_smoothed(self):
+        """That of the run, which smooths its training loss, and of an evaluation without smoothing of the weights that it leaves."""
+        rows = {"data__validation_file": f'"{CLASSES}/validation.jsonl"'}
+        self.weights("smoothed", **rows, training__max_steps="2", training__label_smoothing_factor="0.5")
+        self.weights("plain", **rows, model__model_name_or_path=f'"{self.folder}/smoothed/run"', model__from_scratch=None, data__train_file=None, training__max_steps=None,
+                     training__label_smoothing_factor="0.0")
+        losses = [json.loads((self.folder / name / "run/validation_results.json").read_text())["eval_loss"] for name in ("smoothed", "plain")]
+        self.assertEqual(*losses)
+
     def test_mixing_follows_the_order_of_the_epoch(self):
         common = {"data__augment": '"crop_flip"', "data__mixup_alpha": "0.8", "data__cutmix_alpha": "1.0", "training__per_device_train_batch_size": "64", "training__max_steps": "30",
                   "data__validation_file": f'"{CLASSES}/validation.jsonl"', "training__save_steps": "0"}
