@@ -236,7 +236,10 @@ TEST(Html, EveryEvaluationOfTheAverageHasARowBehindThatOfTheWeights) {
       "validation 300", "validation, averaged weights 300", "validation 400", "validation, averaged weights 400",
       "test 400",       "test, averaged weights 400"};
   EXPECT_EQ(rows, expected);
-  EXPECT_EQ(count(table, "class=\"n best\""), 2u * 7u) << "loss and six recalls, of the weights and of the average";
+  // Loss and six recalls, of the weights and of the average; there is one test, which is the best of nothing.
+  const std::size_t test = table.find("<th scope=\"row\">test");
+  EXPECT_EQ(count(table.substr(0, test), "class=\"n best\""), 2u * 7u);
+  EXPECT_EQ(count(table.substr(test), "class=\"n best\""), 0u);
 }
 
 TEST(Html, EveryHeadOfATableSaysWhatItHeads) {

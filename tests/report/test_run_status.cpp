@@ -47,6 +47,11 @@ TEST(RunStatus, AnEvaluationCountsItsBatchesAndLeavesTheFiguresOfTraining) {
   EXPECT_EQ(during["samples_per_second"], 50.0);
 
   run.status.begin("train", 4, 7, 120.0);
+  run.status.end("stopped");
+  EXPECT_EQ(run.read()["phase"], "train");
+  EXPECT_EQ(run.read()["update"], 4);
+
+  run.status.begin("train", 4, 7, 120.0);
   run.update(5, 124.0);
   const Json after = run.read();
   EXPECT_EQ(after["phase"], "train");
