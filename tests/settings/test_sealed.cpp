@@ -44,6 +44,19 @@ TEST(Sealed, PathsStartAboveTheFolderOfTheProgram) {
   EXPECT_TRUE(settings.data.train_file.stays_inside);
 }
 
+TEST(Sealed, EveryWordOfTheModelIsAssigned) {
+  Settings settings = settings_of(kLeast);
+  settings.words = {{{"one", false, true, false, {"x"}, true, false}, {"two", true, false, true, {}, false, true}},
+                    {"part"},
+                    {"frozen"},
+                    {"idle"}};
+  const std::string text = settings_as_cpp(settings, "x.toml");
+  for (const char* assigned : {"heads.push_back({\"one\", false, true, false, {\"x\"}, true, false});",
+                               "heads.push_back({\"two\", true, false, true, {}, false, true});", "parts = {\"part\"};",
+                               "frozen = {\"frozen\"};", "idle = {\"idle\"};"})
+    EXPECT_NE(text.find(assigned), std::string::npos) << assigned;
+}
+
 TEST(Sealed, EveryKeyIsAssigned) {
   const std::string text = settings_as_cpp(settings_of(kLeast), "x.toml");
   for (const Key& key : all_keys()) {
