@@ -32,20 +32,31 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &facts) == 0;
 }
 
+// A file, and its path as the setting has it.
+struct NamedFile {
+  std::string written, path;
+};
+
 // The files that one path without braces stands for.
-std::vector<std::string> matches_of(const std::string& path, const std::string& start) {
+std::vector<NamedFile> matches_of(const std::string& path, const std::string& start) {
   const std::string whole = behind(start, path);
-  if (!has_glob_sign(path) || exists(whole)) return {whole};
-  std::vector<std::string> found = expand_glob(path, start);
+  if (!has_glob_sign(path) || exists(whole)) return {{path, whole}};
+  const std::vector<std::string> found = expand_glob(path, start);
   if (found.empty()) throw Error{ErrorKind::kData, whole, "no file matches", "check the pattern and its folder"};
-  return found;
+  // Folders in front of the first sign are in every match.
+  const std::string front = path.substr(0, path.rfind('/', path.find_first_of("*?[")) + 1);
+  const std::string folder = behind(start, front);
+  std::vector<NamedFile> files;
+  for (const std::string& file : found)
+    files.push_back({front + fs::path(file).lexically_relative(folder).string(), file});
+  return files;
 }
 
-std::vector<std::string> files_of(const std::string& written, const std::string& start) {
-  if (!names_shards(written)) return matches_of(written, start);
-  std::vector<std::string> files;
-  for (const std::string& path : expand_shards(written)) {
-    for (std::string& file : matches_of(path, start)) files.push_back(std::move(file));
+std::vector<NamedFile> files_of(const std::string& written, const PathsSetting& paths) {
+  std::vector<NamedFile> files;
+  for (const std::string& one : names_shards(written) ? expand_shards(written) : std::vector<std::string>{written}) {
+    for (NamedFile& file : matches_of(paths.stays_inside ? path_inside("", one) : one, paths.start))
+      files.push_back(std::move(file));
   }
   return files;
 }
@@ -164,18 +175,19 @@ std::string path_with_folder(const PathsSetting& paths, const std::string& folde
 
 DataFiles find_data_files(const PathsSetting& paths) {
   std::vector<DataFile> files;
+  DataFiles found;
   for (const std::string& written : paths.written) {
-    const std::string path = paths.stays_inside ? path_inside("", written) : written;
-    for (const std::string& file : files_of(path, paths.start)) {
+    for (const NamedFile& file : files_of(written, paths)) {
       std::error_code ignored;
-      const bool is_folder = !names_shards(file) && fs::is_directory(file, ignored);
-      const bool has_classes = is_folder && !fs::exists(file + "/metadata.jsonl", ignored) && has_folders(file);
-      const bool is_manifest = is_folder && !has_classes;
-      files.push_back({is_manifest ? file + "/metadata.jsonl" : file, is_manifest, has_classes, ""});
+      const bool is_folder = !names_shards(file.path) && fs::is_directory(file.path, ignored);
+      const bool has_classes =
+          is_folder && !fs::exists(file.path + "/metadata.jsonl", ignored) && has_folders(file.path);
+      const std::string behind_folder = is_folder && !has_classes ? "/metadata.jsonl" : "";
+      files.push_back({file.path + behind_folder, !behind_folder.empty(), has_classes, ""});
+      found.written.push_back(file.written + behind_folder);
     }
   }
   check_files(files);
-  DataFiles found;
   found.name = paths.text();
   if (names_shards(files.front().path)) {
     for (DataFile& shard : files) found.shards.push_back(std::move(shard.path));

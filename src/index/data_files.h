@@ -26,8 +26,9 @@ struct DataFile {
 struct DataFiles {
   std::string name;  // for people: the one manifest, or what was written
   std::vector<DataFile> manifests;
-  std::vector<std::string> shards;  // in place of manifests
-  std::string folder;               // where paths of pictures start; of no use in shards
+  std::vector<std::string> shards;   // in place of manifests
+  std::vector<std::string> written;  // each of them as the setting has it, patterns resolved
+  std::string folder;                // where paths of pictures start; of no use in shards
 };
 
 // Throws Error: kSettings for a pattern of the wrong form, a file that is named twice, or shards beside manifests;

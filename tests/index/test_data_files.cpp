@@ -81,6 +81,34 @@ TEST_F(SeveralFiles, AreFoundInTheOrderWritten) {
   EXPECT_EQ(find_data_files(paths({"/abs/x/../y.csv"})).name, "/abs/y.csv");
 }
 
+TEST_F(SeveralFiles, KeepTheirPathsAsTheSettingHasThem) {
+  for (const char* name :
+       {"a/p-1.jsonl", "a/p-2.jsonl", "b/p-1.jsonl", "s-0.tar", "s-1.tar", "t.tar", "classes/cat/x.jpg"}) {
+    fs::create_directories(fs::path(data.path() + "/" + name).parent_path());
+    data.write(name, "");
+  }
+  const auto written = [&](const PathsSetting& setting) { return find_data_files(setting).written; };
+  EXPECT_EQ(written(paths({"a/../b/p-1.jsonl", "./a/p-*.jsonl", "classes"})),
+            (Texts{"a/../b/p-1.jsonl", "./a/p-1.jsonl", "./a/p-2.jsonl", "classes"}));
+  EXPECT_EQ(written(paths({"?/p-1.jsonl", "b/"})), (Texts{"a/p-1.jsonl", "b/p-1.jsonl", "b//metadata.jsonl"}));
+  EXPECT_EQ(written(paths({"s-{0..1}.tar,./t*.tar"})), (Texts{"s-0.tar", "s-1.tar", "./t.tar"}));
+  EXPECT_EQ(written(paths({data.path() + "/a/p*"})),
+            (Texts{data.path() + "/a/p-1.jsonl", data.path() + "/a/p-2.jsonl"}));
+  PathsSetting up = paths({"../x/p-*.jsonl"});
+  fs::create_directory_symlink("a", data.path() + "/x");
+  up.start = data.path() + "/classes";
+  EXPECT_EQ(written(up), (Texts{"../x/p-1.jsonl", "../x/p-2.jsonl"}));
+}
+
+TEST_F(SeveralFiles, StayInsideTheTreeOfSealedSettings) {
+  for (const char* name : {"s-0.tar", "s-1.tar", "t.tar"}) data.write(name, "");
+  PathsSetting setting = paths({"../s-{0..1}.tar,../t.tar"});
+  setting.stays_inside = true;
+  const DataFiles files = find_data_files(setting);
+  EXPECT_EQ(files.written, (Texts{"s-0.tar", "s-1.tar", "t.tar"}));
+  EXPECT_EQ(files.shards, (Texts{data.path() + "/s-0.tar", data.path() + "/s-1.tar", data.path() + "/t.tar"}));
+}
+
 TEST_F(SeveralFiles, MayHaveSignsOfAPatternInTheirNames) {
   data.write("p[1].jsonl", "");
   data.write("p1.jsonl", "");
