@@ -108,6 +108,25 @@ void check_tensor(const TensorSource& source, const StoredTensor& stored, const 
   if (!is_float(stored.dtype)) throw bad("holds integers, but the model needs floating point");
 }
 
+// What a folder's weights are in.
+struct WeightsForm {
+  const char* file;
+  bool is_safetensors, is_index;
+};
+constexpr WeightsForm kWeightsForms[] = {{"model.safetensors", true, false},
+                                         {"model.safetensors.index.json", true, true},
+                                         {"pytorch_model.bin", false, false},
+                                         {"pytorch_model.bin.index.json", false, true}};
+
+const WeightsForm& form_of(const std::string& folder) {
+  for (const WeightsForm& form : kWeightsForms) {
+    if (file_exists(folder + "/" + form.file)) return form;
+  }
+  throw Error{ErrorKind::kData, folder,
+              "holds no weights: no model.safetensors, no pytorch_model.bin, no index of shards",
+              "name a Hugging Face folder, or train with from_scratch = true"};
+}
+
 const StoredTensor* find_with_prefix(const TensorSource& source, const std::string& name, std::string_view prefix) {
   if (const StoredTensor* tensor = source.find(name)) return tensor;
   if (prefix.empty()) return nullptr;
@@ -126,14 +145,18 @@ void throw_missing(const std::vector<std::string>& names, const TensorSource& so
 }  // namespace
 
 TensorSource open_hf_weights(const std::string& folder) {
-  const auto has = [&](const char* name) { return file_exists(folder + "/" + name); };
-  if (has("model.safetensors")) return open_one(folder + "/model.safetensors", true);
-  if (has("model.safetensors.index.json")) return open_shards(folder, "model.safetensors.index.json", true);
-  if (has("pytorch_model.bin")) return open_one(folder + "/pytorch_model.bin", false);
-  if (has("pytorch_model.bin.index.json")) return open_shards(folder, "pytorch_model.bin.index.json", false);
-  throw Error{ErrorKind::kData, folder,
-              "holds no weights: no model.safetensors, no pytorch_model.bin, no index of shards",
-              "name a Hugging Face folder, or train with from_scratch = true"};
+  const WeightsForm& form = form_of(folder);
+  return form.is_index ? open_shards(folder, form.file, form.is_safetensors)
+                       : open_one(folder + "/" + form.file, form.is_safetensors);
+}
+
+std::vector<std::string> hf_weight_files(const std::string& folder) {
+  const WeightsForm& form = form_of(folder);
+  std::set<std::string> files = {form.file};
+  if (form.is_index) {
+    for (const auto& entry : read_weight_map(folder + "/" + form.file)) files.insert(entry.second);
+  }
+  return {files.begin(), files.end()};
 }
 
 const StoredTensor* find_tensor(const TensorSource& source, const std::string& name, const FileNames& names) {

@@ -24,6 +24,9 @@ namespace bascule {
 // Safetensors are preferred to .bin, one file to shards, as Transformers does. Error{kData} if there are no weights, a
 // shard is missing or a name is in two shards or in another one than the index says.
 TensorSource open_hf_weights(const std::string& folder);
+// The names of the files that it reads, sorted: the weights, or their index and its shards. Error{kData} if there are
+// no weights.
+std::vector<std::string> hf_weight_files(const std::string& folder);
 
 struct WantedTensor {
   std::string name;                 // full name, as the model's class saves it: with the prefix of its body

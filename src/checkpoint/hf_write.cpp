@@ -18,15 +18,6 @@
 namespace bascule {
 namespace {
 
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "vocab.json",
-                                           "merges.txt",
-                                           "vocab.txt"};
-constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
-
 std::int64_t tensor_bytes(const TensorToWrite& tensor) {
   return element_count(tensor.shape) * static_cast<std::int64_t>(element_bytes(tensor.dtype));
 }

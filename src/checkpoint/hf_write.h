@@ -17,6 +17,16 @@ namespace bascule {
 // config.json for weights that we write: `source` with "architectures" = [model_class] and "dtype" = "float32".
 Json config_to_write(const Json& source, const std::string& model_class);
 
+// Of a tokenizer, in whatever form it is, and of an image processor: those of them that a folder has.
+inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "added_tokens.json",
+                                                  "vocab.json",
+                                                  "merges.txt",
+                                                  "vocab.txt"};
+inline constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
+
 // Transformers cuts weights into shards above this size (50 GB since its version 5).
 constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
 

@@ -94,7 +94,8 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   as_output_file(
       command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
   as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  CLI::Option* json = command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->add_flag("--inputs", arguments->inputs, "list in it every file that the run reads")->needs(json);
   command->callback([=] {
     if (gib->count() > 0) arguments->memory_gib = *memory;
     *chosen = [=] { return plan_command(*arguments); };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -23,6 +24,7 @@
 #include "src/train/model_words.h"
 #include "src/train/output_in_data.h"
 #include "src/train/recorded_run.h"
+#include "src/train/run_inputs.h"
 
 namespace bascule {
 namespace {
@@ -45,6 +47,17 @@ std::optional<Error> why_too_large(RecordedRun& run, const ProcessLimits& now, c
     return error;
   }
   return std::nullopt;
+}
+
+Json inputs_json(const RecordedRun& run) {
+  Json json = Json::array();
+  for (const InputFolder& input : run_inputs(run)) {
+    Json folder = Json::object();
+    folder["folder"] = input.folder;
+    folder["files"] = input.files;
+    json.push_back(std::move(folder));
+  }
+  return json;
 }
 
 }  // namespace
@@ -92,6 +105,7 @@ int plan_command(const PlanArguments& arguments) {
                      {"largest", largest}};
     answers.add_to(&document);
     if (too_large) document["error"] = error_json(*too_large);
+    if (arguments.inputs) document["inputs"] = inputs_json(*run);
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {
     std::printf("%s%s", print_memory_plan(plan).c_str(), answers.text().c_str());

@@ -11,6 +11,7 @@ namespace bascule {
 struct PlanArguments {
   std::string settings_file;
   bool json = false;
+  bool inputs = false;  // with json: the files that the run reads
   bool frontier = false;
   std::optional<double> memory_gib;  // of the machine that is planned for, in place of machine.memory_limit_gib
   std::string unit;                  // a file for a systemd unit of the run; empty: none

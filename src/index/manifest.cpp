@@ -222,16 +222,15 @@ std::string Manifest::where(std::int64_t row) const {
   if (is_taken_out(row)) return files_.name + ": row " + std::to_string(row + 1) + ", which was removed";
   if (!files_.shards.empty()) return shard_of(image_id(row));
   const std::size_t place = place_of(row);
-  const DataFile& file = *file_of(place);
+  const DataFile& file = files_.manifests[number_of_file(place)];
   if (file.is_class_folder) return picture_location(image_id(row));
   return file.path + ":" + std::to_string(tables_.line[place]);
 }
 
 // The manifest that a row was written in.
-const DataFile* Manifest::file_of(std::size_t place) const noexcept {
+std::size_t Manifest::number_of_file(std::size_t place) const noexcept {
   const auto behind = std::upper_bound(tables_.file_end.begin(), tables_.file_end.end(), place);
-  const auto number = static_cast<std::size_t>(behind - tables_.file_end.begin());
-  return &files_.manifests[std::min(number, files_.manifests.size() - 1)];
+  return std::min(static_cast<std::size_t>(behind - tables_.file_end.begin()), files_.manifests.size() - 1);
 }
 
 std::string Manifest::picture_location(std::int64_t image_id) const {

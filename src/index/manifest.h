@@ -118,6 +118,10 @@ class Manifest {
   const std::vector<std::string>& shards() const noexcept { return files_.shards; }
   // Where a picture lies; only in shards.
   PicturePlace place(std::int64_t image_id) const noexcept;
+  // The files of the rows, in order.
+  const DataFiles& files() const noexcept { return files_; }
+  // Which of files().manifests a row was written in; of no use in shards.
+  std::size_t file_number(std::int64_t row) const noexcept { return number_of_file(place_of(row)); }
   // Where a row was written, for messages: "train.jsonl:17", "shard-003.tar". Allocates.
   std::string where(std::int64_t row) const;
   // Where a picture is, for people: a normalised path, or "shard-003.tar/000017.jpg". Allocates.
@@ -164,7 +168,7 @@ class Manifest {
   std::size_t place_of(std::int64_t row) const noexcept;
   int label_of(std::size_t place) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
-  const DataFile* file_of(std::size_t place) const noexcept;
+  std::size_t number_of_file(std::size_t place) const noexcept;
   void find_class_names();
   std::uint64_t digest_of_sizes() const;
 

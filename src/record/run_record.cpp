@@ -9,6 +9,7 @@
 #include "src/base/program_file.h"
 #include "src/base/sha256.h"
 #include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/hf_write.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
 #include "src/json/json.h"
@@ -22,10 +23,6 @@ namespace bascule {
 namespace {
 
 constexpr char kOwnSum[] = "sha256";
-// Of those that a tokenizer is read from, in whatever form.
-constexpr const char* kTokenizerFiles[] = {"added_tokens.json",    "merges.txt", "special_tokens_map.json",
-                                           "tokenizer.json",       "vocab.json", "vocab.txt",
-                                           "tokenizer_config.json"};
 
 std::string bits_of(double number) {
   std::uint64_t bits = 0;

@@ -87,6 +87,21 @@ TEST(HfFolder, SafetensorsArePreferredToTorchAndOneFileToShards) {
   EXPECT_NE(open_hf_weights(folder.path()).find("in_one"), nullptr);
 }
 
+TEST(HfFolder, FilesOfWeightsAreTheOneOrTheIndexAndItsShards) {
+  EXPECT_EQ(hf_weight_files(test::fixture("bin_shards")).back(), "pytorch_model.bin.index.json");
+  EXPECT_EQ(hf_weight_files(test::fixture("bin_shards")).size(),
+            open_hf_weights(test::fixture("bin_shards")).files().size() + 1);
+  const TemporaryFolder folder;
+  expect_data_error("holds no weights", [&] { hf_weight_files(folder.path()); });
+  folder.write("pytorch_model.bin", "");
+  EXPECT_EQ(hf_weight_files(folder.path()), Names{"pytorch_model.bin"});
+  folder.write(
+      "model.safetensors.index.json",
+      R"({"weight_map": {"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"}})");
+  EXPECT_EQ(hf_weight_files(folder.path()),
+            (Names{"model-1.safetensors", "model-2.safetensors", "model.safetensors.index.json"}));
+}
+
 TEST(HfFolder, RefusesFoldersWhoseWeightsAreNotThere) {
   const TemporaryFolder folder;
   expect_data_error("holds no weights", [&] { open_hf_weights(folder.path()); });

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bascule plan` answers: the largest batch that fits, what is alive at the peak, what memory costs in operations, another machine."""
+"""What `bascule plan` answers: the largest batch that fits, what is alive at the peak, what memory costs in operations, another machine, which files it needs."""
 import json
 import pathlib
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from bascule_run import run, settings
+from bascule_run import EMOJI, run, settings
 from rank_runs import some_rows
 
 SETTINGS, MEMORY = 2, 4
@@ -94,6 +94,16 @@ class Plan(unittest.TestCase):
         for rectangle in rectangles:
             x, y, w, h = (float(rectangle.get(name)) for name in ("x", "y", "width", "height"))
             self.assertTrue(0 <= x <= x + w <= width and 0 <= y <= y + h <= height, rectangle.attrib)
+
+    def test_the_files_that_the_run_reads_are_listed_where_it_is_asked(self):
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps({"image": f"{EMOJI}/images/{name}.jpg", "caption": "one"}) + "\n" for name in ("1f170", "1f004", "1f170")))
+        rows = {"data__train_file": f'"{self.folder}/rows.jsonl"'}
+        listed = {one["folder"]: one["files"] for one in self.plan("--inputs", **rows)["inputs"]}
+        self.assertEqual(listed, {f"{EMOJI}/model": ["config.json", "preprocessor_config.json"], f"{EMOJI}/tokenizer": sorted(path.name for path in (EMOJI / "tokenizer").iterdir()),
+                                  str(self.folder): [f"{EMOJI}/images/1f004.jpg", f"{EMOJI}/images/1f170.jpg", "rows.jsonl"]})
+        self.assertIn("inputs", self.plan("--inputs", "--memory-gib", "0.01", code=MEMORY, **rows))
+        self.assertNotIn("inputs", self.plan(**rows))
+        self.assertEqual(run("plan", settings(self.folder), "--inputs").returncode, SETTINGS)
 
 
 if __name__ == "__main__":
