@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/packaging: archives that depend on their content alone, a lock that names what differs, inputs that stay in the tree. Images as wholes: `make image-check`."""
+"""tools/packaging: archives that depend on their content alone, a lock that names what differs. Images as wholes: `make image-check`."""
 import json
 import os
 import pathlib
@@ -11,7 +11,6 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "packaging"))
 import archives  # noqa: E402
-import inputs  # noqa: E402
 import packages  # noqa: E402
 import sbom  # noqa: E402
 
@@ -60,23 +59,6 @@ class Packaging(unittest.TestCase):
         for others, word in (([packages.Package("libone", "amd64", "1.0-2", "one 1.0-2")], "libone: .* has 1.0-1 .* this machine 1.0-2"), ([], "libone: .* this machine no such package")):
             with self.assertRaisesRegex(packages.ImageError, word):
                 packages.check_lock(lock, packages.lock_text(others, {}))
-
-    def test_inputs_are_the_files_that_the_rows_name(self):
-        data = self.folder / "data"
-        for name in ("model/config.json", "pictures/1.jpg", "pictures/unused.jpg"):
-            (data / name).parent.mkdir(parents=True, exist_ok=True)
-            (data / name).write_text("x")
-        settings = {"model": {"model_name_or_path": "../data/model", "tokenizer_name": ""}, "distributed": {"hostfile": ""},
-                    "training": {"do_train": True, "do_eval": False, "do_predict": False},
-                    "data": {"train_file": "../data/rows.jsonl", "validation_file": "", "test_file": "", "image_column": "image"}}
-        rows = data / "rows.jsonl"
-        rows.write_text('{"image": "pictures/1.jpg"}\n')
-        start = self.folder / "config"
-        start.mkdir()
-        self.assertEqual(list(inputs.input_files(settings, start)), ["data/model/config.json", "data/pictures/1.jpg", "data/rows.jsonl"])
-        rows.write_text('{"image": "../../../elsewhere/1.jpg"}\n')
-        with self.assertRaisesRegex(packages.ImageError, "row 1: .* lies outside of the tree"):
-            inputs.input_files(settings, start)
 
     def test_the_bill_of_materials_has_digest_and_licence_of_every_file(self):
         (self.folder / "abc").write_text("abc")

@@ -30,6 +30,8 @@ class Kernel:
 
 
 def command(*words, **options):
+    if shutil.which(words[0]) is None:
+        raise ImageError(f"{words[0]} is not installed; run tools/install_packages image")
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **options)
     if done.returncode != 0:
         raise ImageError(f"{words[0]} failed: {done.stderr.strip()}")
@@ -77,21 +79,22 @@ def modules_in_order(folder):
     return ordered
 
 
-def folder_on_disk(settings):
-    """Where the disk is mounted: the folder that holds output_dir."""
+def folder_on_disk(settings, places):
+    """Where the disk is mounted: the folder that holds output_dir. places: of what the run reads."""
     parent = posixpath.dirname(inputs.place_in_tree(settings["training"]["output_dir"]))
-    if not parent:
-        raise ImageError("training.output_dir: write it into a folder of its own, such as runs/NAME; the disk is mounted there")
+    hidden = next((place for place in places if place.startswith(f"{parent}/")), None)
+    if not parent or hidden:
+        what = f"the disk is mounted there, over {hidden}" if hidden else "the disk is mounted there"
+        raise ImageError(f"training.output_dir: write it into a folder of its own, such as runs/NAME; {what}")
     return "/" + parent
 
 
-def make_root(tree, folder, init, kernel, settings):
+def make_root(tree, folder, init, kernel, disk):
     """The tree with what boots it."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(tree, folder)
     shutil.copyfile(init, folder / "init")
     (folder / "init").chmod(0o755)
-    disk = folder_on_disk(settings)
     for name in ("boot", "dev", "proc", "sys", "run", "tmp", disk.lstrip("/")):
         (folder / name).mkdir(parents=True, exist_ok=True)
     files = modules_in_order(kernel.modules)
@@ -128,8 +131,8 @@ def write_unified_image(target, kernel, initramfs, seconds):
     target.write_bytes(image)
 
 
-def write_boot_files(tree, output, init, kernel, settings, seconds):
-    make_root(tree, output / "root", init, kernel, settings)
+def write_boot_files(tree, output, init, kernel, disk, seconds):
+    make_root(tree, output / "root", init, kernel, disk)
     archives.write_cpio(output / "root", output / "initramfs.cpio", seconds)
     command("zstd", "-q", "-f", "-19", "-T1", "--rm", output / "initramfs.cpio", "-o", output / "initramfs.cpio.zst")
     shutil.copyfile(kernel.image, output / "vmlinuz")

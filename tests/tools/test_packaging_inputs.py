@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of an image: for each form of data of each family a tree of those that `bascule plan --json --inputs` lists, in which the plan and the run are the same."""
+import csv
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "packaging"))
+import boot  # noqa: E402
+import inputs  # noqa: E402
+import packages  # noqa: E402
+
+PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build")).resolve() / "bascule"
+DATA = ROOT / "tests" / "data"
+DATA_ERROR = 3  # exit code
+# Folders of the model and its tokenizer, settings of the model, and of its data.
+BRIDGETOWER = (DATA / "emoji-captions/model", DATA / "emoji-captions/tokenizer", "", "max_seq_length = 32")
+VIT = (DATA / "emoji-classes/model", None, 'head = "image_classification"', "")
+VIT_LABELS = (*VIT[:3], 'label_column = "label"')
+BERT = (DATA / "text-corpus/model", DATA / "tokenizer/wordpiece", 'head = "masked_lm"', "max_seq_length = 16")
+BERT_PAIRS = (*BERT[:2], 'head = "pretraining"', 'max_seq_length = 16\ntext_column = "first"\ntext_pair_column = "second"\nlabel_column = "label"')
+BERT_PAIRS_OF_TEXT = (*BERT[:2], 'head = "pretraining"', "max_seq_length = 32\ndupe_factor = 1")
+
+
+def bascule(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False)
+
+
+def row(number, folder="pictures"):
+    return {"image": f"{folder}/{number}.jpg", "caption": f"caption {number}", "label": number % 2, "first": f"one {number}", "second": f"two {number}"}
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name).resolve()
+        self.data = self.folder / "host" / "data"
+        (self.data / "pictures").mkdir(parents=True)
+        for number, picture in enumerate(sorted((DATA / "emoji-captions/images").iterdir())[:8]):
+            shutil.copy(picture, self.data / f"pictures/{number}.jpg")
+
+    def write(self, name, rows):
+        """Rows in the form that the name's ending says."""
+        path = self.data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            if path.suffix == ".jsonl":
+                file.writelines(json.dumps(one) + "\n" for one in rows)
+            elif path.suffix == ".json":
+                json.dump(rows, file)
+            elif path.suffix == ".txt":
+                file.writelines(f"A sentence of document {number}.\nAnother one of it.\n\n" for number in range(40))
+            else:
+                writer = csv.DictWriter(file, rows[0], delimiter="," if path.suffix == ".csv" else "\t")
+                writer.writeheader()
+                writer.writerows(rows)
+
+    def write_shard(self, name, numbers):
+        with tarfile.open(self.data / name, "w") as tar:
+            for number in numbers:
+                for ending, content in (("jpg", (self.data / f"pictures/{number}.jpg").read_bytes()), ("txt", b"caption"), ("cls", str(number % 2).encode())):
+                    member = tarfile.TarInfo(f"{number}.{ending}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+
+    def config(self, family, files, model="", training=""):
+        """A settings file beside the data, with copies of the family's model and tokenizer. files: the lines of the data's keys."""
+        folder, tokenizer, of_model, of_data = family
+        for name, source in (("model", folder), ("tokenizer", tokenizer)):
+            shutil.rmtree(self.data / name, ignore_errors=True)
+            if source:
+                shutil.copytree(source, self.data / name)
+        keys = ['model_name_or_path = "../data/model"', of_model, model or "from_scratch = true"]
+        if tokenizer:
+            keys.append('tokenizer_name = "../data/tokenizer"')
+        path = self.folder / "host/config/run.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(["[model]", *keys, "[data]", of_data, files, "[training]", 'output_dir = "../runs/one"', "max_steps = 1", "save_steps = 0",
+                                   "per_device_train_batch_size = 2", "per_device_eval_batch_size = 2", training]))
+        return path
+
+    def plan(self, config):
+        done = bascule("plan", "--json", "--inputs", config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def weights(self, config):
+        done = bascule("run", config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return (config.parent.parent / "runs/one/model.safetensors").read_bytes()
+
+    def lay_out(self, config, trains=False):
+        """The files of a tree, in which the plan, and with `trains` the run, are those of the host. The host's own data are out of reach then."""
+        document = self.plan(config)
+        files = inputs.input_files(document["inputs"], config.parent)
+        tree = self.folder / "tree"
+        shutil.rmtree(tree, ignore_errors=True)
+        for place, path in {**files, "config/run.toml": config}.items():
+            (tree / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, tree / place)
+        weights = self.weights(config) if trains else None
+        self.data.rename(self.folder / "elsewhere")
+        self.assertEqual(self.plan(tree / "config/run.toml"), document)
+        if trains:
+            self.assertEqual(self.weights(tree / "config/run.toml"), weights)
+        (self.folder / "elsewhere").rename(self.data)
+        return [place.removeprefix("data/") for place in files]
+
+    def assert_data(self, family, files, expected, **options):
+        """expected: all but the model's and the tokenizer's files."""
+        found = self.lay_out(self.config(family, files, **{name: options[name] for name in options if name != "trains"}), options.get("trains", False))
+        self.assertEqual([name for name in found if not name.startswith(("model/", "tokenizer/"))], sorted(expected))
+
+    def test_manifests_of_every_form_and_the_pictures_that_their_rows_name(self):
+        for name in ("rows.jsonl", "rows.json", "below/rows.csv", "rows.tsv"):
+            with self.subTest(name):
+                rows = [row(number, "../pictures" if "/" in name else "pictures") for number in (0, 1, 2, 2)]
+                self.write(name, rows)
+                self.assert_data(BRIDGETOWER, f'train_file = "../data/{name}"', [name, *(f"pictures/{number}.jpg" for number in range(3))])
+
+    def test_a_folder_with_metadata(self):
+        self.write("set/metadata.jsonl", [{"file_name": f"../pictures/{number}.jpg", "caption": "one"} for number in (0, 5)])
+        self.assert_data(BRIDGETOWER, 'train_file = "../data/set/"', ["set/metadata.jsonl", "pictures/0.jpg", "pictures/5.jpg"])
+
+    def test_shards_as_ranges_lists_and_patterns(self):
+        for number in range(4):
+            self.write_shard(f"s-{number:03}.tar", (2 * number, 2 * number + 1))
+        for written, numbers in (('"../data/s-{000..002}.tar"', (0, 1, 2)), ('"../data/s-000.tar,../data/s-003.tar"', (0, 3)), ('"../data/s-*[13].tar"', (1, 3)),
+                                 ('["../data/s-002.tar", "../data/s-{000..001}.tar"]', (0, 1, 2))):
+            with self.subTest(written):
+                self.assert_data(BRIDGETOWER, f"train_file = {written}", [f"s-{number:03}.tar" for number in numbers])
+        self.assert_data(VIT_LABELS, 'train_file = "../data/s-{000..003}.tar"', [f"s-{number:03}.tar" for number in range(4)])
+
+    def test_several_files_in_several_folders_and_the_other_splits(self):
+        self.write("a/part-0.jsonl", [row(0, "../pictures"), row(1, "../pictures")])
+        self.write("a/part-1.jsonl", [row(2, "../pictures")])
+        self.write("b/c/rows.csv", [row(0, "../../pictures"), row(3, "../../pictures")])
+        self.write("validation.jsonl", [row(4), row(0)])
+        self.write("test.tsv", [row(5), row(6)])
+        files = ('train_file = ["../data/a/part-*.jsonl", "../data/b/c/rows.csv"]\nvalidation_file = "../data/validation.jsonl"\ntest_file = "../data/test.tsv"')
+        pictures = [f"pictures/{number}.jpg" for number in range(7)]
+        manifests = ["a/part-0.jsonl", "a/part-1.jsonl", "b/c/rows.csv"]
+        self.assert_data(BRIDGETOWER, files, [*manifests, "validation.jsonl", "test.tsv", *pictures], training="do_predict = true\ndo_eval = true", trains=True)
+        self.assert_data(BRIDGETOWER, files, [*manifests, *pictures[:4]], training="do_predict = false\ndo_eval = false")
+
+    def test_folders_of_classes_however_deep_and_manifests_with_labels(self):
+        for place, number in (("cat/0.jpg", 0), ("cat/more/still more/1.jpg", 1), ("dog/2.JPG", 2), ("dog/3.jpg", 3)):
+            (self.data / "train" / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.data / f"pictures/{number}.jpg", self.data / "train" / place)
+        (self.data / "train/cat/notes.md").write_text("not read")
+        shutil.copytree(self.data / "train/dog", self.data / "val/dog")
+        expected = ["train/cat/0.jpg", "train/cat/more/still more/1.jpg", "train/dog/2.JPG", "train/dog/3.jpg", "val/dog/2.JPG", "val/dog/3.jpg"]
+        self.assert_data(VIT, 'train_file = "../data/train"\nvalidation_file = "../data/val/"', expected, training="do_eval = true", trains=True)
+        self.write("rows.csv", [row(number) for number in range(4)])
+        self.assert_data(VIT_LABELS, 'train_file = "../data/rows.csv"', ["rows.csv", *(f"pictures/{number}.jpg" for number in range(4))])
+
+    def test_texts_and_manifests_without_pictures(self):
+        for name in ("one.txt", "part-1.txt", "part-2.txt", "rows.jsonl", "rows.csv"):
+            self.write(name, [row(number) for number in range(6)])
+        for family, written, names in ((BERT, '"../data/one.txt"', ["one.txt"]), (BERT, '["../data/part-*.txt", "../data/one.txt"]', ["one.txt", "part-1.txt", "part-2.txt"]),
+                                       (BERT, '"../data/rows.csv"', ["rows.csv"]), (BERT_PAIRS, '["../data/rows.jsonl", "../data/rows.csv"]', ["rows.jsonl", "rows.csv"])):
+            with self.subTest(written):
+                self.assert_data(family, f"train_file = {written}", names)
+        self.assert_data(BERT_PAIRS_OF_TEXT, 'train_file = "../data/part-?.txt"\nvalidation_file = "../data/one.txt"', ["one.txt", "part-1.txt", "part-2.txt"],
+                         training="do_eval = true", trains=True)
+
+    def test_of_the_model_the_files_that_are_read(self):
+        self.write("rows.jsonl", [row(number) for number in range(4)])
+        config = self.config(BRIDGETOWER, 'train_file = "../data/rows.jsonl"')
+        (self.data / "model/model.safetensors").write_text("not read: from_scratch")
+        own = ["model/config.json", "model/preprocessor_config.json"]
+        tokenizer = [f"tokenizer/{name}" for name in ("merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.json")]
+        self.assertEqual([name for name in self.lay_out(config) if "/" in name and "pictures" not in name], own + tokenizer)
+
+        shards = sorted(path.name for path in (DATA / "goldens/itm_scaled_add").glob("model*"))
+        self.assertEqual(len(shards), 5)  # with their index
+        sharded = (DATA / "goldens/itm_scaled_add", DATA / "run_goldens/tokenizer", 'head = "image_text_matching"', "max_seq_length = 16")
+        found = self.lay_out(self.config(sharded, 'train_file = "../data/rows.jsonl"', model="from_scratch = false"), trains=True)
+        self.assertEqual([name for name in found if name.startswith("model/model")], [f"model/{name}" for name in shards])
+
+    def test_the_checkpoint_that_a_run_begins_from_and_its_hosts(self):
+        self.write("rows.jsonl", [row(number) for number in range(4)])
+        config = self.config(BRIDGETOWER, 'train_file = "../data/rows.jsonl"', training='resume = "../data/run/checkpoint-1"')
+        self.assertEqual(bascule("plan", "--json", "--inputs", config).returncode, DATA_ERROR)
+        (self.data / "run/checkpoint-1/more").mkdir(parents=True)
+        for name in ("bascule_state.json", "model.safetensors"):
+            (self.data / "run/checkpoint-1" / name).write_text("")
+        self.assertEqual([name for name in self.lay_out(config) if name.startswith("run/")], ["run/checkpoint-1/bascule_state.json", "run/checkpoint-1/model.safetensors"])
+        (self.data / "hosts").write_text("localhost slots=1\n")
+        config = self.config(BRIDGETOWER, 'train_file = "../data/rows.jsonl"', training='[distributed]\nhostfile = "../data/hosts"')
+        self.assertIn("hosts", self.lay_out(config))
+
+    def test_absolute_paths_stay_absolute(self):
+        self.write("rows.jsonl", [{**row(1), "image": str(self.data / "pictures/1.jpg")}, row(2)])
+        document = self.plan(self.config(BRIDGETOWER, f'train_file = "{self.data}/rows.jsonl"'))
+        files = inputs.input_files(document["inputs"], self.folder / "host/config")
+        for name in ("rows.jsonl", "pictures/1.jpg", "pictures/2.jpg"):
+            self.assertEqual(files[f"{self.data}/{name}".lstrip("/")], self.data / name)
+
+
+class Places(unittest.TestCase):
+    """Of files in the tree."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name).resolve()
+        for name in ("config/run.toml", "data/rows.jsonl", "elsewhere/1.jpg", "config/data/rows.jsonl"):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(name)
+
+    def files(self, *listed):
+        return inputs.input_files([{"folder": folder, "files": list(files)} for folder, *files in listed], self.folder / "config")
+
+    def test_start_at_the_top_of_the_tree(self):
+        self.assertEqual(self.files(("../data", "rows.jsonl", "../elsewhere/1.jpg")),
+                         {"data/rows.jsonl": self.folder / "data/rows.jsonl", "elsewhere/1.jpg": self.folder / "elsewhere/1.jpg"})
+
+    def test_do_not_lie_outside(self):
+        with self.assertRaisesRegex(packages.ImageError, "elsewhere/1.jpg would lie outside of the tree; move the pictures beside the manifest"):
+            self.files(("../data", "rows.jsonl", f"../../{self.folder.name}/elsewhere/1.jpg"))
+
+    def test_are_of_one_file_each(self):
+        with self.assertRaisesRegex(packages.ImageError, "data/rows.jsonl and .*/config/data/rows.jsonl would both be data/rows.jsonl in the tree"):
+            self.files(("../data", "rows.jsonl"), ("data", "rows.jsonl"))
+
+    def test_are_not_below_the_folder_where_the_disk_is_mounted(self):
+        settings = {"training": {"output_dir": "../runs/two"}}
+        self.assertEqual(boot.folder_on_disk(settings, ["data/rows.jsonl", "runs.jsonl"]), "/runs")
+        with self.assertRaisesRegex(packages.ImageError, "output_dir: write it into a folder of its own, .* over runs/one/config.json"):
+            boot.folder_on_disk(settings, ["runs/one/config.json"])
+
+
+class MakeImage(unittest.TestCase):
+    def test_a_settings_file_that_cannot_be_read_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = pathlib.Path(folder, "broken.toml")
+            broken.write_text("[model\n")
+            for path, problem in ((broken, "broken.toml: Expected"), (pathlib.Path(folder, "none.toml"), "none.toml: No such file"), (folder, "Is a directory")):
+                done = subprocess.run([ROOT / "tools/packaging/make_image", "--build", f"{folder}/build", path], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stderr, f"^make_image: .*{problem}.*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
