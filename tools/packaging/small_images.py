@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of small.toml and small_ranks.toml, and the bits of their runs on this machine: what image_check and power_cuts share."""
+"""The images of small.toml, of small_ranks.toml and of one epoch of a demo, and the bits of their runs on this machine: what image_check and power_cuts share."""
 import hashlib
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -13,10 +14,25 @@ def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
-def image_of(name):
+def make_image(config, folder):
     """Made anew: where nothing has changed that takes seconds."""
-    subprocess.run([ROOT / "tools/packaging/make_image", ROOT / f"tools/packaging/{name}.toml"], check=True, stdout=subprocess.DEVNULL)
-    return ROOT / f"build-image-{name}" / "image"
+    subprocess.run([ROOT / "tools/packaging/make_image", "--build", folder, config], check=True, stdout=subprocess.DEVNULL)
+    return folder / "image"
+
+
+def image_of(name):
+    return make_image(ROOT / f"tools/packaging/{name}.toml", ROOT / f"build-image-{name}")
+
+
+def image_of_one_epoch(demo):
+    """Of config/DEMO.toml. All demos share a build folder, where only the settings are built anew."""
+    config = ROOT / f"build-image-settings/{demo}.toml"
+    config.parent.mkdir(exist_ok=True)
+    text, epochs = re.subn(r"num_train_epochs = \d+", "num_train_epochs = 1", (ROOT / f"config/{demo}.toml").read_text())
+    text, folders = re.subn(r"runs/\w+", f"runs/{pathlib.Path(WEIGHTS).parent}", text)
+    assert epochs == folders == 1, demo
+    config.write_text(text)
+    return make_image(config, ROOT / "build-image-demos")
 
 
 def bits_on_host(image, folder):
