@@ -21,8 +21,18 @@ SETTINGS = ["src/settings/settings.h"]
 MEDIA = ["firmware_shims/media_engine.h"]
 SEAM = ["firmware_shims/driver.h"]
 RESIZE = ["kernels/resize.h"]
-BELOW_TRAIN = ["kernels/", *MEDIA] + [f"src/{room}/" for room in (
-    "base", "files", "json", "machine", "settings", "graph", "models", "plan", "runtime", "index", "text", "corpus", "loader", "distributed", "checkpoint", "report", "judge", "pictures")]
+
+def rooms(names):
+    """The folders of rooms by their names."""
+    return [f"src/{name}/" for name in names.split()]
+
+
+BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint records "
+                                        "pictures judge")]
+SESSION = rooms("update session")
+RUN = [*BELOW_RUN, *SESSION, *rooms("ranks evaluate run")]
+# A finished model that is asked or checked, not trained: on the session, beside the training run.
+ASKED = [*BELOW_RUN, *rooms("page session")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -73,20 +83,31 @@ OURS = [
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
     ("src/distributed/", [*BASE, *SUMS]),
     ("src/checkpoint/", [*JSON, *FILES, "src/graph/"]),
-    ("src/report/", [*JSON, *FILES]),
+    # Written while a run goes on, in fixed memory. The finished run's files and its page are made of them.
+    ("src/records/", [*JSON, *FILES]),
+    ("src/report/", [*JSON, *FILES, "src/records/"]),
+    ("src/page/", [*BASE, "src/records/", "src/report/"]),
     # Measures with what a run computes with: kernels, threads, products (whose choice is a setting), the picture decoder.
-    ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", "src/settings/", "src/machine/", "src/runtime/", "src/report/"]),
+    ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", "src/settings/", "src/machine/", "src/runtime/", "src/records/", "src/page/"]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/report/"]),
-    ("src/train/", BELOW_TRAIN),
-    # What a finished run leaves of itself, and whether it is there again.
-    ("src/record/", [*BELOW_TRAIN, "src/train/"]),
-    # A finished model that is asked instead of trained.
-    ("src/predict/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/search/", [*BELOW_TRAIN, "src/train/", "src/predict/"]),
-    ("src/verify/", [*BELOW_TRAIN, "src/train/"]),
-    ("src/commands/", [*BELOW_TRAIN, "src/bringup/", "src/train/", "src/record/", "src/predict/", "src/search/", "src/verify/"]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/records/", "src/report/"]),
+    ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
+    ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models checkpoint distributed update")]),
+    ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
+    ("src/evaluate/", [*BASE, *rooms("models runtime loader distributed records judge ranks")]),
+    ("src/run/", RUN),
+    ("src/train/", [*BASE, *rooms("graph runtime index loader distributed checkpoint records judge update session ranks evaluate run")]),
+    ("src/sealed/", [*RUN, "src/train/"]),
+    ("src/finish/", [*RUN, *rooms("report page train sealed")]),
+    ("src/predict/", ASKED),
+    ("src/search/", [*ASKED, "src/predict/"]),
+    ("src/verify/", [*ASKED, "src/update/"]),
+    # The record of a finished run: made of the sealed one, and whether it is there again.
+    ("src/reproduce/", [*RUN, *rooms("report sealed")]),
+    # Whose a folder is, and whether a run begins, goes on or is over.
+    ("src/run_folder/", RUN),
+    ("src/commands/", [*RUN, *rooms("report page train sealed finish bringup predict search reproduce verify run_folder")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

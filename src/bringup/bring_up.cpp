@@ -12,7 +12,7 @@
 #include "src/bringup/workbench.h"
 #include "src/machine/process_limits.h"
 #include "src/machine/processes.h"
-#include "src/report/readable.h"
+#include "src/records/readable.h"
 #include "src/runtime/arena.h"
 #include "src/settings/nearest_key.h"
 

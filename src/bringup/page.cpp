@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "src/report/html_parts.h"
-#include "src/report/html_text.h"
+#include "src/page/html_parts.h"
+#include "src/page/html_text.h"
 
 namespace bascule {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "firmware_shims/media_engine.h"
 #include "src/json/json.h"
-#include "src/report/readable.h"
+#include "src/records/readable.h"
 
 namespace bascule {
 namespace {

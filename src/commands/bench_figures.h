@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/bringup/machine_limits.h"
-#include "src/train/measured_steps.h"
+#include "src/sealed/measured_steps.h"
 
 namespace bascule {
 

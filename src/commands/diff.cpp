@@ -5,7 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/record/hash_log.h"
+#include "src/reproduce/hash_log.h"
 
 namespace bascule {
 namespace {

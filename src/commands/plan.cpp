@@ -19,12 +19,12 @@
 #include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"
 #include "src/plan/draw_arena.h"
+#include "src/run/check_fits.h"
+#include "src/run/model_words.h"
+#include "src/run/output_in_data.h"
+#include "src/run/recorded_run.h"
+#include "src/run/run_inputs.h"
 #include "src/settings/run_settings.h"
-#include "src/train/check_fits.h"
-#include "src/train/model_words.h"
-#include "src/train/output_in_data.h"
-#include "src/train/recorded_run.h"
-#include "src/train/run_inputs.h"
 
 namespace bascule {
 namespace {

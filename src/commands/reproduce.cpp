@@ -19,9 +19,9 @@
 #include "src/commands/run.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
-#include "src/record/judge_repeat.h"
-#include "src/record/record_check.h"
-#include "src/report/readable.h"
+#include "src/records/readable.h"
+#include "src/reproduce/judge_repeat.h"
+#include "src/reproduce/record_check.h"
 #include "src/settings/run_settings.h"
 
 namespace bascule {

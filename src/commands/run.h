@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "src/sealed/start_times.h"
 #include "src/settings/settings.h"
-#include "src/train/start_times.h"
 
 namespace bascule {
 

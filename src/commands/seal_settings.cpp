@@ -9,9 +9,9 @@
 
 #include "src/base/error.h"
 #include "src/files/durable_write.h"
+#include "src/run/model_words.h"
 #include "src/settings/settings.h"
 #include "src/settings/write_cpp.h"
-#include "src/train/model_words.h"
 
 int main(int argc, char** argv) {
   using namespace bascule;  // NOLINT

@@ -7,10 +7,10 @@
 
 #include "src/commands/help_text.h"
 #include "src/json/json.h"
+#include "src/run/model_words.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/run_settings.h"
 #include "src/settings/settings.h"
-#include "src/train/model_words.h"
 
 namespace bascule {
 namespace {

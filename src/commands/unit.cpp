@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "src/train/contracts.h"
-#include "src/train/disk_demand.h"
+#include "src/finish/contracts.h"
+#include "src/sealed/disk_demand.h"
 
 namespace bascule {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/train/recorded_run.h"
+#include "src/run/recorded_run.h"
 
 namespace bascule {
 

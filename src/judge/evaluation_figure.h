@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/report/step_record.h"
+#include "src/records/step_record.h"
 
 namespace bascule {
 

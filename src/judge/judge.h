@@ -24,8 +24,8 @@
 #include "kernels/gemm/gemm.h"
 #include "src/base/span.h"
 #include "src/index/manifest.h"
+#include "src/records/step_record.h"
 #include "src/report/report.h"
-#include "src/report/step_record.h"
 #include "src/runtime/threads.h"
 
 namespace bascule {

@@ -11,8 +11,8 @@
 #include "src/predict/finished_model.h"
 #include "src/predict/logits.h"
 #include "src/runtime/choose_isa.h"
+#include "src/session/packed_batch.h"
 #include "src/text/tokenizer_kinds.h"
-#include "src/train/packed_batch.h"
 
 namespace bascule {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
-#include "src/train/parameter_values.h"
+#include "src/session/parameter_values.h"
 
 namespace bascule {
 namespace {

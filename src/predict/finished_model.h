@@ -11,7 +11,7 @@
 #include "src/loader/media.h"
 #include "src/models/families.h"
 #include "src/runtime/threads.h"
-#include "src/train/session.h"
+#include "src/session/session.h"
 
 namespace bascule {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "src/json/json.h"
-#include "src/report/readable.h"
+#include "src/records/readable.h"
 
 namespace bascule {
 namespace {

@@ -10,15 +10,11 @@
 #include <vector>
 
 #include "src/base/span.h"
+#include "src/records/named_text.h"
+#include "src/records/step_record.h"
 #include "src/report/examples.h"
-#include "src/report/step_record.h"
 
 namespace bascule {
-
-struct NamedText {
-  std::string name;
-  std::string value;
-};
 
 // One table of facts with a heading: loader, media engine, build.
 struct FactTable {

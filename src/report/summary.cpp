@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/utf8.h"
-#include "src/report/readable.h"
+#include "src/records/readable.h"
 
 namespace bascule {
 namespace {

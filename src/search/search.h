@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/isa.h"
-#include "src/report/search_page.h"
+#include "src/page/search_page.h"
 
 namespace bascule {
 

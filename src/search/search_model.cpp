@@ -11,9 +11,9 @@
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/json/json.h"
-#include "src/report/progress.h"
+#include "src/records/progress.h"
 #include "src/search/search_index.h"
-#include "src/train/packed_batch.h"
+#include "src/session/packed_batch.h"
 
 namespace bascule {
 namespace {

@@ -12,13 +12,13 @@
 
 #include "kernels/isa.h"
 #include "src/models/families.h"
+#include "src/page/search_page.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/predict/finished_model.h"
-#include "src/report/search_page.h"
 #include "src/runtime/threads.h"
+#include "src/session/session.h"
 #include "src/settings/settings.h"
 #include "src/text/tokenizer_kinds.h"
-#include "src/train/session.h"
 
 namespace bascule {
 

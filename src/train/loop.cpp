@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/base/clock.h"
-#include "src/train/plan_control.h"
+#include "src/run/plan_control.h"
 
 namespace bascule {
 

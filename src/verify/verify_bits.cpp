@@ -16,9 +16,9 @@
 #include "src/models/families.h"
 #include "src/runtime/choose_isa.h"
 #include "src/runtime/guard.h"
-#include "src/train/packed_batch.h"
-#include "src/train/schedule.h"
-#include "src/train/session.h"
+#include "src/session/packed_batch.h"
+#include "src/session/session.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 namespace {

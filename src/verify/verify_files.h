@@ -10,7 +10,7 @@
 #include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
-#include "src/train/packed_batch.h"
+#include "src/session/packed_batch.h"
 
 namespace bascule {
 

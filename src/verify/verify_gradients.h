@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/train/session.h"
+#include "src/session/session.h"
 #include "src/verify/verify_files.h"
 
 namespace bascule {

@@ -11,8 +11,8 @@
 #include "kernels/isa.h"
 #include "src/models/model.h"
 #include "src/runtime/threads.h"
-#include "src/train/packed_batch.h"
-#include "src/train/session.h"
+#include "src/session/packed_batch.h"
+#include "src/session/session.h"
 #include "src/verify/verify_files.h"
 
 namespace bascule {

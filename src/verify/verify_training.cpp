@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/train/schedule.h"
+#include "src/update/schedule.h"
 
 namespace bascule {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "tests/report/sample_metrics.h"
+#include "tests/records/sample_metrics.h"
 #include "tests/support/reference_dir.h"
 
 namespace bascule::test {

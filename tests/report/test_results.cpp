@@ -8,9 +8,9 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/report/html.h"
+#include "src/page/html.h"
+#include "src/records/readable.h"
 #include "src/report/model_card.h"
-#include "src/report/readable.h"
 #include "src/report/summary.h"
 #include "tests/report/sample_report.h"
 

@@ -12,8 +12,8 @@
 #include "src/models/bridgetower_config.h"
 #include "src/models/families.h"
 #include "src/runtime/threads.h"
-#include "src/train/packed_batch.h"
-#include "src/train/session.h"
+#include "src/session/packed_batch.h"
+#include "src/session/session.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {

@@ -37,7 +37,8 @@ class CheckLayers(unittest.TestCase):
                               ("src/plan/place.h", "src/runtime/arena.h"), ("src/plan/place.h", "src/models/bridgetower.h"),
                               ("src/train/loop.cpp", "src/commands/run.h"), ("src/models/heads.cpp", "src/settings/keys.h"),
                               ("src/index/manifest.h", "src/loader/ring.h"), ("src/text/tokenizer.h", "src/index/manifest.h"),
-                              ("src/search/search.cpp", "src/commands/run.h"), ("src/report/report.h", "src/checkpoint/checkpoint.h"),
+                              ("src/search/search.cpp", "src/commands/run.h"), ("src/predict/fill.cpp", "src/train/loop.h"), ("src/verify/verify.cpp", "src/sealed/sealed_run.h"),
+                              ("src/run/recorded_run.h", "src/sealed/sealed_run.h"), ("src/run_folder/run_folder.cpp", "src/finish/finish.h"), ("src/records/progress.h", "src/report/report.h"), ("src/report/report.h", "src/checkpoint/checkpoint.h"),
                               ("src/loader/media.cpp", "firmware_shims/codec/jpeg.h"), ("firmware_shims/host/engine.cpp", "kernels/norm.h"),
                               ("firmware_shims/hpu_sim/driver.cpp", "firmware_shims/codec/jpeg.h"), ("src/checkpoint/checkpoint.h", "src/train/loop.h")]:
             self.assert_refused(path, f'"{include}"')
@@ -76,7 +77,7 @@ class CheckLayers(unittest.TestCase):
                       "src/judge/pairs.cpp": 'constexpr Metric kHits = {"hit_rate", "hits", 0, true};\n'}
         for line, refused in [("// a Two_Tower model", True), ("std::string head = \"pairs\";", True), ('say("head = \\"pairs\\"");', True), ("// the key `hit_rate`", True),
                               ("// pairs of rows", False), ("int hit_rate = 0;", False)]:
-            for path in ("src/train/loop.cpp", "src/report/html.cpp", "firmware_shims/host/engine.cpp"):
+            for path in ("src/train/loop.cpp", "src/page/html.cpp", "firmware_shims/host/engine.cpp"):
                 code, lines = check({**registered, path: f"// first\n{line}\n"})
                 self.assertEqual(code, int(refused), lines)
                 self.assertTrue(not refused or lines[0].startswith(f"{path}:2: "), lines)

@@ -13,7 +13,8 @@ PROGRAM = pathlib.Path(os.environ.get("BASCULE_BUILD_DIR", ROOT / "build"), "bas
 FIRST_PAGE_BYTES = 14000
 PAGES = [ROOT / "README.md", *sorted(page for folder in FOLDERS for page in (ROOT / folder).rglob("README.md"))]
 OURS = [page for page in PAGES if ROOT / "tests/data" not in page.parents]  # those of the data name scripts of the reference set
-ROOMS = ["config", "kernels", "firmware_shims", "tests", "tools", *(f"src/{room.name}" for room in sorted((ROOT / "src").iterdir()) if room.is_dir())]
+# The pages that list folders.
+LISTS = {ROOT: FOLDERS, ROOT / "src": sorted(room.name for room in (ROOT / "src").iterdir() if room.is_dir())}
 
 
 def prose(text):
@@ -60,14 +61,15 @@ class Pages(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(path.read_text()))
 
-    def test_the_first_page_lists_every_room_and_links_to_its_page(self):
-        text = (ROOT / "README.md").read_text()
-        linked = {path.resolve() for _, path, _ in links(ROOT / "README.md")}
-        for room in ROOMS:
-            with self.subTest(room):
-                self.assertRegex(text, rf"(?m)^\| \[?{room}/")
-                page = ROOT / room / "README.md"
-                self.assertTrue(not page.exists() or page in linked)
+    def test_every_room_is_listed_and_its_page_linked(self):
+        for folder, rooms in LISTS.items():
+            text = (folder / "README.md").read_text()
+            linked = {path.resolve() for _, path, _ in links(folder / "README.md")}
+            for room in rooms:
+                with self.subTest(folder=folder.name, room=room):
+                    self.assertRegex(text, rf"(?m)^\| \[?{room}/")
+                    page = folder / room / "README.md"
+                    self.assertTrue(not page.exists() or page in linked)
 
     def test_its_verbs_are_those_of_the_makefile(self):
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))

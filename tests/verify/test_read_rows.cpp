@@ -11,9 +11,9 @@
 
 #include "src/graph/backward.h"
 #include "src/models/families.h"
-#include "src/train/packed_batch.h"
-#include "src/train/parameter_values.h"
-#include "src/train/session.h"
+#include "src/session/packed_batch.h"
+#include "src/session/parameter_values.h"
+#include "src/session/session.h"
 
 namespace bascule::test {
 namespace {

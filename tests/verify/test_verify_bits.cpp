@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/json/json.h"
-#include "src/train/packed_batch.h"
+#include "src/session/packed_batch.h"
 #include "src/verify/verify_bits.h"
 
 namespace bascule::test {

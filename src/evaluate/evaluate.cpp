@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/evaluate/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/align.h"
+#include "src/base/clock.h"
+
+namespace bascule {
+
+std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape) {
+  std::vector<JudgedOutput> outputs;
+  const auto add = [&](const std::string& name, Tensor tensor) {
+    const TensorInfo& info = graph[tensor];
+    const void* address = nullptr;
+    if (tape != nullptr && info.dtype == DType::kInt32) address = tape->at_int32(tensor);
+    if (tape != nullptr && info.dtype == DType::kFloat32) address = tape->at(tensor);
+    outputs.push_back({name, info.cols, address});
+  };
+  for (const LossTerm& term : recording.losses) add(term.name, term.loss);
+  for (const NamedTensor& output : recording.outputs) add(output.name, output.tensor);
+  return outputs;
+}
+
+Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+                                   Progress* progress) noexcept {
+  const std::int64_t batches = stream.batches_per_epoch();
+  stream.start(0, batches);
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const int signal = *stop != 0 ? *stop : group_.stop_signal();
+    if (signal != 0) return {StatusCode::kStopped, {signal, 0}};
+    const Batch* batch = nullptr;
+    group_.set_phase(RankPhase::kWaitingForData);
+    BASCULE_TRY(stream.next(&batch));
+    group_.set_phase(RankPhase::kEvaluating);
+    if (batch->counts.samples() > 0) {  // else the whole batch was left out
+      Replay replay;
+      replay.batch = *batch;
+      tape_.replay(threads, replay);
+    }
+    judge_.take(*batch, manifest);
+    stream.release();
+    progress->step({i + 1, -1.0, std::nan(""), 0.0}, monotonic_seconds());
+  }
+  return ok_status();
+}
+
+// Nodes put their parts together where each has left the others' places zero.
+Status Evaluation::clear() noexcept {
+  if (group_.nodes() == 1) return ok_status();
+  if (group_.is_leader()) std::fill(judge_.taken().begin(), judge_.taken().end(), std::byte{0});
+  return group_.local_barrier() ? ok_status() : Status{StatusCode::kRankFailed, {-1, 0}};
+}
+
+Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_predictions, Threads& threads,
+                       const volatile int* stop, EvaluationRecord* record, Progress* progress) noexcept {
+  const double began = monotonic_seconds();
+  judge_.begin(manifest.rows(), keeps_predictions);
+  record->steps = divide_up(manifest.rows(), batch_);
+  progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
+  BASCULE_TRY(clear());
+  BASCULE_TRY(agreement_.settle(run_own_batches(stream, manifest, threads, stop, progress)));
+  if (!group_.combine(judge_.taken())) return {StatusCode::kRankFailed, {-1, 0}};
+  Status judged = ok_status();
+  if (group_.is_first()) {
+    judge_.finish(threads, record);
+    // Rank 0 has the first batch, so the first row that was left out is in its list.
+    if (record->samples == 0) judged = all_left_out(stream.replacements()[0]);
+  }
+  // Until the metrics are made, what they are made of stays as it is.
+  BASCULE_TRY(agreement_.settle(judged));
+  record->seconds = monotonic_seconds() - began;
+  progress->end(monotonic_seconds());
+  return ok_status();
+}
+
+}  // namespace bascule

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation of one split: its batches through the tape, and the judge's figures. Results per row stay for prediction.
+// With data.on_bad_sample = "skip", rows with a bad picture are skipped.
+//
+// The ranks of a node share the judge's memory: each evaluates whole batches and puts what it computes in its place;
+// then the nodes' parts are put together, and rank 0 makes the metrics of it, with the same bits as a run of one
+// process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/base/span.h"
+#include "src/distributed/group.h"
+#include "src/judge/judge.h"
+#include "src/loader/loader.h"
+#include "src/models/model.h"
+#include "src/ranks/agreement.h"
+#include "src/records/progress.h"
+#include "src/records/step_record.h"
+#include "src/runtime/tape.h"
+
+namespace bascule {
+
+// The outputs of a recording, the terms of its loss first. tape: for the addresses; null: none yet.
+std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape);
+
+class Evaluation {
+ public:
+  // judge: sealed, in memory that the ranks of a node share. Before the seal.
+  Evaluation(Judge& judge, std::int64_t batch, const Tape& tape, Group& group)
+      : judge_(judge), batch_(batch), tape_(tape), group_(group), agreement_(group) {}
+
+  // The whole split, rows in order, by all ranks together; the metrics are for rank 0. After the seal. `stop`: a
+  // signal's number when one has come to this rank; then kStopped in all. kBadSample: no row could be judged.
+  // keeps_predictions: see Judge.
+  Status run(Stream& stream, const Manifest& manifest, bool keeps_predictions, Threads& threads,
+             const volatile int* stop, EvaluationRecord* record, Progress* progress) noexcept;
+
+ private:
+  Status run_own_batches(Stream& stream, const Manifest& manifest, Threads& threads, const volatile int* stop,
+                         Progress* progress) noexcept;
+  Status clear() noexcept;
+
+  Judge& judge_;
+  const std::int64_t batch_;  // rows of one, but for the last
+  const Tape& tape_;
+  Group& group_;
+  Agreement agreement_;
+};
+
+}  // namespace bascule

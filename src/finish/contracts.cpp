@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/finish/contracts.h"
+
+#include <cstdio>
+
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr double kMemoryFactor = 1.03, kMemoryOfRank = 64.0 * 1048576.0;
+
+ContractState kept_if(bool kept) { return kept ? ContractState::kKept : ContractState::kBroken; }
+
+ContractResult memory(const ContractFigures& figures) {
+  if (figures.resident_bytes == 0)
+    return {"Memory", ContractState::kNotChecked, "the kernel does not report the resident set"};
+  char text[160];
+  std::snprintf(text, sizeof text, "resident %.1f MiB, planned %.1f MiB",
+                static_cast<double>(figures.resident_bytes) / 1048576.0,
+                static_cast<double>(figures.planned_bytes) / 1048576.0);
+  return {"Memory", kept_if(figures.resident_bytes <= memory_bound(figures.planned_bytes, figures.ranks)), text};
+}
+
+// Broken is never seen here: the guard ends the process at the first allocation of ours.
+ContractResult sealed(const ContractFigures& figures) {
+  if (!figures.guarded) return {"Sealed", ContractState::kNotChecked, "this build has no guard"};
+  std::string detail = "Bascule allocated nothing after the seal (the first allocation would have ended the run); ";
+  if (figures.foreign_calls == 0) {
+    detail += "libraries allocated nothing";
+  } else {
+    detail += std::string("libraries made ") +
+              readable_count(static_cast<std::int64_t>(figures.foreign_calls)).c_str() + " allocations, " +
+              readable_bytes(figures.foreign_bytes).c_str() + " over the run";
+  }
+  return {"Sealed", ContractState::kKept, detail};
+}
+
+ContractResult durability(const ContractFigures& figures) {
+  if (figures.checkpoints == 0) return {"Durability", ContractState::kNotChecked, "no checkpoint was due"};
+  const std::string count =
+      std::to_string(figures.checkpoints) + (figures.checkpoints == 1 ? " checkpoint" : " checkpoints");
+  return {"Durability", kept_if(figures.newest_is_in_place),
+          figures.newest_is_in_place ? count + ", each synced before it was renamed into place"
+                                     : count + " saved, but the newest one is missing"};
+}
+
+// Every row of an evaluation is judged or named as left out, and every skipped sample is in the list while that has
+// room.
+ContractResult errors(const ContractFigures& figures) {
+  std::string skipped, wrong;
+  for (const SplitRows& split : figures.splits) {
+    const std::string name = split_name(split.split);
+    if (split.judged >= 0 && split.judged + split.skipped != split.rows) {
+      wrong += (wrong.empty() ? "" : "; ") + name + ": " + std::to_string(split.judged) + " rows evaluated and " +
+               std::to_string(split.skipped) + " skipped of " + std::to_string(split.rows);
+    }
+    if (split.listed < split.skipped && !split.list_is_full)
+      wrong += (wrong.empty() ? "" : "; ") + name + ": not every skipped sample is listed";
+    if (split.skipped == 0) continue;
+    skipped += (skipped.empty() ? "" : "; ") + skipped_text(split);
+  }
+  if (!wrong.empty()) return {"Errors", ContractState::kBroken, wrong};
+  if (skipped.empty()) return {"Errors", ContractState::kNotChecked, "none occurred in this run; the tests check them"};
+  return {"Errors", ContractState::kKept, "bad samples are counted and listed: " + skipped};
+}
+
+// The samples of the records and those that the ranks' tapes were given must be the same ones.
+ContractResult honest_figures(const ContractFigures& figures) {
+  if (figures.updates == 0) return {"Honest figures", ContractState::kNotChecked, "nothing was trained"};
+  if (figures.recorded_samples != figures.trained_samples || figures.counted_updates > figures.updates ||
+      figures.counted_samples > figures.trained_samples) {
+    return {"Honest figures", ContractState::kBroken,
+            "the records have " + std::to_string(figures.recorded_samples) + " samples, throughput counts " +
+                std::to_string(figures.counted_samples) + " of " + std::to_string(figures.counted_updates) +
+                " updates, but " + std::to_string(figures.trained_samples) + " were trained in " +
+                std::to_string(figures.updates)};
+  }
+  return {"Honest figures", ContractState::kKept,
+          "throughput counts " + std::to_string(figures.counted_samples) + " samples of " +
+              std::to_string(figures.counted_updates) +
+              " updates; warm-up updates excluded: " + std::to_string(figures.updates - figures.counted_updates)};
+}
+
+const char* bits(Products products) {
+  return products == Products::kOurs
+             ? "any x86-64 CPU with AVX2 and FMA gives the same; run again and compare to check"
+             : "the same kind of CPU with the same machine.isa gives the same; run again and compare to check";
+}
+
+}  // namespace
+
+std::uint64_t memory_bound(std::uint64_t planned_bytes, std::size_t ranks) {
+  return static_cast<std::uint64_t>(kMemoryFactor * static_cast<double>(planned_bytes) +
+                                    kMemoryOfRank * static_cast<double>(ranks));
+}
+
+std::vector<ContractResult> judge_contracts(const ContractFigures& figures) {
+  return {{"Numbers", ContractState::kNotChecked, "run `bascule verify` to check"},
+          memory(figures),
+          sealed(figures),
+          {"Bits", ContractState::kNotChecked, bits(figures.products)},
+          durability(figures),
+          errors(figures),
+          honest_figures(figures)};
+}
+
+}  // namespace bascule

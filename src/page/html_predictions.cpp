@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model predicted for single rows: classes of pictures, masked tokens.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/page/html_cells.h"
+#include "src/page/html_parts.h"
+#include "src/page/html_text.h"
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kMostRowsInSight = 12;
+
+std::string percent(double share) { return readable_percent(share).c_str(); }
+
+std::string share_of(std::int64_t part, std::int64_t whole) {
+  return percent(static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string accuracy_table(const Report& report) {
+  std::string body;
+  for (const ClassAccuracy& one : report.class_accuracies) {
+    body += "<tr><th scope=\"row\">" + html_escape(one.name) + "</th>" + number_cell(share_of(one.right, one.rows)) +
+            number_cell(readable_count(one.right).c_str()) + number_cell(readable_count(one.rows).c_str()) + "</tr>\n";
+  }
+  return "<h3>Accuracy of each class</h3>\n" +
+         wide_table("Accuracy of each class",
+                    text_head("class") + number_head("share right") + number_head("right") + number_head("rows"), body,
+                    report.class_accuracies.size() > kMostRowsInSight);
+}
+
+std::string confusion_table(const Report& report) {
+  if (report.confusions.empty()) return "";
+  std::string body;
+  for (const Confusion& one : report.confusions) {
+    body += "<tr><th scope=\"row\">" + html_escape(one.label) + "</th><td>" + html_escape(one.predicted) + "</td>" +
+            number_cell(readable_count(one.rows).c_str()) + "</tr>\n";
+  }
+  return "<h3>Most frequent confusions</h3>\n" +
+         wide_table("Most frequent confusions", text_head("class") + text_head("predicted") + number_head("rows"),
+                    body);
+}
+
+std::string guess_text(const Guess& guess) {
+  const std::string text = "<b>" + html_escape(guess.name) + "</b> " + percent(guess.probability);
+  return guess.right ? "<span class=\"right\">" + text + " ✓</span>" : text;
+}
+
+// A token that was to be predicted, by the number that its guesses have.
+std::string masked_token(const ShownToken& token, std::size_t number) {
+  return "<mark title=\"the model saw " + html_escape(token.text) + "\">" + html_escape(token.expected) + "<sub>" +
+         std::to_string(number) + "</sub></mark>";
+}
+
+std::string verdict(const SentenceExample& example) {
+  const auto follows = [](bool it_does) { return it_does ? "follows" : "does not follow"; };
+  const bool is_right = example.follows == example.predicted_to_follow;
+  return std::string("<p class=\"note") + (is_right ? " right" : "") + "\">The second text " +
+         follows(example.follows) + " the first one; the model: " + follows(example.predicted_to_follow) + ", " +
+         percent(example.probability) + (is_right ? " ✓" : "") + "</p>\n";
+}
+
+}  // namespace
+
+std::string classes_section(const Report& report) {
+  return report.class_accuracies.empty() ? "" : accuracy_table(report) + confusion_table(report);
+}
+
+std::string class_examples_section(const Report& report) {
+  if (report.class_examples.empty()) return "";
+  std::string out =
+      "<p class=\"lead\">Pictures of the split, evenly spaced, with their class and the five most probable ones.</p>\n"
+      "<div class=\"queries\">\n";
+  for (const ClassExample& example : report.class_examples) {
+    out += "<article class=\"query from-picture\">" + picture_element(report, example.picture, "large") +
+           "<div><blockquote dir=\"auto\">" + html_escape(example.label) + "</blockquote><ol>\n";
+    for (const Guess& guess : example.guesses) out += "<li><span>" + guess_text(guess) + "</span></li>\n";
+    out += "</ol></div></article>\n";
+  }
+  return out + "</div>\n";
+}
+
+std::string sentence_examples_section(const Report& report) {
+  if (report.sentence_examples.empty()) return "";
+  std::string out =
+      "<p class=\"lead\">Texts of the split, evenly spaced, as tokens. The framed ones were to be predicted; below are "
+      "the five most probable tokens for each.</p>\n<div class=\"queries\">\n";
+  for (const SentenceExample& example : report.sentence_examples) {
+    std::string text, guesses;
+    std::size_t number = 0;
+    for (const ShownToken& token : example.tokens) {
+      const bool is_masked = !token.guesses.empty();
+      text += is_masked ? masked_token(token, ++number) + " " : html_escape(token.text) + " ";
+      if (!is_masked) continue;
+      guesses += "<li>" + std::to_string(number);
+      for (const Guess& guess : token.guesses) guesses += " &nbsp; " + guess_text(guess);
+      guesses += "</li>\n";
+    }
+    out += "<article class=\"query\"><p class=\"tokens\" dir=\"auto\">" + text + "</p>" +
+           (example.is_pair ? verdict(example) : "") + "<ol class=\"guesses\">\n" + guesses + "</ol></article>\n";
+  }
+  return out + "</div>\n";
+}
+
+}  // namespace bascule

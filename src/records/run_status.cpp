@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/records/run_status.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/files/durable_write.h"
+#include "src/json/json_stream.h"
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kTemporaryStatus[] = ".tmp-bascule-status.json";
+constexpr char kTemporaryMetrics[] = ".tmp-bascule-bascule.prom";
+constexpr double kTellSeconds = 5.0;  // between two status lines where no files are written
+
+struct MetricLine {
+  const char* name;
+  const char* type;
+  const char* help;
+  double value;
+};
+
+bool is_training(const char* label) noexcept { return std::strcmp(label, "train") == 0; }
+
+}  // namespace
+
+void RunStatus::open(const std::string& folder, double seconds, NotifySocket notify) {
+  notify_ = std::move(notify);
+  seconds_ = seconds;
+  started_unix_ = unix_seconds();
+  if (seconds <= 0.0) return;
+  folder_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open())
+    throw Error{ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno)};
+}
+
+void RunStatus::begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept {
+  label_ = label;
+  state_ = "running";
+  first_ = done_ = done;
+  total_ = total;
+  begin_seconds_ = now_seconds;
+  seconds_left_ = -1.0;
+  if (!is_training(label)) return;
+  updates_ = done;
+  planned_updates_ = total;
+}
+
+void RunStatus::step(std::int64_t done, double epoch, double loss, double samples_per_second,
+                     double now_seconds) noexcept {
+  done_ = done;
+  if (is_training(label_)) {
+    updates_ = done;
+    epoch_ = epoch;
+    loss_ = loss;
+    samples_per_second_ = samples_per_second;
+  }
+  const double interval = seconds_ > 0.0 ? seconds_ : kTellSeconds;
+  if (is_ready_ && now_seconds - told_seconds_ < interval) return;
+  const std::int64_t here = done_ - first_;
+  if (here > 0)
+    seconds_left_ = (now_seconds - begin_seconds_) / static_cast<double>(here) * static_cast<double>(total_ - done_);
+  tell(now_seconds);
+}
+
+void RunStatus::record(const StepRecord& record) noexcept {
+  gradient_norm_ = record.grad_norm;
+  learning_rate_ = record.learning_rate;
+  samples_per_second_ = record.samples_per_second;
+}
+
+void RunStatus::end(const char* state) noexcept {
+  state_ = state;
+  seconds_left_ = 0.0;
+  notify_.send("STOPPING=1\nSTATUS=the run ends\n");
+  write();
+}
+
+void RunStatus::tell(double now_seconds) noexcept {
+  told_seconds_ = now_seconds;
+  char loss[48] = "", left[48] = "", line[256];
+  if (is_training(label_)) std::snprintf(loss, sizeof loss, ", loss %s", readable_number(loss_).c_str());
+  if (seconds_left_ >= 0.0) std::snprintf(left, sizeof left, ", %s left", readable_seconds(seconds_left_).c_str());
+  std::snprintf(line, sizeof line, "%sSTATUS=%s: %s %lld of %lld%s%s\n", is_ready_ ? "" : "READY=1\n", label_,
+                is_training(label_) ? "step" : "batch", static_cast<long long>(done_), static_cast<long long>(total_),
+                loss, left);
+  is_ready_ = true;
+  notify_.send(line);
+  write();
+}
+
+void RunStatus::write() noexcept {
+  if (!folder_.is_open()) return;
+  JsonStream out(Span<char>(text_, sizeof text_ - 1));
+  out.begin_object();
+  out.key("state").string(state_);
+  out.key("phase").string(label_);
+  out.key("done").integer(done_);
+  out.key("total").integer(total_);
+  out.key("update").integer(updates_);
+  out.key("updates").integer(planned_updates_);
+  out.key("epoch").number(epoch_);
+  out.key("loss").number(loss_);
+  out.key("grad_norm").number(gradient_norm_);
+  out.key("learning_rate").number(learning_rate_);
+  out.key("samples_per_second").number(samples_per_second_);
+  out.key("seconds_left").number(seconds_left_ >= 0.0 ? seconds_left_ : std::nan(""));
+  out.key("started").number(started_unix_);
+  out.key("time").number(unix_seconds());
+  out.end_object();
+  if (!out.overflowed()) {
+    const std::size_t bytes = out.text().size();
+    text_[bytes] = '\n';
+    replace(kStatusFile, kTemporaryStatus, bytes + 1);
+  }
+  replace(kMetricsFile, kTemporaryMetrics, put_metrics());
+}
+
+std::size_t RunStatus::put_metrics() noexcept {
+  const MetricLine lines[] = {
+      {"bascule_updates_total", "counter", "Updates of the run so far.", static_cast<double>(updates_)},
+      {"bascule_planned_updates", "gauge", "Updates of the whole run.", static_cast<double>(planned_updates_)},
+      {"bascule_epochs", "gauge", "Epochs of the training data so far.", epoch_},
+      {"bascule_loss", "gauge", "Training loss of the last update.", loss_},
+      {"bascule_gradient_norm", "gauge", "Gradient norm of the last logged update, before clipping.", gradient_norm_},
+      {"bascule_learning_rate", "gauge", "Learning rate of the last logged update.", learning_rate_},
+      {"bascule_samples_per_second", "gauge", "Training samples a second.", samples_per_second_},
+      {"bascule_remaining_seconds", "gauge", "Estimated time until the phase under way ends.",
+       seconds_left_ >= 0.0 ? seconds_left_ : std::nan("")},
+      {"bascule_running", "gauge", "1 while the run goes on, 0 when it has finished or was stopped.",
+       std::strcmp(state_, "running") == 0 ? 1.0 : 0.0},
+      {"bascule_start_time_seconds", "gauge", "Unix time at which this process began to train or evaluate.",
+       started_unix_},
+      {"bascule_status_time_seconds", "gauge", "Unix time of these figures.", unix_seconds()}};
+  std::size_t bytes = 0;
+  for (const MetricLine& line : lines) {
+    char value[32];
+    std::snprintf(value, sizeof value, "%.17g", line.value);
+    const int count =
+        std::snprintf(text_ + bytes, sizeof text_ - bytes, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", line.name, line.help,
+                      line.name, line.type, line.name, std::isnan(line.value) ? "NaN" : value);
+    if (count < 0 || bytes + static_cast<std::size_t>(count) >= sizeof text_) break;
+    bytes += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+// Not synced: the figures of a few seconds ago are of no use after a power cut.
+void RunStatus::replace(const char* name, const char* temporary, std::size_t bytes) noexcept {
+  const Descriptor file(::openat(folder_.number(), temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.is_open() || !write_all(file.number(), text_, bytes).ok()) return;
+  (void)::renameat(folder_.number(), temporary, folder_.number(), name);
+}
+
+}  // namespace bascule

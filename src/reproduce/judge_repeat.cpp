@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/reproduce/judge_repeat.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+constexpr double kSameFigures = 0.01;
+
+std::string number_text(const std::string& bits) {
+  std::uint64_t value = 0;
+  std::from_chars(bits.data(), bits.data() + bits.size(), value, 16);
+  double number = 0.0;
+  std::memcpy(&number, &value, sizeof number);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", number);
+  return text;
+}
+
+std::string differs(const char* figure, const std::string& now, const std::string& then) {
+  return std::string("the ") + figure + " is " + number_text(now) + ", was " + number_text(then);
+}
+
+// Of the updates after `before` up to the interval's last one.
+std::string name_of(std::int64_t before, std::int64_t step) {
+  if (step - before <= 1) return "update " + std::to_string(step);
+  return "one of updates " + std::to_string(before + 1) + " to " + std::to_string(step);
+}
+
+// The intervals that both runs logged. A run that was interrupted or lengthened has others besides: a process logs its
+// last update too, which may lie within an interval.
+std::string first_step_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement& judgement) {
+  std::map<std::pair<std::int64_t, std::int64_t>, const LoggedBits*> recorded;
+  std::int64_t before = 0;
+  for (const LoggedBits& one : then.steps) recorded[{std::exchange(before, one.step), one.step}] = &one;
+  before = 0;
+  for (const LoggedBits& b : now.steps) {
+    const std::int64_t start = std::exchange(before, b.step);
+    const auto found = recorded.find({start, b.step});
+    if (found == recorded.end()) continue;
+    const LoggedBits& a = *found->second;
+    const std::string name = name_of(start, a.step) + ": ";
+    if (a.loss != b.loss) return name + differs("mean loss", b.loss, a.loss);
+    if (a.norm != b.norm) return name + differs("gradient norm", b.norm, a.norm);
+    ++judgement.intervals;
+  }
+  return "";
+}
+
+// The evaluations after the same updates, for the same reason.
+std::string first_evaluation_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement& judgement) {
+  std::map<std::pair<std::string, std::int64_t>, const EvaluatedBits*> recorded;
+  for (const EvaluatedBits& one : then.evaluations) recorded[{one.split, one.step}] = &one;
+  for (const EvaluatedBits& b : now.evaluations) {
+    const auto found = recorded.find({b.split, b.step});
+    if (found == recorded.end()) continue;
+    if (found->second->loss != b.loss)
+      return b.split + " after update " + std::to_string(b.step) + ": " + differs("loss", b.loss, found->second->loss);
+    ++judgement.evaluations;
+  }
+  return "";
+}
+
+std::string first_result_that_differs(const RunRecord& then, const RunRecord& now, RepeatJudgement&) {
+  for (const SummedFile& file : then.results) {
+    const auto same = [&](const SummedFile& one) { return one.path == file.path && one.sha256 == file.sha256; };
+    if (std::none_of(now.results.begin(), now.results.end(), same)) return file.path + ": its content differs";
+  }
+  return "";
+}
+
+}  // namespace
+
+RepeatJudgement judge_repeat(const RunRecord& then, const RunRecord& now) {
+  RepeatJudgement judgement;
+  for (const auto& look : {first_step_that_differs, first_evaluation_that_differs, first_result_that_differs}) {
+    if (judgement.first_difference.empty()) judgement.first_difference = look(then, now, judgement);
+  }
+  judgement.has_equal_bits = judgement.first_difference.empty();
+  judgement.loss = now.train_loss;
+  judgement.loss_then = then.train_loss;
+  judgement.has_equal_figures = std::abs(now.train_loss - then.train_loss) <= kSameFigures * std::abs(then.train_loss);
+  return judgement;
+}
+
+}  // namespace bascule

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/reproduce/run_record.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/base/program_file.h"
+#include "src/base/sha256.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/hf_write.h"
+#include "src/checkpoint/state_file.h"
+#include "src/files/file_sum.h"
+#include "src/json/json.h"
+#include "src/machine/machine_json.h"
+#include "src/pictures/preprocessor.h"
+#include "src/reproduce/picture_list.h"
+#include "src/runtime/loaded_files.h"
+#include "src/settings/run_settings.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kOwnSum[] = "sha256";
+
+std::string bits_of(double number) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &number, sizeof bits);
+  return std::string(DigestText(bits).text());
+}
+
+// A file that is gone by now is no reason to lose a finished run: it is recorded without a sum.
+SummedFile summed(const std::string& path, const std::string& read_from) {
+  try {
+    return {path, sha256_of_file(read_from)};
+  } catch (const Error&) {
+    return {path, ""};
+  }
+}
+SummedFile summed(const std::string& path) { return summed(path, path); }
+
+std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& run) {
+  std::vector<std::string> paths = {run.opened.config_path};
+  const ModelSettings& model = run.settings.model;
+  if (run.opened.inputs.image_side > 0) paths.push_back(processor_file_of(model.model_name_or_path.resolved));
+  if (run.opened.tokenizer) {
+    for (const char* name : kTokenizerFiles) paths.push_back(model.tokenizer_name.resolved + "/" + name);
+  }
+  for (const InputFile& file : sealed.weights_source().files()) paths.push_back(file.path());
+  std::vector<SummedFile> files;
+  for (const std::string& path : paths) {
+    if (std::filesystem::is_regular_file(path)) files.push_back(summed(path));
+  }
+  return files;
+}
+
+RecordedPace pace_of(const Report& report, std::int64_t warmup_steps) {
+  RecordedPace pace;
+  pace.whole = report.train.whole.samples_per_second;
+  for (const StepRecord& step : report.steps) {
+    if (step.global_step - step.steps < warmup_steps || step.samples_per_second <= 0.0) continue;
+    pace.least = pace.least == 0.0 ? step.samples_per_second : std::min(pace.least, step.samples_per_second);
+    pace.most = std::max(pace.most, step.samples_per_second);
+  }
+  return pace;
+}
+
+Json files_json(const std::vector<SummedFile>& files) {
+  Json json = Json::array();
+  for (const SummedFile& file : files) json.push_back({{"path", file.path}, {"sha256", file.sha256}});
+  return json;
+}
+
+SummedFile file_of(const Json& json, const std::string& where) {
+  return {get_string(json, "path", where), get_string(json, "sha256", where)};
+}
+
+std::vector<SummedFile> files_of(const Json& json, const std::string& key, const std::string& where) {
+  std::vector<SummedFile> files;
+  for (const Json& file : get_array(json, key, where)) files.push_back(file_of(file, where));
+  return files;
+}
+
+std::string sum_of(const Json& json) {
+  const std::string text = json_text(json);
+  Sha256 sum;
+  sum.add(text.data(), text.size());
+  return sum.hex();
+}
+
+}  // namespace
+
+SummedFile running_program() {
+  const std::string path = program_file(), own = "/proc/self/exe";  // which a new build does not replace
+  return summed(path, std::filesystem::exists(own) ? own : path);
+}
+
+// Without counters and limits, which are of one moment or of one process.
+Machine lasting_facts() {
+  Machine machine;
+  machine.processor = read_processor();
+  machine.cores = read_cores();
+  machine.caches = read_caches();
+  machine.nodes = read_nodes();
+  machine.groups = read_groups();
+  machine.memory = read_memory();
+  machine.kernel = read_kernel();
+  return machine;
+}
+
+Settings with_absolute_paths(Settings settings) {
+  for (PathSetting* path :
+       {&settings.model.model_name_or_path, &settings.model.tokenizer_name, &settings.training.output_dir,
+        &settings.training.resume_checkpoint, &settings.distributed.hostfile}) {
+    if (path->resolved.empty()) path->resolved = path->written;
+    path->written = path->resolved;
+  }
+  for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
+    for (std::string& path : paths->written)
+      path = paths->stays_inside ? path_inside(paths->start, path)
+                                 : (std::filesystem::path(paths->start) / path).lexically_normal().string();
+    paths->start.clear();
+    paths->stays_inside = false;
+  }
+  return settings;
+}
+
+RunRecord make_record(SealedRun& sealed, const Report& report) {
+  const RecordedRun& run = sealed.run();
+  RunRecord record;
+  record.settings = print_settings(with_absolute_paths(run.settings));
+  record.model_folder = run.settings.model.model_name_or_path.resolved;
+  if (const std::string& file = run.settings.origin.file; sealed_settings() == nullptr)
+    record.settings_file = summed(std::filesystem::absolute(file).lexically_normal().string());
+  record.machine = lasting_facts();
+  record.program = running_program();
+  for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
+  record.model_files = model_files(sealed, run);
+  for (const HfFolderPlan::Shard& shard : sealed.final_model().shards())
+    record.results.push_back({shard.name, sha256_of_file(report.output_dir + "/" + shard.name)});
+  for (std::size_t i = 0; sealed.averaged_model() != nullptr && i < sealed.averaged_model()->shards().size(); ++i) {
+    const std::string name = std::string(kAveragedFolder) + "/" + sealed.averaged_model()->shards()[i].name;
+    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+  }
+  for (const RecordedSplit& split : run.data.splits)
+    record.data.push_back({split_name(split.split), std::string(DigestText(split.manifest->data_digest()).text())});
+  if (picture_digest_count(run.data.loader) > 0) {
+    const PictureCount count = write_picture_list(report.output_dir, run.data, sealed.loader());
+    record.picture_list_sha256 = sha256_of_file(report.output_dir + "/" + kPictureListFile);
+    record.pictures_listed = count.listed;
+    record.pictures = count.pictures;
+  }
+  for (const StepRecord& step : report.steps)
+    record.steps.push_back({step.global_step, bits_of(step.loss), bits_of(step.grad_norm)});
+  for (const EvaluationRecord& one : report.evaluations)
+    record.evaluations.push_back({split_name(one.split), one.global_step, bits_of(one.loss)});
+  record.train_loss = report.train.train_loss;
+  record.pace = pace_of(report, run.settings.training.throughput_warmup_steps);
+  return record;
+}
+
+Json record_json(const RunRecord& record) {
+  Json steps = Json::array(), evaluations = Json::array();
+  for (const LoggedBits& step : record.steps) steps.push_back(Json::array({step.step, step.loss, step.norm}));
+  for (const EvaluatedBits& one : record.evaluations)
+    evaluations.push_back(Json::array({one.split, one.step, one.loss}));
+  Json data = Json::object();
+  for (const NamedText& split : record.data) data[split.name] = split.value;
+  Json json = {{"format", kRecordFormat},
+               {"settings", record.settings},
+               {"model_folder", record.model_folder},
+               {"machine", machine_json(record.machine)},
+               {"settings_file", Json(files_json({record.settings_file})[0])},
+               {"program", Json(files_json({record.program})[0])},
+               {"libraries", files_json(record.libraries)},
+               {"model_files", files_json(record.model_files)},
+               {"results", files_json(record.results)},
+               {"data", data},
+               {"pictures",
+                {{"list_sha256", record.picture_list_sha256},
+                 {"listed", record.pictures_listed},
+                 {"pictures", record.pictures}}},
+               {"steps", steps},
+               {"evaluations", evaluations},
+               {"train_loss", record.train_loss},
+               {"samples_per_second",
+                {{"whole_run", record.pace.whole}, {"least", record.pace.least}, {"most", record.pace.most}}}};
+  json[kOwnSum] = sum_of(json);
+  return json;
+}
+
+RunRecord read_record(const Json& json, const std::string& where) {
+  const std::int64_t format = get_int(json, "format", where);
+  if (format != kRecordFormat) {
+    throw Error(
+        ErrorKind::kData, where,
+        "has a record of format " + std::to_string(format) + ", this program reads " + std::to_string(kRecordFormat),
+        "use the version of Bascule that wrote it");
+  }
+  Json content = json;
+  content.items().erase(kOwnSum);
+  if (sum_of(content) != get_string(json, kOwnSum, where))
+    throw Error(ErrorKind::kData, where, "is damaged: its record does not match its checksum", "restore it");
+  RunRecord record;
+  record.settings = get_string(json, "settings", where);
+  record.model_folder = get_string(json, "model_folder", where);
+  record.machine = machine_from(get_object(json, "machine", where), where);
+  record.settings_file = file_of(get_object(json, "settings_file", where), where);
+  record.program = file_of(get_object(json, "program", where), where);
+  record.libraries = files_of(json, "libraries", where);
+  record.model_files = files_of(json, "model_files", where);
+  record.results = files_of(json, "results", where);
+  const Json& data = get_object(json, "data", where);
+  for (const auto& [split, digest] : data.items()) record.data.push_back({split, digest.string()});
+  const Json& pictures = get_object(json, "pictures", where);
+  record.picture_list_sha256 = get_string(pictures, "list_sha256", where);
+  record.pictures_listed = get_int(pictures, "listed", where);
+  record.pictures = get_int(pictures, "pictures", where);
+  for (const Json& step : get_array(json, "steps", where))
+    record.steps.push_back({step[0].integer(), step[1].string(), step[2].string()});
+  for (const Json& one : get_array(json, "evaluations", where))
+    record.evaluations.push_back({one[0].string(), one[1].integer(), one[2].string()});
+  record.train_loss = get_number(json, "train_loss", where, 0.0);
+  const Json& pace = get_object(json, "samples_per_second", where);
+  record.pace = {get_number(pace, "whole_run", where), get_number(pace, "least", where),
+                 get_number(pace, "most", where)};
+  return record;
+}
+
+}  // namespace bascule

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of a finished run, member `record` of its bascule.json: what `bascule reproduce` needs to say whether the
+// same program, files and settings are there again, and whether they gave the same result. Numbers of the result are
+// written as their bits. Not sealed; throws Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/json/value.h"
+#include "src/machine/machine.h"
+#include "src/report/report.h"
+#include "src/sealed/sealed_run.h"
+
+namespace bascule {
+
+inline constexpr std::int64_t kRecordFormat = 1;
+
+struct SummedFile {
+  std::string path;    // absolute; of a result, its name in the run's folder
+  std::string sha256;  // empty: it could not be read
+};
+
+// A logged interval of updates: the bits of loss and gradient norm as 16 hexadecimal digits each.
+struct LoggedBits {
+  std::int64_t step = 0;
+  std::string loss, norm;
+};
+struct EvaluatedBits {
+  std::string split;
+  std::int64_t step = 0;
+  std::string loss;
+};
+
+// Samples a second: of the whole run, and of its slowest and fastest logged interval after the warm-up.
+struct RecordedPace {
+  double whole = 0.0, least = 0.0, most = 0.0;
+};
+
+struct RunRecord {
+  std::string settings;      // canonical TOML, with absolute paths
+  std::string model_folder;  // among these
+  SummedFile settings_file;  // path empty: the settings are part of the program
+  Machine machine;           // its lasting facts alone
+  SummedFile program;
+  std::vector<SummedFile> libraries, model_files, results;
+  std::vector<NamedText> data;      // split -> digest of its rows and of the sizes of its pictures
+  std::string picture_list_sha256;  // empty: no pictures
+  std::int64_t pictures_listed = 0, pictures = 0;
+  std::vector<LoggedBits> steps;
+  std::vector<EvaluatedBits> evaluations;
+  double train_loss = 0.0;
+  RecordedPace pace;
+};
+
+// The program of this process, and this machine's lasting facts.
+SummedFile running_program();
+Machine lasting_facts();
+// The same with absolute paths, which are resolved from no folder.
+Settings with_absolute_paths(Settings settings);
+
+// After the run's folder was written, in which it puts the list of pictures.
+RunRecord make_record(SealedRun& sealed, const Report& report);
+
+Json record_json(const RunRecord& record);
+// where: the file, for messages. Throws Error{kData} where it is damaged or of another format.
+RunRecord read_record(const Json& json, const std::string& where);
+
+}  // namespace bascule

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/check_fits.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+#include "firmware_shims/media_engine.h"
+#include "src/base/align.h"
+#include "src/base/error.h"
+#include "src/records/readable.h"
+
+namespace bascule {
+namespace {
+
+// Addresses that the C library reserves for the heap of each thread that allocates, and libraries for code and tables
+// that they make while the run is being sealed.
+constexpr std::size_t kHeapBytesOfThread = std::size_t{64} << 20;
+constexpr std::size_t kLaterAddressBytes = std::size_t{128} << 20;
+constexpr std::size_t kLaterDataBytes = std::size_t{112} << 20;
+
+// Beside the first thread: compute threads, workers, the units of a device, and where there are ranks the watch over
+// them and the links between machines.
+std::size_t more_threads_of(const RecordedRun& run) {
+  const LoaderSettings& loader = run.data.loader;
+  const bool has_device = loader.engine != nullptr && loader.engine != media_engine_host();
+  return static_cast<std::size_t>(run.threads - 1 + loader.workers + (has_device ? loader.device_units + 1 : 0) +
+                                  (run.place.is_alone() ? 0 : 1) + (run.place.nodes > 1 ? 4 : 0));
+}
+
+std::size_t needed_bytes(const RecordedRun& run, const ProcessLimits& now, LimitKind kind) {
+  const MemoryPlan& plan = run.plan;
+  const std::size_t own = plan.arena_bytes + plan.index_bytes;
+  switch (kind) {
+    case LimitKind::kMemory: return plan.peak_bytes();
+    case LimitKind::kAddresses:
+      return now.address_bytes_used + own + plan.shared_bytes + kLaterAddressBytes +
+             more_threads_of(run) * (now.stack_bytes + kHeapBytesOfThread);
+    case LimitKind::kData: return now.data_bytes_used + own + kLaterDataBytes + more_threads_of(run) * now.stack_bytes;
+  }
+  return 0;
+}
+
+// The larger of the batch sizes that the run uses.
+std::int64_t largest_batch(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const bool evaluates = training.do_eval || training.do_predict;
+  return std::max(training.do_train ? training.per_device_train_batch_size : 1,
+                  evaluates ? training.per_device_eval_batch_size : 1);
+}
+
+// The same settings with no batch larger than `batch`.
+Settings with_batch(const RecordedRun& run, std::int64_t batch) {
+  Settings smaller = run.settings;
+  for (std::int64_t* size :
+       {&smaller.training.per_device_train_batch_size, &smaller.training.per_device_eval_batch_size}) {
+    *size = std::min(*size, batch);
+  }
+  return smaller;
+}
+
+// Where needs are nearly a line between two batches, one that fits and one that does not: the largest that does.
+template <typename Fits>
+std::int64_t largest_between(std::int64_t fitting, std::int64_t failing, std::int64_t guess, const Fits& fits) {
+  std::int64_t step = 1;  // away from the guess, twice as far each time
+  while (failing - fitting > 1) {
+    guess = std::min(std::max(guess, fitting + 1), failing - 1);
+    const bool is_fitting = fits(guess);
+    (is_fitting ? fitting : failing) = guess;
+    guess += is_fitting ? step : -step;
+    if (guess <= fitting || guess >= failing) guess = fitting + (failing - fitting) / 2;
+    step *= 2;
+  }
+  return fitting;
+}
+
+std::int64_t guess_between(std::int64_t small, std::size_t small_bytes, std::int64_t large, std::size_t large_bytes,
+                           std::size_t limit) {
+  if (large_bytes <= small_bytes) return large;
+  const double part =
+      (static_cast<double>(limit) - static_cast<double>(small_bytes)) / static_cast<double>(large_bytes - small_bytes);
+  return small + static_cast<std::int64_t>(static_cast<double>(large - small) * part);
+}
+
+// A plan in GiB, as its limit is written; what a process may map is often less than one.
+std::string size_text(LimitKind kind, std::size_t bytes) {
+  if (kind != LimitKind::kMemory) return readable_bytes(bytes).c_str();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 1073741824.0);
+  return text;
+}
+
+std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::size_t needed) {
+  const bool is_least = run.settings.training.gradient_checkpointing == GradientCheckpointing::kFit;
+  const char* const who = limit.kind != LimitKind::kMemory ? "a process" : is_least ? "the smallest plan" : "the plan";
+  const char* const what = limit.kind == LimitKind::kAddresses ? " of address space"
+                           : limit.kind == LimitKind::kData    ? " of data"
+                                                               : "";
+  std::string needs = size_text(limit.kind, needed), allowed = size_text(limit.kind, limit.bytes);
+  if (needs == allowed) {
+    needs = std::to_string(needed) + " bytes";
+    allowed = std::to_string(limit.bytes) + " bytes";
+  }
+  return std::string(who) + " needs " + needs + what + ", but " + limit.owner + " allows " + allowed;
+}
+
+// Whether the run would fit if it recomputed what it must.
+bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  Settings settings = run.settings;
+  if (!run.graphs.train || settings.training.gradient_checkpointing == GradientCheckpointing::kFit) return false;
+  settings.training.gradient_checkpointing = GradientCheckpointing::kFit;
+  return fits(RunVariant(run, std::move(settings)).run(), now, limits);
+}
+
+// What would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
+std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
+                       const MemoryLimit& limit, std::size_t needed) {
+  const bool recomputing = fits_recomputing(run, now, limits);
+  const auto needed_with = [&](std::int64_t batch) {
+    return needed_bytes(RunVariant(run, with_batch(run, batch)).run(), now, limit.kind);
+  };
+  const auto batch_fits = [&](std::int64_t batch) {
+    return fits(RunVariant(run, with_batch(run, batch)).run(), now, limits);
+  };
+  const std::string key = "training.gradient_checkpointing = \"fit\"";
+  const std::int64_t largest = largest_batch(run.settings);
+  const std::int64_t dealt = run.graphs.train ? run.pace.length.cut.dealt : 1;  // a batch is a multiple of it
+  const std::size_t least = needed_with(dealt);
+  if (least > limit.bytes) {
+    return "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(limit.kind, least) +
+           (recomputing ? ", but " + key + " would fit" : "");
+  }
+  std::int64_t fitting =
+      largest_between(dealt, largest, guess_between(dealt, least, largest, needed, limit.bytes), batch_fits);
+  fitting -= fitting % dealt;
+  std::string change;
+  const TrainingSettings& training = run.settings.training;
+  if (training.do_train && training.per_device_train_batch_size > fitting)
+    change = "training.per_device_train_batch_size";
+  if ((training.do_eval || training.do_predict) && training.per_device_eval_batch_size > fitting)
+    change += std::string(change.empty() ? "" : " and ") + "training.per_device_eval_batch_size";
+  return change + " = " + std::to_string(fitting) + " would fit" + (recomputing ? ", or " + key + " as it is" : "");
+}
+
+MemoryLimit written_limit(const Settings& settings) {
+  return {LimitKind::kMemory, static_cast<std::size_t>(settings.machine.memory_limit_gib * 1073741824.0),
+          "machine.memory_limit_gib"};
+}
+
+}  // namespace
+
+std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits) {
+  std::vector<MemoryLimit> all;
+  if (settings.machine.memory_limit_gib > 0.0) all.push_back(written_limit(settings));
+  all.push_back({LimitKind::kMemory, limits.memory_bytes, limits.memory_owner});
+  if (limits.address_bytes != kUnlimitedBytes)
+    all.push_back({LimitKind::kAddresses, limits.address_bytes, "RLIMIT_AS (ulimit -v)"});
+  if (limits.data_bytes != kUnlimitedBytes)
+    all.push_back({LimitKind::kData, limits.data_bytes, "RLIMIT_DATA (ulimit -d)"});
+  return all;
+}
+
+std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits) {
+  if (settings.machine.memory_limit_gib > 0.0) return {written_limit(settings)};
+  return limits_here(settings, limits);
+}
+
+std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits) {
+  return settings.machine.memory_limit_gib > 0.0 ? written_limit(settings).bytes : limits.memory_bytes;
+}
+
+bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  return std::all_of(limits.begin(), limits.end(),
+                     [&](const MemoryLimit& limit) { return needed_bytes(run, now, limit.kind) <= limit.bytes; });
+}
+
+LargestBatches largest_batches_that_fit(RecordedRun& run, Precision precision, const ProcessLimits& now,
+                                        const std::vector<MemoryLimit>& limits) {
+  struct Look {
+    bool is_fitting;
+    std::size_t peak_bytes;
+  };
+  const auto look = [&](std::int64_t batch, GradientCheckpointing checkpointing) {
+    Settings settings = run.settings;
+    settings.model.precision = precision;
+    settings.training.per_device_train_batch_size = batch;
+    settings.training.gradient_checkpointing = checkpointing;
+    const RunVariant variant(run, std::move(settings));
+    return Look{fits(variant.run(), now, limits), variant.run().plan.peak_bytes()};
+  };
+  std::size_t limit = kUnlimitedBytes;
+  for (const MemoryLimit& other : limits) {
+    if (other.kind == LimitKind::kMemory) limit = std::min(limit, other.bytes);
+  }
+  const BatchCut& cut = run.pace.length.cut;
+  const std::int64_t world = run.place.world_size;
+  const std::int64_t most = cut.drop_last ? cut.rows / world : divide_up<std::int64_t>(cut.rows, world);
+  const auto largest = [&](GradientCheckpointing checkpointing) -> LargestBatch {
+    const Look all = look(most, checkpointing);
+    if (all.is_fitting) return {most, true};
+    const Look one = look(1, checkpointing);
+    if (!one.is_fitting) return {0, false};
+    const std::int64_t guess = guess_between(1, one.peak_bytes, most, all.peak_bytes, limit);
+    return {largest_between(1, most, guess, [&](std::int64_t batch) { return look(batch, checkpointing).is_fitting; }),
+            false};
+  };
+  LargestBatches batches;
+  batches.off = largest(GradientCheckpointing::kOff);
+  batches.selective = largest(GradientCheckpointing::kSelective);
+  batches.full = batches.fit = largest(GradientCheckpointing::kFull);
+  // Recomputing everything is nearly the least.
+  batches.fit.samples = largest_between(batches.full.samples, most, batches.full.samples + 1, [&](std::int64_t batch) {
+    return look(batch, GradientCheckpointing::kFit).is_fitting;
+  });
+  for (LargestBatch* const batch : {&batches.off, &batches.selective, &batches.fit, &batches.full})
+    batch->samples -= batch->samples % cut.dealt;
+  return batches;
+}
+
+void check_fits(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
+  for (const MemoryLimit& limit : limits) {
+    const std::size_t needed = needed_bytes(run, now, limit.kind);
+    if (needed <= limit.bytes) continue;
+    throw Error(ErrorKind::kMemory, where_written(run.settings, "machine.memory_limit_gib"),
+                problem_of(run, limit, needed), advice_for(run, now, limits, limit, needed));
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/data_classes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+
+#include "src/base/error.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kShown = 3;
+
+// For one line of text.
+std::string shortened(std::string name) {
+  constexpr std::size_t kMost = 60;
+  for (char& c : name) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  if (name.size() <= kMost) return name;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;  // not within a character
+  return name.substr(0, end) + "...";
+}
+
+// "animal, body, face, ..."
+std::string some_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + shortened(names[i]);
+  return names.size() > kShown ? text + ", ..." : text;
+}
+
+[[noreturn]] void refuse_one_class(const Manifest& manifest) {
+  throw Error(ErrorKind::kData, manifest.name(), "all rows have the same class",
+              "a classifier needs two classes or more");
+}
+
+void check_kinds(const RunData& data) {
+  const Manifest& first = *data.splits.front().manifest;
+  for (const RecordedSplit& split : data.splits) {
+    if (split.manifest->class_names().empty() == first.class_names().empty()) continue;
+    const bool is_named = first.class_names().empty();
+    throw Error(ErrorKind::kData, split.manifest->where(0),
+                is_named ? "labels are names, but those of " + first.name() + " are numbers"
+                         : "labels are numbers, but those of " + first.name() + " are names",
+                "use names or numbers throughout");
+  }
+}
+
+// A folder may say nothing of its classes, whose count is then that of the training data.
+void check_numbers(const Manifest& manifest, std::int64_t classes) {
+  const std::int64_t row = manifest.first_row_of_label(static_cast<int>(classes));
+  if (row < 0) return;
+  throw Error(ErrorKind::kData, manifest.where(row),
+              "class number " + std::to_string(manifest.row(row).label) + ", but the model has " +
+                  std::to_string(classes) + " classes",
+              "add rows of it to the training data, or remove them here");
+}
+
+}  // namespace
+
+DataClasses classes_of_data(const RunData& data, const std::vector<std::string>& of_model) {
+  check_kinds(data);
+  const RecordedSplit* const train = data.find(Split::kTrain);
+  if (train == nullptr) return {};
+  if (train->manifest->has_one_label()) refuse_one_class(*train->manifest);
+  DataClasses found;
+  found.names = train->manifest->class_names();
+  if (found.names.empty()) {
+    if (!of_model.empty()) return {};
+    const int largest = train->manifest->largest_label();
+    for (int label = 0; label <= largest; ++label) found.names.push_back("LABEL_" + std::to_string(label));
+  } else {
+    std::sort(found.names.begin(), found.names.end());
+    std::vector<std::string> known = of_model;
+    std::sort(known.begin(), known.end());
+    if (known == found.names) return {};
+  }
+  found.note = std::to_string(found.names.size()) + " classes of the training data (" + some_of(found.names) +
+               ") in place of " + (of_model.empty() ? "none" : "the folder's " + std::to_string(of_model.size())) +
+               "; the classifier is initialised";
+  return found;
+}
+
+void number_classes(RunData* data, const std::vector<std::string>& names, std::int64_t classes) {
+  std::unordered_map<std::string, std::int32_t> numbers;
+  for (const std::string& name : names) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
+  for (RecordedSplit& split : data->splits) {
+    const std::vector<std::string>& own = split.manifest->class_names();
+    if (own.empty()) check_numbers(*split.manifest, classes);
+    std::vector<std::int32_t> numbers_of_own;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const auto known = numbers.find(own[i]);
+      if (known == numbers.end()) {
+        throw Error(ErrorKind::kData, split.manifest->where(split.manifest->first_row_of_class(i)),
+                    "the class \"" + shortened(own[i]) + "\" is none of the model's " + std::to_string(names.size()) +
+                        " (" + some_of(names) + ")",
+                    "add rows of it to the training data, or remove them here");
+      }
+      numbers_of_own.push_back(known->second);
+    }
+    split.manifest->set_classes(std::move(numbers_of_own));
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/opened_model.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+namespace {
+
+// "organisation/name", as folders of models are called on the Hugging Face hub.
+bool is_hub_name(const std::string& text) {
+  const auto is_allowed = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' || c == '/';
+  };
+  return std::count(text.begin(), text.end(), '/') == 1 && text.front() != '/' && text.front() != '.' &&
+         text.back() != '/' && std::all_of(text.begin(), text.end(), is_allowed);
+}
+
+void check_is_downloaded(const Settings& settings, const char* key, const PathSetting& folder) {
+  if (!is_hub_name(folder.written) || std::filesystem::exists(folder.resolved)) return;
+  throw Error(ErrorKind::kData, where_written(settings, key),
+              std::string(key) + " = \"" + folder.written + "\": the folder " + folder.shown() +
+                  " does not exist, and Bascule downloads nothing",
+              "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
+}
+
+}  // namespace
+
+bool mixes_labels(const Settings& settings) {
+  return settings.training.do_train && (settings.data.mixup_alpha > 0.0 || settings.data.cutmix_alpha > 0.0);
+}
+
+bool reads_rows(const Settings& settings) {
+  const TrainingSettings& training = settings.training;
+  const DataSettings& data = settings.data;
+  return (training.do_train && !data.train_file.is_corpus()) ||
+         (training.do_eval && !data.validation_file.is_corpus()) ||
+         (training.do_predict && !data.test_file.is_corpus());
+}
+
+OpenedModel open_model_of(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  check_is_downloaded(settings, "model.model_name_or_path", model.model_name_or_path);
+  check_is_downloaded(settings, "model.tokenizer_name", model.tokenizer_name);
+  OpenedModel opened;
+  opened.config_path = model.model_name_or_path.resolved + "/config.json";
+  opened.family = &family_of(opened.config_path);
+  opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
+  const auto has_weights = [&model](const std::string& tensor) {
+    return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
+  };
+  const auto are_equal_there = [&model](const std::string& a, const std::string& b, const FileNames& names) {
+    return are_equal(open_hf_weights(model.model_name_or_path.resolved), a, b, names);
+  };
+  if (model.image_size > 0 && !opened.family->resizes_pictures) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "model.image_size"),
+                "model.image_size is set, but models of type \"" + std::string(opened.family->model_type) +
+                    "\" are not resized",
+                "remove it");
+  }
+  opened.source = {opened.config_path, has_weights, are_equal_there, {}, model.image_size};
+  opened.model = opened.family->open(opened.source, model.head);
+  opened.inputs = opened.model->inputs();
+  RecordOptions options;
+  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
+  options.mixed_labels = mixes_labels(settings);
+  opened.fields = opened.model->fields(options);
+  const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
+  const auto need = [&](bool is_read, std::int64_t number, const char* what) {
+    if (is_read && number < 1)
+      throw Error(ErrorKind::kData, opened.config_path, std::string(what) + " is " + std::to_string(number),
+                  "it must be at least 1");
+  };
+  need(reads(FieldSource::kPixels), opened.inputs.image_side, "the side of the model's pictures");
+  need(reads(FieldSource::kTokenIds), opened.inputs.vocabulary_size, "the size of the model's vocabulary");
+  need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
+  if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
+    throw Error(ErrorKind::kData, opened.config_path,
+                "num_channels = " + std::to_string(opened.inputs.image_channels) + " is not supported",
+                "pictures have 3 channels, red, green and blue");
+  }
+  if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
+  if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.token_types) {
+    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
+                "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
+                    ", the model has " + std::to_string(opened.inputs.token_types) + " token types",
+                "use the tokenizer that belongs to the model");
+  }
+  if (reads(FieldSource::kPixels) && !settings.data.text_column.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(settings, "data.text_column"),
+                "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
+  }
+  if (opened.inputs.reads_pairs && reads_rows(settings) && settings.data.text_pair_column.empty()) {
+    throw Error(
+        ErrorKind::kSettings, where_written(settings, "data.text_pair_column"),
+        "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",
+        "name its column");
+  }
+  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  if (masks && opened.tokenizer->mask_id() < 0) {
+    throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
+                "the tokenizer has no mask token, which " + model.head + " needs");
+  }
+  return opened;
+}
+
+}  // namespace bascule

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/plan_control.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/run/training_position.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kBestFigureNumber[] = "best_figure_number";
+
+// Settings name the figure that says what is best; the judge knows which there are.
+void plan_best_figure(const Settings& settings, Metrics metrics, Pace* pace) {
+  const TrainingSettings& training = settings.training;
+  ControlSettings& control = pace->control;
+  if (training.metric_for_best_model.empty()) return;
+  pace->best_figure = EvaluationFigure::named(training.metric_for_best_model, metrics);
+  if (!pace->best_figure) {
+    throw Error(
+        ErrorKind::kSettings, where_written(settings, "training.metric_for_best_model"),
+        "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" is not a metric of this head",
+        "choose one of: " + EvaluationFigure::names_of(metrics));
+  }
+  control.keeps_best = true;
+  control.greater_is_better = training.greater_is_better;
+  control.patience = training.early_stopping_patience;
+  control.threshold = training.early_stopping_threshold;
+}
+
+int figure_number_then(const ResumePoint& point) { return static_cast<int>(point.number_or(kBestFigureNumber, 0.0)); }
+
+// Nothing is left to train, so the best is the one that was found, by the figure of then.
+void keep_search(Metrics metrics, const BestSoFar& best, Pace* pace, ResumeState* resume) {
+  const int then = figure_number_then(*resume->point);
+  if (then == pace->best_figure_number()) return;
+  const bool asked = pace->best_figure.has_value();
+  pace->best_figure.reset();
+  if (then > 0) pace->best_figure = EvaluationFigure::numbered((then - 1) / 2, metrics);
+  pace->control.keeps_best = then > 0;
+  pace->control.greater_is_better = then > 0 && (then - 1) % 2 == 1;
+  if (best.step >= 0) {
+    resume->notes.push_back("resume: no updates left to train; the best stays update " + std::to_string(best.step) +
+                            ", by " + pace->best_figure->name());
+  } else if (asked) {
+    resume->notes.push_back("resume: no updates left to train, and the run kept no best: the last weights stay");
+  }
+}
+
+void search_anew(ResumeState* resume, const std::string& reason) {
+  resume->searches_anew = true;
+  resume->notes.push_back("resume: " + reason + ": restarting the search for the best, from the weights of update " +
+                          std::to_string(resume->point->global_step));
+}
+
+}  // namespace
+
+void plan_control(const Settings& settings, const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume) {
+  const TrainingSettings& training = settings.training;
+  ControlSettings& control = pace->control;
+  control.evaluate = data.find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
+  control.save = training.save_strategy;
+  control.eval_steps = training.eval_steps;
+  control.save_steps = training.save_steps;
+  control.updates_per_epoch = pace->length.updates_per_epoch;
+  control.total_updates = pace->length.total_updates;
+  plan_best_figure(settings, metrics, pace);
+  if (!resume->point) return;
+  const std::int64_t step = resume->point->global_step;
+  const BestSoFar best = read_position(*resume->point).best;
+  resume->is_over = TrainingControl(control, best).ends_after(step);
+  if (resume->is_over) {
+    keep_search(metrics, best, pace, resume);
+  } else if (pace->best_figure && figure_number_then(*resume->point) != pace->best_figure_number()) {
+    search_anew(resume, "the metric for the best has changed");
+  } else if (pace->best_figure && !has_same_validation(*resume)) {
+    search_anew(resume, "validation rows or batches have changed");
+  }
+}
+
+void check_best_checkpoint(const Settings& settings, ResumeState* resume) {
+  const TrainingSettings& training = settings.training;
+  if (!resume->point || resume->finished || resume->searches_anew || !training.load_best_model_at_end) return;
+  const std::int64_t best = read_position(*resume->point).best.checkpoint;
+  if (best < 0 || has_checkpoint(training.output_dir.resolved, best)) return;
+  search_anew(resume, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
+                          training.output_dir.shown());
+}
+
+bool saves_first(const TrainingSettings& training, const ResumeState& resume) {
+  if (!resume.searches_anew) return false;
+  const std::string own = training.output_dir.resolved + "/" + name_of_checkpoint(resume.point->global_step);
+  return resume.is_over || resume.point->folder != own;
+}
+
+bool has_same_validation(const ResumeState& resume) {
+  const std::vector<SettingValue>& kept = resume.point->data;
+  const bool has_digest =
+      std::any_of(kept.begin(), kept.end(), [](const SettingValue& one) { return one.key == "data.validation_file"; });
+  return std::none_of(resume.changes.begin(), resume.changes.end(), [&](const SettingChange& change) {
+    const bool other_rows =
+        change.key == "data.validation_file (content)" || (change.key == "data.validation_file" && !has_digest);
+    return other_rows || change.key == "training.per_device_eval_batch_size";
+  });
+}
+
+}  // namespace bascule

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a run evaluates, saves and stops, and which evaluation is the best, from the settings; and what a checkpoint's
+// search for the best means for them. Before the seal.
+#pragma once
+
+#include "src/run/recorded_run.h"
+
+namespace bascule {
+
+// Fills pace->control and pace->best_figure, and for a run that resumes from a checkpoint resume->is_over and
+// resume->searches_anew, with a note of each. Throws Error{kSettings} for a figure that the head does not have.
+void plan_control(const Settings& settings, const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume);
+
+// The checkpoint of the best weights so far is needed at the end: where it is missing, resume->searches_anew.
+void check_best_checkpoint(const Settings& settings, ResumeState* resume);
+
+// Whether a search that begins anew saves the weights that it begins with: not where they are in the run's own folder
+// and training goes on, so that no checkpoint is replaced before there is something new.
+bool saves_first(const TrainingSettings& training, const ResumeState& resume);
+
+// Whether evaluations of the checkpoint and those of now are of the same rows, cut into the same batches.
+bool has_same_validation(const ResumeState& resume);
+
+}  // namespace bascule

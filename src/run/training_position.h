@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a training run is, and the numbers of it that a checkpoint keeps beside weights and moments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/batch.h"
+#include "src/checkpoint/checkpoint_writer.h"
+#include "src/records/step_record.h"
+#include "src/run/training_control.h"
+
+namespace bascule {
+
+// Totals up to a moment of the run, over its processes. Work of a process after its last checkpoint is not counted: the
+// next one repeated it.
+struct RunTotals {
+  double processes = 0.0;
+  double updates = 0.0;
+  double seconds = 0.0;  // of the loop, evaluation and saving included
+  // After each process's warm-up updates, without evaluation and saving.
+  double counted_samples = 0.0, counted_updates = 0.0, counted_seconds = 0.0;
+  double samples = 0.0;  // of all ranks
+  // Counts of rank 0.
+  double micro_batches = 0.0;
+  double rows[kMaxStreams] = {};  // by stream
+};
+
+struct TrainingPosition {
+  std::int64_t global_step = 0;  // updates done
+  double loss_sum = 0.0;         // over all updates of the run
+  // State of the logging interval under way.
+  double interval_loss = 0.0;
+  std::int64_t interval_steps = 0, interval_samples = 0;
+  // Its part before this process, as in StepRecord.
+  double interval_wall_seconds = 0.0, interval_loader_wait_seconds = 0.0;
+  double interval_seconds[kStepPhases] = {};
+  RunTotals earlier;  // before this process
+  BestSoFar best;
+  double best_digest = 0.0;  // of the weights of its checkpoint
+};
+
+inline constexpr std::size_t kPositionNumbers = 4 + 2 + kStepPhases + 8 + kMaxStreams + 6;
+
+// out: room for kPositionNumbers. Allocates nothing. global_step is the checkpoint's own.
+void write_numbers(const TrainingPosition& position, NamedNumber* out) noexcept;
+// Throws Error{kData} where the checkpoint lacks a number that every version wrote; others are 0 then.
+TrainingPosition read_position(const ResumePoint& point);
+
+}  // namespace bascule

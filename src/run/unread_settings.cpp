@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/unread_settings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "src/loader/loader_parts.h"
+#include "src/settings/resume_rules.h"
+
+namespace bascule {
+namespace {
+
+struct Reader {
+  bool is_there;
+  const char* otherwise;
+  std::vector<std::string_view> keys;
+};
+
+}  // namespace
+
+std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
+  const bool pictures = reads_pictures(loader), text = reads_text(loader), rows = reads_rows(settings);
+  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  const bool exchanges =
+      field_from(opened.fields, FieldSource::kMatchLabels) >= 0 && settings.data.label_column.empty();
+  const Reader readers[] = {
+      {pictures,
+       "no pictures are read",
+       {"data.image_column", "data.preprocessing", "data.random_resized_crop_scale", "data.random_resized_crop_ratio",
+        "data.interpolation", "data.eval_crop_ratio"}},
+      {text,
+       "no text is read",
+       {"model.tokenizer_name", "data.caption_column", "data.text_column", "data.text_pair_column",
+        "data.max_seq_length", "data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
+      {!text || rows,
+       "a text corpus has no columns",
+       {"data.caption_column", "data.text_column", "data.text_pair_column", "data.label_column"}},
+      {!text || masks,
+       "no tokens are masked",
+       {"data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
+      {exchanges, "no captions are exchanged", {"data.negative_fraction"}},
+  };
+  const std::vector<KeyRule> now = resume_rules(settings), defaults = resume_rules(default_settings(settings.words));
+  const bool has_own_tokenizer = settings.model.tokenizer_name.is_given();
+  std::string line;
+  for (const Reader& reader : readers) {
+    if (reader.is_there) continue;
+    std::string keys;
+    for (std::size_t i = 0; i < now.size() && i < defaults.size(); ++i) {
+      if (std::find(reader.keys.begin(), reader.keys.end(), now[i].key) == reader.keys.end()) continue;
+      const bool is_set = now[i].key == "model.tokenizer_name" ? has_own_tokenizer : now[i].value != defaults[i].value;
+      if (is_set) keys += (keys.empty() ? "" : ", ") + now[i].key;
+    }
+    if (!keys.empty()) line += (line.empty() ? "" : "; ") + keys + " (" + reader.otherwise + ")";
+  }
+  return line.empty() ? line : "settings: without effect here: " + line;
+}
+
+}  // namespace bascule

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run_folder/evaluate_again.h"
+
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/checkpoint/find_checkpoint.h"
+#include "src/run/resume_check.h"
+#include "src/run/training_position.h"
+#include "src/run_folder/run_marker.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kPatience[] = "training.early_stopping_patience";
+constexpr char kLoadBest[] = "training.load_best_model_at_end";
+
+// As far as settings tell; what epochs amount to is known later.
+bool asks_for_training(const ResumePoint& end, const Settings& now) {
+  for (const SettingChange& change : changes_since(end, now)) {
+    if (change.key == "training.max_steps" && now.training.max_steps > end.global_step) return true;
+    if (change.key == "training.num_train_epochs" && now.training.max_steps == 0) return true;
+    if (change.key != kPatience) continue;
+    const std::int64_t not_better = read_position(end).best.not_better, then = std::stoll(change.from);
+    const bool stopped_early = then > 0 && not_better >= then;
+    const std::int64_t patience = now.training.early_stopping_patience;
+    if (stopped_early && (patience == 0 || patience > not_better)) return true;
+  }
+  return false;
+}
+
+// The update whose weights a run ends with.
+std::int64_t step_of_weights(bool loads_best, const ResumePoint& end) {
+  const std::int64_t best = read_position(end).best.checkpoint;
+  return loads_best && best >= 0 ? best : end.global_step;
+}
+
+[[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& problem) {
+  throw Error(ErrorKind::kSettings, where_written(settings, key),
+              settings.training.output_dir.shown() + " holds a finished run, and " + problem,
+              "to evaluate it, set model.model_name_or_path to it, training.do_train = false and another output_dir");
+}
+
+}  // namespace
+
+bool is_last_state(const ResumePoint& point) {
+  return std::filesystem::path(point.folder).filename() == kLastStateFolder;
+}
+
+ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
+  try {
+    ResumePoint point = read_checkpoint(settings.training.output_dir.resolved + "/" + kLastStateFolder, step);
+    check_contents(point);
+    return point;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), error.problem(),
+                std::string("restore it, or move ") + kLastStateFolder + " away to use the newest checkpoint instead");
+  }
+}
+
+std::optional<ResumePoint> last_state_of(const Settings& settings) {
+  const std::string& folder = settings.training.output_dir.resolved;
+  const RunMarker marker = read_run_marker(folder);
+  if (!marker.finished || !marker.trained || !settings.training.do_train) return std::nullopt;
+  if (!std::filesystem::exists(folder + "/" + kLastStateFolder)) return std::nullopt;
+  ResumePoint end = read_last_state(settings, marker.global_step);
+  if (asks_for_training(end, settings)) return std::nullopt;
+  return end;
+}
+
+void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
+  if (!resume->point) return;
+  const std::string& folder = settings.training.output_dir.resolved;
+  const RunMarker marker = read_run_marker(folder);
+  if (!marker.finished || !marker.trained) return;
+  const ResumePoint& end = *resume->point;
+  if (!resume->is_over) {
+    const bool is_asked_for = resume->is_longer || value_then(end, kPatience) != value_now(settings, kPatience);
+    if (!is_last_state(end) && (is_asked_for || end.global_step >= marker.global_step)) return;
+    refuse(settings, "training.output_dir",
+           "its final state, after update " + std::to_string(marker.global_step) + ", was not kept: resuming from " +
+               name_of_checkpoint(end.global_step) + " would repeat training");
+  }
+  const std::int64_t held = step_of_weights(value_then(end, kLoadBest) == "true", end);
+  const std::int64_t wanted = step_of_weights(settings.training.load_best_model_at_end, end);
+  if (held != wanted && !has_checkpoint(folder, wanted)) {
+    refuse(settings, kLoadBest,
+           "the weights of update " + std::to_string(wanted) + ", which these settings select, were not kept");
+  }
+  resume->finished = FinishedWeights{held == wanted ? folder : folder + "/" + name_of_checkpoint(wanted), wanted};
+}
+
+void remove_last_state(const std::string& output_dir) {
+  const std::string path = output_dir + "/" + kLastStateFolder;
+  throw_if_failed(remove_tree(path.c_str()), path, "cannot be removed");
+}
+
+}  // namespace bascule

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The output folder of a run: whether it can be this run's, who works in it, and where the run goes on.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/isa.h"
+#include "src/base/descriptor.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/run/recorded_run.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+enum class FolderUser {
+  kProcess,   // a run of one process, or rank 0 of ranks that have no launcher of ours
+  kLauncher,  // shares the folder with the rank 0 that it starts
+  kRank,      // that rank 0, which may live a little longer than its launcher
+};
+
+// The run's folder, created where it is missing. One run at a time uses it; the lock is released with its last process.
+// Waits a few seconds for another run that is ending. Removes what a launcher that was killed has left.
+class FolderLock {
+ public:
+  FolderLock(const Settings& settings, FolderUser user);
+
+  // Another run may have changed the folder since it was looked at.
+  bool has_waited() const { return has_waited_; }
+
+ private:
+  bool lock_alone();
+
+  Descriptor file_;
+  bool has_waited_ = false;
+};
+
+// Whether the folder can be this run's; throws Error where it cannot. True: the run in it is finished already. Changes
+// nothing, but for what a killed launcher has left in the folder of a finished run.
+bool is_finished_and_clear(const Settings& settings);
+
+// Makes the folder known as ours, if it is not yet, before anything else is written into it.
+void mark_folder(const Settings& settings);
+
+// By rank 0, before anything is recorded: the checkpoint to go on from, every byte of which was read; nothing if the
+// run begins. Says what is lost by it.
+std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings);
+
+// By rank 0, before anything is sealed: writes the marker, removes what killed saves have left, and says what the run
+// is.
+void prepare_folder(const RecordedRun& run, Isa isa);
+
+}  // namespace bascule

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// bascule.json of an output folder: says that the folder is ours, what made it, and whether it is finished.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.h"
+#include "src/json/value.h"
+#include "src/records/named_text.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct RunMarker {
+  bool exists = false;
+  bool finished = false;
+  bool trained = false;  // the finished run trained; else it only evaluated
+  std::string settings_digest;
+  std::string settings;  // as TOML
+  std::int64_t global_step = 0;
+  std::int64_t not_finite_at = 0;  // the update at which values were not finite, which ended the run; 0: none
+};
+
+// How far a run is.
+struct RunState {
+  bool finished = false;
+  std::int64_t global_step = 0;
+  std::int64_t not_finite_at = 0;
+};
+
+RunMarker read_run_marker(const std::string& output_dir);
+// The settings that the run in the folder was made with; words: of the model of now. Throws Error where another program
+// wrote other keys.
+Settings marker_settings(const RunMarker& marker, const ModelWords& words);
+// record: of a finished run, or null.
+void write_run_marker(const Settings& settings, const RunState& state, const std::vector<HistoryEntry>& history,
+                      const std::vector<NamedText>& provenance, const Json& record = Json());
+
+}  // namespace bascule

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much disk a run will need, as far as is known when it is recorded and when its writers exist. Before the seal.
+#pragma once
+
+#include <cstdint>
+
+#include "src/run/recorded_run.h"
+#include "src/sealed/disk_space.h"
+
+namespace bascule {
+
+// The checkpoints that are still to be written, of so many bytes each, without the finished model.
+DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_bytes);
+
+// Before weights are read: throws Error kDisk if there is no room for the tensors of the checkpoints and of the model
+// alone. SealedRun checks again with the exact sizes.
+void check_disk_for_tensors(const RecordedRun& run);
+
+}  // namespace bascule

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/session/parameter_values.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/elementary.h"
+#include "src/base/philox.h"
+
+namespace bascule {
+namespace {
+
+// Of a part that one thread computes: about 10 ms. A multiple of the four numbers of a Philox block.
+constexpr std::int64_t kPartElements = std::int64_t{1} << 18;
+
+// FNV-1a: names become streams of random numbers; two names of one model never collide (tested).
+std::uint64_t hash_of(const std::string& name) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+}  // namespace
+
+void fill_initial(float* destination, std::int64_t first, std::int64_t count, const InitialValue& law,
+                  std::uint64_t seed, const std::string& name) noexcept {
+  if (law.standard_deviation <= 0.0f) {
+    for (std::int64_t i = 0; i < count; ++i) destination[i] = law.constant;
+    return;
+  }
+  const std::uint64_t stream = hash_of(name);
+  const double deviation = static_cast<double>(law.standard_deviation);
+  const PhiloxKey key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+  for (std::int64_t i = 0; i < count; i += 4) {
+    const std::uint64_t block = static_cast<std::uint64_t>(first + i) / 4;
+    const PhiloxCounter counter{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
+    const PhiloxBlock words = philox4x32(counter, key);
+    double values[4];
+    fixed_normal_pair(words.word[0], words.word[1], &values[0], &values[1]);
+    fixed_normal_pair(words.word[2], words.word[3], &values[2], &values[3]);
+    for (std::int64_t k = 0; k < 4 && i + k < count; ++k)
+      destination[i + k] = static_cast<float>(deviation * values[k]);
+  }
+  for (std::int64_t i = std::max(first, law.zero_first); i < std::min(first + count, law.zero_end); ++i)
+    destination[i - first] = 0.0f;
+}
+
+namespace {
+
+void add_initial_values(StartWork* work, float* destination, const ParameterPiece& piece, std::uint64_t seed) {
+  for (std::int64_t first = 0; first < piece.elements; first += kPartElements) {
+    const std::int64_t count = std::min(kPartElements, piece.elements - first);
+    work->add(
+        StartWork::Kind::kComputing, count * static_cast<std::int64_t>(sizeof(float)),
+        [=, &piece] {
+          fill_initial(destination + first, first, count, piece.initial, seed, piece.name);
+          return ok_status();
+        },
+        nullptr);
+  }
+}
+
+}  // namespace
+
+void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::uint64_t seed) {
+  for (int p = 0; p < memory.set->size(); ++p) {
+    for (const ParameterPiece& piece : (*memory.set)[p].pieces)
+      add_initial_values(work, memory.at(p) + piece.first_element, piece, seed);
+  }
+}
+
+LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
+                           const Model& model, std::uint64_t seed, bool has_new_classes) {
+  std::vector<WantedTensor> wanted;
+  for (int p = 0; p < memory.set->size(); ++p) {
+    for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+      float* const destination = memory.at(p) + piece.first_element;
+      if (has_new_classes && model.depends_on_classes(piece.name)) {
+        add_initial_values(work, destination, piece, seed);
+        continue;
+      }
+      const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
+      if (stored != nullptr && stored->shape != piece.shape) {
+        if (const Model::TensorChange change = model.change_of(piece.name, stored->shape)) {
+          wanted.push_back({piece.name, stored->shape});  // checked only: it is read here
+          std::vector<float> values(static_cast<std::size_t>(element_count(stored->shape)));
+          source.read_float32(values.data(), *stored, 0, element_count(stored->shape));
+          change(destination, values.data());
+          continue;
+        }
+      }
+      const bool may_be_fresh = model.may_be_fresh(piece.name);
+      wanted.push_back({piece.name, piece.shape, destination, 0, -1, !may_be_fresh});
+      if (may_be_fresh && stored == nullptr) add_initial_values(work, destination, piece, seed);
+    }
+  }
+  return load_tensors(work, source, wanted, model.file_names());
+}
+
+LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
+                        const FileNames& names) {
+  TensorReads reads = plan_reads(source, wanted, names);
+  for (const TensorPart& part : reads.parts) {
+    work->add(
+        StartWork::Kind::kReading, part.count * static_cast<std::int64_t>(sizeof(float)),
+        [&source, part] { return read_part(source, part); },
+        [&source, part](const Status& status) { return error_of_part(source, part, status); });
+  }
+  return std::move(reads.report);
+}
+
+std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
+                                            const float* fixed, const std::string& name_prefix) {
+  std::vector<TensorToWrite> tensors;
+  for (int p = 0; p < set.size(); ++p) {
+    const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(p)];
+    const float* base = place.trained ? values : fixed;
+    if (base == nullptr) continue;
+    for (const ParameterPiece& piece : set[p].pieces) {
+      TensorToWrite tensor;
+      tensor.name = name_prefix + piece.name;
+      tensor.shape = piece.shape;
+      tensor.data = base + place.offset + piece.first_element;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace bascule

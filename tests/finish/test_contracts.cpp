@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every line of the contracts that a run judges of itself can be seen broken.
+#include "src/finish/contracts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace bascule::test {
+namespace {
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// Of a run that kept all of them.
+ContractFigures good() {
+  ContractFigures figures;
+  figures.planned_bytes = 1000 * kMib;
+  figures.resident_bytes = 990 * kMib;
+  figures.guarded = true;
+  figures.foreign_calls = 1200;
+  figures.foreign_bytes = 3 * kMib;
+  figures.checkpoints = 2;
+  SplitRows train;
+  train.rows = 24;
+  train.skipped = train.listed = 4;
+  train.skipped_rows = 2;
+  SplitRows tested;
+  tested.split = Split::kTest;
+  tested.rows = 24;
+  tested.judged = 23;
+  tested.skipped = tested.skipped_rows = tested.listed = 1;
+  figures.splits = {train, tested};
+  figures.updates = 20;
+  figures.recorded_samples = figures.trained_samples = 160;
+  figures.counted_updates = 17;
+  figures.counted_samples = 136;
+  return figures;
+}
+
+ContractResult line(const ContractFigures& figures, const std::string& name) {
+  const std::vector<ContractResult> lines = judge_contracts(figures);
+  const auto found =
+      std::find_if(lines.begin(), lines.end(), [&](const ContractResult& one) { return one.name == name; });
+  EXPECT_NE(found, lines.end()) << name;
+  return found != lines.end() ? *found : ContractResult{};
+}
+
+TEST(Contracts, AreKeptByAGoodRunAndTwoAreNotItsToJudge) {
+  for (const char* kept : {"Memory", "Sealed", "Durability", "Errors", "Honest figures"})
+    EXPECT_EQ(line(good(), kept).state, ContractState::kKept) << kept << ": " << line(good(), kept).detail;
+  for (const char* other : {"Numbers", "Bits"})
+    EXPECT_EQ(line(good(), other).state, ContractState::kNotChecked) << other;
+  EXPECT_EQ(judge_contracts(good()).size(), 7u);
+}
+
+TEST(Contracts, BitsSaysWhichCpusGiveTheSame) {
+  ContractFigures figures = good();
+  EXPECT_EQ(line(figures, "Bits").detail.find("any x86-64 CPU"), 0u);
+  figures.products = Products::kOnednn;
+  EXPECT_EQ(line(figures, "Bits").detail.find("the same kind of CPU"), 0u);
+}
+
+TEST(Contracts, MemoryIsBrokenAboveThreePercentAnd64MibARank) {
+  ContractFigures figures = good();
+  figures.resident_bytes = 1094 * kMib;
+  EXPECT_EQ(line(figures, "Memory").state, ContractState::kKept);
+  figures.resident_bytes = 1095 * kMib;
+  EXPECT_EQ(line(figures, "Memory").state, ContractState::kBroken);
+  figures.ranks = 2;
+  EXPECT_EQ(line(figures, "Memory").state, ContractState::kKept);
+  figures.resident_bytes = 0;
+  EXPECT_EQ(line(figures, "Memory").state, ContractState::kNotChecked);
+}
+
+TEST(Contracts, SealedSaysWhatLibrariesAllocated) {
+  EXPECT_NE(line(good(), "Sealed").detail.find("libraries made 1,200 allocations, 3.00 MiB over the run"),
+            std::string::npos)
+      << line(good(), "Sealed").detail;
+  ContractFigures figures = good();
+  figures.foreign_calls = figures.foreign_bytes = 0;
+  EXPECT_NE(line(figures, "Sealed").detail.find("libraries allocated nothing"), std::string::npos);
+  figures.guarded = false;
+  EXPECT_EQ(line(figures, "Sealed").state, ContractState::kNotChecked);
+}
+
+TEST(Contracts, DurabilityIsBrokenWhereTheNewestCheckpointIsGone) {
+  ContractFigures figures = good();
+  figures.newest_is_in_place = false;
+  EXPECT_EQ(line(figures, "Durability").state, ContractState::kBroken);
+  figures.checkpoints = 0;
+  EXPECT_EQ(line(figures, "Durability").state, ContractState::kNotChecked);
+}
+
+TEST(Contracts, ErrorsAreKeptOnlyWhereEverySkippedRowIsAccountedFor) {
+  const std::string detail = line(good(), "Errors").detail;
+  EXPECT_NE(detail.find("train: 2 rows skipped, 4 times in total"), std::string::npos) << detail;
+  EXPECT_NE(detail.find("test: 1 row skipped, 23 evaluated"), std::string::npos) << detail;
+  EXPECT_EQ(detail.find("none occurred"), std::string::npos) << detail;
+
+  ContractFigures figures = good();
+  figures.splits[1].judged = 24;  // one row twice
+  EXPECT_EQ(line(figures, "Errors").state, ContractState::kBroken);
+  EXPECT_EQ(line(figures, "Errors").detail, "test: 24 rows evaluated and 1 skipped of 24");
+  figures = good();
+  figures.splits[0].listed = 3;
+  EXPECT_EQ(line(figures, "Errors").state, ContractState::kBroken);
+  figures.splits[0].list_is_full = true;
+  EXPECT_EQ(line(figures, "Errors").state, ContractState::kKept);
+
+  figures = good();
+  figures.splits[0].skipped = figures.splits[0].listed = figures.splits[0].skipped_rows = 0;
+  figures.splits.pop_back();
+  EXPECT_EQ(line(figures, "Errors").state, ContractState::kNotChecked);
+  EXPECT_NE(line(figures, "Errors").detail.find("none occurred in this run"), std::string::npos);
+}
+
+TEST(Contracts, HonestFiguresAreBrokenByAnyCountThatDisagrees) {
+  ContractFigures figures = good();
+  figures.recorded_samples = 176;  // those of an earlier process among them
+  EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kBroken);
+  figures = good();
+  figures.counted_updates = 21;
+  EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kBroken);
+  figures = good();
+  figures.counted_samples = 161;
+  EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kBroken);
+  figures = good();
+  figures.updates = 0;
+  EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kNotChecked);
+}
+
+}  // namespace
+}  // namespace bascule::test

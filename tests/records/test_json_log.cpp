@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/records/json_log.h"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/json/json.h"
+#include "tests/records/count_allocations.h"
+#include "tests/records/sample_metrics.h"
+
+namespace bascule {
+namespace {
+
+class Log : public testing::Test {
+ protected:
+  Log() : folder_(testing::TempDir() + "bascule_json_log") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  std::vector<Json> lines() const {
+    std::vector<Json> all;
+    std::ifstream file(path());
+    for (std::string line; std::getline(file, line);) all.push_back(parse_json(line, "log"));
+    return all;
+  }
+  std::string path() const { return folder_ + "/log.jsonl"; }
+
+  // Updates 2, 4, ... with an evaluation after every second of them, then the test file.
+  void write(std::int64_t updates) {
+    JsonLog log = JsonLog::open(folder_);
+    for (std::int64_t step = 2; step <= updates; step += 2) {
+      StepRecord record;
+      record.global_step = step;
+      record.loss = 0.1 * static_cast<double>(step);
+      EXPECT_TRUE(log.step(record, 1e9).ok());
+      if (step % 4 == 0) {
+        EXPECT_TRUE(
+            log.evaluation(evaluation(step, Split::kValidation), {test::kOfWords, std::size(test::kOfWords)}, 1e9)
+                .ok());
+      }
+    }
+    EXPECT_TRUE(
+        log.evaluation(evaluation(updates, Split::kTest), {test::kOfWords, std::size(test::kOfWords)}, 1e9).ok());
+  }
+  static EvaluationRecord evaluation(std::int64_t step, Split split) {
+    EvaluationRecord record;
+    record.global_step = step;
+    record.split = split;
+    record.loss = 2.5;
+    record[test::kAccuracy] = 0.75;
+    return record;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Log, HasALineForEveryIntervalAndEvaluation) {
+  write(4);
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0]["step"], 2);
+  EXPECT_EQ(all[1]["loss"], 0.4);
+  EXPECT_EQ(all[1]["time"], 1e9);
+  EXPECT_EQ(all[2]["eval_loss"], 2.5);
+  EXPECT_EQ(all[2]["eval_accuracy"], 0.75);
+  EXPECT_FALSE(all[2].contains("eval_auc"));
+  EXPECT_EQ(all[3]["test_loss"], 2.5);
+}
+
+TEST_F(Log, IsCutAtWhatIsComputedAgain) {
+  write(12);
+  cut_log_after(folder_, 8, 4);  // the evaluation after update 8 was not part of its checkpoint
+  std::vector<std::int64_t> steps, evaluated;
+  for (const Json& line : lines()) (line.contains("eval_loss") ? evaluated : steps).push_back(line["step"].integer());
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 4, 6, 8}));
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{4}));
+}
+
+TEST_F(Log, EvaluationsOfAveragedWeightsAreCutAsThoseOfTheWeights) {
+  {
+    JsonLog log = JsonLog::open(folder_);
+    for (const std::int64_t step : {4, 8}) {
+      for (const Split split : {Split::kValidation, Split::kTest}) {
+        EvaluationRecord record = evaluation(step, split);
+        record.averaged = 1;
+        EXPECT_TRUE(log.evaluation(record, {test::kOfWords, std::size(test::kOfWords)}, 1e9).ok());
+      }
+    }
+  }
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0]["eval_ema_loss"], 2.5);
+  EXPECT_EQ(all[0]["eval_ema_accuracy"], 0.75);
+  EXPECT_EQ(all[1]["test_ema_loss"], 2.5);
+  cut_log_after(folder_, 8, 4);
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_EQ(lines()[0]["step"], 4);
+}
+
+TEST_F(Log, ATornLineGoes) {
+  write(4);
+  std::ofstream(path(), std::ios::app) << R"({"step": 4, "loss": 0.)";
+  cut_log_after(folder_, 4, 4);
+  EXPECT_EQ(lines().size(), 3U);
+  cut_log_after(folder_ + "/absent", 4, 4);
+}
+
+TEST_F(Log, ALineAllocatesNothingWhateverItsFigures) {
+  JsonLog log = JsonLog::open(folder_);
+  StepRecord step;
+  step.global_step = std::numeric_limits<std::int64_t>::max();
+  step.loss = step.grad_norm = step.epoch = step.learning_rate = step.samples_per_second = -1.2345678901234567e-300;
+  EvaluationRecord evaluation;
+  for (double& metric : evaluation.metric) metric = std::numeric_limits<double>::infinity();
+  const Metrics metrics{test::kRecalls, std::size(test::kRecalls)};
+  const long before = test::allocations();
+  const bool written = log.step(step, 1.2345678901234567e9).ok() && log.evaluation(evaluation, metrics, 1e300).ok();
+  EXPECT_EQ(test::allocations(), before);
+  EXPECT_TRUE(written);
+  EXPECT_EQ(lines().size(), 2U);
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/records/run_status.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "src/json/json.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+// A run of 7 updates in a folder of its own; the clock is the test's.
+struct SevenUpdates {
+  test::TemporaryFolder folder;
+  RunStatus status;
+
+  explicit SevenUpdates(double seconds) {
+    status.open(folder.path(), seconds, NotifySocket{});
+    status.begin("train", 0, 7, 100.0);
+  }
+  void update(std::int64_t number, double now_seconds) {
+    const double n = static_cast<double>(number);
+    status.step(number, n / 3.5, 8.0 - n, 50.0, now_seconds);
+  }
+  Json read() const { return read_json_file(folder.path() + "/" + kStatusFile); }
+};
+
+TEST(RunStatus, AnEvaluationCountsItsBatchesAndLeavesTheFiguresOfTraining) {
+  SevenUpdates run(1.0);
+  for (int number = 1; number <= 4; ++number) run.update(number, 100.0 + 2.0 * number);
+  run.status.begin("validation", 0, 5, 110.0);
+  run.status.step(2, -1.0, std::nan(""), 0.0, 114.0);
+  const Json during = run.read();
+  EXPECT_EQ(during["state"], "running");
+  EXPECT_EQ(during["phase"], "validation");
+  EXPECT_EQ(during["done"], 2);
+  EXPECT_EQ(during["total"], 5);
+  EXPECT_EQ(during["seconds_left"], 6.0);  // two of five batches took 4 s
+  EXPECT_EQ(during["update"], 4);
+  EXPECT_EQ(during["updates"], 7);
+  EXPECT_EQ(during["epoch"], 4.0 / 3.5);
+  EXPECT_EQ(during["loss"], 4.0);
+  EXPECT_EQ(during["samples_per_second"], 50.0);
+
+  run.status.begin("train", 4, 7, 120.0);
+  run.status.end("stopped");
+  EXPECT_EQ(run.read()["phase"], "train");
+  EXPECT_EQ(run.read()["update"], 4);
+
+  run.status.begin("train", 4, 7, 120.0);
+  run.update(5, 124.0);
+  const Json after = run.read();
+  EXPECT_EQ(after["phase"], "train");
+  EXPECT_EQ(after["done"], 5);
+  EXPECT_EQ(after["update"], 5);
+  EXPECT_EQ(after["total"], 7);
+}
+
+TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
+  for (const char* const state : {"finished", "stopped"}) {
+    SevenUpdates run(3600.0);
+    for (int number = 1; number <= 7; ++number) run.update(number, 100.0 + number);
+    EXPECT_EQ(run.read()["update"], 1) << "the next write is due in an hour";
+    run.status.end(state);
+    const Json end = run.read();
+    EXPECT_EQ(end["state"], state);
+    EXPECT_EQ(end["update"], 7);
+    EXPECT_EQ(end["updates"], 7);
+    EXPECT_EQ(end["done"], 7);
+    EXPECT_EQ(end["loss"], 1.0);
+    EXPECT_EQ(end["seconds_left"], 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace bascule

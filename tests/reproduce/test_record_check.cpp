@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differences from a record that was made by this very program on this machine, but for one thing.
+#include "src/reproduce/record_check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/files/file_sum.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+class RecordCheck : public testing::Test {
+ protected:
+  RecordCheck() {
+    recorded_.folder = folder_.path();
+    recorded_.record.program = running_program();
+    recorded_.record.machine = lasting_facts();
+    const std::string weights = folder_.write("model.safetensors", "weights");
+    recorded_.record.results = {{"model.safetensors", sha256_of_file(weights)}};
+  }
+
+  // Those that begin so. The settings name no model, so the check also says that the run cannot be repeated.
+  std::vector<Difference> differences(const std::string& begin) const {
+    std::vector<Difference> found;
+    for (const Difference& one : check_record(recorded_)) {
+      if (one.what.rfind(begin, 0) == 0) found.push_back(one);
+    }
+    return found;
+  }
+
+  test::TemporaryFolder folder_;
+  RecordedFolder recorded_;
+};
+
+TEST_F(RecordCheck, WhatIsAsRecordedIsNotNamed) {
+  for (const char* const begin : {"program ", "library ", "result ", "machine: "})
+    EXPECT_TRUE(differences(begin).empty()) << begin;
+}
+
+TEST_F(RecordCheck, AResultWithOtherContentIsNamedAndItsBitsAreStillPromised) {
+  folder_.write("model.safetensors", "Weights");
+  std::vector<Difference> found = differences("result ");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].what.find("model.safetensors: its content differs"), std::string::npos) << found[0].what;
+  EXPECT_EQ(found[0].promise, Promise::kBits);
+  recorded_.record.results.push_back({"ema/model.safetensors", "aa"});  // missing
+  EXPECT_EQ(differences("result ").size(), 2u);
+}
+
+// oneDNN chooses its code by the processor; our own products have one order of sums.
+TEST_F(RecordCheck, OnAnotherProcessorOnednnPromisesFiguresAndOurProductsBits) {
+  Machine& then = recorded_.record.machine;
+  then.processor.name = "Another Processor";
+  then.processor.vector_flags = {"avx2", "another"};
+  for (const auto& [products, promise] :
+       {std::make_pair(Products::kOnednn, Promise::kFigures), std::make_pair(Products::kOurs, Promise::kBits)}) {
+    recorded_.settings.machine.products = products;
+    const std::vector<Difference> found = differences("machine: ");
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_NE(found[0].what.find("the processor is "), std::string::npos) << found[0].what;
+    EXPECT_NE(found[0].what.find(", was Another Processor"), std::string::npos) << found[0].what;
+    EXPECT_NE(found[1].what.find("its instruction set is "), std::string::npos) << found[1].what;
+    for (const Difference& one : found) EXPECT_EQ(one.promise, promise) << one.what;
+  }
+}
+
+TEST_F(RecordCheck, AnotherKernelLeavesBitsAloneWithEitherProducts) {
+  recorded_.record.machine.kernel.release = "another";
+  for (const Products products : {Products::kOnednn, Products::kOurs}) {
+    recorded_.settings.machine.products = products;
+    const std::vector<Difference> found = differences("machine: the kernel");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].promise, Promise::kBits);
+  }
+}
+
+TEST_F(RecordCheck, AnotherProgramOrLibraryThatComputesPromisesFigures) {
+  recorded_.record.program.sha256 = "aa";
+  const std::string library = folder_.write("libjpeg.so.999", "code"), other = folder_.write("libother.so.1", "code");
+  recorded_.record.libraries = {{library, "aa"}, {other, "aa"}};
+  ASSERT_EQ(differences("program ").size(), 1u);
+  EXPECT_EQ(differences("program ")[0].promise, Promise::kFigures);
+  const std::vector<Difference> libraries = differences("library ");
+  ASSERT_EQ(libraries.size(), 2u);
+  EXPECT_EQ(libraries[0].promise, Promise::kFigures);
+  EXPECT_EQ(libraries[1].promise, Promise::kBits);
+}
+
+}  // namespace
+}  // namespace bascule

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/reproduce/run_record.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+RunRecord filled() {
+  RunRecord record;
+  record.settings = "[model]\n";
+  record.settings_file = {"/a/run.toml", "01"};
+  record.program = {"/a/bascule", "02"};
+  record.machine = lasting_facts();
+  record.libraries = {{"/lib/libm.so.6", "03"}};
+  record.results = {{"model.safetensors", "04"}};
+  record.data = {{"train", "05"}};
+  record.steps = {{2, "06", "07"}};
+  record.evaluations = {{"test", 2, "08"}};
+  record.train_loss = 1.25;
+  record.pace = {3.0, 2.0, 4.0};
+  return record;
+}
+
+TEST(RunRecord, IsReadAsItWasWritten) {
+  const Json written = record_json(filled());
+  const RunRecord read = read_record(parse_json(json_text(written), "bascule.json"), "bascule.json");
+  EXPECT_EQ(json_text(record_json(read)), json_text(written));
+  EXPECT_EQ(read.results[0].sha256, "04");
+  EXPECT_EQ(read.steps[0].norm, "07");
+  EXPECT_EQ(read.train_loss, 1.25);
+}
+
+TEST(RunRecord, AChangedOrForeignOneIsRefused) {
+  Json changed = record_json(filled());
+  changed["train_loss"] = 1.0;
+  EXPECT_THROW(read_record(changed, "bascule.json"), Error);
+  Json newer = record_json(filled());
+  newer["format"] = kRecordFormat + 1;
+  EXPECT_THROW(read_record(newer, "bascule.json"), Error);
+}
+
+}  // namespace
+}  // namespace bascule

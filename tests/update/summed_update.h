@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update of a made-up model by several ranks, and what one process makes of the gradients' sum.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/table.h"
+#include "src/base/align.h"
+#include "src/distributed/group.h"
+#include "src/update/update.h"
+#include "tests/support/seeded.h"
+
+namespace bascule::test {
+
+constexpr std::int64_t kDecayed = 5 * Update::kBlock + 48, kRest = 80, kAll = kDecayed + kRest;
+
+// For LAMB by tensor: the second lies in four blocks, the third in two.
+inline ParameterLayout summed_layout(Optimizer optimizer = Optimizer::kAdamW) {
+  constexpr std::int64_t kSecond = 1000, kThird = kSecond + 3 * Update::kBlock + 7;
+  ParameterLayout layout;
+  layout.runs = {{0, kDecayed, true}, {kDecayed, kRest, false}};
+  if (optimizer == Optimizer::kLamb)
+    layout.runs = {{0, kSecond, true},
+                   {kSecond, kThird - kSecond, true},
+                   {kThird, kDecayed - kThird, true},
+                   {kDecayed, kRest, false}};
+  layout.trained_elements = kAll;
+  return layout;
+}
+
+inline UpdateSettings summed_settings() {
+  UpdateSettings s;
+  s.learning_rate = 1e-2;
+  s.weight_decay = 0.1;
+  s.max_grad_norm = 1.0;
+  s.average_share = 0.25;
+  return s;
+}
+
+inline std::vector<float> normal_of_all(std::uint64_t seed) {
+  Seeded random(seed);
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < kAll; ++i) values.push_back(static_cast<float>(random.normal()));
+  return values;
+}
+
+inline std::vector<float> gradient_of(int rank) { return normal_of_all(100 + static_cast<std::uint64_t>(rank)); }
+
+// What one process makes of this gradient.
+struct Truth {
+  std::vector<float> parameters = normal_of_all(1), gradients, exp_avg, exp_avg_sq, averages;
+  double norm = 0.0;
+
+  explicit Truth(std::vector<float> gradient, Optimizer optimizer = Optimizer::kAdamW)
+      : gradients(std::move(gradient)), exp_avg(kAll, 0.0f), exp_avg_sq(kAll, 0.0f), averages(kAll, 0.0f) {
+    const ParameterLayout l = summed_layout(optimizer);
+    std::vector<double> partials(Update::partials_count(l, optimizer));
+    Threads threads(1, false);
+    Update update(l, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
+                  kernels_for(best_isa()), nullptr, optimizer);
+    update.keep_average(averages.data());
+    norm = update.run(threads, summed_settings());
+  }
+};
+
+// The model in memory that the ranks of a node share, ready for one update.
+class SharedModel {
+ public:
+  // By all ranks together.
+  explicit SharedModel(Group& group, Optimizer optimizer = Optimizer::kAdamW) {
+    const int ranks = group.local_size();
+    memory_ = group.share((4 + static_cast<std::size_t>(ranks)) * kRange + kPage);
+    const std::vector<float> own = gradient_of(group.rank()), start = normal_of_all(1);
+    std::copy(own.begin(), own.end(), at(4 + static_cast<std::size_t>(group.local_rank())));
+    if (group.is_leader()) std::copy(start.begin(), start.end(), at(0));
+    std::vector<float*> gradients;
+    for (int rank = 0; rank < ranks; ++rank) gradients.push_back(at(4 + static_cast<std::size_t>(rank)));
+    double* const partials = static_cast<double*>(static_cast<void*>(memory_.data() + memory_.bytes() - kPage));
+    update_ = std::make_unique<Update>(summed_layout(optimizer), at(0), gradients, at(1), at(2), partials,
+                                       kernels_for(best_isa()), &group, optimizer);
+    update_->keep_average(at(3));
+  }
+  Update& update() { return *update_; }
+  // 0: has the bits of the truth; else where it has not. shards: where nodes share out the moments.
+  int differs(const Truth& truth, double norm, const MomentShards* shards = nullptr, int node = 0) const {
+    const std::size_t bytes = kAll * sizeof(float);
+    if (norm != truth.norm) return 2;
+    if (std::memcmp(at(0), truth.parameters.data(), bytes) != 0) return 3;
+    if (std::memcmp(at(3), truth.averages.data(), bytes) != 0) return 7;
+    if (shards != nullptr) {
+      for (const MomentShards::Block& block : shards->blocks) {
+        const std::size_t size = static_cast<std::size_t>(block.count) * sizeof(float);
+        if (block.node != node) continue;
+        if (std::memcmp(at(1) + block.place, truth.exp_avg.data() + block.offset, size) != 0) return 4;
+        if (std::memcmp(at(2) + block.place, truth.exp_avg_sq.data() + block.offset, size) != 0) return 5;
+      }
+      return 0;
+    }
+    if (std::memcmp(at(1), truth.exp_avg.data(), bytes) != 0) return 4;
+    return std::memcmp(at(2), truth.exp_avg_sq.data(), bytes) != 0 ? 5 : 0;
+  }
+
+ private:
+  static constexpr std::size_t kRange = (kAll * sizeof(float) + kPage - 1) / kPage * kPage;
+
+  float* at(std::size_t range) const {
+    return static_cast<float*>(static_cast<void*>(memory_.data() + range * kRange));
+  }
+
+  SharedMemory memory_;
+  std::unique_ptr<Update> update_;
+};
+
+}  // namespace bascule::test

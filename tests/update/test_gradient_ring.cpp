@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/update/gradient_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "src/graph/backward.h"
+#include "src/graph/operations.h"
+#include "src/session/session.h"
+#include "tests/distributed/forked_ranks.h"
+#include "tests/graph/graph_run.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr BatchCounts kBounds = counts_of(6, 60, 30);
+
+Tensor matrix(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols) {
+  Parameter p;
+  p.name = name;
+  p.rows = rows;
+  p.cols = cols;
+  p.decayed = rows > 1;
+  return graph.parameter(p);
+}
+
+// Widths at which parameters end amid a cache line; a word table that the loss uses as well, whose gradient is the
+// first to be written and the last to be final.
+void record(Graph& g) {
+  const Tensor word = matrix(g, "word", 333, 37);
+  Tensor x = text_embedding(g, "e", {word, matrix(g, "position", 70, 37), matrix(g, "type", 1, 37)},
+                            {g.field("token_ids"), g.field("position_ids"), {}}, {1, 1});
+  std::int64_t width = 37;
+  for (const std::int64_t next : {301, 5, 99, 1023, 37}) {
+    const std::string name = std::to_string(next);
+    x = linear(g, name, x, matrix(g, name + ".w", next, width), matrix(g, name + ".b", 1, next));
+    x = activation(g, name + ".a", x, Activation::kGelu);
+    width = next;
+  }
+  const Tensor rows = gather_rows(g, "rows", x, g.field("selected_rows"));
+  cross_entropy_loss(g, linear(g, "logits", rows, word, Tensor{}), g.field("labels"));
+  derive_backward(g);
+}
+
+// A session of one rank with its memory, with a ring or without.
+struct Sealed {
+  Session session;
+  SharedMemory memory;
+  std::unique_ptr<Arena> arena;
+
+  Sealed(Group& group, std::optional<std::size_t> bucket_bytes) {
+    record(session.add_graph(kBounds, batch_fields()));
+    const std::vector<PlannedRange> ranges = session.plan(true, 2, group.local_size(), bucket_bytes);
+    const MemoryPlan plan = make_memory_plan(ranges, 0, 0, static_cast<std::size_t>(group.local_size()));
+    memory = group.share(plan.shared_bytes);
+    arena = std::make_unique<Arena>(plan, HugePages::kTransparent, memory.data());
+    session.seal(*arena, plan, kernels_for(best_isa()), 2, &group);
+    Seeded random(3);
+    const ParameterMemory parameters = session.parameter_memory();
+    for (std::int64_t i = 0; group.is_first() && i < session.layout().trained_elements; ++i)
+      parameters.trained[i] = static_cast<float>(0.1 * random.normal());
+  }
+};
+
+// Captions of a rank's own; none for the last one.
+TestBatch batch_of(int rank, int ranks) {
+  Seeded random(static_cast<std::uint64_t>(20 + rank));
+  TestBatch batch(random, rank + 1 == ranks ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{9, 1 + rank, 20},
+                  333);
+  for (std::size_t m = 0; m < batch.selected.size(); ++m)
+    batch.labels.push_back(static_cast<std::int32_t>(random.integer(0, 332)));
+  return batch;
+}
+
+// Twice, so that each place has held other gradients before.
+int replay(Session& session, Threads& threads, const TestBatch& batch) {
+  Replay replay;
+  replay.batch = batch.batch();
+  for (int time = 0; time < 2; ++time) {
+    if (GradientRing* const ring = session.ring()) {
+      if (!(batch.samples() > 0 ? ring->replay(threads, replay) : ring->replay_without_samples(threads))) return 1;
+    } else if (batch.samples() > 0) {
+      session.tape(0).replay(threads, replay);
+    }
+  }
+  return 0;
+}
+
+int run_rank(const RankPlace& place, std::size_t bucket_bytes) {
+  Group group(place, {30, nullptr});
+  Sealed whole(group, std::nullopt), ring(group, bucket_bytes);
+  if (whole.session.ring() != nullptr || ring.session.ring() == nullptr || !group.barrier()) return 2;
+  Threads threads(2, false, &group.heart());
+  const TestBatch batch = batch_of(place.rank, place.world_size);
+  double norms[2];
+  Sealed* const both[] = {&whole, &ring};
+  for (int i = 0; i < 2; ++i) {
+    if (replay(both[i]->session, threads, batch) != 0 || !group.barrier()) return 3;
+    norms[i] = both[i]->session.update().run(threads, UpdateSettings{1e-2, 0.9, 0.999, 1e-8, 0.1, 1.0, 1});
+  }
+  if (!(norms[0] > 0.0) || norms[0] != norms[1]) return 4;
+  const std::size_t bytes = static_cast<std::size_t>(whole.session.layout().trained_elements) * sizeof(float);
+  const float* const parameters[] = {whole.session.parameter_memory().trained, ring.session.parameter_memory().trained};
+  if (std::memcmp(parameters[0], parameters[1], bytes) != 0) return 5;
+  if (std::memcmp(whole.session.exp_avg(), ring.session.exp_avg(), bytes) != 0) return 6;
+  return group.leave() ? 0 : 7;
+}
+
+TEST(GradientRingOfRanks, GivesTheBitsOfWholeRangesWhateverTheBuckets) {
+  for (const int ranks : {2, 3, 4}) {
+    for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{1} << 17, std::size_t{1} << 30}) {
+      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, bucket_bytes); });
+      EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks << " ranks, buckets of " << bucket_bytes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The update of ranks on several nodes, simulated on one machine; run by mpirun, see meson.build. Argument: how many
+// ranks a node has.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/reference/bf16.h"
+#include "kernels/reference/elementwise.h"
+#include "src/distributed/bucket_reducer.h"
+#include "tests/update/summed_update.h"
+
+namespace bascule::test {
+namespace {
+
+Group* all = nullptr;
+
+void sum_into(std::vector<float>* sum, const std::vector<std::vector<float>>& parts) {
+  std::vector<const float*> terms;
+  for (const auto& part : parts) terms.push_back(part.data());
+  sum->resize(kAll);
+  reference::sum_terms(sum->data(), terms.data(), {nullptr, nullptr, static_cast<std::int64_t>(parts.size()), kAll});
+}
+
+void round_all(std::vector<float>* values) {
+  std::vector<std::uint16_t> halves(values->size());
+  reference::to_bf16({halves.data(), values->data(), kAll});
+  reference::from_bf16({values->data(), halves.data(), kAll});
+}
+
+// In float32 this is the tree over all ranks, where nodes have a power of two of them.
+std::vector<float> sum_of_nodes(bool is_bf16) {
+  std::vector<std::vector<float>> nodes(static_cast<std::size_t>(all->nodes()));
+  for (int node = 0; node < all->nodes(); ++node) {
+    std::vector<std::vector<float>> ranks;
+    for (int rank = 0; rank < all->local_size(); ++rank) ranks.push_back(gradient_of(node * all->local_size() + rank));
+    sum_into(&nodes[static_cast<std::size_t>(node)], ranks);
+    if (is_bf16) round_all(&nodes[static_cast<std::size_t>(node)]);
+  }
+  std::vector<float> sum;
+  sum_into(&sum, nodes);
+  if (is_bf16) round_all(&sum);
+  return sum;
+}
+
+// bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shards: null, or the nodes share
+// out the moments.
+void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, const MomentShards* shards,
+                  std::int64_t number, Optimizer optimizer = Optimizer::kAdamW) {
+  SharedModel model(*all, optimizer);
+  Update& update = model.update();
+  std::vector<std::byte> memory(Update::lane_memory_bytes(all->nodes(), is_bf16));
+  update.connect(Span<std::byte>(memory), is_bf16, shards);
+  std::vector<std::int64_t> marks;
+  if (bucket_blocks > 0) {
+    for (std::size_t bucket = 0; bucket < update.bucket_ends(bucket_blocks).size(); ++bucket)
+      marks.push_back(static_cast<std::int64_t>(10 * bucket + 10));
+    update.overlap(bucket_blocks, marks);
+  }
+  ASSERT_TRUE(all->barrier());
+  Threads threads(2, false);
+  all->position().begin_gradients(number);
+  update.begin(number);
+  for (std::int64_t operation = 0; bucket_blocks > 0 && operation <= marks.back(); ++operation)
+    all->position().reach(operation);
+  ASSERT_TRUE(all->barrier());
+  EXPECT_EQ(model.differs(truth, update.run(threads, summed_settings()), shards, all->node()), 0)
+      << "rank " << all->rank() << ", buckets of " << bucket_blocks << (is_bf16 ? ", bf16" : "");
+  ASSERT_TRUE(all->barrier());
+}
+
+TEST(UpdateOfNodes, HasTheBitsOfOneProcessWithTheSumOfAllForEveryBucketSize) {
+  std::int64_t number = 0;
+  for (const bool is_bf16 : {false, true}) {
+    const Truth truth(sum_of_nodes(is_bf16));
+    for (const std::int64_t bucket_blocks : {0, 1, 2, 5, 100})
+      expect_truth(truth, bucket_blocks, is_bf16, nullptr, ++number);
+  }
+}
+
+TEST(UpdateOfNodes, HasTheSameBitsWhereMomentsAreSharedOut) {
+  const MomentShards shards = shard_moments(summed_layout(), all->local_size(), all->nodes());
+  for (const bool is_bf16 : {false, true})
+    expect_truth(Truth(sum_of_nodes(is_bf16)), 0, is_bf16, &shards, is_bf16 ? 101 : 100);
+}
+
+TEST(UpdateOfNodes, HasTheSameBitsWithLambWhoeverHoldsTheMoments) {
+  const MomentShards shards = shard_moments(summed_layout(Optimizer::kLamb), all->local_size(), all->nodes());
+  const Truth truth(sum_of_nodes(false), Optimizer::kLamb);
+  expect_truth(truth, 0, false, nullptr, 200, Optimizer::kLamb);
+  expect_truth(truth, 2, false, nullptr, 201, Optimizer::kLamb);
+  expect_truth(truth, 0, false, &shards, 202, Optimizer::kLamb);
+}
+
+TEST(MomentShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {
+  const ParameterLayout layout = summed_layout();
+  for (const int nodes : {1, 2, 3}) {
+    for (const int ranks : {1, 2, 4}) {
+      const MomentShards shards = shard_moments(layout, ranks, nodes);
+      std::vector<std::int64_t> held(static_cast<std::size_t>(nodes));
+      std::int64_t next = 0;
+      for (std::size_t b = 0; b < shards.blocks.size(); ++b) {
+        const MomentShards::Block& block = shards.blocks[b];
+        EXPECT_EQ(block.offset, next);
+        EXPECT_EQ(block.place, held.at(static_cast<std::size_t>(block.node)));
+        EXPECT_EQ(shards.block_at(block.offset), b);
+        EXPECT_EQ(shards.block_at(block.offset + block.count - 1), b);
+        held.at(static_cast<std::size_t>(block.node)) += block.count;
+        next += block.count;
+      }
+      EXPECT_EQ(next, kAll);
+      EXPECT_LE(shards.elements, kAll / nodes + (ranks + 1) * Update::kBlock);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const int each = std::atoi(argv[argc - 1]);
+  bascule::RankPlace place = bascule::place_from_environment();
+  place.local_size = each;
+  place.local_rank = place.rank % each;
+  place.node = place.rank / each;
+  place.nodes = place.world_size / each;
+  place.run += "-" + std::to_string(place.node);
+  bascule::Group group(place, {60, nullptr});
+  bascule::test::all = &group;
+  const int code = RUN_ALL_TESTS();
+  return group.leave() ? code : 5;
+}

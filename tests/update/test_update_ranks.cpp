@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "kernels/reference/elementwise.h"
+#include "tests/distributed/forked_ranks.h"
+#include "tests/update/summed_update.h"
+
+namespace bascule::test {
+namespace {
+
+std::vector<float> sum_of_all(int ranks) {
+  std::vector<std::vector<float>> all;
+  std::vector<const float*> terms;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(gradient_of(rank));
+  for (const auto& one : all) terms.push_back(one.data());
+  std::vector<float> sum(kAll);
+  reference::sum_terms(sum.data(), terms.data(), {nullptr, nullptr, ranks, kAll});
+  return sum;
+}
+
+int run_rank(const RankPlace& place, const Truth& truth, Optimizer optimizer) {
+  Group group(place, {30, nullptr});
+  SharedModel model(group, optimizer);
+  if (!group.barrier()) return 1;
+  Threads threads(2, false, &group.heart());
+  const int different = model.differs(truth, model.update().run(threads, summed_settings()));
+  if (different != 0) return different;
+  return group.leave() ? 0 : 6;
+}
+
+TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
+  for (const int ranks : {2, 3, 4, 7}) {
+    for (const Optimizer optimizer : {Optimizer::kAdamW, Optimizer::kLamb}) {
+      const Truth truth(sum_of_all(ranks), optimizer);
+      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth, optimizer); });
+      EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
