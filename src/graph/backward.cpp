@@ -31,7 +31,7 @@ void Backward::find_wanted() {
     for (const Operand& operand : nodes[n].operands) {
       if (!operand || operand.access == Access::kRead) continue;
       producer_[at(operand.tensor)] = n;
-      wanted_[at(operand.tensor)] = wanted;
+      wanted_[at(operand.tensor)] = wanted && graph_[operand.tensor].storage != Storage::kState;
     }
   }
 }

@@ -85,6 +85,25 @@ Tensor Graph::gradient_of_parameter(Tensor parameter) {
   return gradient_tensors_[index];
 }
 
+Tensor Graph::state(State description) {
+  BASCULE_CHECK(states_ != nullptr);
+  const int index = states_->add(std::move(description));
+  state_tensors_.resize(std::max(state_tensors_.size(), static_cast<std::size_t>(index) + 1));
+  Tensor& tensor = state_tensors_[static_cast<std::size_t>(index)];
+  if (!tensor) {
+    const State& state = (*states_)[index];
+    TensorInfo info;
+    info.name = state.name;
+    info.rows = fixed_rows(state.rows);
+    info.cols = state.cols;
+    info.dtype = state.dtype;
+    info.storage = Storage::kState;
+    info.state = index;
+    tensor = add_tensor(std::move(info));
+  }
+  return tensor;
+}
+
 void Graph::add(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes) {
   nodes_.push_back({&kind, std::move(operands), attributes, scope_, backward_, false});
 }

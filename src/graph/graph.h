@@ -10,6 +10,7 @@
 
 #include "src/graph/operation.h"
 #include "src/graph/parameters.h"
+#include "src/graph/states.h"
 
 namespace bascule {
 
@@ -19,6 +20,7 @@ enum class Storage {
   kParameter,   // ParameterLayout
   kGradient,    // of a trained parameter, at the same offset of the gradient range
   kField,       // a field of the batch: elsewhere for each replay
+  kState,       // StateLayout: keeps its values between replays, for every graph that names it
 };
 
 struct TensorInfo {
@@ -30,15 +32,17 @@ struct TensorInfo {
   bool kept = false;   // read by the caller after the replay: lives to the end
   int parameter = -1;  // kParameter, kGradient
   int field = -1;      // kField: its number among the graph's fields
+  int state = -1;      // kState
   Tensor may_share;    // this tensor may take the storage of that one, if the operation that writes this is the last to
                        // read that
 };
 
 class Graph {
  public:
-  // `bounds`: the largest batch that its tape will be given; `fields`: what its batches hold.
-  Graph(ParameterSet& parameters, const BatchCounts& bounds, Fields fields = {})
-      : parameters_(parameters), bounds_(bounds), fields_(std::move(fields)) {}
+  // `bounds`: the largest batch that its tape will be given; `fields`: what its batches hold; `states`: those that it
+  // may name, null for a graph that keeps none.
+  Graph(ParameterSet& parameters, const BatchCounts& bounds, Fields fields = {}, StateSet* states = nullptr)
+      : parameters_(parameters), states_(states), bounds_(bounds), fields_(std::move(fields)) {}
 
   Tensor activation(std::string name, Extent rows, std::int64_t cols, DType dtype = DType::kFloat32);
   // An activation with the rows and the element type of x.
@@ -48,6 +52,8 @@ class Graph {
   Tensor field(std::string_view name);
   Tensor parameter(Parameter description);
   Tensor gradient_of_parameter(Tensor parameter);
+  // The state of that name; the same tensor again for the same name. No gradient goes through it.
+  Tensor state(State description);
   void keep(Tensor tensor) { tensors_[static_cast<std::size_t>(tensor.index)].kept = true; }
   void may_share(Tensor tensor, Tensor earlier) {
     tensors_[static_cast<std::size_t>(tensor.index)].may_share = earlier;
@@ -61,6 +67,7 @@ class Graph {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const ParameterSet& parameters() const { return parameters_; }
+  const StateSet* states() const { return states_; }
   const BatchCounts& bounds() const { return bounds_; }
   const Fields& fields() const { return fields_; }
   const std::string& scope() const { return scope_; }
@@ -84,12 +91,14 @@ class Graph {
   Tensor add_tensor(TensorInfo info);
 
   ParameterSet& parameters_;
+  StateSet* states_;
   BatchCounts bounds_;
   Fields fields_;
   std::vector<TensorInfo> tensors_;
   std::vector<Node> nodes_;
   std::vector<Tensor> parameter_tensors_;  // by parameter index
   std::vector<Tensor> gradient_tensors_;
+  std::vector<Tensor> state_tensors_;  // by state index
   std::string scope_;
   bool backward_ = false;
 };

@@ -95,6 +95,10 @@ Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRo
 // (rows of index, C): the rows of x that index (int32) names.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
 
+// Puts the rows of x into the rows of a state that index (int32) names, none of them twice; the state's other rows keep
+// their values. It has no gradient.
+void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index);
+
 // (rows, a.cols + b.cols)
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b);
 

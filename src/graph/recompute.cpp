@@ -58,6 +58,8 @@ ForwardUses::ForwardUses(const Graph& graph, const std::vector<GraphLayer>& laye
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const bool is_forward = n < inner_.size();
     for (const Operand& operand : graph.nodes()[n].operands) {
+      // A state may hold other values by the time of backward.
+      if (is_forward && operand && graph[operand.tensor].storage == Storage::kState) inner_[n] = false;
       if (!operand || !is_activation(graph, operand.tensor)) continue;
       std::size_t& writer = writer_[at(operand.tensor)];
       if (!is_forward) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int kSearches = 12;
 constexpr std::size_t kFirstStep = 2048;
 
-struct State {
+struct SearchState {
   std::size_t kept = 0;
   double flops = 0.0;
   std::size_t before = 0;  // the state that it comes from
@@ -22,12 +22,12 @@ struct State {
 };
 
 // Those that no other state beats in both, in the order of their bytes.
-std::vector<State> without_worse(std::vector<State> states) {
-  std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
+std::vector<SearchState> without_worse(std::vector<SearchState> states) {
+  std::stable_sort(states.begin(), states.end(), [](const SearchState& a, const SearchState& b) {
     return std::make_pair(a.kept, a.flops) < std::make_pair(b.kept, b.flops);
   });
-  std::vector<State> best;
-  for (const State& state : states) {
+  std::vector<SearchState> best;
+  for (const SearchState& state : states) {
     if (best.empty() || state.flops < best.back().flops) best.push_back(state);
   }
   return best;
@@ -39,11 +39,11 @@ std::optional<std::vector<Recompute>> RecomputePlanner::search(const BytesOfLaye
                                                                std::size_t workspace_bytes) const {
   const std::size_t limit = workspace_bytes + gradient_bytes_;
   const std::size_t layers = measured_.flops.size();
-  std::vector<std::vector<State>> states = {{State{}}};  // by number of layers decided
+  std::vector<std::vector<SearchState>> states = {{SearchState{}}};  // by number of layers decided
   for (std::size_t l = 0; l < layers; ++l) {
-    std::vector<State> next;
+    std::vector<SearchState> next;
     for (std::size_t s = 0; s < states[l].size(); ++s) {
-      const State& from = states[l][s];
+      const SearchState& from = states[l][s];
       for (std::size_t c = 0; c < kRecomputeChoices; ++c) {
         if (from.kept + bytes.layers[l].working[c] > limit) continue;
         next.push_back(

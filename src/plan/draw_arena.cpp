@@ -12,7 +12,7 @@ namespace {
 // In pixels: the picture of the arena, and the margins left and below.
 constexpr double kWidth = 1120.0, kHeight = 560.0, kLeft = 70.0, kTop = 30.0, kBottom = 34.0;
 constexpr double kLowest = 0.4;
-constexpr char kGradientColour[] = "#9c755f";
+constexpr char kGradientColour[] = "#9c755f", kStateColour[] = "#59a14f";
 
 const char* colour_of(Held held) {
   switch (held) {
@@ -47,8 +47,9 @@ void draw_text(std::string* svg, double x, double y, const char* anchor, const s
 }  // namespace
 
 std::string draw_arena(const Graph& graph, const WorkspacePlan& plan, bool with_namespace) {
+  const StateLayout states = graph.states() != nullptr ? lay_out_states(*graph.states()) : StateLayout{};
   const double nodes = static_cast<double>(std::max<std::size_t>(graph.nodes().size(), 1)),
-               bytes = static_cast<double>(std::max<std::size_t>(plan.gradients.bytes + plan.bytes, 1));
+               bytes = static_cast<double>(std::max<std::size_t>(states.bytes + plan.gradients.bytes + plan.bytes, 1));
   const auto x_of = [&](int node) { return kLeft + kWidth * std::min(1.0, static_cast<double>(node) / nodes); };
   const auto y_of = [&](std::size_t offset) { return kTop + kHeight - kHeight * static_cast<double>(offset) / bytes; };
   const std::vector<TensorOrigin> origins = origins_of(graph);
@@ -61,19 +62,27 @@ std::string draw_arena(const Graph& graph, const WorkspacePlan& plan, bool with_
   svg += "fill=\"currentColor\">\n";
   append(&svg, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#8882\"/>\n", kLeft, kTop, kWidth,
          kHeight);
+  for (std::size_t i = 0; i < states.places.size(); ++i) {
+    const double height = kHeight * static_cast<double>(states.places[i].bytes) / bytes;
+    append(&svg, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>", kLeft,
+           y_of(states.places[i].offset) - height, kWidth, height, kStateColour);
+    svg += escaped((*graph.states())[static_cast<int>(i)].name);
+    append(&svg, ", %.2f MiB</title></rect>\n", mib(static_cast<double>(states.places[i].bytes)));
+  }
   for (const TakenPlace& place : plan.gradients.taken) {
     const double height = kHeight * static_cast<double>(place.request.bytes) / bytes;
     if (height < kLowest) continue;
     append(&svg,
            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>gradients, %.2f "
            "MiB</title></rect>\n",
-           x_of(place.request.first), y_of(place.offset) - height, x_of(place.request.last) - x_of(place.request.first),
-           height, kGradientColour, mib(static_cast<double>(place.request.bytes)));
+           x_of(place.request.first), y_of(states.bytes + place.offset) - height,
+           x_of(place.request.last) - x_of(place.request.first), height, kGradientColour,
+           mib(static_cast<double>(place.request.bytes)));
   }
   for (const WorkspaceBuffer& buffer : plan.buffers) {
     const double height = kHeight * static_cast<double>(buffer.request.bytes) / bytes;
     if (height < kLowest) continue;
-    const double y = y_of((buffer.in_gradients ? 0 : plan.gradients.bytes) + buffer.offset) - height;
+    const double y = y_of(states.bytes + (buffer.in_gradients ? 0 : plan.gradients.bytes) + buffer.offset) - height;
     for (std::size_t i = 0; i < buffer.tensors.size(); ++i) {
       const auto origin_of = [&](std::size_t t) { return origins[static_cast<std::size_t>(buffer.tensors[t].index)]; };
       const TensorOrigin origin = origin_of(i);
@@ -109,6 +118,7 @@ std::string draw_arena(const Graph& graph, const WorkspacePlan& plan, bool with_
   explain(colour_of(Held::kAgain), "repeated");
   explain(colour_of(Held::kBackward), "of backward");
   if (plan.gradients.bytes > 0) explain(kGradientColour, "gradients of weights");
+  if (states.bytes > 0) explain(kStateColour, "state");
   return svg + "</svg>\n";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A picture of a workspace over one replay: from left to right the graph's nodes, upwards the places in the arena.
-// Where activations lie in the range of gradients too, that is below the workspace.
+// Where activations lie in the range of gradients too, that is below the workspace; states lie below both.
 #pragma once
 
 #include <string>

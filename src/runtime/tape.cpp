@@ -10,6 +10,7 @@ namespace {
 std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, const ParameterLayout& layout,
                                 const TapeMemory& memory) {
   std::vector<void*> addresses(graph.tensors().size(), nullptr);
+  const StateLayout states = graph.states() != nullptr ? lay_out_states(*graph.states()) : StateLayout{};
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const TensorInfo& info = graph.tensors()[i];
     if (info.storage == Storage::kParameter || info.storage == Storage::kGradient) {
@@ -22,6 +23,8 @@ std::vector<void*> addresses_of(const Graph& graph, const WorkspacePlan& plan, c
                                       ? memory.gradient_offsets[static_cast<std::size_t>(info.parameter)]
                                       : place.offset;
       addresses[i] = base == nullptr ? nullptr : base + offset;
+    } else if (info.storage == Storage::kState) {
+      addresses[i] = memory.states + states.places[static_cast<std::size_t>(info.state)].offset;
     } else if (plan.buffer_of[i] >= 0) {
       const WorkspaceBuffer& buffer = plan.buffers[static_cast<std::size_t>(plan.buffer_of[i])];
       std::byte* const gradients = static_cast<std::byte*>(static_cast<void*>(memory.gradients));

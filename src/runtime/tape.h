@@ -22,6 +22,7 @@ struct TapeMemory {
   std::size_t thread_scratch_bytes = 0;  // of one thread
   // By parameter, in elements from `gradients`; null: where the parameter itself lies in the trained range.
   const std::int64_t* gradient_offsets = nullptr;
+  std::byte* states = nullptr;  // laid out as lay_out_states() says; null: the graphs keep none
 };
 
 // Time of one operation kind at one place, for reports.

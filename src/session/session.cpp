@@ -20,6 +20,7 @@ constexpr char kExpAvg[] = "exp_avg";
 constexpr char kExpAvgSq[] = "exp_avg_sq";
 constexpr char kAverages[] = "averaged weights";
 constexpr char kPartials[] = "gradient norm";
+constexpr char kStates[] = "state";
 constexpr char kWorkspace[] = "workspace";
 constexpr char kScratch[] = "thread scratch";
 constexpr char kProducts[] = "packed operands";
@@ -31,12 +32,24 @@ std::size_t gradient_stride(const ParameterLayout& layout) {
   return align_up(bytes_of_floats(layout.trained_elements), kPage);
 }
 
+// The checker's word that every state has memory of its own, at any time.
+void check_states(const StateLayout& layout) {
+  std::vector<BufferRequest> requests;
+  Placement placement;
+  placement.peak_bytes = layout.bytes;
+  for (const StateLayout::Place& place : layout.places) {
+    requests.push_back({place.bytes, 0, 0});
+    placement.offsets.push_back(place.offset);
+  }
+  BASCULE_CHECK(!first_overlap(requests, placement).has_value());
+}
+
 std::size_t ring_stride(const GradientRingPlan& plan) { return align_up(plan.bytes, kPage); }
 
 }  // namespace
 
 Graph& Session::add_graph(const BatchCounts& bounds, Fields fields) {
-  graphs_.push_back(std::make_unique<Graph>(parameters_, bounds, std::move(fields)));
+  graphs_.push_back(std::make_unique<Graph>(parameters_, bounds, std::move(fields), &states_));
   return *graphs_.back();
 }
 
@@ -78,6 +91,11 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     if (averaging_) ranges.push_back({kAverages, trained, shared});
     ranges.push_back({kPartials, Update::partials_count(layout_, optimizer_) * sizeof(double), shared});
   }
+  if (states_.size() > 0) {
+    const StateLayout states = lay_out_states(states_);
+    check_states(states);
+    ranges.push_back({kStates, states.bytes});
+  }
   ranges.push_back({kWorkspace, workspace});
   ranges.push_back({kScratch, thread_scratch_bytes_ * static_cast<std::size_t>(threads)});
   ranges.push_back({kProducts, products_bytes(choice_, product_type_, threads)});
@@ -111,6 +129,7 @@ std::vector<float*> Session::ranges_of_ranks(std::byte* first, std::size_t strid
 void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable& kernels, int threads, Group* group) {
   memory_.trained_parameters = arena.as<float>(plan[kTrained]);
   memory_.fixed_parameters = arena.as<float>(plan[kFixed]);
+  if (states_.size() > 0) memory_.states = arena.at(plan[kStates]);
   memory_.workspace = arena.at(plan[kWorkspace]);
   memory_.thread_scratch = arena.at(plan[kScratch]);
   memory_.thread_scratch_bytes = thread_scratch_bytes_;

@@ -56,7 +56,7 @@ class Session {
 
   // After recording, and again if a graph has changed. training: gradients and moments are held too. Returns the
   // arena's categories of a session: trained and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials,
-  // workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the last three
+  // states, workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the last four
   // are shared, and there is one range of gradients for each. bucket_bytes: there is one range of gradients' sums, and
   // a ring of buckets of about this size for each (GradientRing). moment_nodes: so many nodes of local_ranks ranks each
   // share out the moments.
@@ -69,6 +69,7 @@ class Session {
   std::vector<LargestBuffer> largest(std::size_t count) const;
   const ParameterSet& parameters() const { return parameters_; }
   const ParameterLayout& layout() const { return layout_; }
+  const StateSet& states() const { return states_; }
 
   // Before the seal: makes the tapes. The arena was made from a plan that holds plan()'s categories. group: of as many
   // local ranks as were planned for; null: of one.
@@ -105,6 +106,7 @@ class Session {
   bool averaging_ = false;
   bool activations_in_gradients_ = false, has_room_ = false;
   ParameterSet parameters_;
+  StateSet states_;
   ParameterLayout layout_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<WorkspacePlan> workspaces_;

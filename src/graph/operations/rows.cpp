@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking rows out of a tensor, and putting columns side by side.
+// Taking rows out of a tensor, putting them into a state, and putting columns side by side.
+#include "src/base/check.h"
 #include "src/graph/backward.h"
 #include "src/graph/launch.h"
 #include "src/graph/operations.h"
@@ -94,6 +95,20 @@ Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent
 }
 }  // namespace gather
 
+namespace store {
+enum : std::size_t { kX, kIndex, kState };
+
+void launch(const NodeView& node, Launch& l) {
+  scatter::Block* const b = l.step(
+      scatter::Block{l.kernels.scatter_rows, {l.at(node[kState]), l.at(node[kX]), nullptr, 0, node.cols(kX), false}},
+      whole(), +[](const scatter::Block& block, Range, int) { block.kernel(block.scatter); });
+  l.operand(&b->scatter.index, node[kIndex]);
+  l.rows(&b->scatter.rows, node.rows(kX));
+}
+
+constexpr OperationKind kKind{"store_rows", cost_by_elements<kX, 0, 8>, launch};
+}  // namespace store
+
 namespace concatenate_gradient {
 enum : std::size_t { kDOut, kDHalf };
 
@@ -140,6 +155,11 @@ Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleR
 
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index) {
   return gather::add(graph, name, x, index, graph[index].rows, 0);
+}
+
+void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index) {
+  BASCULE_CHECK(graph[state].storage == Storage::kState && graph[state].cols == graph[x].cols);
+  graph.add(store::kKind, {reads(x), reads(index), updates(state)});
 }
 
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b) {
