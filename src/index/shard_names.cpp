@@ -120,6 +120,12 @@ bool names_shards(const std::string& path) {
   return path.size() > kEnding.size() && std::string_view(path).substr(path.size() - kEnding.size()) == kEnding;
 }
 
+std::vector<std::string> listed_shards(const std::string& path) {
+  std::vector<std::string> listed;
+  for (const std::string_view one : Expander(path).cut(path)) listed.emplace_back(one);
+  return listed;
+}
+
 std::vector<std::string> expand_shards(const std::string& path) {
   const Expander expander(path);
   std::vector<std::string> names;

@@ -12,6 +12,7 @@
 #include "src/checkpoint/hf_write.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
+#include "src/index/shard_names.h"
 #include "src/json/json.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
@@ -89,6 +90,11 @@ std::string sum_of(const Json& json) {
   return sum.hex();
 }
 
+std::string absolute_path(const PathsSetting& paths, const std::string& path) {
+  if (paths.stays_inside) return path_inside(paths.start, path);
+  return (std::filesystem::path(paths.start) / path).lexically_normal().string();
+}
+
 }  // namespace
 
 SummedFile running_program() {
@@ -117,9 +123,12 @@ Settings with_absolute_paths(Settings settings) {
     path->written = path->resolved;
   }
   for (PathsSetting* paths : {&settings.data.train_file, &settings.data.validation_file, &settings.data.test_file}) {
-    for (std::string& path : paths->written)
-      path = paths->stays_inside ? path_inside(paths->start, path)
-                                 : (std::filesystem::path(paths->start) / path).lexically_normal().string();
+    for (std::string& path : paths->written) {
+      std::string listed;  // each of "a.tar,b.tar" is a path of its own
+      for (const std::string& one : names_shards(path) ? listed_shards(path) : std::vector<std::string>{path})
+        listed += (listed.empty() ? "" : ",") + absolute_path(*paths, one);
+      path = listed;
+    }
     paths->start.clear();
     paths->stays_inside = false;
   }

@@ -43,5 +43,17 @@ TEST(RunRecord, AChangedOrForeignOneIsRefused) {
   EXPECT_THROW(read_record(newer, "bascule.json"), Error);
 }
 
+// What `reproduce` runs again, wherever it is called.
+TEST(RunRecord, EachPathOfAListOfShardsIsAbsolute) {
+  Settings settings;
+  settings.data.train_file = PathsSetting("../a.tar,b-{0,1}.tar");
+  settings.data.train_file.start = "/data/runs";
+  settings.data.validation_file = PathsSetting("rows,1.jsonl");
+  settings.data.validation_file.start = "/data";
+  const Settings absolute = with_absolute_paths(settings);
+  EXPECT_EQ(absolute.data.train_file.written, std::vector<std::string>{"/data/a.tar,/data/runs/b-{0,1}.tar"});
+  EXPECT_EQ(absolute.data.validation_file.written, std::vector<std::string>{"/data/rows,1.jsonl"});
+}
+
 }  // namespace
 }  // namespace bascule
