@@ -87,7 +87,7 @@ Json bring_up_json(const BringUp& bring_up, const std::vector<Judgement>& judgem
 BringUp read_profile(const std::string& path) {
   const Json json = read_json_file(path);
   if (!json.is_object() || get_string(json, "format", path, "") != kFormat)
-    throw Error(ErrorKind::kData, path, "is no profile of this version of bringup",
+    throw Error(ErrorKind::kData, path, "is not a bringup profile of this version",
                 "write one with bascule bringup --save");
   BringUp profile;
   profile.program = get_string(json, "program", path);

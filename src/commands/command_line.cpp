@@ -126,8 +126,8 @@ void add_settings_file(CLI::App* command, std::string* file) {
   option->group("");  // not in the help
   option->each([name = command->get_name(), sealed](const std::string& refused) {
     throw Error(ErrorKind::kSettings, name,
-                "\"" + refused + "\": this program takes no settings file: those of " + sealed->file + ", digest " +
-                    sealed->digest + ", are built in",
+                "unexpected settings file \"" + refused + "\": this program was built with the settings of " +
+                    sealed->file + " (digest " + sealed->digest + ")",
                 "leave the file out; `bascule settings` prints the settings");
   });
 }

@@ -130,8 +130,8 @@ void add_verify(CLI::App& app, Chosen* chosen) {
       command
           ->add_flag(
               "--bits", arguments->bits,
-              "instead: run a small training run in both precisions and compare its digest with the one recorded "
-              "for every machine; exit code 7 if they differ")
+              "instead of cases: train small models in both precisions and compare the digest with the recorded one; "
+              "exit code 7 if they differ")
           ->excludes(folders);
   command->add_option(
       "--isa", arguments->isa,
@@ -148,8 +148,7 @@ void add_bench(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<BenchArguments>();
   add_settings_file(command, &arguments->settings_file);
   command->add_option("--steps", arguments->steps, "number of updates to measure")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", arguments->warmup, "number of warm-up updates before them")
-      ->check(CLI::Range(0, 1000000));
+  command->add_option("--warmup", arguments->warmup, "warm-up updates, not measured")->check(CLI::Range(0, 1000000));
   struct Axis {
     BenchAxis axis;
     const char* option;
@@ -179,8 +178,8 @@ void add_bench(CLI::App& app, Chosen* chosen) {
 }
 
 void add_bringup(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("bringup", "Measure what this machine can do, check its bits, and say why it does less");
+  CLI::App* command = app.add_subcommand(
+      "bringup", "Measure this machine, check that every core computes the same bits, and explain slow results");
   auto arguments = std::make_shared<BringUpArguments>();
   CLI::Option* quick =
       command->add_flag("--quick", arguments->quick, "about 10 seconds on an idle machine, instead of 60");
@@ -304,7 +303,7 @@ void add_reproduce(CLI::App& app, Chosen* chosen) {
 
 void add_diff(CLI::App& app, Chosen* chosen) {
   CLI::App* command =
-      app.add_subcommand("diff", "Find the first update and tensor where two runs with report.hash_steps part");
+      app.add_subcommand("diff", "Find the first update and tensor where two runs differ (needs report.hash_steps)");
   auto arguments = std::make_shared<DiffArguments>();
   as_path(command->add_option("run_a", arguments->a, "output_dir of a run"))->required();
   as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();

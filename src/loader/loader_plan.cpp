@@ -51,7 +51,7 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
-                std::to_string(stream.manifest->rows()) + " rows are fewer than one batch of " +
+                std::to_string(stream.manifest->rows()) + " rows do not fill one batch of " +
                     std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }

@@ -139,19 +139,19 @@ struct Place {
 };
 
 void read(const Json& json, const Place& place, std::int64_t* value) {
-  if (!json.is_integer()) place.refuse("is no integer");
+  if (!json.is_integer()) place.refuse("is not an integer");
   *value = json.integer();
 }
 void read(const Json& json, const Place& place, double* value) {
-  if (!json.is_number()) place.refuse("is no number");
+  if (!json.is_number()) place.refuse("is not a number");
   *value = json.number();
 }
 void read(const Json& json, const Place& place, bool* value) {
-  if (!json.is_boolean()) place.refuse("is neither true nor false");
+  if (!json.is_boolean()) place.refuse("must be true or false");
   *value = json.boolean();
 }
 void read(const Json& json, const Place& place, std::string* value) {
-  if (!json.is_string()) place.refuse("is no text");
+  if (!json.is_string()) place.refuse("is not a string");
   *value = json.string();
 }
 template <typename Struct>
@@ -163,14 +163,14 @@ void read(const Json& json, const Place& place, std::optional<Content>* value) {
 }
 template <typename Element>
 void read(const Json& json, const Place& place, std::vector<Element>* value) {
-  if (!json.is_array()) place.refuse("is no list");
+  if (!json.is_array()) place.refuse("is not a list");
   for (std::size_t i = 0; i < json.size(); ++i)
     read(json[i], Place{place.file, place.path + "[" + std::to_string(i) + "]"}, &value->emplace_back());
 }
 
 template <typename Struct>
 void read(const Json& json, const Place& place, Struct* value) {
-  if (!json.is_object()) place.refuse("is no object");
+  if (!json.is_object()) place.refuse("is not an object");
   const auto member = [&](const auto& one) {
     const Place at{place.file, place.path + "." + one.name};
     const Json* const found = json.find(one.name);
@@ -183,7 +183,7 @@ void read(const Json& json, const Place& place, Struct* value) {
   for (const auto& [name, content] : json.items()) {
     const bool is_ours =
         std::apply([&, &key = name](const auto&... one) { return ((key == one.name) || ...); }, members);
-    if (!is_ours) Place{place.file, place.path + "." + name}.refuse("is no fact that this version knows");
+    if (!is_ours) Place{place.file, place.path + "." + name}.refuse("is not known to this version");
   }
 }
 

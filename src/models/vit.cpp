@@ -167,18 +167,16 @@ std::vector<std::string> ViT::notes() const {
   std::vector<std::string> notes;
   const std::int64_t side = config_.image_size, left = side % config_.patch_size;
   if (drops_class_row_)
-    notes.push_back(
-        "the folder's class token and its row of the position table are dropped: the classifier reads the mean of the "
-        "patches' rows");
+    notes.push_back("dropping the class token and its position: this classifier averages the patches");
   if (resizes_table_) {
     const auto square = [](std::int64_t n) { return std::to_string(n) + " x " + std::to_string(n); };
     notes.push_back("position table resized from " + square(file_grid_) + " to " + square(grid()) +
                     " patches, for pictures of " + square(side) + " pixels");
   }
   if (left > 0)
-    notes.push_back("patches of " + std::to_string(config_.patch_size) + " pixels do not fill a side of " +
-                    std::to_string(side) +
-                    ": pixels that are cut off at the right and at the bottom: " + std::to_string(left));
+    notes.push_back("the image size " + std::to_string(side) + " is not a multiple of the patch size " +
+                    std::to_string(config_.patch_size) + ": ignoring the last " +
+                    (left == 1 ? "pixel" : std::to_string(left) + " pixels") + " at the right and bottom");
   return notes;
 }
 

@@ -190,7 +190,8 @@ void check_training_levels(const Source& source) {
   const Json* const factor = source.object.find("rescale_factor");
   if (factor == nullptr) return;
   const double levels = factor->is_number() ? factor->number() * ProcessorRules().levels : 0.0;
-  if (!(std::abs(levels - 1.0) < 1e-6)) source.refuse("rescale_factor", "must be 1 / 255: training scales levels so");
+  if (!(std::abs(levels - 1.0) < 1e-6))
+    source.refuse("rescale_factor", "must be 1 / 255, the scale that preprocessing = \"training\" uses");
 }
 
 void check_statistics(const Source& source, const PictureRules& rules) {
@@ -250,7 +251,7 @@ void require_statistics(const std::string& folder) {
   for (const char* key : {"image_mean", "image_std"}) {
     const Json* const found = source.object.find(key);
     if (found != nullptr && !found->is_null()) continue;
-    throw Error(ErrorKind::kData, source.path, std::string("has no ") + key + ", by which pictures are normalised",
+    throw Error(ErrorKind::kData, source.path, std::string("lacks ") + key + ", which normalises pictures",
                 "add that of the model's pre-training; [0.5, 0.5, 0.5] is the default of Transformers");
   }
 }

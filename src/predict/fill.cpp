@@ -51,7 +51,7 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const std::int64_t masks = std::count(ids.begin(), ids.end(), tokenizer->mask_id());
   if (masks == 0) {
     const std::string mask = tokens[static_cast<std::size_t>(tokenizer->mask_id())];
-    throw Error(ErrorKind::kSettings, kWhere, "has no " + mask, "write " + mask + " in the place of a word");
+    throw Error(ErrorKind::kSettings, kWhere, "contains no " + mask, "put it where a word is missing");
   }
   const std::int64_t most = needs.max_positions - needs.positions.first;
   if (static_cast<std::int64_t>(ids.size()) > most) {

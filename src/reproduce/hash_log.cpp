@@ -44,7 +44,8 @@ std::size_t first_that_differs(const std::vector<Value>& a, const std::vector<Va
 }
 
 [[noreturn]] void refuse(const HashLog& a, const HashLog& b, const std::string& difference) {
-  throw Error(ErrorKind::kData, b.path(), "is of another model than " + shown_path(a.path()) + ": " + difference,
+  throw Error(ErrorKind::kData, b.path(),
+              "is from a run of a different model than " + shown_path(a.path()) + ": " + difference,
               "compare two runs of one model");
 }
 
@@ -67,7 +68,9 @@ void check_same_model(const HashLog& a, const HashLog& b) {
   }
   if (a.gradients() != b.gradients()) {
     const std::size_t place = first_that_differs(a.gradients(), b.gradients());
-    refuse(a, b, "it trains " + name_in(b.gradients(), place) + " in place of " + name_in(a.gradients(), place));
+    refuse(
+        a, b,
+        "it trains " + name_in(b.gradients(), place) + " where the other run trains " + name_in(a.gradients(), place));
   }
 }
 
@@ -137,7 +140,7 @@ Parting find_parting(const HashLog& a, const HashLog& b) {
     return parting;
   }
   if (parting.first_common == 0)
-    throw Error(ErrorKind::kData, b.path(), "has hashes of no update that " + shown_path(a.path()) + " has",
+    throw Error(ErrorKind::kData, b.path(), "has no hashed update in common with " + shown_path(a.path()),
                 "use the same report.hash_steps");
   return parting;
 }

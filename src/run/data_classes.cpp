@@ -52,9 +52,9 @@ void check_numbers(const Manifest& manifest, std::int64_t classes) {
   const std::int64_t row = manifest.first_row_of_label(static_cast<int>(classes));
   if (row < 0) return;
   throw Error(ErrorKind::kData, manifest.where(row),
-              "class number " + std::to_string(manifest.row(row).label) + ", but the model has " +
-                  std::to_string(classes) + " classes",
-              "add rows of it to the training data, or remove them here");
+              "class " + std::to_string(manifest.row(row).label) + " is out of range: the model has classes 0 to " +
+                  std::to_string(classes - 1),
+              "add rows of this class to the training data, or remove these rows");
 }
 
 }  // namespace
@@ -76,9 +76,11 @@ DataClasses classes_of_data(const RunData& data, const std::vector<std::string>&
     std::sort(known.begin(), known.end());
     if (known == found.names) return {};
   }
-  found.note = std::to_string(found.names.size()) + " classes of the training data (" + some_of(found.names) +
-               ") in place of " + (of_model.empty() ? "none" : "the folder's " + std::to_string(of_model.size())) +
-               "; the classifier is initialised";
+  const std::string own =
+      "the " + std::to_string(found.names.size()) + " classes of the training data (" + some_of(found.names) + ")";
+  found.note = of_model.empty() ? "the model has no class names; using " + own + " and a new classifier"
+                                : "using " + own + " and a new classifier in place of the folder's " +
+                                      std::to_string(of_model.size()) + " classes";
   return found;
 }
 
@@ -93,9 +95,9 @@ void number_classes(RunData* data, const std::vector<std::string>& names, std::i
       const auto known = numbers.find(own[i]);
       if (known == numbers.end()) {
         throw Error(ErrorKind::kData, split.manifest->where(split.manifest->first_row_of_class(i)),
-                    "the class \"" + shortened(own[i]) + "\" is none of the model's " + std::to_string(names.size()) +
-                        " (" + some_of(names) + ")",
-                    "add rows of it to the training data, or remove them here");
+                    "unknown class \"" + shortened(own[i]) + "\"; the model's " + std::to_string(names.size()) +
+                        " classes are " + some_of(names),
+                    "add rows of this class to the training data, or remove these rows");
       }
       numbers_of_own.push_back(known->second);
     }

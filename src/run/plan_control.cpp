@@ -43,10 +43,10 @@ void keep_search(Metrics metrics, const BestSoFar& best, Pace* pace, ResumeState
   pace->control.keeps_best = then > 0;
   pace->control.greater_is_better = then > 0 && (then - 1) % 2 == 1;
   if (best.step >= 0) {
-    resume->notes.push_back("resume: no updates left to train; the best stays update " + std::to_string(best.step) +
-                            ", by " + pace->best_figure->name());
+    resume->notes.push_back("resume: nothing left to train; update " + std::to_string(best.step) +
+                            " remains the best, by " + pace->best_figure->name());
   } else if (asked) {
-    resume->notes.push_back("resume: no updates left to train, and the run kept no best: the last weights stay");
+    resume->notes.push_back("resume: nothing left to train, and no best checkpoint was kept; keeping the last weights");
   }
 }
 

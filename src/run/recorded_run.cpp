@@ -330,7 +330,7 @@ void note_sharding(RecordedRun* run) {
   }
   if (run->place.nodes > 1 && run->settings.report.hash_steps > 0) {
     throw Error(ErrorKind::kSettings, where_written(run->settings, "report.hash_steps"),
-                "report.hash_steps: no machine has all gradients where machines share out the moments",
+                "report.hash_steps needs all gradients on one machine, but \"sharded\" divides them between machines",
                 "set it to 0, or distribution_strategy to \"fast_ddp\"");
   }
   if (run->place.nodes > 1) {
@@ -339,11 +339,10 @@ void note_sharding(RecordedRun* run) {
     return;
   }
   const char* const stages[] = {
-      "stage 1 equals fast_ddp here", "stage 2 sums gradients bucket by bucket, from a small ring in each rank",
-      "stage 3 equals stage 2 here, which sums gradients bucket by bucket, from a small ring in each rank"};
+      "stage 1 is the same as fast_ddp", "stage 2 sums gradients bucket by bucket, from a small ring in each rank",
+      "stage 3 is the same as stage 2: it sums gradients bucket by bucket, from a small ring in each rank"};
   run->notes.push_back(
-      std::string("plan: sharded: with every strategy the ranks of one machine share one copy of weights and moments, "
-                  "and update each slice once; ") +
+      std::string("plan: sharded: on one machine all strategies keep one copy of weights and moments; ") +
       stages[distributed.sharded_stage - 1]);
 }
 
@@ -404,9 +403,8 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back("plan: wire_type has no effect on one machine");
   if (settings.model.precision == Precision::kBf16 && !isa_supported(Isa::kAvx512Bf16)) {
     run->notes.push_back(
-        "plan: this CPU has no bf16 instruction: products take float32 multiply-adds, which saves memory but no time; "
-        "the "
-        "bits are the same");
+        "plan: this CPU has no bf16 instruction; bf16 products run as float32 multiply-adds here: the same bits, less "
+        "memory, no faster");
   }
   note_threads(run.get());
   note_sharding(run.get());
@@ -416,11 +414,11 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   }
   run->opened = open_model_of(settings);
   if (std::string_view(run->opened.model->card().processor).empty())
-    run->notes.push_back("model: Transformers has no class that can load the folder that this run leaves");
+    run->notes.push_back("model: Transformers cannot load the output folder");
   if (const ModelCode code = run->opened.model->code(); code.file != nullptr)
-    run->notes.push_back(std::string("model: no class of Transformers has this form: ") + code.file +
-                         " is saved with the weights, and " + code.auto_class +
-                         ".from_pretrained(folder, trust_remote_code=True) loads them");
+    run->notes.push_back(std::string("model: Transformers has no class for this model: ") + code.file +
+                         " is saved with it; load it with " + code.auto_class +
+                         ".from_pretrained(folder, trust_remote_code=True)");
   for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
   check_model_files(settings, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);

@@ -27,11 +27,11 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
       field_from(opened.fields, FieldSource::kMatchLabels) >= 0 && settings.data.label_column.empty();
   const Reader readers[] = {
       {pictures,
-       "no pictures are read",
+       "the model reads no pictures",
        {"data.image_column", "data.preprocessing", "data.random_resized_crop_scale", "data.random_resized_crop_ratio",
         "data.interpolation", "data.eval_crop_ratio"}},
       {text,
-       "no text is read",
+       "the model reads no text",
        {"model.tokenizer_name", "data.caption_column", "data.text_column", "data.text_pair_column",
         "data.max_seq_length", "data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
       {!text || rows,
@@ -55,7 +55,7 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
     }
     if (!keys.empty()) line += (line.empty() ? "" : "; ") + keys + " (" + reader.otherwise + ")";
   }
-  return line.empty() ? line : "settings: without effect here: " + line;
+  return line.empty() ? line : "settings: ignored: " + line;
 }
 
 }  // namespace bascule

@@ -10,8 +10,8 @@
 
 namespace bascule {
 
-// One line for people: "without effect here: data.image_column (no pictures are read), ..."; empty: every key that
-// differs from its default is read. Before the seal.
+// One line for people: "settings: ignored: data.image_column (the model reads no pictures), ..."; empty: every key
+// that differs from its default is read. Before the seal.
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader);
 
 }  // namespace bascule

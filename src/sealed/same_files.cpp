@@ -73,8 +73,7 @@ void compare(Group& group, const std::vector<Seen>& seen, int stride) {
       if (!group.is_first() && !group.barrier())  // rank 0 says it, which ends this one
         throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
       throw Error(ErrorKind::kSettings, seen[i].where,
-                  std::string("the machine of rank ") + std::to_string(rank) + " sees " + seen[i].what +
-                      " that differ from those of rank 0",
+                  "rank " + std::to_string(rank) + "'s machine reads different " + seen[i].what + " than rank 0's",
                   "use a file system that all machines see at the same path");
     }
   }

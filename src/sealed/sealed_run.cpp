@@ -193,7 +193,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   times->end("writers and logs");
   if (graphs.train && settings.training.optimizer == Optimizer::kLamb && !decays_any(settings.training) &&
       group.is_first())
-    say("optimizer: without weight_decay LAMB takes Adam's steps");
+    say("optimizer: with weight_decay = 0, LAMB is the same as Adam");
   if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
 }
 

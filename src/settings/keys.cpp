@@ -169,8 +169,8 @@ constexpr Key kKeys[] = {
     {"model", "dropout", choice<kModel, &M::dropout>(kDropouts), kNumbers,
      "`config`: the rates in `config.json`; `off`: no dropout"},
     {"model", "image_size", integer<kModel, &M::image_size>(0, 65536), kNumbers,
-     "side of the pictures in pixels, where it is not that of `config.json`: the position table is resized to it when "
-     "its weights are loaded; for image classification; 0: that of `config.json`",
+     "side of pictures, pixels (image classification); resizes the position table when weights are loaded; 0: as in "
+     "`config.json`",
      nullptr, "0"},
     // [data]
     {"data", "train_file", paths<kData, &D::train_file>(), kSameRows,
@@ -188,10 +188,7 @@ constexpr Key kKeys[] = {
     {"data", "text_pair_column", text<kData, &D::text_pair_column>(true), kNumbers,
      "column with the second text of each row, for heads that read pairs of texts", nullptr, "\"\""},
     {"data", "label_column", text<kData, &D::label_column>(true), kNumbers,
-     "column with the number or name of each row's class, with 0 or 1 for image-text matching (1: they belong "
-     "together) or for next sentences (0: the second text follows the first one); in shards an extension or a key of "
-     "`.json` (default: `.cls`); empty: folders are classes, and image-text matching makes negatives by swapping "
-     "captions"},
+     "column with each row's class or 0/1 label; empty: folders are classes"},
     {"data", "max_seq_length", integer<kData, &D::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
     {"data", "mlm_probability", real_above<kData, &D::mlm_probability>(0.0, 1.0), kNumbers,
@@ -233,10 +230,7 @@ constexpr Key kKeys[] = {
      "off",
      nullptr, "0.0"},
     {"data", "cutmix_alpha", real<kData, &D::cutmix_alpha>(0.0, 4.0), kNumbers,
-     "exchange a box between the pictures of a pair of training samples, whose share of the area is from Beta(alpha, "
-     "alpha), and mix their labels by area; from 0.1 on; 0: off; beside `mixup_alpha` each pair takes one of the two "
-     "with probability 1/2",
-     nullptr, "0.0"},
+     "exchange boxes between pairs of pictures, sized by Beta(alpha, alpha); 0: off", nullptr, "0.0"},
     {"data", "dataloader_num_workers", integer<kData, &D::dataloader_num_workers>(0, 1024), kFree,
      "loader threads; 0: the training thread loads the data"},
     {"data", "dataloader_drop_last", boolean<kData, &D::dataloader_drop_last>(), kNumbers,
@@ -294,9 +288,8 @@ constexpr Key kKeys[] = {
     {"training", "weight_decay", real<kTrain, &T::weight_decay>(0.0, 1e3), kNumbers,
      "decoupled weight decay of matrices and embedding tables; biases and norms have none"},
     {"training", "optimizer", choice<kTrain, &T::optimizer>(kOptimizers), kNumbers,
-     "AdamW, or LAMB, which moves each tensor in proportion to its norm, for very large batches; both with bias "
-     "correction",
-     nullptr, "\"adamw\""},
+     "`adamw`, or `lamb` (steps scaled by each tensor's norm) for very large batches; both correct bias", nullptr,
+     "\"adamw\""},
     {"training", "adam_beta1", real_below<kTrain, &T::adam_beta1>(0.0, 1.0), kNumbers,
      "decay rate of the first moment"},
     {"training", "adam_beta2", real_below<kTrain, &T::adam_beta2>(0.0, 1.0), kNumbers,
@@ -309,11 +302,9 @@ constexpr Key kKeys[] = {
      "fraction of each label spread evenly over all classes, for heads with classes; applies to the "
      "training loss and, as in Trainer, to the evaluation loss, but not to that of image classification"},
     {"training", "ema_decay", real_below<kTrain, &T::ema_decay>(0.0, 1.0), kNumbers,
-     "exponential moving average of the weights: the fraction of the average that each of its steps keeps; the average "
-     "is evaluated beside the weights (`eval_ema_*`) and saved in the folder `ema` of `output_dir`; 0: none",
-     nullptr, "0.0"},
+     "moving average of the weights: fraction that each of its steps keeps; 0: none", nullptr, "0.0"},
     {"training", "ema_steps", integer<kTrain, &T::ema_steps>(1, kMany), kNumbers,
-     "updates between two steps of the average; during the warm-up a step copies the weights", nullptr, "1"},
+     "update the average every N updates; during warm-up it is a copy of the weights", nullptr, "1"},
     {"training", "lr_scheduler_type", choice<kTrain, &T::lr_scheduler_type>(kSchedulers), kNumbers,
      "learning rate schedule"},
     {"training", "lr_schedule_steps", integer<kTrain, &T::lr_schedule_steps>(0, kMany), kLonger,
@@ -367,9 +358,7 @@ constexpr Key kKeys[] = {
     {"training", "early_stopping_threshold", real<kTrain, &T::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
      "improvement over the best that an evaluation needs to reset `early_stopping_patience`"},
     {"training", "resume", choice_or_path<kTrain, &T::resume, &T::resume_checkpoint>(kResumes), kFree,
-     "`auto`: resume from the newest checkpoint in `output_dir`; `never`: refuse a folder that has one; `older`: "
-     "resume from the newest readable one; a path: begin from that checkpoint folder, of this run or another; when "
-     "started again, resume from the checkpoints saved since"},
+     "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path"},
     {"training", "throughput_warmup_steps", integer<kTrain, &T::throughput_warmup_steps>(0, kMany), kFree,
      "updates at the start of the process to exclude from throughput"},
     // [distributed]
@@ -394,8 +383,8 @@ constexpr Key kKeys[] = {
     {"machine", "isa", choice<kMachine, &H::isa>(kIsas), kWithLibrary,
      "instruction set of the kernels; auto: the fastest of this CPU; scalar: plain C++, for checking, not for speed"},
     {"machine", "products", choice<kMachine, &H::products>(kProducts), kNumbers,
-     "matrix products: ours give the same bits on every CPU with AVX2 and FMA; onednn on the same kind of CPU with the "
-     "same `isa`",
+     "matrix products: `ours`: the same bits on every CPU with AVX2 and FMA; `onednn`: only on the same kind of CPU "
+     "and `isa`",
      nullptr, "\"onednn\""},
     {"machine", "huge_pages", choice_or_flag<kMachine, &H::huge_pages>(kHugePages), kFree,
      "pages of the arenas: `transparent`: large where the system forms them; `reserved`: from the pool that "
@@ -412,9 +401,9 @@ constexpr Key kKeys[] = {
     {"report", "profile", boolean<kReport, &R::profile>(), kFree,
      "write `trace.json`: the mean step, operation by operation, for chrome://tracing or Perfetto"},
     {"report", "hash_steps", integer<kReport, &R::hash_steps>(0, kMany), kFree,
-     "updates between two whose values and gradients are hashed, tensor by tensor, for `bascule diff`; 0: none"},
+     "hash values and gradients every N updates, tensor by tensor, for `bascule diff`; 0: never"},
     {"report", "status_seconds", real<kReport, &R::status_seconds>(0.0, 86400.0), kFree,
-     "time between two writes of `status.json` and `bascule.prom`, for whoever supervises the run, seconds; 0: never"},
+     "seconds between writes of `status.json` and `bascule.prom`, for monitoring; 0: never"},
     // [[training.groups]]
     {kGroupsTable, "match", TextKey{of_group<std::string, &G::match>(), false}, kNumbers,
      "tensor names in the group, a pattern with `*`, `?` and `[...]`; the prefix of the model's body may be omitted; a "

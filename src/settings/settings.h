@@ -200,7 +200,7 @@ struct TrainingSettings {
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing_factor = 0.0;
   double ema_decay = 0.0;      // of the averaged weights; 0: there are none
-  std::int64_t ema_steps = 1;  // updates between two of the average
+  std::int64_t ema_steps = 1;  // the average takes a step every so many updates
   Scheduler lr_scheduler_type = Scheduler::kLinear;
   std::int64_t lr_schedule_steps = 0;  // updates that the schedule is made for; 0: all of the run
   std::int64_t warmup_steps = 0;       // at most one of the two is above 0
@@ -256,7 +256,7 @@ struct ReportSettings {
   bool tensorboard = true;
   bool html = true;
   bool profile = false;
-  std::int64_t hash_steps = 0;   // updates between two whose tensors are hashed; 0: none are
+  std::int64_t hash_steps = 0;   // tensors are hashed every so many updates; 0: never
   double status_seconds = 10.0;  // between two writes of status.json; 0: it is not written
 };
 

@@ -12,7 +12,7 @@ namespace bascule {
 namespace {
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error{ErrorKind::kData, where, what, "of BPE tokenizers only RoBERTa's are supported"};
+  throw Error{ErrorKind::kData, where, what, "the only BPE tokenizer supported is RoBERTa's"};
 }
 
 std::int32_t token_id(const Json& value, const std::string& token, const std::string& where) {

@@ -12,7 +12,7 @@ namespace bascule {
 namespace {
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error{ErrorKind::kData, where, what, "of WordPiece tokenizers only BERT's are supported"};
+  throw Error{ErrorKind::kData, where, what, "the only WordPiece tokenizer supported is BERT's"};
 }
 
 std::int32_t checked_id(const Json& id, const std::string& token, const std::string& where) {
@@ -26,8 +26,9 @@ std::int32_t checked_id(const Json& id, const std::string& token, const std::str
 void set_case(bool lowers, const Json* strips_marks, const std::string& where, WordPieceFiles* files) {
   files->lowers = lowers;
   if (strips_marks != nullptr && *strips_marks != lowers)
-    refuse(where,
-           "marks are " + std::string(lowers ? "kept where the case is lowered" : "dropped where the case is kept"));
+    refuse(where, std::string(lowers ? "lowercase = true with strip_accents = false"
+                                     : "lowercase = false with strip_accents = true") +
+                      " is not supported");
 }
 
 std::string type_of(const Json& document, const char* key, const std::string& where) {

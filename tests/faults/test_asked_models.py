@@ -106,7 +106,7 @@ class AskedModels(unittest.TestCase):
 
     def test_fill_refuses_what_it_cannot_fill_in(self):
         BertWithoutLayers(self.folder)
-        self.refused(2, "has no [MASK]; write [MASK] in the place of a word", "fill", self.folder, "a list")
+        self.refused(2, "contains no [MASK]; put it where a word is missing", "fill", self.folder, "a list")
         self.refused(2, "has 15 tokens; the model takes 12 at most", "fill", self.folder, "[MASK]" + " the" * 12)
         self.refused(2, "UTF-8", "fill", self.folder, "[MASK] \udcff")
         self.refused(3, "bascule classify does not work with a bert model; it needs a ViTForImageClassification", "classify", self.folder, "x.png")

@@ -63,7 +63,7 @@ class NamedClasses(unittest.TestCase):
         changes = {"model__model_name_or_path": f'"{start}"', "model__from_scratch": "false"}
         said = self.done("second", self.manifest("second", lambda label: ["thing", "being", "sign"][label % 3]), **changes, training__learning_rate="0.0",
                          data__validation_file=f'"{self.manifest("held", lambda label: "sign", ROWS[:9])}"')
-        self.assertEqual(said.count("3 classes of the training data (being, sign, thing) in place of the folder's 10; the classifier is initialised"), 1, said)
+        self.assertEqual(said.count("using the 3 classes of the training data (being, sign, thing) and a new classifier in place of the folder's 10 classes"), 1, said)
         config = self.config("second")
         self.assertEqual(config["id2label"], {"0": "being", "1": "sign", "2": "thing"})
         self.assertEqual(config["label2id"], {"being": 0, "sign": 1, "thing": 2})
@@ -72,7 +72,7 @@ class NamedClasses(unittest.TestCase):
         self.assertEqual(len(after["classifier.bias"]), 3)
         # As many classes with other names are other classes.
         same = self.done("third", self.manifest("third", lambda label: f"x{label}"), **changes, training__learning_rate="0.0")
-        self.assertIn("10 classes of the training data (x0, x1, x2, ...) in place of the folder's 10", same)
+        self.assertIn("using the 10 classes of the training data (x0, x1, x2, ...) and a new classifier in place of the folder's 10", same)
 
     def test_a_run_goes_on_with_its_names(self):
         train = self.manifest("train", lambda label: f"x{label}")
@@ -170,7 +170,7 @@ class NamedClasses(unittest.TestCase):
         (few / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": {}}))
         (self.folder / "many.csv").write_text("image,label\n" + "".join(f"{PICTURES[ROWS[0]['image']]},c{number}\n" for number in range(70000)))
         for data, changes, said in (
-                (train, {"data__validation_file": f'"{self.manifest("other", lambda label: "dragon" if label == 3 else NAMES[label])}"'}, 'the class "dragon" is none of the model\'s 10'),
+                (train, {"data__validation_file": f'"{self.manifest("other", lambda label: "dragon" if label == 3 else NAMES[label])}"'}, 'unknown class "dragon"; the model\'s 10 classes are '),
                 (self.manifest("one", lambda label: "all"), {}, "all rows have the same class"),
                 (self.folder / "many.csv", {}, "many.csv:65538: more than 65536 classes"),
                 (self.manifest("mixed", lambda label: label if label == 3 else NAMES[label]), {}, "use names or numbers throughout"),
@@ -180,7 +180,7 @@ class NamedClasses(unittest.TestCase):
                 (few, {"data__label_column": None}, "few: is a folder with neither metadata.jsonl nor a folder for each class"),
                 (self.manifest("one-number", lambda label: 3), {"model__model_name_or_path": f'"{self.bare()}"'}, "all rows have the same class"),
                 (self.manifest("all-zero", lambda label: 0), {}, "all rows have the same class"),
-                (self.manifest("low", lambda label: label % 3), {"model__model_name_or_path": f'"{self.bare()}"', "data__validation_file": f'"{numbers}"'}, "but the model has 3 classes"),
+                (self.manifest("low", lambda label: label % 3), {"model__model_name_or_path": f'"{self.bare()}"', "data__validation_file": f'"{numbers}"'}, "is out of range: the model has classes 0 to 2"),
                 (numbers, {"model__model_name_or_path": f'"{few}"'}, "use a class number from 0 to 2, or names in every row")):
             with self.subTest(said):
                 done = self.start("refused", data, **changes)

@@ -161,7 +161,7 @@ class Diff(unittest.TestCase):
         cut = self.folder / "cut"
         cut.mkdir()
         (cut / "tensor_hashes.bin").write_bytes((self.a / "tensor_hashes.bin").read_bytes()[:100])
-        for b, words in ((other, "is of another model"), (empty, "has no tensor hashes"), (cut, "has no line that names its tensors")):
+        for b, words in ((other, "is from a run of a different model"), (empty, "has no tensor hashes"), (cut, "has no line that names its tensors")):
             with self.subTest(b=b.name):
                 done = run("diff", self.a, b)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1), done.stderr)

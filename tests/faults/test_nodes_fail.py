@@ -198,7 +198,7 @@ class NodesFail(Nodes):
         on_second("mount", "--bind", folder / "others.jsonl", folder / "rows.jsonl")
         done = start()
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual(len([line for line in done.stderr.splitlines() if "sees data that differ" in line]), 1, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "reads different data than rank 0's" in line]), 1, done.stderr)
         on_second("umount", folder / "rows.jsonl")
         process = subprocess.Popen(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for line in process.stderr:

@@ -75,7 +75,7 @@ class SealedSettings(unittest.TestCase):
         self.assertIn(hashlib.sha256(toml.encode()).hexdigest(), version)
         known = version.split("digest ")[1].split()[0]
         for command in ("run", "plan", "bench", "settings"):
-            self.assert_one_line(sealed(self.program, command, SMOKE), SETTINGS, known, "takes no settings file")
+            self.assert_one_line(sealed(self.program, command, SMOKE), SETTINGS, known, "unexpected settings file")
 
     def test_plan_and_bench_need_no_file(self):
         self.add_data()

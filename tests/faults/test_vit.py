@@ -163,7 +163,7 @@ class ViT(unittest.TestCase):
 
         done = begun("pooled", token, classifier_type="pooled")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("the folder's class token and its row of the position table are dropped"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("dropping the class token and its position"), 1, done.stderr)
         before, after = tensors(token / "model.safetensors"), tensors(self.folder / "pooled/run/model.safetensors")
         table = "vit.embeddings.position_embeddings"
         self.assertEqual(after[table], before[table][128:])
@@ -237,7 +237,7 @@ class ViT(unittest.TestCase):
         for members in ({"image_mean": None}, {"image_std": None}):
             done = run("run", self.settings("refused", model__model_name_or_path=self.model_with_processor(**members)))
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn(f"has no {next(iter(members))}, by which pictures are normalised", done.stderr.splitlines()[-1])
+            self.assertIn(f"lacks {next(iter(members))}, which normalises pictures", done.stderr.splitlines()[-1])
             model = self.model_with_processor(**members).strip('"')
             self.assertEqual(run("decode", "--model", model, "--output", self.folder / "none", next((CLASSES.parent / "emoji-captions/images").glob("*.jpg"))).returncode, 3)
         square = {"height": 64, "width": 64}
@@ -251,9 +251,9 @@ class ViT(unittest.TestCase):
     def test_settings_that_it_does_not_read_are_named(self):
         done = run("plan", self.settings(data__max_seq_length="32", data__masking='"bernoulli"', data__negative_fraction="0.1"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("settings: without effect here: data.max_seq_length, data.masking (no text is read); data.negative_fraction (no captions are exchanged)\n"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("settings: ignored: data.max_seq_length, data.masking (the model reads no text); data.negative_fraction (no captions are exchanged)\n"), 1, done.stderr)
         plain = run("plan", self.settings("plain"))
-        self.assertNotIn("without effect", plain.stderr)
+        self.assertNotIn("settings: ignored", plain.stderr)
         lists = run("plan", self.settings("plain", model__model_name_or_path=self.model_with(image_size=[64, 64], patch_size=[8, 8])))
         self.assertEqual(lists.stdout, plain.stdout)
 
@@ -267,7 +267,7 @@ class ViT(unittest.TestCase):
     def test_patches_that_do_not_fit_are_cut_off_and_said(self):
         done = run("run", self.settings(model__model_name_or_path=self.model_with(patch_size=9)))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("model: patches of 9 pixels do not fill a side of 64: pixels that are cut off at the right and at the bottom: 1"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("model: the image size 64 is not a multiple of the patch size 9: ignoring the last pixel at the right and bottom"), 1, done.stderr)
 
     def test_a_frozen_body_leaves_the_classifier(self):
         self.weights("start")

@@ -55,11 +55,11 @@ TEST(MachineJson, AMissingFactIsNamed) {
 TEST(MachineJson, AFactOfAnotherTypeIsNamed) {
   Json json = machine_json(some_machine());
   json["processor"]["family"] = "six";
-  EXPECT_NE(refusal_of(json).find("machine.processor.family is no integer"), std::string::npos) << refusal_of(json);
+  EXPECT_NE(refusal_of(json).find("machine.processor.family is not an integer"), std::string::npos) << refusal_of(json);
   json = machine_json(some_machine());
   json["groups"] = Json::object();
-  EXPECT_NE(refusal_of(json).find("machine.groups is no list"), std::string::npos) << refusal_of(json);
-  EXPECT_NE(refusal_of(Json(1)).find("machine is no object"), std::string::npos);
+  EXPECT_NE(refusal_of(json).find("machine.groups is not a list"), std::string::npos) << refusal_of(json);
+  EXPECT_NE(refusal_of(Json(1)).find("machine is not an object"), std::string::npos);
 }
 
 TEST(MachineJson, ANameThatIsNoneIsRefused) {
