@@ -13,7 +13,7 @@ struct CropBox {
   std::int64_t left, top, width, height;
 };
 
-// Of an upright picture of width x height, both at least 1.
+// Draws the crop of an upright picture of width x height, both at least 1.
 CropBox random_crop(const media_engine_job& job, std::int64_t width, std::int64_t height) noexcept;
 
 bool random_flip(const media_engine_job& job) noexcept;

@@ -28,8 +28,8 @@ struct OwnGrid {
   constexpr std::int64_t tasks() const { return rows * columns; }
 };
 
-// Of a C of at most so many rows: the most tasks, up to 64, whose packing costs at most 1/32 of the products; 1/12 for
-// four tasks, 1/4 for two. In multiples of four, so that two or four threads finish together.
+// The tiling of a C of at most so many rows: the most tasks, up to 64, whose packing costs at most 1/32 of the
+// products; 1/12 for four tasks, 1/4 for two. In multiples of four, so that two or four threads finish together.
 constexpr OwnTiling own_tiling(GemmKind kind, std::int64_t max_rows, std::int64_t cols) {
   constexpr std::int64_t kMostTasks = 64;
   const std::int64_t cost_of_b = kind == GemmKind::kForward ? 12 : 9;

@@ -64,7 +64,7 @@ inline float widened(std::uint16_t x) {
 }
 
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)
-// Of numbers that are bf16.
+// The numbers are bf16 already.
 inline f32x16 pairs_of(f32x16 even, f32x16 odd) {
   const __m512i lower = _mm512_maskz_srli_epi32(kEvery16, _mm512_castps_si512(even.lanes), 16);
   return {_mm512_castsi512_ps(_mm512_or_si512(lower, _mm512_castps_si512(odd.lanes)))};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lanes of AVX2 and of AVX-512 share: single numbers, the tree of a reduction, whose upper half is in 256-bit
+// Shared by the lanes of AVX2 and of AVX-512: single numbers, the tree of a reduction, whose upper half is in 256-bit
 // registers on both, and the transposition of an 8 x 8 block. lanes.h includes it after either.
 #pragma once
 

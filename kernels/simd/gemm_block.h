@@ -54,7 +54,7 @@ struct Bf16Steps {
 #endif
   static f32x16 add(f32x16 c, f32x16 sum) { return add_flushed(c, sum); }
 };
-// Of so many depths: one each, or one or two for each pair.
+// Steps for so many depths: one each, or one or two for each pair.
 template <typename Steps>
 constexpr std::int64_t steps_of(std::int64_t depths) {
   if (!Steps::kPairs) return depths;

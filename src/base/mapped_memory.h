@@ -36,11 +36,11 @@ int touch_small_pages(std::byte* begin, std::size_t bytes) noexcept;
 class PagePace {
  public:
   bool prefers_large() const noexcept;
-  // What touching a range took, of the time of a core.
+  // Notes how long a core took to touch a range.
   void note(bool large, std::size_t bytes, std::int64_t nanoseconds) noexcept;
 
  private:
-  // Of the last range, for each MiB; 0: unknown.
+  // The time per MiB of the last range; 0: unknown.
   std::atomic<std::int64_t> large_ns_{0}, small_ns_{0};
 };
 

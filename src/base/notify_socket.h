@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service tells systemd (sd_notify(3)), by hand: a datagram of "KEY=value" lines to the socket that
+// Messages of a service to systemd (sd_notify(3)), by hand: a datagram of "KEY=value" lines to the socket that
 // $NOTIFY_SOCKET names, a path or, with '@' in front, an abstract name. Without the variable every call does nothing.
 // Made before the seal; send() may be called after it, by any thread: no allocation, a full socket is ignored.
 #pragma once

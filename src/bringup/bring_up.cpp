@@ -38,7 +38,7 @@ bool is_chosen(const BringUpOptions& options, const char* name) {
   return options.only.empty() || std::find(options.only.begin(), options.only.end(), name) != options.only.end();
 }
 
-// Of what the machine and its control groups allow, at most a sixth: other items need as much again.
+// At most a sixth of what the machine and its control groups allow: other items need as much again.
 std::size_t memory_to_measure() {
   const std::size_t allowed = read_process_limits().memory_bytes / 6;
   std::size_t bytes = std::size_t{16} << 20;

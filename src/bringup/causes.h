@@ -19,7 +19,7 @@ struct Cause {
 // null: what limits this machine on any ground but comparison.
 std::vector<Cause> causes_of(const Figure& figure, const BringUp& now, const Figure* was, const BringUp* saved);
 
-// Of a figure whose time was taken where the table has no evidence of who took it.
+// The cause for a figure that lost time where the table has no evidence of who took it.
 Cause lost_time(const Figure& figure);
 
 }  // namespace bascule

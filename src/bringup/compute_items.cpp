@@ -183,7 +183,7 @@ class ReductionItem : public Item {
     return moved * 1e-9 / seconds;
   }
 
-  // Of one half of the same memory to the other: caches that hold a part of it serve both.
+  // Copies one half of the same memory to the other: caches that hold a part of it serve both.
   void measure_copy(std::size_t half) {
     constexpr std::size_t kPart = std::size_t{1} << 18;
     const std::int64_t parts = static_cast<std::int64_t>(half / kPart);

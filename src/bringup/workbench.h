@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all items of a bring-up measure with: cores, threads, memory, and how long one measurement may take. And the
+// All items of a bring-up measure with these: cores, threads, memory, and how long one measurement may take. And the
 // rounds in which they take turns.
 #pragma once
 
@@ -34,7 +34,7 @@ class Workbench {
   // For all items in turn: each writes what it reads. Touched, in large pages where the system has any.
   std::byte* memory() const { return memory_; }
   std::size_t memory_bytes() const { return memory_bytes_; }
-  // Of one measurement, about.
+  // The time that one measurement takes, about.
   double seconds() const { return seconds_; }
   void set_seconds(double seconds) { seconds_ = seconds; }
 

@@ -108,7 +108,7 @@ void check_tensor(const TensorSource& source, const StoredTensor& stored, const 
   if (!is_float(stored.dtype)) throw bad("holds integers, but the model needs floating point");
 }
 
-// What a folder's weights are in.
+// The file that holds a folder's weights, or their index.
 struct WeightsForm {
   const char* file;
   bool is_safetensors, is_index;

@@ -17,7 +17,7 @@ namespace bascule {
 // config.json for weights that we write: `source` with "architectures" = [model_class] and "dtype" = "float32".
 Json config_to_write(const Json& source, const std::string& model_class);
 
-// Of a tokenizer, in whatever form it is, and of an image processor: those of them that a folder has.
+// The files of a tokenizer, in any of its forms, and of an image processor. A folder has some of them.
 inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                                   "tokenizer_config.json",
                                                   "special_tokens_map.json",

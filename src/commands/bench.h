@@ -9,7 +9,7 @@
 
 namespace bascule {
 
-// What the columns differ in.
+// The columns differ in this.
 enum class BenchAxis {
   kWorkers,         // loader workers, with the host engine, then the program's own engine where that is another
   kBatch,           // samples of a micro-batch

@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What nodes of a micro-batch take together.
+// The time and work that nodes of a micro-batch take together.
 struct BenchTime {
   double seconds = 0.0;
   double flops = 0.0, bytes = 0.0;

@@ -45,7 +45,7 @@ void refuse_missing_folder(const std::string& option, const std::string& folder)
   throw Error(ErrorKind::kSettings, option, "there is no folder " + quoted(folder), "create it, or correct the path");
 }
 
-// Of what is to be written at `path`.
+// Checks the folder in which `path` is to be written.
 void check_folder_of(const std::string& option, const std::string& path) {
   const std::string name = path.substr(0, path.find_last_not_of('/') + 1);
   const std::filesystem::path parent = std::filesystem::path(name).parent_path();

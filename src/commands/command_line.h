@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands' options share: paths, settings files and lists of numbers; and the error of a command line that
+// Shared by the commands' options: paths, settings files and lists of numbers; and the error of a command line that
 // was refused.
 #pragma once
 

@@ -24,7 +24,7 @@ std::string division_text(const UpdateDivision& division) {
   return division.micro_batches == 1 ? text : text + " x " + std::to_string(division.micro_batches) + " micro-batches";
 }
 
-// What the division of the samples does to gradients; "" where both runs have the same.
+// Says what the division of the samples does to gradients; "" where both runs have the same.
 std::string division_note(const UpdateDivision& a, const UpdateDivision& b) {
   if (a == b) return "";
   const std::string both = "(" + division_text(a) + "; " + division_text(b) + ")";

@@ -27,7 +27,7 @@
 namespace bascule {
 namespace {
 
-// What a reproduction found, for the document; the text is printed as it is found.
+// The findings of a reproduction, for the document; the text is printed as it is found.
 struct Outcome {
   const RecordedFolder& recorded;
   std::vector<Difference> differences;

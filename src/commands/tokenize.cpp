@@ -32,7 +32,7 @@ TokenPadding padding_of(const TokenizeArguments& arguments) {
   return TokenPadding::kMaxLength;
 }
 
-// Of a string, or of an array of two.
+// Reads the texts from a string, or from an array of two.
 Texts texts_of(const Json& row, const std::string& where) {
   if (row.is_string()) return {row.string()};
   if (row.is_array() && row.size() == 2 && row[0].is_string() && row[1].is_string())

@@ -47,7 +47,7 @@ std::string path_value(const std::string& path) {
   return out;
 }
 
-// Of letters, digits and what a folder's name may have without being quoted.
+// Keeps letters, digits and what a folder's name may have without being quoted.
 std::string plain_name(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
   for (char& c : name) {
@@ -92,7 +92,7 @@ void add_limits(Unit* unit, const RecordedRun& run, const UnitPlace& place) {
   if (run.settings.machine.lock_memory) unit->set("LimitMEMLOCK", "infinity");
 }
 
-// What a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
+// Allows what a run needs of the system: files that it reads, one folder, and its cores. Two system calls of the group
 // @resources stay allowed: threads are pinned, and loader workers give way to them.
 void add_sandbox(Unit* unit, const RecordedRun& run) {
   const Settings& settings = run.settings;

@@ -48,7 +48,7 @@ class Corpus {
   Manifest manifest() const;
   // Shared by the processes that map the same file.
   std::size_t mapped_bytes() const noexcept { return store_->mapped_bytes(); }
-  // Of this process.
+  // Each process has its own.
   std::size_t own_bytes() const noexcept { return pairs_.size() * sizeof(SentencePair); }
 
  private:

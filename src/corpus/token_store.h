@@ -20,7 +20,7 @@
 
 namespace bascule {
 
-// What such a file's name begins with. It is hidden: the folder is published as a model's.
+// The name of such a file begins with this. It is hidden: the folder is published as a model's.
 inline constexpr char kTokenStorePrefix[] = ".tokens-";
 
 class TokenStore {
@@ -38,7 +38,7 @@ class TokenStore {
   std::int64_t sentence_begin(std::int64_t i) const noexcept { return begin(sentence_end_, i); }
   std::int64_t document_begin(std::int64_t i) const noexcept { return begin(document_end_, i); }
   std::int64_t file_begin(std::int64_t i) const noexcept { return begin(file_end_, i); }
-  // Of a sentence, in its file.
+  // The line of a sentence in its file.
   std::int64_t line(std::int64_t sentence) const noexcept { return line_[static_cast<std::size_t>(sentence)]; }
   // The sentence that a token belongs to.
   std::int64_t sentence_of(std::int64_t token) const noexcept;
@@ -46,9 +46,9 @@ class TokenStore {
   // Tokens first .. first + count - 1. Usable after the seal; allocates nothing.
   void copy(std::int64_t first, std::int64_t count, std::int32_t* ids) const noexcept;
 
-  // Of the text's bytes.
+  // The digest of the text's bytes.
   std::uint64_t text_digest() const noexcept { return text_digest_; }
-  // Of the mapping, every page of which is resident. Processes that map one file share them.
+  // The size of the mapping, every page of which is resident. Processes that map one file share them.
   std::size_t mapped_bytes() const noexcept { return bytes_; }
 
  private:

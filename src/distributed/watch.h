@@ -87,7 +87,7 @@ class Watch {
 
 // Starts a rank's report to the launcher about a failure on another node, which nobody there may have noticed.
 inline constexpr char kSeenFrom[] = "bascule: reported by ";
-// Of a rank that starts alone; the launcher passes it on if no rank says more.
+// A rank that starts alone reports this; the launcher passes it on if no rank says more.
 inline constexpr char kMissesFirstRank[] = "the first rank of this machine cannot be reached";
 
 // "rank 1 (process 77) ...": what happened, in words. Into a fixed buffer; no allocation. `how`: what the launcher

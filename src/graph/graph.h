@@ -138,7 +138,7 @@ Cost cost_by_elements(const NodeView& node, const BatchCounts& counts) {
   return {flops * elements, bytes * elements};
 }
 
-// What one replay of a node costs, with each operand in its own type: the kinds count four bytes an element.
+// The cost of one replay of a node, with each operand in its own type: the kinds count four bytes an element.
 Cost cost_of(const Graph& graph, const Node& node, const BatchCounts& counts);
 
 // A "*" in place of each number between dots: "text_model.encoder.layer.*", a name for layers of one kind.

@@ -208,7 +208,7 @@ class Launch {
   };
 
   void add_piece(std::unique_ptr<Piece> piece, Span<std::byte> block);
-  // Of a member of the block that was added last.
+  // The offset of a member of the block that was added last.
   std::uint16_t offset_of(const void* member) const;
   LateArgument& late(const void* member, LateArgument::Kind kind);
   static std::int64_t tasks_of(const void* pieces, const Replay& replay);

@@ -67,7 +67,7 @@ ForwardUses::ForwardUses(const Graph& graph, const std::vector<GraphLayer>& laye
       } else if (operand.access == Access::kRead) {
         if (writer != kNone && layer_of[writer] != layer_of[n]) inner_[writer] = false;
       } else {
-        // What is written in several goes, or changed in place, is left alone.
+        // A result that is written in several goes, or changed in place, is left alone.
         if (operand.access != Access::kWrite || writer != kNone) inner_[n] = false;
         if (writer != kNone) inner_[writer] = false;
         writer = n;

@@ -131,7 +131,7 @@ std::vector<fs::path> forms_of(const fs::path& path) {
   return forms;
 }
 
-// Of a path with signs of a pattern, the part before them is a folder like any other.
+// If a path has signs of a pattern, the part before them is a folder like any other.
 std::vector<fs::path> forms_of_pattern(const fs::path& pattern) {
   fs::path folder, rest;
   for (const fs::path& part : pattern) {

@@ -63,7 +63,7 @@ struct ManifestRow {
 
 class IndexMapping;
 
-// Of pictures whose file does not exist.
+// How pictures whose file does not exist are treated.
 enum class MissingPictures { kAreRefused, kAreSkipped };
 
 class Manifest {
@@ -93,7 +93,7 @@ class Manifest {
   std::int64_t unread_pictures() const noexcept { return unread_pictures_; }
   // The first row with a label of that place of class_names(); before set_classes().
   std::int64_t first_row_of_class(std::size_t name) const noexcept;
-  // Of rows with labels.
+  // These need rows with labels.
   int largest_label() const noexcept;
   bool has_one_label() const noexcept;
   // The first row with a label from `least` on; -1: none.

@@ -11,7 +11,7 @@ namespace bascule {
 // XXH3 of the bytes. Never 0, which stands for a picture that was not read. noexcept, allocates nothing.
 std::uint64_t picture_digest(const void* file, std::size_t bytes) noexcept;
 
-// Of a picture, taken when a worker first reads it; 0: it was not read yet. Ranks that share memory share these.
+// The digest of a picture, taken when a worker first reads it; 0: not read yet. Ranks that share memory share these.
 using PictureDigest = std::atomic<std::uint64_t>;
 
 }  // namespace bascule

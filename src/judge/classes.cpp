@@ -17,7 +17,7 @@ constexpr Metric kTop5Accuracy = {"top5_accuracy", "accuracy among the five best
 constexpr Metric kMetrics[] = {kAccuracy, kTop5Accuracy};
 
 constexpr std::int64_t kBest = 5;
-// Of a class with its name and probability, in predictions.jsonl.
+// Bytes of a class with its name and probability, in predictions.jsonl.
 constexpr std::int64_t kClassBytes = 160;
 
 class Classes final : public Judge {

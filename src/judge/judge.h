@@ -100,7 +100,7 @@ class Judge {
     kPredictions,  // the same, only where predictions are kept
     kScratch,      // what finish() works with
   };
-  // Of one term of the loss. counted: the rows that it is a mean over.
+  // The sums of one term of the loss. counted: the rows that it is a mean over.
   struct Sums {
     double loss = 0.0, counted = 0.0, right = 0.0;
 

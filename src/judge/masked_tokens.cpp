@@ -17,7 +17,7 @@ constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
 constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
 
-// Of a masked token with its guesses, in predictions.jsonl.
+// Bytes of a masked token with its guesses, in predictions.jsonl.
 constexpr std::int64_t kTokenBytes = 500;
 
 // null: the model knows more tokens than the tokenizer.

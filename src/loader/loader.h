@@ -154,7 +154,7 @@ class Loader {
 
   // In the order of LoaderSettings::streams. They live as long as the loader.
   Stream& stream(std::size_t number) noexcept;
-  // Of the stream's pictures by image id; workers may add to them meanwhile. Empty: none are kept.
+  // The digests of the stream's pictures by image id; workers may add to them meanwhile. Empty: none are kept.
   Span<PictureDigest> picture_digests(std::size_t number) noexcept;
   LoaderStatistics statistics() const noexcept;
   // Samples of all streams so far; any thread may ask.

@@ -208,7 +208,7 @@ void Worker::read_picture(Job& job) noexcept {
   put_last(job);
 }
 
-// Of the file as it is first read. Whoever else reads it at the same time comes to the same number.
+// Notes the digest of the file as it is first read. Another worker that reads it at the same time gets the same number.
 void Worker::note_digest(const Job& job) noexcept {
   const StreamState& stream = *job.stream;
   if (stream.digests.empty()) return;

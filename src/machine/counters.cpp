@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel counts: time, throttling, pressure, swapping.
+// Reads what the kernel counts: time, throttling, pressure, swapping.
 #include <unistd.h>
 
 #include "src/machine/fact_files.h"

@@ -86,10 +86,10 @@ struct ProcessFacts {
   std::vector<Node> pages;  // where its memory lies; read_machine() alone reads it, as it walks all of it
 };
 
-// What only grows (or, where named so, is of this moment). Two readings, one before and one after some work, tell what
-// was taken from it.
+// Counters only grow (or, where named so, are of this moment). Two readings, one before and one after some work, tell
+// what was taken from it.
 struct Counters {
-  // Of all threads of this process that live: time on a core, and time spent waiting for one while able to run.
+  // Summed over all live threads of this process: time on a core, and time spent waiting for one while able to run.
   Fact run_ns, run_delay_ns;
   struct Core {
     std::int64_t number = 0;

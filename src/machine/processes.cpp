@@ -36,7 +36,7 @@ std::string busiest_process(const std::vector<ProcessTime>& before, const std::v
   for (const ProcessTime& process : after) alive.insert(process.number);
   for (const ProcessTime& process : before) parents[process.number] = process.parent;
   for (const ProcessTime& process : before) {
-    // What a process that has ended used before is now among the time of the next ancestor that is alive.
+    // The time that an ended process used before now counts as that of its next ancestor that is alive.
     std::int64_t counted_by = process.number;
     while (alive.count(counted_by) == 0 && parents.count(counted_by) > 0) counted_by = parents[counted_by];
     used_before[counted_by] += process.cpu_ms;

@@ -10,7 +10,7 @@
 
 namespace bascule {
 
-// What the classifier reads: the class token's row, or the mean of the patches' rows, without a class token.
+// The classifier reads the class token's row, or the mean of the patches' rows, without a class token.
 // Transformers knows the first alone; the second is PyCls' ("classifier_type" in config.json, default "token").
 enum class ViTClassifier { kToken, kPooled };
 

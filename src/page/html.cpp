@@ -163,8 +163,8 @@ std::string phase_chart(const Report& report) {
   return line_chart(options, lines);
 }
 
-// What validations measured beside the loss: fractions in percent, or the other figures. "" for fewer than two
-// validations.
+// A chart of what validations measured beside the loss: fractions in percent, or the other figures. "" for fewer than
+// two validations.
 std::string metric_chart(const Report& report, const std::string& title, const std::vector<EvaluationRecord>& records,
                          bool fractions) {
   std::vector<ChartSeries> lines;

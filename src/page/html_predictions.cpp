@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model predicted for single rows: classes of pictures, masked tokens.
+// Shows what a model predicted for single rows: classes of pictures, masked tokens.
 #include <algorithm>
 #include <cstddef>
 #include <string>

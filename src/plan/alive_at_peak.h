@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workspace holds when it holds most, by layer; with the range of gradients where activations lie there too.
+// Lists by layer what the workspace holds at its peak; with the range of gradients where activations lie there too.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What a tensor of the workspace holds.
+// The content of a tensor of the workspace.
 enum class Held { kForward, kAgain, kBackward };  // results of forward, of copies of its nodes, and all else
 
 // The scope of the node that writes a tensor, what it holds, and the first node that touches it.

@@ -59,7 +59,7 @@ class Classifier {
   std::string decode(const std::string& path, std::int64_t row) {
     return decoder_.decode(path, pixels_.data() + row * picture_floats(), nullptr);
   }
-  // Of the first `count` pictures: (count, classes).
+  // Returns the logits of the first `count` pictures: (count, classes).
   const float* run(std::int64_t count) {
     Replay replay;
     replay.batch.counts[kSamples] = count;

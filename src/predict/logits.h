@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// What the reference calls "logits", of a model recorded with every_output. Throws Error kInternal if there is none.
+// The tensor that the reference calls "logits", of a model recorded with every_output. Without one: Error kInternal.
 Tensor reference_logits(const Recording& recording);
 
 // Throws Error kData if one of them is NaN or an infinity.

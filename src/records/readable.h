@@ -10,7 +10,7 @@
 
 namespace bascule {
 
-// What the throughput of a run and its training time count, wherever the two stand beside each other.
+// These say what the throughput of a run and its training time count, wherever the two stand beside each other.
 inline constexpr char kThroughputCounts[] = "without warm-up, evaluation and saving";
 inline constexpr char kTrainingTimeCounts[] = "with warm-up, evaluation and saving";
 

@@ -49,7 +49,7 @@ struct StepRecord {
 enum class Split : std::int32_t { kTrain, kValidation, kTest };
 // "train", "validation", "test".
 const char* split_name(Split split) noexcept;
-// What the figures of an evaluation are called: "eval", "test", and of averaged weights "eval_ema", "test_ema".
+// The prefix of an evaluation's figures: "eval" or "test", for averaged weights "eval_ema" or "test_ema".
 inline const char* figure_prefix(Split split, bool averaged) noexcept {
   if (split == Split::kTest) return averaged ? "test_ema" : "test";
   return averaged ? "eval_ema" : "eval";

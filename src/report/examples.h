@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a finished model says of single rows of the split that was judged last, and of its classes: for report.html.
+// Examples for report.html: what a finished model says of single rows and of classes of the split judged last.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ struct ShownToken {
 };
 struct SentenceExample {
   std::vector<ShownToken> tokens;
-  // Of a pair of texts: whether the second one follows the first one, the model's answer, and how probable it finds it.
+  // For a pair of texts: whether the second one follows the first one, the model's answer, and its probability.
   bool is_pair = false, follows = false, predicted_to_follow = false;
   double probability = 0.0;
 };

@@ -209,7 +209,7 @@ struct Report {
   std::vector<FactTable> facts;
   DeviceReport device;
 
-  // Of the split that was judged last; the head decides which there are.
+  // These are of the split that was judged last; the head decides which there are.
   std::vector<ReportPicture> pictures;
   std::vector<CaptionExample> caption_examples;
   std::vector<PictureExample> picture_examples;

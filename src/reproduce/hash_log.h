@@ -23,7 +23,7 @@ class HashLog {
   const std::vector<std::int64_t>& elements() const { return elements_; }  // of values()
   // Updates that were hashed, ascending.
   const std::vector<std::int64_t>& steps() const { return steps_; }
-  // Of one of them, by its place in steps(): how it was divided; the values' hashes, then the gradients'.
+  // An update by its place in steps(): how it was divided; the values' hashes, then the gradients'.
   UpdateDivision division(std::size_t place) const;
   std::vector<std::uint64_t> hashes(std::size_t place) const;
 

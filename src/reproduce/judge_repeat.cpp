@@ -29,7 +29,7 @@ std::string differs(const char* figure, const std::string& now, const std::strin
   return std::string("the ") + figure + " is " + number_text(now) + ", was " + number_text(then);
 }
 
-// Of the updates after `before` up to the interval's last one.
+// Names the updates after `before` up to the interval's last one.
 std::string name_of(std::int64_t before, std::int64_t step) {
   if (step - before <= 1) return "update " + std::to_string(step);
   return "one of updates " + std::to_string(before + 1) + " to " + std::to_string(step);

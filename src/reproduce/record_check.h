@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not as a run recorded it: program, libraries, settings, model, rows, pictures, results. Compares without
-// running anything. Not sealed.
+// Finds what differs from a run's record: program, libraries, settings, model, rows, pictures, results. Compares
+// without running anything. Not sealed.
 #pragma once
 
 #include <string>

@@ -112,7 +112,7 @@ bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vec
   return fits(RunVariant(run, std::move(settings)).run(), now, limits);
 }
 
-// What would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
+// Advises what would fit all limits, of which the run exceeds `limit`: recomputation, or a smaller batch.
 std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits,
                        const MemoryLimit& limit, std::size_t needed) {
   const bool recomputing = fits_recomputing(run, now, limits);

@@ -26,7 +26,7 @@ ModelWords words_of(const Family& family) {
   return words;
 }
 
-// Of a model that is not there: what each family allows, so that its absence is what a user reads, and no word.
+// For a model that is missing: what each family allows, so that the error names the missing model, not a word.
 ModelWords words_of_all_families() {
   ModelWords all = words_of(usual_family());
   for (const Family* family : families()) {

@@ -8,8 +8,9 @@
 
 namespace bascule {
 
-// Of a folder without a config.json: the words of every family; opening the model refuses it. Throws Error kData if the
-// file is broken or of another family: before its head or frozen parts are compared with a family that it is not of.
+// The words of a model's family. A folder without a config.json gives those of every family; opening the model refuses
+// it. Throws Error kData if the file is broken or of another family: before its head or frozen parts are compared with
+// a family that it is not of.
 ModelWords model_words(const std::string& folder);
 
 // The words of the family that a config.json without model_type means.

@@ -10,7 +10,7 @@
 
 namespace bascule {
 
-// What is recomputed, for people.
+// A summary of what is recomputed, for people.
 struct Recomputation {
   std::size_t layers = 0, of_layers = 0;  // recomputed, and all that can be
   double flops = 0.0, step_flops = 0.0;   // repeated, and of a step without recomputation, at the largest batch

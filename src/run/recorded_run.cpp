@@ -292,7 +292,7 @@ void record_graphs(RecordedRun* run) {
       planned_records(std::max<std::int64_t>(2, run->pace.length.total_updates), every, kMaxEvaluationRecords) + 2;
 }
 
-// What follows from the opened model. lent: as in add_split().
+// Plans everything that follows from the opened model. lent: as in add_split().
 void plan_opened(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
   plan_data(run, engine, lent);
   const std::string unread = unread_settings(run->settings, run->opened, run->data.loader);

@@ -66,7 +66,7 @@ struct FinishedWeights {
 // The warm-up of a schedule of this many updates.
 std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t schedule_steps);
 
-// What becomes of the tokens of a text corpus that no earlier start has left in the run's folder.
+// Where the tokens of a text corpus go that no earlier start has left in the run's folder.
 enum class NewTokens { kStayInMemory, kAreKept };
 
 // The samples of a run, and how they are loaded.

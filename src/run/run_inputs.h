@@ -15,9 +15,9 @@ struct InputFolder {
   std::vector<std::string> files;  // relative to it, or absolute, as manifests name pictures
 };
 
-// Of the model, the tokenizer, the data, a checkpoint that training.resume names, and the hosts; not the settings file,
-// and nothing in output_dir. Sorted by folder. Reads the model's index of weights and no weights. Throws Error (kData)
-// where the weights, or the checkpoint's folder, are missing.
+// The files of the model, the tokenizer, the data, a checkpoint that training.resume names, and the hosts; not the
+// settings file, and nothing in output_dir. Sorted by folder. Reads the model's index of weights and no weights. Throws
+// Error (kData) where the weights, or the checkpoint's folder, are missing.
 std::vector<InputFolder> run_inputs(const RecordedRun& run);
 
 }  // namespace bascule

@@ -70,7 +70,7 @@ void plan_memory(RecordedRun* run) {
 
 }  // namespace
 
-// What fits depends on the whole plan, so that is made before and after.
+// Whether a choice fits depends on the whole plan, so the plan is made before and after it.
 void plan_run_memory(RecordedRun* run) {
   const GradientCheckpointing asked = run->settings.training.gradient_checkpointing;
   const bool trains = run->graphs.train.has_value();

@@ -39,7 +39,7 @@ class StartWork {
   // part which was added first.
   void run(Threads& threads);
 
-  // Of all calls, by kind: bytes, and the seconds of all threads together.
+  // The sums over all calls, by kind: bytes, and the seconds of all threads together.
   struct Figures {
     std::int64_t bytes[kKinds] = {};
     double seconds[kKinds] = {};

@@ -243,7 +243,8 @@ void SealedRun::resume_averaged_records(const ResumePoint& point) {
       log.restore(Span<const EvaluationRecord>(unknown), out_.evaluations.appended(), out_.evaluations.stride()));
 }
 
-// Of the training pictures; checkpoints of before have none. Where rows or sizes changed they are taken anew.
+// Reads the digests of the training pictures; older checkpoints have none. Where rows or sizes changed, none are
+// read, and they are taken anew.
 void SealedRun::resume_picture_digests(const ResumePoint& point) {
   const RecordedSplit* const train = run_.data.find(Split::kTrain);
   const Span<PictureDigest> digests = loader_->picture_digests(train->stream);

@@ -10,7 +10,7 @@
 namespace bascule {
 namespace {
 
-// Of a part that one thread computes: about 10 ms. A multiple of the four numbers of a Philox block.
+// One thread computes a part, in about 10 ms. A multiple of the four numbers of a Philox block.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 18;
 
 // FNV-1a: names become streams of random numbers; two names of one model never collide (tested).

@@ -56,10 +56,10 @@ class Session {
 
   // After recording, and again if a graph has changed. training: gradients and moments are held too. Returns the
   // arena's categories of a session: trained and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials,
-  // states, workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the last four
-  // are shared, and there is one range of gradients for each. bucket_bytes: there is one range of gradients' sums, and
-  // a ring of buckets of about this size for each (GradientRing). moment_nodes: so many nodes of local_ranks ranks each
-  // share out the moments.
+  // states, workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the
+  // last four are shared, and there is one range of gradients for each. bucket_bytes: there is one range of gradients'
+  // sums, and a ring of buckets of about this size for each (GradientRing). moment_nodes: so many nodes of local_ranks
+  // ranks each share out the moments.
   std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,
                                  std::optional<std::size_t> bucket_bytes = std::nullopt, int moment_nodes = 1);
   std::size_t workspace_lower_bound_bytes() const;
@@ -84,7 +84,7 @@ class Session {
   void overlap_reduction(std::size_t number, std::size_t bucket_bytes);
 
   const Tape& tape(std::size_t number) const { return *tapes_[number]; }
-  // Of a graph without a backward part, on the averages in place of the trained parameters.
+  // The tape of a graph without a backward part, on the averages in place of the trained parameters.
   const Tape& averaged_tape(std::size_t number) const { return *averaged_tapes_[number]; }
   ParameterMemory parameter_memory() const {
     return {&parameters_, &layout_, memory_.trained_parameters, memory_.fixed_parameters};

@@ -43,7 +43,7 @@ struct UpdateDivision {
 
 class TensorHashes final : public BlockObserver {
  public:
-  // Of parts and ring; shared by the ranks of a node.
+  // The memory for parts and ring; the ranks of a node share it.
   static std::size_t bytes(const ParameterSet& set, const ParameterLayout& layout);
 
   // Before the seal, when the weights are there: values that are not trained are hashed here, once. memory: bytes(),
@@ -57,7 +57,7 @@ class TensorHashes final : public BlockObserver {
   void see(std::size_t block, const float* values, const float* gradients) const noexcept override;
   // By rank 0, when all ranks have updated their blocks.
   Status keep(std::int64_t step) noexcept;
-  // What the ring holds, onto the disk.
+  // Writes what the ring holds to the disk.
   Status sync() noexcept;
 
  private:

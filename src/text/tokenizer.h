@@ -37,7 +37,7 @@ struct Encoded {
   std::int64_t second_begin = 0;  // of one text: `tokens`
 };
 
-// What is true of a tokenizer whatever its kind.
+// Facts that every kind of tokenizer has.
 struct TokenizerFacts {
   // The special tokens of a sequence: before its first text, between the texts of a pair, and at its end.
   std::vector<std::int32_t> before, between, after;

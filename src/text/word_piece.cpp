@@ -145,7 +145,7 @@ void WordPiece::end_word(TokenOutput& output, Word& word) const noexcept {
   word.size = word.characters = 0;
 }
 
-// Of the normalised text.
+// The code point is one of the normalised text.
 void WordPiece::add_character(std::uint32_t code_point, TokenOutput& output, Word& word) const noexcept {
   const WordPieceClass kind = word_piece_class(code_point);
   if (kind == WordPieceClass::kSpace) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BERT's normaliser and splitter make of each code point, as the tokenizers library does: its tables are older
+// How BERT's normaliser and splitter treat each code point, as the tokenizers library does: its tables are older
 // than today's Unicode.
 #pragma once
 
@@ -18,7 +18,7 @@ enum class WordPieceClass : std::uint8_t {
 // Any number is allowed; what is no code point is kOther.
 WordPieceClass word_piece_class(std::uint32_t code_point) noexcept;
 
-// What a code point becomes by NFD, dropping marks (Mn) and lower case: 0 to 3 code points. out: room for 3.
+// Normalises a code point by NFD, drops marks (Mn) and lowers its case: 0 to 3 code points. out: room for 3.
 int lowered_code_points(std::uint32_t code_point, std::uint32_t* out) noexcept;
 
 }  // namespace bascule

@@ -275,7 +275,7 @@ void Update::direction_block(const void* arguments, const Replay&, std::int64_t 
   u.kernels_.sum_of_squares({u.direction_partials_ + number, a.gradient, block.count});
 }
 
-// Of the tensor, from its blocks in their order: 1 where nothing decays it, or where either norm is 0.
+// The trust ratio of the tensor, summed over its blocks in order; 1 if nothing decays it or either norm is 0.
 double Update::trust_ratio(std::int32_t run, double weight_decay) const noexcept {
   if (weight_decay == 0.0) return 1.0;
   double parameters = 0.0, direction = 0.0;
@@ -295,7 +295,7 @@ void Update::lamb_block(const void* arguments, const Replay&, std::int64_t task,
                         static_cast<float>(u.learning_rate_of(block) * ratio)});
 }
 
-// Of this rank's blocks, also of those that another node has updated and sent.
+// Averages a block of this rank, also one that another node has updated and sent.
 void Update::average_block(const void* arguments, const Replay&, std::int64_t task, int) {
   const Update& u = *static_cast<const Update*>(arguments);
   const Block& block = u.blocks_[static_cast<std::size_t>(u.own_[static_cast<std::size_t>(task)])];

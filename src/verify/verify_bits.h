@@ -10,8 +10,8 @@
 
 namespace bascule {
 
-// Of the run on every machine. A change of the arithmetic changes it: `bascule verify --bits --json` prints the new
-// one.
+// The digest of the run on every machine. A change of the arithmetic changes it: `bascule verify --bits --json` prints
+// the new one.
 inline constexpr std::uint64_t kRecordedBits = 0x47c4be9972f3389b;
 
 // XXH3 of all weights, moments, losses, gradient norms, learning rates and outputs of the run.

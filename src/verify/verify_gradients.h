@@ -23,7 +23,8 @@ struct CaseGradient {
   std::vector<float> ours, truth;
 };
 
-// Of each trained parameter's pieces, in the order of the parameters, after a step. Throws Error kData.
+// Calls judge with the gradient of each trained parameter's pieces, in the order of the parameters, after a step.
+// Throws Error kData.
 void for_each_gradient(const CaseFiles& files, const Session& session,
                        const std::function<void(const CaseGradient&)>& judge);
 

@@ -19,7 +19,8 @@ constexpr double kZeroGradient = 1e-6;  // of the gradient norm, where a gradien
 // Relative to the norm of the truth; absolute where the truth is zero; NaN for another number of elements.
 double relative_l2(const std::vector<float>& ours, const std::vector<float>& truth);
 
-// Of the angle between them; NaN for another number of elements, or if ours is all zero and the truth is not.
+// 1 minus the cosine of the angle between them; NaN for another number of elements, or if ours is all zero and the
+// truth is not.
 double one_minus_cosine(const std::vector<float>& ours, const std::vector<float>& truth);
 
 // Rows of a tensor of `cols` columns, in the order that `rows` names them.

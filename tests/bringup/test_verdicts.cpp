@@ -40,7 +40,7 @@ TEST(Verdicts, SlowerSaysHowMuch) {
   EXPECT_EQ(judgement.verdict, Verdict::kSlower);
   EXPECT_NEAR(judgement.change, -0.2, 1e-9);
   EXPECT_TRUE(judgement.causes.empty());
-  // Of times less is better.
+  // For times less is better.
   EXPECT_EQ(verdict_of(with({130, 131, 132}, {}, false), with({100, 101, 102}, {}, false)), Verdict::kSlower);
   EXPECT_NEAR(judge(with({200}, {}, false), with({100}, {}, false)).front().change, -0.5, 1e-9);
 }
@@ -60,7 +60,7 @@ TEST(Verdicts, WithinTheRangeOfTheProfileAFigureIsOk) {
   EXPECT_EQ(verdict_of(with({70, 71, 72}), with({73, 99, 100, 101, 102})), Verdict::kSlower);
   EXPECT_EQ(verdict_of(with({128, 129, 130}), with({98, 99, 100, 101, 129})), Verdict::kOk);
   EXPECT_EQ(verdict_of(with({128, 129, 130}), with({98, 99, 100, 101, 127})), Verdict::kFaster);
-  // Of times less is better.
+  // For times less is better.
   EXPECT_EQ(verdict_of(with({130, 131}, {}, false), with({99, 100, 131}, {}, false)), Verdict::kOk);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a power cut may find: nothing has its final name before it is on the disk, and no old checkpoint goes before
-// the new one has its name.
+// Checks what a power cut may find: nothing has its final name before it is on the disk, and no old checkpoint goes
+// before the new one has its name.
 #include <algorithm>
 #include <filesystem>
 #include <string>

@@ -84,8 +84,8 @@ TEST(Pairs, AreThoseOfAnIndependentProgram) {
   }
 }
 
-// Of 100,000 pairs, within three standard errors. Sentences of 5 tokens: only the last one of a document can be a chunk
-// of its own, and its second text is always a random one.
+// The share among 100,000 pairs, within three standard errors. Sentences of 5 tokens: only the last one of a document
+// can be a chunk of its own, and its second text is always a random one.
 TEST(Pairs, AreRandomInHalfOfTheChunksOfTwoSentencesOrMore) {
   const auto store = store_of(Lengths(600, std::vector<int>(40, 5)));
   PairRules rules;

@@ -38,7 +38,7 @@ struct Case {
   bool trickles = false;  // each node's blocks become ready at instants of its own
 };
 
-// Of many sizes, so that the order of adding shows.
+// The values have many sizes, so that the order of adding shows.
 Values part_of(const Case& c, int of_node, int update) {
   std::minstd_rand random(static_cast<unsigned>(1000 * update + of_node + 1));
   Values values;
@@ -59,7 +59,7 @@ void round_all(std::vector<float>* values) {
   reference::from_bf16({values->data(), halves.data(), count});
 }
 
-// What this node must hold in the end.
+// The values that this node must hold in the end.
 Values truth_of(const Case& c, int update) {
   std::vector<Values> parts;
   for (int n = 0; n < nodes(); ++n) parts.push_back(part_of(c, n, update));

@@ -86,7 +86,7 @@ TEST(GroupOnNodes, NobodyPassesABarrierBeforeTheLastHasCome) {
   }
 }
 
-// Of node n: bytes that n alone has written, each to be told from its neighbours.
+// The byte that one node alone writes at a place; it differs from its neighbours.
 std::byte byte_at(std::size_t at) { return static_cast<std::byte>(1 + at % 251); }
 
 TEST(GroupOnNodes, CombinesWhatEachNodeWroteOnNode0) {

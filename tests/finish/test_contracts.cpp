@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-// Of a run that kept all of them.
+// The figures of a run that kept all contracts.
 ContractFigures good() {
   ContractFigures figures;
   figures.planned_bytes = 1000 * kMib;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every media engine must do, whatever is behind it: linked once with each. Nothing here knows which one it is.
+// Tests that every media engine must pass: linked once with each. Nothing here knows which one it is.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -74,7 +74,7 @@ inline void make_crop(media_engine_job* job, std::uint32_t number) {
   job->crop_ratio[1] = 1.5;
 }
 
-// What a job needs to live: its destination.
+// A job and its destination, which must live as long.
 struct Request {
   std::vector<float> pixels;
   media_engine_job job = {};

@@ -17,7 +17,7 @@
 namespace bascule::test {
 namespace {
 
-// What training.safetensors' own maker allows: float32 sums in another order.
+// The maker of training.safetensors allows the same: float32 sums in another order.
 constexpr double kTrainingTolerance = 2e-5;
 
 const Json& expected_files() {
@@ -173,7 +173,7 @@ TEST(Pictures, ScalingInTheDecoderChangesLargePicturesALittleAndSmallOnesNotAtAl
               sum / scaled, most, largest);
 }
 
-// What a processor does not resize must not come smaller out of the decoder.
+// A picture that a processor does not resize must not come smaller out of the decoder.
 TEST(Pictures, ScalingInTheDecoderLeavesAlonePicturesThatAreNotResized) {
   EngineOnTest exact, scaling(scaling_config());
   const Bytes encoded = picture("photo_640x427.jpg");

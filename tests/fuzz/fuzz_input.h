@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: the bytes as text, and as a file for readers that open one.
+// Shared by the fuzz targets: the bytes as text, and as a file for readers that open one.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets of pictures share: any bytes are a picture or a bad picture to the host engine, never a bad
+// Shared by the fuzz targets of pictures: any bytes are a picture or a bad picture to the host engine, never a bad
 // device; the last byte chooses the preparation.
 #pragma once
 

@@ -47,7 +47,7 @@ class Values {
   Matrix<Number> input(const std::string& name, std::int64_t rows) const {
     return block_of(matrix(name), 0, rows, 0, matrix(name).cols);
   }
-  // What GraphRun::source makes.
+  // Makes the same as GraphRun::source.
   Matrix<Number> source(const std::string& name, std::int64_t rows) const {
     return linear_of(input(name + ".input", rows), matrix(name + ".weight"));
   }

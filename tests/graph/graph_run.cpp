@@ -132,7 +132,7 @@ void GraphRun::seal(const KernelTable& kernels, bool activations_in_gradients) {
       data[i] = static_cast<float>(value);
     }
   }
-  // What a buffer holds before its first write must not matter.
+  // The content of a buffer before its first write must not matter.
   std::fill_n(memory_.gradients, layout_.trained_elements, 1e30f);
   for (const Tensor tensor : inputs_) {
     input_values_.emplace_back(static_cast<std::size_t>(graph_.max_rows(tensor) * graph_[tensor].cols));

@@ -90,7 +90,7 @@ class GraphRun {
   const Tape& tape() const { return *tape_; }
   float* at(Tensor tensor) { return tape_->at(tensor); }
   const std::int32_t* at_int32(Tensor tensor) { return tape_->at_int32(tensor); }
-  // Of a parameter or an input, whole.
+  // All values of a parameter or an input.
   std::vector<float> values(const std::string& name);
   void set_values(const std::string& name, const std::vector<float>& values);
   std::vector<float> gradient(const std::string& name);

@@ -75,7 +75,7 @@ TEST(LayerKind, ReplacesNumbersBetweenDots) {
   EXPECT_EQ(layer_kind(""), "");
 }
 
-// What backward reads late is bf16: nothing of the layer but sums and statistics is kept in float32.
+// Tensors that backward reads late are bf16: nothing of the layer but sums and statistics is kept in float32.
 TEST(ElementTypes, BackwardReadsCopies) {
   GraphRun run(kBounds);
   record(run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes from tables and pictures, and what takes single rows out, against exact derivatives of plain loops in
+// Checks what reads tables and pictures, and what takes single rows out, against exact derivatives of plain loops in
 // float64, at odd widths and batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
 #include <gtest/gtest.h>
 

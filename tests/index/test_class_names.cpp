@@ -95,7 +95,7 @@ TEST(ClassNames, AreTheFoldersOfAFolder) {
   const std::uint64_t before = manifest.digest();
   folder.write("cat/c.jpg", "x");
   EXPECT_NE(Manifest::load(folder.path(), named()).digest(), before);
-  // What lies deep in a folder may change unseen, so no index is kept.
+  // Files deep in a folder may change unseen, so no index is kept.
   const TemporaryFolder kept;
   const OpenedManifest opened = open_manifest(folder.path(), named(), {kept.path() + "/bascule", 1});
   EXPECT_NE(opened.note.find("are listed at each start"), std::string::npos) << opened.note;

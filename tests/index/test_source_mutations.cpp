@@ -155,7 +155,7 @@ TEST(SourceMutations, OfShardsGiveRowsOrAnError) {
   EXPECT_LT(taken, mutations_wanted());
 }
 
-// Of a kept index only the header and bounds are checked when it is opened: whatever the tables say, rows stay within
+// Opening a kept index checks only its header and bounds: whatever the tables say, rows stay within
 // them.
 TEST(SourceMutations, OfKeptIndexesAreMadeAnewOrStayWithinBounds) {
   const TemporaryFolder data, kept;

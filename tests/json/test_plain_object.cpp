@@ -53,7 +53,7 @@ TEST(PlainObject, LeavesTheRestToTheParser) {
   }
 }
 
-// What it takes the parser takes, with the same members.
+// The parser accepts every row that a plain object accepts, with the same members.
 TEST(PlainObject, AgreesWithTheParserOnMutatedRows) {
   test::Seeded random;
   const std::string original =

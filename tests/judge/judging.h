@@ -35,12 +35,12 @@ inline const Fields fields_of_batches = {{"labels", DType::kInt32, {}, 1, FieldS
                                          {"next_sentence_labels", DType::kInt32, {}, 1, FieldSource::kClassLabels},
                                          {"token_ids", DType::kInt32, {}, 1, FieldSource::kTokenIds}};
 
-// What a replay computes for a batch; what the judge does not read stays empty.
+// The results of a replay for a batch; what the judge does not read stays empty.
 struct Computed {
   float loss = 0.0f;
   std::vector<float> text_embeds, image_embeds, cross_embeds, logits, probabilities, predicted_probabilities;
   std::vector<std::int32_t> hits, predicted;  // two guesses a labelled token
-  // Of a head with a second term of the loss.
+  // These are for a head with a second term of the loss.
   float sentence_loss = 0.0f;
   std::vector<float> sentence_probabilities;
   std::vector<std::int32_t> sentence_hits, sentence_predicted;

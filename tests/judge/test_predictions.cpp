@@ -134,7 +134,7 @@ TEST(Predictions, OfMaskedLmNameTokens) {
   EXPECT_EQ(judging.lines(kTexts), expected);
 }
 
-// Of a row, the tokens that the model saw; of a labelled one, what was expected and the guesses.
+// A row has the tokens that the model saw; a labelled token also has what was expected and the guesses.
 TEST(Predictions, OfMaskedLmAreShownAsSentences) {
   Judging judging(kTokens, "abcd", 0, true, 2);
   judge_tokens(judging);

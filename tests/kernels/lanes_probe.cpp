@@ -119,7 +119,7 @@ float run_chains(std::int64_t steps, const MultiplyAdd& multiply_add) {
 float multiply_adds(std::int64_t steps) {
   return run_chains(steps, [](f32x16 a, f32x16 b, f32x16 s) { return fma(a, b, s); });
 }
-// Of a pair: the instruction, or two fused multiply-adds.
+// A step of a pair is the instruction, or two fused multiply-adds.
 float dot_products(std::int64_t steps) {
   return run_chains(steps, [](f32x16 a, f32x16 b, f32x16 s) {
 #if defined(__AVX512BF16__) && !defined(BASCULE_SCALAR_LANES)

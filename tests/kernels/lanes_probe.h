@@ -15,8 +15,8 @@ struct LanesProbe {
   void (*sigmoid)(float* y, const float* x, std::int64_t count);
   void (*sigmoid_slope)(float* y, const float* x, std::int64_t count);
   void (*normal_distribution)(float* y, const float* x, std::int64_t count);
-  // What every function of lanes.h makes of sixteen pairs, kLanesProbeRows results of sixteen lanes each; any NaN of
-  // an arithmetic function is one NaN. Needs count in 0 .. 16.
+  // The results of every function of lanes.h for sixteen pairs, kLanesProbeRows results of sixteen lanes each; any NaN
+  // of an arithmetic function is one NaN. Needs count in 0 .. 16.
   void (*everything)(float* out, const float* a, const float* b, std::int64_t count);
   // `steps` steps of kProbeChains chains of fma, or of dot products of bf16 pairs, that do not wait for one another: as
   // fast as the registers allow. Returns their sum, so that nothing is left out.

@@ -117,7 +117,7 @@ double magnitude(const std::vector<float>& a, std::int64_t row_a, const std::vec
   return sum;
 }
 
-// What rounding may do to one score: a chain of D products of q and the rounded scale k.
+// The bound of one score's rounding: a chain of D products of q and the rounded scale k.
 double score_bound(const Inputs& in, std::int64_t q, std::int64_t k, const Shape& s) {
   return static_cast<double>(s.head_size + 1) * kEpsilon * static_cast<double>(s.scale()) *
          magnitude(in.query, q, in.key, k, s);
@@ -183,7 +183,7 @@ struct Gradients {
   std::vector<double> query, key, value;
 };
 
-// What rounding may do to one query row's probabilities and to their gradients. logsumexp is an input; p errs
+// The bounds of rounding in one query row's probabilities and in their gradients. logsumexp is an input; p errs
 // relatively by r: score, subtraction, exp, then the division by a sum that errs by the p-weighted mean of that and its
 // own additions. d_p errs by a chain of D and the factor of dropout, delta by what p and d_p err by and a sum of K.
 struct RowBounds {

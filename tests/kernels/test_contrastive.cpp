@@ -69,7 +69,7 @@ TEST(Contrastive, ForwardIsWithinItsBoundAndTheSameOnEveryIsa) {
   }
 }
 
-// Of orthogonal rows and a scale of 40 the others have a probability of e^-40 each, which 1 - (1 - e^-40) would lose.
+// With orthogonal rows and a scale of 40 the others have a probability of e^-40 each, which 1 - (1 - e^-40) would lose.
 TEST(Contrastive, WeightOfTheDiagonalIsMinusTheSumOfTheOthersHoweverSmall) {
   constexpr std::int64_t kColumns = 5;
   std::vector<float> rows(kColumns * kColumns, 0.0f);

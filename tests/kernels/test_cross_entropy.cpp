@@ -67,7 +67,7 @@ void check_forward(const Inputs& in, float smoothing) {
     const double of_mean =
         in.label[r] < 0 ? 0.0 : static_cast<double>(smoothing) * below_top / static_cast<double>(cols);
     bound[r] = kEpsilon * (static_cast<double>(cols) / 16 + 10 + 4 * std::abs(loss[r]) + 24 * of_mean);
-    // Of two logits less the largest: a rounding of each, weighed by its share.
+    // Two logits less the largest have a rounding each, weighed by its share.
     if (in.is_mixed && in.label[r] >= 0) bound[r] += kEpsilon * 2 * below_top;
     others_bound[r] = kEpsilon * ((static_cast<double>(cols) / 16 + 9) * others[r] + 8);
   }

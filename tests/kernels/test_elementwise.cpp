@@ -110,7 +110,7 @@ TEST(Elementwise, SumsOfTermsAreAFixedTreeAlsoInPlace) {
   }
 }
 
-// What lets machines with a power of two of ranks each add up their own first.
+// This lets machines with a power of two of ranks each add up their own first.
 TEST(Elementwise, ASumOfSumsOfPowersOfTwoOfTermsIsTheSumOfAll) {
   Seeded random;
   const std::int64_t count = 200;

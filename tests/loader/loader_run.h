@@ -15,7 +15,7 @@
 
 namespace bascule::test {
 
-// What a model may ask of a batch, with keys of five image rows.
+// The kinds of batches that a model may ask for, with keys of five image rows.
 enum class Task { kPairs, kMatching, kMasking };
 inline constexpr int kTokens = kFirstModelStream, kMasked = kFirstModelStream + 1;
 Fields loader_fields(Task task, std::int64_t image_side = 32);
@@ -53,13 +53,13 @@ class LoaderRun {
   std::unique_ptr<Loader> loader_;
 };
 
-// Of everything in a batch, byte for byte.
+// A fingerprint of everything in a batch, byte for byte.
 std::uint64_t fingerprint(const Batch& batch, const LoaderSettings& settings);
 
 // The fingerprints of batches first .. end - 1, each expected to come.
 std::vector<std::uint64_t> fingerprints(Stream& stream, const LoaderSettings& settings, std::int64_t first,
                                         std::int64_t end);
-// Of a loader of its own.
+// The fingerprints of a new loader.
 std::vector<std::uint64_t> fingerprints(const LoaderSettings& settings, std::int64_t first, std::int64_t end);
 
 }  // namespace bascule::test

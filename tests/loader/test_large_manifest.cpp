@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the index of a manifest of millions of rows costs. Runs only with BASCULE_LARGE=<rows>, say 5000000 (1 GB of
-// temporary files, half a minute), alone on the machine and without sanitizers; prints what it measured.
+// Measures what the index of a manifest of millions of rows costs. Runs only with BASCULE_LARGE=<rows>, say 5000000
+// (1 GB of temporary files, half a minute), alone on the machine and without sanitizers; prints what it measured.
 #include <gtest/gtest.h>
 
 #include <algorithm>

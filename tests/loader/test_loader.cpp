@@ -217,7 +217,7 @@ TEST(Loader, CountsSamplesAndWhoWaitedForWhom) {
   EXPECT_EQ(deliverable_samples_per_second(stream, stream), 0.0);
 }
 
-// What "could deliver" says of training is not mixed with what evaluations read.
+// "could deliver" counts training alone, without what evaluations read.
 TEST(Loader, MeasuresEachStreamByItself) {
   const Manifest train = emoji("test"), validation = emoji("validation");
   LoaderSettings settings = emoji_settings(train);

@@ -49,7 +49,7 @@ class Pictures {
   TemporaryFolder folder_;
 };
 
-// What next() ends with, and after how many batches.
+// The status that next() ends with, and after how many batches.
 struct End {
   Status status;
   std::int64_t batches = 0;
@@ -109,7 +109,7 @@ TEST(LoaderFaults, TheFirstOfSeveralBadPicturesInOrderOfPositionIsTheOneReported
   }
 }
 
-// What is expected of an epoch with skipping: rows by position, and the replacements among them.
+// The expectation of an epoch with skipping: rows by position, and the replacements among them.
 struct Skipped {
   std::vector<std::int64_t> rows;
   std::vector<ReplacedSample> replaced;

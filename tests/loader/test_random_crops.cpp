@@ -29,7 +29,7 @@ LoaderSettings crop_settings(const Manifest& manifest) {
   return settings;
 }
 
-// Of all ranks.
+// The crops of all ranks.
 Crops crops_of(LoaderSettings settings) {
   Crops crops;
   StreamSettings& stream = settings.streams[0];

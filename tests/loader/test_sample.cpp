@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a batch, told from the files and functions that it is made of.
+// Checks the content of a batch against the files and functions that it is made of.
 #include "src/loader/sample.h"
 
 #include <gtest/gtest.h>

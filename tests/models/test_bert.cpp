@@ -15,7 +15,7 @@
 namespace bascule::test {
 namespace {
 
-// Of a small BERT, with these members after its own.
+// The config.json of a small BERT, with these members after its own.
 std::string text_with(const std::string& members) {
   return R"({"model_type": "bert", "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
              "vocab_size": 30, "max_position_embeddings": 12)" +

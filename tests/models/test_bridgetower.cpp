@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for the whole model beyond the numbers that `bascule verify` judges: bits and dropout.
+// Checks the whole model beyond the numbers that `bascule verify` judges: bits and dropout.
 #include "src/models/bridgetower.h"
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ TEST(Families, AnUnknownHeadIsRefused) {
   EXPECT_THROW(open_model({config(folder, "{}"), {}}, "none"), Error);
 }
 
-// What a head's settings name is what its model is: the class of each is written into config.json.
+// The model is of the head that the settings name: the class of each is written into config.json.
 TEST(Families, EveryHeadOpensAModelOfItsClass) {
   const TemporaryFolder folder;
   const std::string path = config(folder, R"({"contrastive_hidden_size": 16, "logit_scale_init_value": 2.6})");

@@ -14,7 +14,7 @@
 namespace bascule::test {
 namespace {
 
-// Of a small ViT, with these members after its own.
+// The config.json of a small ViT, with these members after its own.
 std::string text_with(const std::string& members) {
   return R"({"model_type": "vit", "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
              "image_size": 20, "patch_size": 6)" +

@@ -177,7 +177,7 @@ TEST(Html, NoChartHasMoreThanFourLines) {
   const std::string html = report_html(test::sample_report_with_average());
   EXPECT_EQ(charts_of(html).size(), 7u);
   for (const std::string& chart : charts_of(html)) EXPECT_LE(count(chart, "<span class=\"key\">"), 4u) << chart;
-  // Of the five parts of a step the one that took least is left out.
+  // The chart leaves out the one of a step's five parts that took least.
   const std::string phases = chart_of(html, "Time of a step, ms");
   EXPECT_TRUE(contains(phases, ">reduction <b>"));
   EXPECT_FALSE(contains(phases, "waiting for data"));

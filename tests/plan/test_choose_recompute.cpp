@@ -105,7 +105,7 @@ TEST(ChooseRecompute, TheSameLimitGivesTheSameChoice) {
   EXPECT_EQ(one.fit(limit)->choice, other.fit(limit)->choice);
 }
 
-// What is asked of recomputation on the published models: of everything, at most a quarter is left, for at most a third
+// On the published models, recomputing everything must leave at most a quarter of the memory, for at most a third
 // more operations. What a limit asks for never costs more, and is near the bound; plans are near theirs.
 TEST(ChooseRecompute, ThePublishedModelsKeepAQuarterAndEveryLimitIsNearItsBound) {
   const std::pair<BridgeTowerConfig, ModelHead> models[] = {{base_config(), ModelHead::kContrastive},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runs of config/ need, as numbers: a change that makes a plan grow fails here, and so does one that makes it
-// shrink by more than 3 %, so that the number is set anew with the commit that earned it.
+// The needs of the runs of config/, as numbers: a change that makes a plan grow fails here, and so does one that makes
+// it shrink by more than 3 %, so that the number is set anew with the commit that earned it.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <time.h>
@@ -99,7 +99,7 @@ Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
   return {plan.bytes, plan.lower_bound_bytes, plan_workspace(evaluate).bytes};
 }
 
-// Of a model that reads pictures or texts alone.
+// Plans a model that reads pictures or texts alone.
 Plans plan_run(const Model& model, const Settings& settings) {
   RecordOptions options;
   options.dropout = settings.model.dropout == Dropout::kConfig;

@@ -56,8 +56,8 @@ Access access_at(const Graph& graph, int node, Tensor tensor) {
   return Access::kRead;
 }
 
-// Of two tensors in one buffer the later follows the earlier: written, and only written, by the operation that reads
-// the earlier last, and the operation has said that it may.
+// If two tensors lie in one buffer, the later follows the earlier: written, and only written, by the operation that
+// reads the earlier last, and the operation has said that it may.
 void expect_right_chain(const Graph& graph, const WorkspaceBuffer& buffer, const std::vector<Life>& lives) {
   for (std::size_t i = 1; i < buffer.tensors.size(); ++i) {
     const Tensor earlier = buffer.tensors[i - 1], later = buffer.tensors[i];

@@ -13,7 +13,7 @@
 namespace bascule {
 namespace {
 
-// What was written to a pipe; the amounts here fit into its buffer.
+// Holds what was written to a pipe; the amounts here fit into its buffer.
 class Pipe {
  public:
   Pipe() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the report runs after the seal must not allocate.
+// The parts of the report that run after the seal must not allocate.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -26,7 +26,7 @@ TEST(Results, TrainResultsHaveHuggingFacesKeys) {
   for (const char* key :
        {"epoch", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos",
         "memory_allocated (GB)", "max_memory_allocated (GB)", "total_memory_available (GB)",
-        // Of the whole run, over its resumes.
+        // Totals of the whole run, over its resumes.
         "total_train_processes", "total_train_runtime", "total_train_samples_per_second", "total_train_steps",
         "total_train_steps_per_second", "parameters", "trained_parameters",
         // Ours: what the loader did.

@@ -43,7 +43,7 @@ TEST(RunRecord, AChangedOrForeignOneIsRefused) {
   EXPECT_THROW(read_record(newer, "bascule.json"), Error);
 }
 
-// What `reproduce` runs again, wherever it is called.
+// `reproduce` runs these again, wherever it is called.
 TEST(RunRecord, EachPathOfAListOfShardsIsAbsolute) {
   Settings settings;
   settings.data.train_file = PathsSetting("../a.tar,b-{0,1}.tar");

@@ -26,7 +26,7 @@ TEST(Recomputation, TheLineGivesTheShareOfAStepWithoutRecomputation) {
             "2.50 %)");
 }
 
-// What a node's operations are at the largest batch, of those that backward computes again or of the others.
+// Sums the operations at the largest batch: of the nodes that backward computes again, or of the others.
 double flops_of_nodes(const Graph& graph, bool again) {
   double flops = 0.0;
   for (const Node& node : graph.nodes()) {

@@ -26,7 +26,7 @@ Interval interval_named(const std::string& name) {
   return name == "no" ? Interval::kNo : name == "steps" ? Interval::kSteps : Interval::kEpoch;
 }
 
-// What a run did under a control: a training loop without training.
+// Records what a run did under a control: a training loop without training.
 struct Course {
   Steps evaluated, saved, kept;
   std::int64_t ended = 0;
@@ -118,7 +118,7 @@ TEST(TrainingControl, DecidesAsTrainerWithEarlyStopping) {
   EXPECT_GE(whole, 30);
 }
 
-// What a checkpoint keeps is all that the control knows.
+// A checkpoint keeps all that the control knows.
 TEST(TrainingControl, GoesOnFromItsBestAsIfItHadNeverStopped) {
   const Json file = read_json_file(std::string(BASCULE_TEST_DATA) + "/trainer_decisions.json");
   for (const Json& c : file["cases"]) {

@@ -85,7 +85,7 @@ TEST(Arena, MayBeTouchedInSmallPages) {
   EXPECT_EQ(huge_page_bytes().anonymous, before);
 }
 
-// Of a GiB: zeroing takes 0.3 s, a host that has to find the memory 4 s.
+// Zeroing a GiB takes 0.3 s, or 4 s on a host that has to find the memory.
 TEST(PagePace, TakesSmallPagesWhileLargeOnesAreMuchSlower) {
   constexpr std::int64_t kQuick = 300'000'000, kSlow = 4'000'000'000;
   PagePace pace;

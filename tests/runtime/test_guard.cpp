@@ -15,7 +15,7 @@
 namespace bascule::test {
 namespace {
 
-// What is written here is not optimised away.
+// Writes to this are not optimised away.
 void* volatile sink = nullptr;
 
 class GuardDeathTest : public ::testing::Test {

@@ -103,7 +103,7 @@ TEST(Tape, NodeTimesNameEveryNodeAndCountItsWork) {
   EXPECT_DOUBLE_EQ(times[1].flops, 2.0 * 33 * 288 * 96);
 }
 
-// Of a weight that two operations share: its gradient is written twice.
+// Two operations share a weight, so its gradient is written twice.
 TEST(Tape, AGradientIsFinalBehindItsLastWrite) {
   GraphRun run(kBounds, 1);
   Graph& g = run.graph();

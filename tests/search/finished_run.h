@@ -43,7 +43,7 @@ class FinishedRun {
   std::vector<float> text_embed(std::size_t row) const { return row_of(text_embeds_, row); }
   std::vector<float> image_embed(std::size_t row) const { return row_of(image_embeds_, row); }
 
-  // What embeddings.safetensors says beside its tensors; and such a file with other contents, in another folder.
+  // The metadata of embeddings.safetensors; and such a file with other contents, in another folder.
   std::map<std::string, std::string> metadata() const;
   void write_embeddings(const std::string& folder, const std::map<std::string, std::string>& metadata,
                         std::int64_t columns) const;

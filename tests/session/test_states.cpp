@@ -65,7 +65,7 @@ struct TwoGraphs {
     for (std::int64_t i = 0; i < session.layout().trained_elements; ++i)
       memory.trained[i] = static_cast<float>(random.normal());
   }
-  // What a graph's kept tensor holds after a replay of the batch.
+  // The values of a graph's kept tensor after a replay of the batch.
   std::vector<float> replay(std::size_t number, Tensor kept, const TestBatch& batch) {
     Replay replay;
     replay.batch = batch.batch();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tools/settings_from_command_line.py makes of published command lines is a settings file.
+// tools/settings_from_command_line.py makes settings files of published command lines.
 #include <cstdio>
 #include <filesystem>
 #include <map>

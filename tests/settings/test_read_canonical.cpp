@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What print_settings() writes reads back: test_print.cpp. Here: what it does not write, and what older programs wrote.
+// test_print.cpp reads back what print_settings() writes. Here: what it does not write, and what older programs wrote.
 #include "src/settings/read_canonical.h"
 
 #include <gtest/gtest.h>

@@ -153,7 +153,7 @@ TEST(ResumeRules, FreezingTheTextPoolerIsNoChange) {
             "model.freeze: [\"text_pooler\"] -> [\"text_model\", \"text_pooler\"] [no]\n");
 }
 
-// What an older program has kept: fewer keys that change numbers, and none of the others.
+// An older program has kept fewer keys that change numbers, and none of the others.
 TEST(ResumeRules, AKeyThatWasNotKeptHadItsDefault) {
   Settings settings = settings_of(kLeast);
   KeyValues numbers = number_keys(settings);

@@ -16,7 +16,7 @@ inline std::uint32_t crc32_of(const std::uint8_t* bytes, std::size_t size) {
   return ~sum;
 }
 
-// Of every chunk that lies in the file as a whole.
+// Corrects the checksum of every chunk that lies in the file as a whole.
 inline void mend_png_checksums(std::uint8_t* bytes, std::size_t size) {
   for (std::size_t at = 8; at + 12 <= size;) {
     const std::size_t length = std::size_t{bytes[at]} << 24 | std::size_t{bytes[at + 1]} << 16 |

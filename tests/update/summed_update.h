@@ -50,7 +50,7 @@ inline std::vector<float> normal_of_all(std::uint64_t seed) {
 
 inline std::vector<float> gradient_of(int rank) { return normal_of_all(100 + static_cast<std::uint64_t>(rank)); }
 
-// What one process makes of this gradient.
+// The result of one process with this gradient.
 struct Truth {
   std::vector<float> parameters = normal_of_all(1), gradients, exp_avg, exp_avg_sq, averages;
   double norm = 0.0;
