@@ -127,7 +127,8 @@ std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span
     if (count == rows.size() || manifest.is_taken_out(row)) return;
     rows[count++] = {row, row_content(manifest, row), manifest.picture_bytes(manifest.image_id(row))};
   };
-  if (manifest.pictures() == manifest.rows()) {  // every row has a picture of its own
+  // Every row has a picture of its own.
+  if (manifest.pictures() == manifest.rows() && manifest.missing_pictures() == 0) {
     std::sort(bad.begin(), bad.end());
     for (std::size_t i = 0; i < bad.size(); ++i) {
       if (i == 0 || bad[i] != bad[i - 1]) take(bad[i]);
@@ -139,9 +140,10 @@ std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span
     if (!manifest.is_taken_out(row)) bad[pictures++] = manifest.image_id(row);
   }
   std::sort(bad.begin(), bad.begin() + pictures);
-  if (pictures == 0) return 0;
+  if (pictures == 0 && manifest.missing_pictures() == 0) return 0;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-    if (std::binary_search(bad.begin(), bad.begin() + pictures, manifest.image_id(row))) take(row);
+    const bool is_bad = std::binary_search(bad.begin(), bad.begin() + pictures, manifest.image_id(row));
+    if (is_bad || manifest.is_missing(row)) take(row);
   }
   return count;
 }

@@ -18,11 +18,11 @@ namespace bascule {
 
 inline constexpr std::int64_t kMostRowBlocks = 256;
 
-// A row that shows a picture which was found bad, as it was then.
+// A row that shows a picture which was found bad or missing, as it was then.
 struct BadRow {
   std::int64_t row = 0;
   std::int64_t content = 0;  // row_content()
-  std::int64_t bytes = 0;    // of the picture
+  std::int64_t bytes = 0;    // of the picture; 0 if it was missing
 };
 
 // The rows that a checkpoint was trained with.
@@ -39,8 +39,9 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept;
 // Sums of the blocks, without rows that were taken out.
 std::vector<std::int64_t> row_blocks(const Manifest& manifest);
 
-// The rows that show a picture of one of `bad`, ascending, at most as many as there is room for, without those that
-// were taken out. `bad` is sorted on the way. Usable after the seal. Returns how many there are in `rows`.
+// The rows that show a picture of one of `bad`, or one that is missing, whether or not the run has come to it:
+// ascending, at most as many as there is room for, without those that were taken out. `bad` is sorted on the way.
+// Usable after the seal. Returns how many there are in `rows`.
 std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span<BadRow> rows) noexcept;
 
 // The change to a row whose picture had been found bad.

@@ -100,8 +100,9 @@ void note_mended(const std::vector<MendedRow>& mended, ResumeState* resume) {
   constexpr std::size_t kMostNamed = 20;
   for (std::size_t i = 0; i < std::min(mended.size(), kMostNamed); ++i) {
     const MendedRow& one = mended[i];
-    const auto bytes = [](std::int64_t count) { return "a bad picture of " + std::to_string(count) + " bytes"; };
-    resume->changes.push_back({std::string(kTrainFile) + ", row " + std::to_string(one.row + 1), bytes(one.bytes_then),
+    const std::string then = one.bytes_then == 0 ? "a missing or empty picture"
+                                                 : "a bad picture of " + std::to_string(one.bytes_then) + " bytes";
+    resume->changes.push_back({std::string(kTrainFile) + ", row " + std::to_string(one.row + 1), then,
                                one.taken_out                     ? "taken out"
                                : one.bytes_now != one.bytes_then ? std::to_string(one.bytes_now) + " bytes"
                                                                  : "another row",

@@ -29,8 +29,8 @@ constexpr EffectText kEffects[] = {
     {KeyEffect::kLower, "lower", "it may be lowered after the run stopped on values that are not finite"},
     {KeyEffect::kSameFiles, "same content", "the path may change if its files have the same content"},
     {KeyEffect::kSameRows, "same rows",
-     "the path may change if it leads to the same rows; pictures that the run found bad may be replaced, or their rows "
-     "removed"},
+     "the path may change if it leads to the same rows; pictures that the run found bad or missing may be replaced, or "
+     "their rows removed"},
     {KeyEffect::kSameProduct, "same product",
      "`distributed.world_size` times `training.gradient_accumulation_steps` must stay the same; with "
      "`training.gather_negatives` or `data.dataloader_drop_last`, `distributed.world_size` must too; results then "

@@ -55,7 +55,7 @@ Status TrainingLoop::write_or_serve() noexcept {
   return written.ok() ? finished : written;
 }
 
-// The rows that show a picture of a sample that was replaced, or that ended the run.
+// The rows that show a picture of a sample that was replaced, or that ended the run, or one that is missing.
 Span<const std::int64_t> TrainingLoop::bad_rows(Span<const ReplacedSample> replaced) noexcept {
   const std::size_t count = std::min(replaced.size(), replaced_rows_.size());
   for (std::size_t i = 0; i < count; ++i) replaced_rows_[i] = replaced[i].bad_row;

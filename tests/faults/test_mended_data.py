@@ -119,6 +119,20 @@ class MendedData(unittest.TestCase):
         self.assertIn(f"data.train_file, row {BAD + 1}", [key for key, _ in self.history("a")])
         self.assertEqual(self.results("a")["bad_samples_count"], 2)  # none after it was mended
 
+    def test_a_missing_picture_may_be_restored_before_its_row_was_drawn(self):
+        changes = {"data__on_bad_sample": '"skip"', "training__per_device_train_batch_size": "2", "training__lr_schedule_steps": "2"}
+        for mend in (lambda: self.mend("a"), lambda: self.write("a", [row for row in self.rows("a") if row[0] != BAD])):
+            with self.subTest():
+                shutil.rmtree(self.folder / "a", ignore_errors=True)
+                self.data("a")
+                (self.folder / f"a/p/{BAD}.jpg").unlink()
+                self.run_to_the_end("a", **changes, training__max_steps="1")
+                self.assertEqual(self.results("a")["bad_samples_count"], 0)
+                mend()
+                self.run_to_the_end("a", **changes, training__max_steps="2")
+                self.assertIn((f"data.train_file, row {BAD + 1}", "a missing or empty picture"),
+                              [(entry["key"], entry["from"]) for entry in json.loads((self.folder / "a/run/bascule.json").read_text())["history"]])
+
     def test_all_rows_of_a_bad_picture_may_be_taken_out(self):
         rows = [(number, f"number {number}") for number in range(ROWS)] + [(BAD, "again"), (3, "and 3 again"), (BAD, "a third time")]
         self.stop("a", rows, training__seed="5")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/index/row_digests.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace bascule {
 namespace {
 
+namespace fs = std::filesystem;
 using Numbers = std::vector<std::int64_t>;
 
 struct Row {
@@ -100,6 +102,29 @@ TEST_F(RowDigests, ABadRowMayBeMended) {
   EXPECT_FALSE(mended.mended[0].taken_out);
   EXPECT_EQ(mended.mended[0].bytes_then, 17);
   EXPECT_EQ(mended.mended[0].bytes_now, 99);
+}
+
+TEST_F(RowDigests, RowsOfMissingPicturesAreBadThoughNobodyCameToThem) {
+  for (const bool share : {false, true}) {
+    std::vector<Row> rows = some_rows(20);
+    if (share) rows.push_back({"p7", "again", 17});
+    const test::TemporaryFolder folder;
+    manifest_of(folder, rows);
+    fs::remove(folder.path() + "/p7");
+    const Manifest manifest =
+        open_manifest(folder.path() + "/rows.jsonl", {}, {}, MissingPictures::kAreSkipped).manifest;
+    const RowsOfCheckpoint then = kept(manifest, {3});
+    ASSERT_EQ(then.bad.size(), share ? 3U : 2U);
+    EXPECT_EQ(kept(manifest, {}).bad.size(), share ? 2U : 1U);
+    const RowsComparison restored = compared(then, rows);
+    EXPECT_EQ(restored.problem, "");
+    ASSERT_EQ(restored.mended.size(), share ? 2U : 1U);
+    EXPECT_EQ(restored.mended[0].row, 7);
+    EXPECT_EQ(restored.mended[0].bytes_then, 0);
+    EXPECT_EQ(restored.mended[0].bytes_now, 17);
+    rows.erase(rows.begin() + 7);
+    EXPECT_EQ(compared(then, rows).taken_out, Numbers{7});
+  }
 }
 
 TEST_F(RowDigests, OnlyABadRowMayBeTakenOut) {
