@@ -70,12 +70,13 @@ std::string name_of_picture(std::string_view path, const std::string& prefix) {
   return fs::path(path).lexically_relative(prefix.substr(0, prefix.size() - 1)).string();
 }
 
-// A picture may be in several manifests, each of which names it from its own folder.
+// A picture may be in several manifests, each of which names it from its own folder. One that is missing is not read.
 void add_pictures(const Manifest& manifest, Inputs* inputs) {
   const DataFiles& files = manifest.files();
   std::vector<std::size_t> last_file(static_cast<std::size_t>(manifest.pictures()),
                                      std::numeric_limits<std::size_t>::max());
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    if (manifest.is_missing(row)) continue;
     const std::int64_t picture = manifest.image_id(row);
     const std::size_t number = manifest.file_number(row);
     std::size_t& last = last_file[static_cast<std::size_t>(picture)];

@@ -105,6 +105,12 @@ class Plan(unittest.TestCase):
         self.assertNotIn("inputs", self.plan(**rows))
         self.assertEqual(run("plan", settings(self.folder), "--inputs").returncode, SETTINGS)
 
+    def test_a_missing_picture_that_is_skipped_is_not_listed(self):
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps({"image": f"{EMOJI}/images/{name}.jpg", "caption": "one"}) + "\n" for name in ("1f170", "gone", "1f004")))
+        plan = self.plan("--inputs", data__train_file=f'"{self.folder}/rows.jsonl"', data__on_bad_sample='"skip"')
+        listed = {one["folder"]: one["files"] for one in plan["inputs"]}[str(self.folder)]
+        self.assertEqual(listed, [f"{EMOJI}/images/1f004.jpg", f"{EMOJI}/images/1f170.jpg", "rows.jsonl"])
+
 
 if __name__ == "__main__":
     unittest.main()
