@@ -267,7 +267,10 @@ void Manifest::measure_pictures(MissingPictures missing) {
         missing_.push_back(image_id(row));
       } else {
         problem = std::generic_category().message(reason);
-        if (reason == ENOENT) what_to_do = "restore it, remove the row, or set data.on_bad_sample = \"skip\"";
+        if (reason == ENOENT)
+          what_to_do =
+              "restore it, remove the row, or set data.on_bad_sample = \"skip\"; if the training data of a checkpoint "
+              "had it, only restoring it or another output_dir helps";
       }
     } else if (!S_ISREG(facts.st_mode)) {
       problem = "not a file";

@@ -25,8 +25,8 @@ std::string reason_of(const Status& status) {
     if (reason == ENODATA) return "the shard has become shorter since it was indexed";
     if (reason == kNotAFile) return "is no longer a file";
     if (reason == ENOENT)
-      return "No such file or directory, though it was there when the data was indexed; restore it, or touch the "
-             "manifest, and run the same command again";
+      return "No such file or directory, though it was there when the data was indexed; restore it and run the same "
+             "command again, or remove the row and choose another output_dir";
     return std::generic_category().message(static_cast<int>(reason));
   }
   if ((reason & kAllLeftOut) != 0) {

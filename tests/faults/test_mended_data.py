@@ -133,6 +133,21 @@ class MendedData(unittest.TestCase):
                 self.assertIn((f"data.train_file, row {BAD + 1}", "a missing or empty picture"),
                               [(entry["key"], entry["from"]) for entry in json.loads((self.folder / "a/run/bascule.json").read_text())["history"]])
 
+    def test_the_advice_on_a_picture_that_is_lost_behind_a_checkpoint_holds(self):
+        self.data("a")
+        self.mend("a")
+        length = {"training__lr_schedule_steps": "2", "training__max_steps": "2"}
+        self.run_to_the_end("a", **{**length, "training__max_steps": "1"})
+        lost = self.folder / f"a/p/{BAD}.jpg"
+        lost.rename(self.folder / "kept.jpg")
+        advice = "if the training data of a checkpoint had it, only restoring it or another output_dir helps"
+        self.refused("a", 3, f"p/{BAD}.jpg: No such file or directory; ", advice, **length)
+        skips = {"data__on_bad_sample": '"skip"', **length}
+        self.refused("a", 3, f"row {BAD + 1} has a different caption", "restore it, or choose another output_dir", **skips)
+        self.run_to_the_end("a", training__output_dir=f'"{self.folder}/another"', **skips)
+        (self.folder / "kept.jpg").rename(lost)
+        self.run_to_the_end("a", **length)
+
     def test_all_rows_of_a_bad_picture_may_be_taken_out(self):
         rows = [(number, f"number {number}") for number in range(ROWS)] + [(BAD, "again"), (3, "and 3 again"), (BAD, "a third time")]
         self.stop("a", rows, training__seed="5")

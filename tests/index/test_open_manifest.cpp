@@ -381,7 +381,8 @@ TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {
   data.write("c.jpg", "12");
   EXPECT_EQ(refusal(MissingPictures::kAreRefused),
             file + ":2: " + data.path() +
-                "/b.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = \"skip\"");
+                "/b.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = \"skip\"; "
+                "if the training data of a checkpoint had it, only restoring it or another output_dir helps");
   const OpenedManifest opened = open_manifest(file, {}, cache, MissingPictures::kAreSkipped);
   EXPECT_EQ(opened.note, "1 of 3 pictures of " + file + " are missing, and their rows are skipped; the first is " +
                              data.path() + "/b.jpg (" + file + ":2)");

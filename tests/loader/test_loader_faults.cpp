@@ -380,8 +380,11 @@ TEST(LoaderFaults, AFileThatGoesDuringTheRunStopsItEvenWhereBadSamplesAreSkipped
   EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
   EXPECT_EQ(end.status.detail[0], 4);
   EXPECT_EQ(end.status.detail[1], ENOENT);
-  EXPECT_NE(describe(end.status, manifest).find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": No such file"),
-            std::string::npos);
+  const std::string line = describe(end.status, manifest);
+  EXPECT_NE(line.find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": No such file"), std::string::npos) << line;
+  EXPECT_NE(line.find("restore it and run the same command again, or remove the row and choose another output_dir"),
+            std::string::npos)
+      << line;
 }
 
 TEST(LoaderFaults, APictureThatBecomesAPipeIsNamedAndNotWaitedFor) {
