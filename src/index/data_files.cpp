@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/program_file.h"
 #include "src/index/glob.h"
+#include "src/index/run_names.h"
 #include "src/index/shard_names.h"
 
 namespace bascule {
@@ -143,15 +145,31 @@ std::vector<fs::path> forms_of_pattern(const fs::path& pattern) {
   return forms;
 }
 
-// Whether a pattern, or a plain folder, matches a folder that `folder` lies in, or could match files in it: the names
-// of a run's files are fixed, so that of patterns for files only those that begin with a sign could.
+template <std::size_t N>
+bool matches_one_of(const std::string& pattern, const char* const (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return matches_glob(pattern, name); });
+}
+
+// Whether the part of a pattern behind output_dir matches something that a run writes there.
+bool matches_a_run(const std::vector<std::string>& parts) {
+  const bool has_folder = matches_one_of(parts.front(), kRunFolders);
+  const bool has_file = matches_one_of(parts.back(), kModelAndStateFiles);
+  if (parts.size() > 1) return has_folder && has_file;
+  return has_folder || has_file || matches_one_of(parts.front(), kResultFiles);
+}
+
+// Whether a pattern, or a plain folder, matches a folder that `folder` lies in, or what a run writes into it.
 bool reaches(const fs::path& pattern, const fs::path& folder, bool is_glob) {
   auto part = pattern.begin(), name = folder.begin();
   for (; part != pattern.end() && name != folder.end(); ++part, ++name) {
     if (part->empty()) continue;  // behind a slash at the end
     if (*part != *name && !(is_glob && matches_glob(part->string(), name->string()))) return false;
   }
-  return part == pattern.end() || part->empty() || (is_glob && has_glob_sign(pattern.filename().string().substr(0, 1)));
+  std::vector<std::string> behind_folder;
+  for (; part != pattern.end(); ++part) {
+    if (!part->empty()) behind_folder.push_back(part->string());
+  }
+  return behind_folder.empty() || (is_glob && matches_a_run(behind_folder));
 }
 
 }  // namespace

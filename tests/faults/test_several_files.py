@@ -8,7 +8,8 @@ import resource
 import tempfile
 import unittest
 
-from bascule_run import digest, run
+from bascule_run import digest, run, settings
+from rank_runs import some_rows
 from small_run import DATA, ROWS, outcome, small_settings
 from test_going_on import tree
 
@@ -68,6 +69,24 @@ class SeveralFiles(unittest.TestCase):
         done = run("plan", small_settings(place, **changes), cwd=place)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(said, done.stderr.splitlines()[-1])
+
+    def test_no_pattern_matches_what_a_run_writes(self):
+        rows = some_rows(self.folder, 16)
+        self.assertEqual(run("run", settings(self.folder, data__train_file=rows, data__validation_file=rows, data__test_file=rows, training__ema_decay="0.5",
+                                             training__max_steps="1", report__hash_steps="1", training__lr_schedule_steps="2")).returncode, 0)
+        output = self.folder / "run"
+        written = [path.relative_to(output) for path in output.rglob("*") if path.is_file() or path.parent == output]
+        self.assertGreater(len(written), 30)
+        for path in written:
+            name = "events.out.*" if path.name.startswith("events.out.") else path.name  # ends with the time and the host
+            done = run("plan", settings(self.folder, data__train_file=f'"run/{path.parent}/{name[0]}[{name[1]}]{name[2:]}"'))
+            self.assertIn('training.output_dir = ', done.stderr, path)
+            self.assertIn('lies in the data of data.train_file = "run/', done.stderr, path)
+        (output / "data").mkdir()
+        (self.folder / "rows.jsonl").rename(output / "data/rows.jsonl")
+        done = run("run", settings(self.folder, data__train_file='"run/data/*.jsonl"', training__ema_decay="0.5", training__max_steps="2", report__hash_steps="1",
+                                   training__lr_schedule_steps="2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_give_the_bits_of_the_same_rows_in_one_file(self):
         same = {"training__max_steps": "5", "training__eval_steps": "2"}

@@ -132,11 +132,14 @@ TEST_F(SeveralFiles, TellWhichOfThemHoldsAFolder) {
   EXPECT_EQ(holds({"link"}, "dd/out"), "link");
   EXPECT_EQ(holds({"dd"}, "link/out"), "dd");
   EXPECT_EQ(holds({data.path() + "/dd"}, "dd/out"), data.path() + "/dd");
-  for (const char* glob : {"dd/*", "d?/*", "link/[o]*", "*/*/*.jsonl", "dd/*/*/*.txt", "*"})
+  for (const char* glob : {"dd/*", "d?/*", "link/[o]*", "*/*/*.jsonl", "dd/*/*/*.txt", "*", "dd/out/train*.json",
+                           "dd/out/[c]onfig.json", "d*/out/r*", "dd/out/*/*", "dd/out/checkpoint-*/t*.json"})
     EXPECT_EQ(holds({glob}, "dd/out"), glob);
   // Files beside the folder, or of names that no run writes, are no matter; nor is a folder that only begins like it.
-  for (const char* apart : {"texts/rows.jsonl", "dd/part-*.jsonl", "dd/*.jsonl", "dd/*/part-*.jsonl", "dd/s-*.tar",
-                            "*/*.tar", "meta", "missing", "texts", "t*", "dd/out.jsonl"})
+  for (const char* apart :
+       {"texts/rows.jsonl", "dd/part-*.jsonl", "dd/*.jsonl", "dd/*/part-*.jsonl", "dd/s-*.tar", "*/*.tar", "meta",
+        "missing", "texts", "t*", "dd/out.jsonl", "dd/out/data/*.jsonl", "dd/out/data/*", "dd/out/d?ta/*.json",
+        "dd/out/part-*.jsonl", "dd/*/*.tar", "dd/out/*/part-*", "dd/out/*/*.jsonl"})
     EXPECT_EQ(holds({apart}, "dd/out"), "") << apart;
   EXPECT_EQ(holds({"dd"}, "dd-out"), "");
   EXPECT_EQ(holds({"dd/cats"}, "dd"), "");

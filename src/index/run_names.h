@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of what a run writes into output_dir, by which a pattern of data that would match one of them is refused.
+// tests/faults/test_several_files.py compares them with the folder of a run.
+#pragma once
+
+namespace bascule {
+
+// Their numbers stand for any number.
+inline constexpr const char* kRunFolders[] = {"checkpoint-1", "checkpoint-10", "checkpoint-100",
+                                              "ema",          "last_state",    "runs"};
+
+// In output_dir alone.
+inline constexpr const char* kResultFiles[] = {
+    "README.md",          "all_results.json",       "bascule.json",      "bascule.prom", "embeddings.safetensors",
+    "log.jsonl",          "pictures.xxh3",          "predictions.jsonl", "report.html",  "search.html",
+    "status.json",        "tensor_hashes.bin",      "test_results.json", "trace.json",   "train_results.json",
+    "trainer_state.json", "validation_results.json"};
+
+// In folders of output_dir; those of a model in output_dir too.
+inline constexpr const char* kModelAndStateFiles[] = {"added_tokens.json",
+                                                      "averaged_evaluation_records.bin",
+                                                      "bascule_state.json",
+                                                      "config.json",
+                                                      "evaluation_records.bin",
+                                                      "events.out.tfevents.1700000000.host.1.0",
+                                                      "merges.txt",
+                                                      "model-00001-of-00002.safetensors",
+                                                      "model.safetensors",
+                                                      "model.safetensors.index.json",
+                                                      "picture_digests.bin",
+                                                      "preprocessor_config.json",
+                                                      "processor_config.json",
+                                                      "special_tokens_map.json",
+                                                      "step_records.bin",
+                                                      "tokenizer.json",
+                                                      "tokenizer_config.json",
+                                                      "training_state.safetensors",
+                                                      "vocab.json",
+                                                      "vocab.txt"};
+
+}  // namespace bascule
