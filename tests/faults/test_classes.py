@@ -158,6 +158,21 @@ class NamedClasses(unittest.TestCase):
                     self.assertIn(f'training.output_dir = "{output}" lies in the data of data.{key} = "{data}"', done.stderr)
                     self.assertEqual(sorted(self.folder.rglob("*")), before)
 
+    def test_data_that_is_not_read_may_be_where_the_run_writes(self):
+        self.class_folder("dd", lambda label: NAMES[label], ROWS[:40])
+        apart = self.manifest("rows", lambda label: NAMES[label])
+        model = {"model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": None,
+                 "data__preprocessing": None, "training__output_dir": '"dd/out"', "training__max_steps": None, "training__save_steps": None}
+        for file, does in (("train_file", "do_train"), ("validation_file", "do_eval"), ("test_file", "do_predict")):
+            for reads in (False, True):
+                with self.subTest(file=file, reads=reads):
+                    other = "data__validation_file" if file == "train_file" else "data__train_file"
+                    toml = settings(self.folder, **{**model, "data__train_file": None, "data__label_column": '"label"', other: f'"{apart}"', f"data__{file}": '"dd"',
+                                                    f"training__{does}": str(reads).lower()})
+                    done = run("plan", toml)
+                    self.assertEqual(done.returncode, 2 if reads else 0, done.stderr)
+                    self.assertEqual("lies in the data" in done.stderr, reads)
+
     def test_what_cannot_be_classes_is_refused_in_one_line(self):
         names = lambda label: NAMES[label]
         train = self.manifest("train", names)
