@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: reads the command line, runs one command, turns an Error into one line and its exit code.
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -34,6 +33,7 @@
 #include "src/commands/reproduce.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
+#include "src/commands/standard_output.h"
 #include "src/commands/tokenize.h"
 #include "src/distributed/group.h"
 #include "src/predict/classify.h"
@@ -329,12 +329,6 @@ void add_help(CLI::App& app, Chosen* chosen) {
       return 0;
     };
   });
-}
-
-// Whether whoever read from the other end of a pipe or socket has closed it.
-bool is_reader_gone(int descriptor) {
-  pollfd polled = {descriptor, 0, 0};
-  return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 int run_command_line(int argc, char** argv) {

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/commands/reproduce.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/shown_path.h"
+#include "src/commands/report_error.h"
 #include "src/commands/run.h"
+#include "src/commands/standard_output.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/records/readable.h"
@@ -117,24 +113,14 @@ int repeat(Settings settings, const std::string& settings_file) {
   return run_settings(std::move(settings), "", false);
 }
 
-// While it lives, what is printed to standard output goes to standard error, by processes that are started too.
-class OutputToError {
- public:
-  OutputToError() : kept_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
-    std::fflush(stdout);
-    if (!kept_.is_open() || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-      throw Error(ErrorKind::kDisk, "standard output", std::string("cannot be redirected: ") + std::strerror(errno));
-  }
-  ~OutputToError() {
-    std::fflush(stdout);
-    dup2(kept_.number(), STDOUT_FILENO);
-  }
-  OutputToError(const OutputToError&) = delete;
-  OutputToError& operator=(const OutputToError&) = delete;
-
- private:
-  Descriptor kept_;
-};
+// Ranks say on standard error what was wrong, and main() hears of their exit code alone. A stop by a signal is no
+// error.
+void print_failure(int code, const std::string& output) {
+  if (code > exit_code(ErrorKind::kDisk)) return;
+  const Error error(static_cast<ErrorKind>(code), output, "the repeated run failed",
+                    "the last lines on standard error say why");
+  std::fputs(error_document(error).c_str(), stdout);
+}
 
 // Equal bits, or where they are not promised, equal figures.
 bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
@@ -191,11 +177,13 @@ int reproduce_command(const ReproduceArguments& arguments) {
   Settings settings = recorded.settings;
   settings.training.output_dir = {output, output};
   std::fflush(stdout);
-  {
-    std::optional<OutputToError> redirected;
-    if (arguments.json) redirected.emplace();
-    const int code = repeat(std::move(settings), output + ".toml");
-    if (code != 0) return code;
+  std::optional<OutputToError> redirected;
+  if (arguments.json) redirected.emplace();
+  const int code = repeat(std::move(settings), output + ".toml");
+  redirected.reset();
+  if (code != 0) {
+    if (arguments.json) print_failure(code, output);
+    return code;
   }
   const RunRecord now = open_record(output).record;
   const RepeatJudgement judgement = judge_repeat(recorded.record, now);

@@ -14,12 +14,13 @@ import tempfile
 import time
 import unittest
 
-from bascule_run import PROGRAM, run
+from bascule_run import PROGRAM, has_mpi, run
 from flipped_bits import flip, flip_behind, tensors_of
 from small_run import DATA, ROWS, TOKENIZER, small_settings
 
 SEED = int(os.environ.get("BASCULE_TEST_SEED", time.time_ns() % 2**32))
 FLIPS = int(os.environ.get("BASCULE_FLIPS", 6))
+DATA_ERROR = 3  # exit code
 
 
 def files_of_their_own(folder, rows):
@@ -83,6 +84,29 @@ class Reproduce(unittest.TestCase):
         self.assertEqual((said["as_recorded"], said["promise"], len(said["differences"])), (False, "bits", 1))
         self.assertIn("model.safetensors: its content differs", said["differences"][0]["what"])
         self.assertNotIn("equal_bits", said)
+
+    def test_in_json_a_repeated_run_that_fails_is_an_error_document(self):
+        for ranks in ("1", "2") if has_mpi() else ("1",):
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as temporary:
+                folder = pathlib.Path(temporary).resolve()
+                toml = files_of_their_own(folder, ROWS)
+                toml.write_text(toml.read_text() + f"[distributed]\nworld_size = {ranks}\n")
+                self.assertEqual(run("run", toml).returncode, 0)
+                next((folder / "pictures").iterdir()).unlink()
+                done = run("reproduce", folder / "run", "--json", "--output", folder / "again")
+                self.assertEqual(done.returncode, DATA_ERROR, done.stderr)
+                error = json.loads(done.stdout)["error"]
+                self.assertEqual((error["exit_code"], error["kind"]), (DATA_ERROR, "data"))
+                self.assertIn("/pictures/", done.stderr.splitlines()[-1])
+
+    def test_a_reader_of_the_lines_that_goes_away_spoils_no_document(self):
+        with open(self.folder / "document.json", "w+") as document:
+            reader, lines = os.pipe()
+            os.close(reader)
+            done = subprocess.run([str(PROGRAM), "reproduce", self.folder / "run", "--output", self.folder / "unread", "--json"], stdout=document, stderr=lines, timeout=600, check=False)
+            os.close(lines)
+            document.seek(0)
+            self.assertEqual((done.returncode, json.load(document)["as_recorded"]), (0, True))
 
     def test_a_lengthened_run_is_compared_where_both_logged(self):
         with tempfile.TemporaryDirectory() as temporary:
