@@ -95,7 +95,8 @@ Error command_line_error(const CLI::App& app, const CLI::ParseError& failure) {
 }
 
 CLI::Option* as_path(CLI::Option* option) {
-  return option->check(CLI::Validator([](std::string& path) { return unexpanded_problem(path); }, ""));
+  return option->check(CLI::Validator(
+      [](std::string& path) { return path.empty() ? "the path is empty" : unexpanded_problem(path); }, ""));
 }
 
 CLI::Option* as_folder(CLI::Option* option) {

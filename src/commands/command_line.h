@@ -42,7 +42,7 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, std:
   return numbers;
 }
 
-// A path that a shell has left as it was ("--output=~/x") is refused.
+// An empty path, or one that a shell has left as it was ("--output=~/x"), is refused.
 CLI::Option* as_path(CLI::Option* option);
 // The same, and where there is no such folder.
 CLI::Option* as_folder(CLI::Option* option);

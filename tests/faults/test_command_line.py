@@ -132,6 +132,12 @@ class CommandLine(unittest.TestCase):
         self.refused(["decode", "--output=~/p.safetensors", PICTURE], f'decode: --output: "~" {problem}; see `bascule decode --help`')
         self.refused(["run", "$HOME/run.toml"], f'run: file: "$HOME" {problem}; see `bascule run --help`')
 
+    def test_an_empty_path_is_refused_before_any_work(self):
+        for command, option, arguments in (("decode", "--output", ["", PICTURE]), ("bringup", "--save", [""]), ("bringup", "--html", [""]), ("bringup", "--against", [""]),
+                                           ("reproduce", "--output", ["", self.folder]), ("plan", "--svg", ["", settings(self.folder)])):
+            self.refused([command, option, *arguments], f"{command}: {option}: the path is empty; see `bascule {command} --help`")
+        self.refused(["run", ""], "run: file: the path is empty; see `bascule run --help`")
+
     def test_settings_in_json(self):
         keys = {key["key"]: key for key in json.loads(run("settings", "--json").stdout)["keys"]}
         self.assertEqual(keys["data.ring_slots"], {"key": "data.ring_slots", "allowed": "an integer from 2 to 1024", "default": "3", "may_change": "yes",
