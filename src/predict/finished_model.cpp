@@ -33,7 +33,8 @@ MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, co
     return media_settings_of(folder, inputs.preprocessing, image_side, family.image_processor,
                              family.processor_makes_squares);
   } catch (const Error& error) {
-    if (inputs.are_of_run) throw;
+    // The folder has no settings in which to change the key that the advice may name.
+    if (inputs.are_of_run || error.what_to_do().find("data.preprocessing") == std::string::npos) throw;
     throw Error(error.kind(), error.where(), error.problem(),
                 "change it: pictures of a folder that no run left are prepared as this file says");
   }

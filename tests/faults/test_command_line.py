@@ -209,6 +209,17 @@ class CommandLine(unittest.TestCase):
         (model / "bascule.json").write_text('{"preprocessing": "training"}')
         self.assertEqual(pixels(model), training)
 
+    def test_what_is_wrong_in_a_processors_file_has_its_own_remedy(self):
+        model = self.folder / "model"
+        shutil.copytree(EMOJI / "model", model)
+        file = model / "preprocessor_config.json"
+        rules = json.loads(file.read_text())
+        for wrong, line in (({"image_mean": [0.5, 0.5]}, "image_mean has 2 numbers; it must have 3"),
+                            ({"do_resize": 3}, "do_resize = 3: must be true or false; change it: pictures of a folder that no run left are prepared as this file says")):
+            file.write_text(json.dumps({**rules, **wrong}))
+            done = run("decode", "--model", model, "--output", self.folder / "p.safetensors", PICTURE)
+            self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {file}: {line}\n"))
+
     def test_decode_takes_the_models_size(self):
         output = self.folder / "pixels.safetensors"
         done = run("decode", "--preprocessing", "processor", "--model", EMOJI / "model", "--output", output, PICTURE)
