@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of an image: for each form of data of each family a tree of those that `bascule plan --json --inputs` lists, in which the plan and the run are the same."""
 import csv
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -249,6 +251,15 @@ class MakeImage(unittest.TestCase):
                 done = subprocess.run([ROOT / "tools/packaging/make_image", "--build", f"{folder}/build", path], capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr, f"^make_image: .*{problem}.*\n$")
+
+    def test_a_program_that_ends_without_a_word_is_named_with_its_end(self):
+        loader = importlib.machinery.SourceFileLoader("make_image", str(ROOT / "tools/packaging/make_image"))
+        make_image = importlib.util.module_from_spec(importlib.util.spec_from_loader("make_image", loader))
+        loader.exec_module(make_image)
+        for script, said in (("exit 5", "bascule -c ended with exit code 5"), ("kill -9 $$", "bascule -c was ended by signal 9"), ("echo bascule: a: b >&2; exit 2", "a: b")):
+            with self.assertRaises(packages.ImageError) as raised:
+                make_image.answer("sh", "-c", script)
+            self.assertEqual(str(raised.exception), said)
 
 
 if __name__ == "__main__":
