@@ -105,7 +105,7 @@ BringUp bring_up(const BringUpOptions& options, void (*say)(const std::string&),
     result.huge_share =
         std::min(1.0, static_cast<double>(huge_page_bytes().anonymous) / static_cast<double>(bench.memory_bytes()));
   result.seconds = monotonic_seconds() - began;
-  result.neighbour = busiest_process(processes, read_process_times(), getpid());
+  result.neighbour = busiest_process(processes, read_process_times(), getpid(), result.seconds);
   return result;
 }
 

@@ -22,7 +22,7 @@ struct BringUp {
   Machine machine;                   // when all was measured
   Counters before;                   // when it began
   std::optional<double> huge_share;  // of the memory that was measured with: in large pages
-  std::string neighbour;  // the process that used most of the cores meanwhile: "yes (process 1234)"; may be empty
+  std::string neighbour;  // the process that kept the cores busiest meanwhile: "yes (process 1234)"; "": none did
   std::vector<Figure> figures;
   BitsResult bits;
   double seconds = 0.0;  // in all

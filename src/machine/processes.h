@@ -18,9 +18,10 @@ struct ProcessTime {
 // root: as in read_machine().
 std::vector<ProcessTime> read_process_times(const std::string& root = "");
 
-// The process other than `own` that used most time between two readings, as "yes (process 1234)"; "" if none used any.
-// Children that began and ended meanwhile count as their parent: a compiler as the make that starts it.
+// The process other than `own` that used most time between two readings `seconds` apart, as "yes (process 1234)"; "" if
+// none used enough to be more than housekeeping. Children that began and ended meanwhile count as their parent: a
+// compiler as the make that starts it.
 std::string busiest_process(const std::vector<ProcessTime>& before, const std::vector<ProcessTime>& after,
-                            std::int64_t own);
+                            std::int64_t own, double seconds);
 
 }  // namespace bascule

@@ -21,7 +21,9 @@ class Processes : public test::FactTree {
           std::to_string(number) + " (" + name + ") S " + std::to_string(parent) + " 1 1 0 -1 0 0 0 0 0 " +
               std::to_string(own) + " 0 " + std::to_string(of_children) + " 0 20 0 1 0\n");
   }
-  std::string busiest() const { return busiest_process(before_, read_process_times(root()), 7); }
+  std::string busiest(double seconds = 0.1) const {
+    return busiest_process(before_, read_process_times(root()), 7, seconds);
+  }
   void begin() { before_ = read_process_times(root()); }
 
   std::vector<ProcessTime> before_;
@@ -39,6 +41,17 @@ TEST_F(Processes, TheBusiestIsThatWhichUsedMostMeanwhileAndNotThisOne) {
   EXPECT_EQ(busiest(), "a (strange) name (process 21)");
   write_process(22, "new", 1, 3, 0);
   EXPECT_EQ(busiest(), "new (process 22)");
+}
+
+TEST_F(Processes, AKernelsThreadThatUsedATickIsNotNamed) {
+  write_process(50, "kworker/0:1", 2, 70, 0);
+  begin();
+  write_process(50, "kworker/0:1", 2, 71, 0);
+  EXPECT_EQ(busiest(60.0), "");
+  write_process(50, "kworker/0:1", 2, 70 + 180, 0);  // 3 % of a core
+  EXPECT_EQ(busiest(60.0), "");
+  write_process(50, "stress", 2, 70 + 181, 0);
+  EXPECT_EQ(busiest(60.0), "stress (process 50)");
 }
 
 TEST_F(Processes, ChildrenThatBeganAndEndedCountAsTheirParent) {
