@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ namespace bascule::test {
 namespace {
 
 constexpr std::int64_t kTimeoutMs = 400;
+constexpr std::int64_t kPatienceMs = 30'000;  // however loaded the machine is
 
 std::atomic<std::int64_t> seen_ms{0};  // when the watch first told of a failure
 
@@ -92,13 +94,15 @@ struct Supervisor {
     EXPECT_EQ(bind(end, static_cast<sockaddr*>(static_cast<void*>(&address)), sizeof address), 0);
     setenv("NOTIFY_SOCKET", path.c_str(), 1);
     setenv("WATCHDOG_USEC", "4000", 1);  // a message may come with every look
+    const timeval limit{kPatienceMs / 1000, 0};
+    EXPECT_EQ(setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
   }
   ~Supervisor() {
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     close(end);
   }
-  // The next message; "" where `flags` do not wait and none is there.
+  // The next message; "" where none comes, or where `flags` do not wait and none is there.
   std::string hear(int flags = 0) const {
     char text[64];
     const ssize_t bytes = recv(end, text, sizeof text, flags);
@@ -106,21 +110,40 @@ struct Supervisor {
   }
 };
 
+// A process that computes.
+struct Alone : TwoRanks {
+  Alone() {
+    page.local_size = 1;
+    page.slots[0].phase.store(static_cast<std::uint32_t>(RankPhase::kComputing));
+  }
+};
+
 TEST(Watch, TellsASupervisorOfEachBeatOnceAndNothingWhileTheHeartIsStill) {
   const Supervisor supervisor;
   const NotifySocket notify = NotifySocket::from_environment();
-  TwoRanks alone;  // a process that computes
-  alone.page.local_size = 1;
-  alone.page.slots[0].phase.store(static_cast<std::uint32_t>(RankPhase::kComputing));
-  Watch watch(alone.page, 0, {}, kTimeoutMs, &note);
+  Alone alone;
+  std::atomic<int> looks{0};
+  Watch watch(alone.page, 0, {}, kPatienceMs, &note);
   watch.keep_alive(&notify);
   for (int beat = 0; beat < 2; ++beat) {
     alone.page.slots[0].heart.beat();
     EXPECT_EQ(supervisor.hear(), "WATCHDOG=1\n");
   }
-  while (seen_ms.load() == 0) usleep(1000);  // as many looks as the timeout is long
-  EXPECT_EQ(alone.page.failure.kind, FailureKind::kStuck);
+  // The watch asks for progress in every look, and here there is never any.
+  const auto no_progress = [](void* counted) -> std::uint64_t {
+    static_cast<std::atomic<int>*>(counted)->fetch_add(1);
+    return 0;
+  };
+  watch.count_progress(no_progress, nullptr, &looks);
+  while (looks.load() < 4) usleep(1000);
   EXPECT_EQ(supervisor.hear(MSG_DONTWAIT), "");
+}
+
+TEST(Watch, NoticesThatAProcessAloneStandsStill) {
+  Alone alone;
+  const Watch watch(alone.page, 0, {}, kTimeoutMs, &note);
+  while (seen_ms.load() == 0) usleep(1000);
+  EXPECT_EQ(alone.page.failure.kind, FailureKind::kStuck);
 }
 
 }  // namespace
