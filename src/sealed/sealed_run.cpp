@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/json/json.h"
@@ -168,10 +169,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     const PlannedRange& memory = run.plan[kTensorHashes];
     hashes_ = std::make_unique<TensorHashes>(run.session.parameter_memory(),
                                              Span<std::byte>(arena_->at(memory), memory.bytes));
-    if (group.is_first() && !run.resume.finished)
-      hashes_->open(settings.training.output_dir.resolved, position_.global_step,
-                    {run.place.world_size, settings.training.per_device_train_batch_size,
-                     settings.training.gradient_accumulation_steps});
+    if (group.is_first() && !run.resume.finished) {
+      const std::string kept = hashes_->open(settings.training.output_dir.resolved, position_.global_step,
+                                             {run.place.world_size, settings.training.per_device_train_batch_size,
+                                              settings.training.gradient_accumulation_steps});
+      if (!kept.empty())
+        say("report.hash_steps: the hashes so far have another version's format or are of other tensors; they are kept "
+            "in " +
+            shown_path(kept));
+    }
   }
   const TrainingLoop::Parts parts{run.session,
                                   group,

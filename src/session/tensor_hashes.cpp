@@ -42,6 +42,26 @@ std::uint64_t hash_of(const float* values, std::int64_t count) noexcept {
   throw Error(ErrorKind::kDisk, path, std::string(what) + ": " + std::strerror(errno), advice_for_disk(errno));
 }
 
+Descriptor open_or_create(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!file.is_open()) fail(path, "cannot be opened");
+  return file;
+}
+
+bool begins_with(const Descriptor& file, const std::string& line) {
+  std::string found(line.size(), '\0');
+  return ::pread(file.number(), found.data(), found.size(), 0) == static_cast<ssize_t>(line.size()) && found == line;
+}
+
+// Beside it, under the first name that is free.
+std::string move_aside(const std::string& path) {
+  int number = 1;
+  const auto name = [&] { return path + "." + std::to_string(number); };
+  while (::access(name().c_str(), F_OK) == 0) ++number;
+  if (::rename(path.c_str(), name().c_str()) != 0) fail(path, "cannot be renamed");
+  return name();
+}
+
 }  // namespace
 
 std::size_t TensorHashes::bytes(const ParameterSet& set, const ParameterLayout& layout) {
@@ -107,15 +127,17 @@ std::string TensorHashes::header() const {
          "\n";
 }
 
-void TensorHashes::open(const std::string& folder, std::int64_t step, const UpdateDivision& division) {
+std::string TensorHashes::open(const std::string& folder, std::int64_t step, const UpdateDivision& division) {
   division_ = division;
   const std::string path = folder + "/" + kTensorHashesFile, first_line = header();
-  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file_.is_open()) fail(path, "cannot be opened");
-  std::string found(first_line.size(), '\0');
+  file_ = open_or_create(path);
+  const bool goes_on = step > 0 && begins_with(file_, first_line);
+  std::string kept;
+  if (step > 0 && !goes_on && ::lseek(file_.number(), 0, SEEK_END) > 0) {
+    kept = move_aside(path);
+    file_ = open_or_create(path);
+  }
   const auto begin = static_cast<off_t>(first_line.size());
-  const bool goes_on =
-      step > 0 && ::pread(file_.number(), found.data(), found.size(), 0) == begin && found == first_line;
   off_t end = begin;
   const auto stride = static_cast<off_t>(words_of_update_ * sizeof(std::uint64_t));
   std::int64_t number = 0;
@@ -125,6 +147,7 @@ void TensorHashes::open(const std::string& folder, std::int64_t step, const Upda
   if (::ftruncate(file_.number(), goes_on ? end : 0) != 0 || ::lseek(file_.number(), 0, SEEK_END) < 0)
     fail(path, "cannot be cut to the updates of the checkpoint");
   if (!goes_on) throw_if_failed(write_all(file_.number(), first_line.data(), first_line.size()), path, "writing");
+  return kept;
 }
 
 void TensorHashes::see(std::size_t block, const float* values, const float* gradients) const noexcept {

@@ -51,8 +51,9 @@ class TensorHashes final : public BlockObserver {
   TensorHashes(const ParameterMemory& parameters, Span<std::byte> memory);
 
   // Before the seal, by rank 0: the file, in which nothing of later updates than `step` stays. division: of the updates
-  // from here on. Throws Error{kDisk}.
-  void open(const std::string& folder, std::int64_t step, const UpdateDivision& division);
+  // from here on. A run that goes on does not touch hashes of other tensors or in another version's format: returns the
+  // name under which they are kept, "" if there are none. Throws Error{kDisk}.
+  std::string open(const std::string& folder, std::int64_t step, const UpdateDivision& division);
 
   void see(std::size_t block, const float* values, const float* gradients) const noexcept override;
   // By rank 0, when all ranks have updated their blocks.

@@ -130,6 +130,23 @@ class Diff(unittest.TestCase):
         whole = self.trained("unbroken", training__max_steps="40", training__save_steps="0")
         self.assertEqual((folder / "run" / "tensor_hashes.bin").read_bytes(), (whole / "tensor_hashes.bin").read_bytes())
 
+    def test_hashes_in_another_format_are_kept_beside(self):
+        folder = self.folder / "older"
+        folder.mkdir()
+        parts = {**RUN, "training__lr_schedule_steps": "6"}
+        self.assertEqual(run("run", small_settings(folder, **parts | {"training__max_steps": "3"})).returncode, 0)
+        file = folder / "run" / "tensor_hashes.bin"
+        older = file.read_bytes().replace(b'"format":2', b'"format":1')
+        file.write_bytes(older)
+        (folder / "run" / "tensor_hashes.bin.1").write_text("kept earlier")
+        done = run("run", small_settings(folder, **parts))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "\nbascule: report.hash_steps: .*format.* kept in .*tensor_hashes.bin.2\n")
+        self.assertTrue((folder / "run" / "tensor_hashes.bin.2").read_bytes() == older)
+        self.assertEqual((folder / "run" / "tensor_hashes.bin.1").read_text(), "kept earlier")
+        code, found = self.diff(folder / "run")
+        self.assertEqual((code, found["equal"], found["equal_updates"], found["last_update"]), (0, True, 3, 6), found)
+
     def test_a_bit_changed_in_a_weight_is_named(self):
         print(f"seed {SEED}")
         draw = random.Random(SEED)
