@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/base/open_files.h"
 #include "src/base/shown_path.h"
 #include "src/base/utf8.h"
 
@@ -29,6 +30,7 @@ const char* advice_for_disk(int error) {
     case EROFS: return "this file system is mounted read-only: choose a folder on another one";
     case EACCES:
     case EPERM: return "choose a folder that you may write to";
+    case EMFILE: return advice_for_open(error);
     case EIO: return "the disk reports an error: see the system log";
     default: return "see the system log";
   }

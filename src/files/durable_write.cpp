@@ -17,6 +17,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/temporary_name.h"
 
 namespace bascule {
@@ -260,7 +261,8 @@ std::vector<std::string> folder_entries(const std::string& folder) {
   for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
     names.push_back(entry->path().filename().string());
   }
-  if (failure) throw Error{ErrorKind::kDisk, folder, "cannot be listed: " + failure.message(), ""};
+  if (failure)
+    throw Error{ErrorKind::kDisk, folder, "cannot be listed: " + failure.message(), advice_for_open(failure.value())};
   std::sort(names.begin(), names.end());
   return names;
 }

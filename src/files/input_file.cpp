@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/regular_file.h"
 
 namespace bascule {
@@ -20,7 +21,9 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   const int reason = opened < 0 ? -opened : ::fstat(opened, &about) != 0 ? errno : 0;
   descriptor_ = Descriptor(opened);
   if (reason == EISDIR || reason == kNotAFile) throw Error{ErrorKind::kData, path_, "is not a file", ""};
-  if (reason != 0) throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(reason), ""};
+  if (reason != 0)
+    throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(reason),
+                advice_for_open(reason)};
   size_ = about.st_size;
 }
 

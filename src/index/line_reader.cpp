@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/regular_file.h"
 
 namespace bascule {
@@ -18,7 +19,9 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-Error cannot_read(const std::string& path, int reason) { return Error{ErrorKind::kData, path, file_problem(reason)}; }
+Error cannot_read(const std::string& path, int reason) {
+  return Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason)};
+}
 
 // By its byte order mark, or by the zero byte beside the first character.
 bool is_utf16(std::string_view begin) {

@@ -17,6 +17,7 @@
 #include "src/base/descriptor.h"
 #include "src/base/digest.h"
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/base/shown_path.h"
 #include "src/index/index_file.h"
 #include "src/index/manifest_builder.h"
@@ -252,7 +253,8 @@ bool Manifest::is_missing(std::int64_t row) const noexcept {
 void Manifest::measure_pictures(MissingPictures missing) {
   if (is_measured()) return;
   const Descriptor folder(::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.is_open()) throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno)};
+  if (!folder.is_open())
+    throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno), advice_for_open(errno)};
   std::vector<std::uint32_t> sizes;
   sizes.reserve(figures_.pictures);
   std::string problem, what_to_do;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 
 namespace bascule {
 namespace {
@@ -196,7 +197,11 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
 Json read_json_file(const std::string& path, std::int64_t max_bytes) {
   const auto failed = [&](const std::string& why) { return Error{ErrorKind::kData, path, why, ""}; };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) throw failed(std::string("cannot be opened: ") + std::strerror(errno));
+  if (file == nullptr) {
+    const int reason = errno;
+    throw Error{ErrorKind::kData, path, std::string("cannot be opened: ") + std::strerror(reason),
+                advice_for_open(reason)};
+  }
   struct stat about {};
   if (::fstat(::fileno(file.get()), &about) != 0 || !S_ISREG(about.st_mode)) throw failed("is not a file");
   if (about.st_size > max_bytes) throw failed("is too large: " + std::to_string(about.st_size) + " bytes");

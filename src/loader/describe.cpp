@@ -3,6 +3,7 @@
 #include <string>
 #include <system_error>
 
+#include "src/base/open_files.h"
 #include "src/base/shown_path.h"
 #include "src/files/regular_file.h"
 #include "src/loader/loader.h"
@@ -27,7 +28,8 @@ std::string reason_of(const Status& status) {
     if (reason == ENOENT)
       return "No such file or directory, though it was there when the data was indexed; restore it and run the same "
              "command again, or remove the row and choose another output_dir";
-    return std::generic_category().message(static_cast<int>(reason));
+    const std::string advice = advice_for_open(static_cast<int>(reason));
+    return std::generic_category().message(static_cast<int>(reason)) + (advice.empty() ? "" : "; " + advice);
   }
   if ((reason & kAllLeftOut) != 0) {
     return media_text(reason & ~kAllLeftOut) +

@@ -13,6 +13,7 @@
 
 #include "src/base/check.h"
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/json/json_stream.h"
@@ -42,7 +43,8 @@ JsonLog JsonLog::open(const std::string& folder) {
   JsonLog log;
   log.file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.file_.is_open())
-    throw Error{ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno), ""};
+    throw Error{ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno)};
   return log;
 }
 

@@ -13,6 +13,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/durable_write.h"
 #include "src/json/json_stream.h"
 #include "src/records/readable.h"
@@ -42,7 +43,8 @@ void RunStatus::open(const std::string& folder, double seconds, NotifySocket not
   if (seconds <= 0.0) return;
   folder_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open())
-    throw Error{ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno)};
+    throw Error{ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno)};
 }
 
 void RunStatus::begin(const char* label, std::int64_t done, std::int64_t total, double now_seconds) noexcept {

@@ -28,7 +28,7 @@ constexpr const char* kFilePrefix = "events.out.tfevents.";
 
 [[noreturn]] void fail(const std::string& path, const char* action, int error) {
   throw Error{ErrorKind::kDisk, path, std::string(action) + " failed: " + std::strerror(error),
-              "free space, or set report.tensorboard = false"};
+              std::string(advice_for_disk(error)) + ", or set report.tensorboard = false"};
 }
 
 // Joins prefix and name on the stack and adds the scalar.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
 #include "src/checkpoint/output_dir.h"
@@ -175,7 +176,9 @@ FolderLock::FolderLock(const Settings& settings, FolderUser user) {
   const std::string& folder = settings.training.output_dir.resolved;
   if (user != FolderUser::kRank) make_folders(folder);
   file_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file_.is_open()) throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno));
+  if (!file_.is_open())
+    throw Error(ErrorKind::kDisk, folder, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno));
   bool is_held = user == FolderUser::kRank ? is_locked(file_.number(), LOCK_SH) : lock_alone();
   if (is_held && user != FolderUser::kRank) {
     const std::string left = folder + "/" + kLauncherFolder;

@@ -95,6 +95,18 @@ class Limits(unittest.TestCase):
             elif done.returncode != 127:
                 self.refused(done)
 
+    def test_open_files(self):
+        """At every limit the last line says what to do, or the run comes to its end; below the first, the program itself cannot be loaded."""
+        for files in range(3, 64):
+            done = run("run", settings(self.folder, training__max_steps="1", training__save_steps="0", machine__threads="1", data__dataloader_num_workers="1"),
+                       preexec_fn=lambda limit=files: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            if done.returncode == 0:
+                break
+            if done.returncode != 127:
+                self.assertRegex(done.stderr.splitlines()[-1], r"Too many open files; raise the limit of open files \(ulimit -n\)")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_control_group_above_the_own_one_limits_memory(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
         done = run("run", settings(self.folder), preexec_fn=group.enter)
