@@ -78,7 +78,7 @@ TEST_F(Profile, CutShortAnywhereItIsOneClearError) {
 
 TEST_F(Profile, AnotherDocumentIsRefused) {
   write("{}");
-  EXPECT_NE(refusal().find("no profile"), std::string::npos);
+  EXPECT_NE(refusal().find("not a bringup profile"), std::string::npos);
   Json json = bring_up_json(some_bring_up(), {});
   json.items().erase("figures");
   write(json_text(json));
