@@ -209,7 +209,7 @@ class NodesFail(Nodes):
         on_second("mount", "-t", "tmpfs", "tmpfs", folder / "run")
         done = start()
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual(len([line for line in done.stderr.splitlines() if "sees checkpoints that differ" in line]), 1, done.stderr)
+        self.assertEqual(len([line for line in done.stderr.splitlines() if "reads different checkpoints" in line]), 1, done.stderr)
 
     def test_machines_that_see_another_model_or_other_settings_end_the_run_in_one_line(self):
         nodes = self.machines()
@@ -227,7 +227,7 @@ class NodesFail(Nodes):
                 done = subprocess.run(nodes.command(0, [PROGRAM, "run", toml]), env=nodes.environment(), capture_output=True, text=True, timeout=60)
                 subprocess.run(nodes.command(1, ["umount", folder / file]), check=True)
                 self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertEqual(len([line for line in done.stderr.splitlines() if f"the machine of rank 1 sees {word} that differ" in line]), 1, done.stderr)
+                self.assertEqual(len([line for line in done.stderr.splitlines() if f"rank 1's machine reads different {word}" in line]), 1, done.stderr)
                 self.expect_nothing_left(nodes, str(folder))
 
     def test_a_run_started_on_a_machine_that_has_no_ranks_is_refused(self):
