@@ -30,6 +30,14 @@ Verdict verdict_of(const BringUp& now, const BringUp& saved) { return judge(now,
 
 const std::vector<double> kUsual = {98, 99, 100, 101, 102};
 
+TEST(Verdicts, TheMedianOfAnEvenNumberOfRoundsLiesBetweenTheMiddleTwo) {
+  Figure figure;
+  figure.rounds = {4.0, 1.0, 8.0, 2.0};
+  EXPECT_EQ(figure.median(), 3.0);
+  figure.rounds = {4.0, 1.0, 8.0};
+  EXPECT_EQ(figure.median(), 4.0);
+}
+
 TEST(Verdicts, TheSameFiguresAreOk) {
   EXPECT_EQ(verdict_of(with(kUsual), with(kUsual)), Verdict::kOk);
   EXPECT_EQ(verdict_of(with({95, 96, 97, 98, 99}), with(kUsual)), Verdict::kOk);

@@ -69,6 +69,20 @@ struct SeveralFiles : testing::Test {
   }
 };
 
+TEST_F(SeveralFiles, OfAFolderWithMetadataAreItsMetadataWhateverFoldersItHas) {
+  write_in("flat/pictures", "x.jpg", "");
+  write_in("flat", "metadata.jsonl", "");
+  EXPECT_EQ(found({"flat"}), Texts{"flat/metadata.jsonl"});
+  EXPECT_FALSE(find_data_files(paths({"flat"})).manifests.front().is_class_folder);
+  write_in("classes/cat", "x.jpg", "");
+  EXPECT_TRUE(find_data_files(paths({"classes"})).manifests.front().is_class_folder);
+}
+
+TEST_F(SeveralFiles, AFolderWithHiddenFoldersOnlyHasNoClasses) {
+  write_in("hidden/.cache", "x.jpg", "");
+  EXPECT_EQ(found({"hidden"}), Texts{"hidden/metadata.jsonl"});
+}
+
 TEST_F(SeveralFiles, AreFoundInTheOrderWritten) {
   for (const char* name : {"p-2.jsonl", "p-10.jsonl", "z.csv", "a.tsv", "s-0.tar", "s-1.tar", "t.tar"})
     data.write(name, "");

@@ -58,6 +58,7 @@ TEST(RunStatus, AnEvaluationCountsItsBatchesAndLeavesTheFiguresOfTraining) {
   EXPECT_EQ(after["done"], 5);
   EXPECT_EQ(after["update"], 5);
   EXPECT_EQ(after["total"], 7);
+  EXPECT_EQ(after["seconds_left"], 8.0);  // one update of this process took 4 s; the four before it do not count
 }
 
 TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
