@@ -178,8 +178,8 @@ void add_bench(CLI::App& app, Chosen* chosen) {
 }
 
 void add_bringup(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand(
-      "bringup", "Measure this machine, check that every core computes the same bits, and explain slow results");
+  CLI::App* command =
+      app.add_subcommand("bringup", "Measure this machine, check the bits of every core, and explain slow results");
   auto arguments = std::make_shared<BringUpArguments>();
   CLI::Option* quick =
       command->add_flag("--quick", arguments->quick, "about 10 seconds on an idle machine, instead of 60");
