@@ -16,10 +16,10 @@ std::vector<FrontierPoint> frontier_of(RecordedRun& run) {
   settings.training.gradient_checkpointing = GradientCheckpointing::kOff;
   const RunVariant variant(run, std::move(settings));
   const RecordedRun& off = variant.run();
-  const Graph& graph = off.session.graph(*off.graphs.train);
+  const Graph& graph = off.session.graph(off.graphs[Use::kTrain].number);
   const double step_flops = flops_of(graph);
   const std::size_t evaluation =
-      off.graphs.evaluation ? off.session.workspace(*off.graphs.evaluation).bytes : std::size_t{0};
+      off.graphs.has(Use::kEvaluate) ? off.session.workspace(off.graphs[Use::kEvaluate].number).bytes : std::size_t{0};
   const auto peak_with = [&](std::size_t workspace) {
     const std::size_t now = align_up(off.plan["workspace"].bytes, kPage);
     return off.plan.peak_bytes() - off.plan.ranks * (now - align_up(std::max(workspace, evaluation), kPage));
@@ -88,7 +88,7 @@ PlanAnswers answer_plan(RecordedRun& run, const ProcessLimits& now, const std::v
   PlanAnswers answers;
   const std::size_t largest = run.session.largest_workspace();
   answers.alive = alive_at_peak(run.session.graph(largest), run.session.workspace(largest));
-  if (!run.graphs.train) return answers;
+  if (!run.graphs.trains()) return answers;
   for (const auto& [type, precision] :
        {std::make_pair("float32", Precision::kFloat32), std::make_pair("bf16", Precision::kBf16)}) {
     const LargestBatches found = largest_batches_that_fit(run, precision, now, limits);

@@ -175,7 +175,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
     return end(std::move(document), is_same, arguments.json);
   }
   Settings settings = recorded.settings;
-  settings.training.output_dir = {output, output};
+  settings.run.output_dir = {output, output};
   std::fflush(stdout);
   std::optional<OutputToError> redirected;
   if (arguments.json) redirected.emplace();

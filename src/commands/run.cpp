@@ -48,13 +48,13 @@ void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c
 
 // Those of a run that is finished.
 void print_results(const Settings& settings) {
-  std::puts(json_text(read_json_file(settings.training.output_dir.resolved + "/all_results.json"), 4).c_str());
+  std::puts(json_text(read_json_file(settings.run.output_dir.resolved + "/all_results.json"), 4).c_str());
 }
 
 // The rank that met the error says so; others only leave with its exit code.
 [[noreturn]] void throw_status(const Status& status, SealedRun& sealed) {
   const RecordedSplit* recorded = sealed.run().data.find(sealed.loop().reading());
-  const std::string folder = sealed.run().settings.training.output_dir.shown();
+  const std::string folder = sealed.run().settings.run.output_dir.shown();
   switch (status.code) {
     case StatusCode::kDiskFailed:
       throw Error(ErrorKind::kDisk, sealed.writer() != nullptr ? sealed.writer()->failed_path() : folder,
@@ -89,8 +89,9 @@ void print_results(const Settings& settings) {
 int stopped(int signal, SealedRun& sealed) {
   const std::int64_t updates = sealed.loop().position().global_step;
   sealed.status().end("stopped");
-  const std::string saved =
-      sealed.run().graphs.train && updates > 0 ? " after update " + std::to_string(updates) + ", which was saved" : "";
+  const std::string saved = sealed.run().graphs.trains() && updates > 0
+                                ? " after update " + std::to_string(updates) + ", which was saved"
+                                : "";
   const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
   say(std::string("run: stopped by ") + name + saved + "; run the same command again to resume");
   return 128 + signal;
@@ -102,7 +103,7 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
-  const Update* const update = sealed.run().graphs.train ? &sealed.run().session.update() : nullptr;
+  const Update* const update = sealed.run().graphs.trains() ? &sealed.run().session.update() : nullptr;
   const double own[] = {static_cast<double>(resident_bytes(group.local_size())),
                         update != nullptr ? static_cast<double>(update->sent_bytes()) : 0.0,
                         update != nullptr ? static_cast<double>(update->received_bytes()) : 0.0};
@@ -127,20 +128,20 @@ SealedFigures measure_sealed(SealedRun& sealed) {
 // Replay: training, evaluation, prediction.
 Status replay(SealedRun& sealed) {
   seal_memory();
-  if (sealed.run().graphs.train) {
+  if (sealed.run().graphs.trains()) {
     BASCULE_TRY(sealed.loop().run());
     BASCULE_TRY(sealed.loop().load_best());
   }
   BASCULE_TRY(sealed.loop().evaluate(Split::kValidation));
   BASCULE_TRY(sealed.loop().evaluate(Split::kTest));
-  return sealed.run().graphs.train ? sealed.loop().save_last_state() : ok_status();
+  return sealed.run().graphs.trains() ? sealed.loop().save_last_state() : ok_status();
 }
 
 // As Trainer does: with a limit of one, the last checkpoint was kept only until the best could take its place.
 void keep_best_checkpoint(SealedRun& sealed) {
   const std::int64_t best = sealed.loop().control().best().checkpoint;
   if (best < 0) return;
-  throw_if_failed(sealed.writer()->keep_only(best), sealed.run().settings.training.output_dir.resolved,
+  throw_if_failed(sealed.writer()->keep_only(best), sealed.run().settings.run.output_dir.resolved,
                   "removing all checkpoints but the best");
 }
 
@@ -170,7 +171,7 @@ void finish(SealedRun& sealed, const SealedFigures& figures, const std::vector<S
     say("run: stopped early after update " + std::to_string(report.global_step) + ": " + report.best.stopped_early);
   }
   if (report.best.is_known && settings.training.load_best_model_at_end) say("run: " + kept_weights(report.best));
-  say("run: finished; see " + settings.training.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
+  say("run: finished; see " + settings.run.output_dir.shown() + (settings.report.html ? "/report.html" : ""));
 }
 
 int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes* times) {
@@ -201,7 +202,7 @@ int run_recorded(RecordedRun& run, Isa isa, Group& group, bool json, StartTimes*
 
 // The checkpoint that all ranks go on from: rank 0 finds it, the others read the same.
 std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& group) {
-  const PathSetting& named = settings.training.resume_checkpoint;
+  const PathSetting& named = settings.run.resume_checkpoint;
   std::optional<ResumePoint> point;
   agree_on(group, [&] {
     if (group.is_first()) point = checkpoint_to_go_on_from(settings);
@@ -214,7 +215,7 @@ std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& 
   agree_on(group, [&] {
     if (group.is_first() || all[0] < 0.0) return;
     const auto step = static_cast<std::int64_t>(all[0]);
-    const std::string own = settings.training.output_dir.resolved + "/" + name_of_checkpoint(step);
+    const std::string own = settings.run.output_dir.resolved + "/" + name_of_checkpoint(step);
     try {
       point =
           all[2] > 0.0 ? read_last_state(settings, step) : read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
@@ -280,7 +281,7 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
   launch.command = {program_file(), "run"};
   if (!settings_file.empty()) launch.command.push_back(settings_file);
   if (json) launch.command.push_back("--json");
-  launch.session_folder = settings.training.output_dir.resolved + "/" + kLauncherFolder;
+  launch.session_folder = settings.run.output_dir.resolved + "/" + kLauncherFolder;
   launch.hostfile = settings.distributed.hostfile.resolved;
   launch.stop = stop_signal();
   launch.end_at_once = end_at_once();

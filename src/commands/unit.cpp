@@ -80,7 +80,7 @@ void add_limits(Unit* unit, const RecordedRun& run, const UnitPlace& place) {
   const std::int64_t timeout = run.settings.distributed.timeout_seconds;
   unit->say("A run that is silent for distributed.timeout_seconds says where and ends; systemd sees one that cannot.");
   unit->set("WatchdogSec", std::to_string(timeout * 4 / 3 + 1));
-  const std::int64_t save = run.graphs.train ? checkpoint_bytes(run) / kSlowDiskBytes : 0;
+  const std::int64_t save = run.graphs.trains() ? checkpoint_bytes(run) / kSlowDiskBytes : 0;
   unit->say("The update under way, and a checkpoint of " + std::to_string(checkpoint_bytes(run) >> 20) +
             " MiB on a disk that writes 32 MiB a second.");
   unit->set("TimeoutStopSec", std::to_string(timeout + save + kSpareSeconds));
@@ -98,7 +98,7 @@ void add_sandbox(Unit* unit, const RecordedRun& run) {
   const Settings& settings = run.settings;
   const bool has_ranks = settings.distributed.world_size > 1;
   std::vector<std::string> paths = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
-                                    settings.training.output_dir.resolved, settings.origin.file};
+                                    settings.run.output_dir.resolved, settings.origin.file};
   for (const RecordedSplit& split : run.data.splits) paths.push_back(split.manifest->folder());
   const auto reads = [&](const char* folder) {
     return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return begins_with(path, folder); });
@@ -142,7 +142,7 @@ void add_sandbox(Unit* unit, const RecordedRun& run) {
 
 std::string unit_text(const RecordedRun& run, const UnitPlace& place) {
   const Settings& settings = run.settings;
-  const std::string& output = settings.training.output_dir.resolved;
+  const std::string& output = settings.run.output_dir.resolved;
   const std::string name = "bascule-" + plain_name(output);
   Unit unit;
   unit.section("Unit");

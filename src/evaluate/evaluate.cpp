@@ -34,11 +34,7 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
     group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
     group_.set_phase(RankPhase::kEvaluating);
-    if (batch->counts.samples() > 0) {  // else the whole batch was left out
-      Replay replay;
-      replay.batch = *batch;
-      tape_.replay(threads, replay);
-    }
+    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads));  // else the whole batch was left out
     judge_.take(*batch, manifest);
     stream.release();
     progress->step({i + 1, -1.0, std::nan(""), 0.0}, monotonic_seconds());

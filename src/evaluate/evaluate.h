@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluation of one split: its batches through the tape, and the judge's figures. Results per row stay for prediction.
+// Evaluation of one split: its batches through a runner, and the judge's figures. Results per row stay for prediction.
 // With data.on_bad_sample = "skip", rows with a bad picture are skipped.
 //
 // The ranks of a node share the judge's memory: each evaluates whole batches and puts what it computes in its place;
@@ -13,6 +13,7 @@
 
 #include "src/base/span.h"
 #include "src/distributed/group.h"
+#include "src/evaluate/batch_runner.h"
 #include "src/judge/judge.h"
 #include "src/loader/loader.h"
 #include "src/models/model.h"
@@ -29,8 +30,8 @@ std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph
 class Evaluation {
  public:
   // judge: sealed, in memory that the ranks of a node share. Before the seal.
-  Evaluation(Judge& judge, std::int64_t batch, const Tape& tape, Group& group)
-      : judge_(judge), batch_(batch), tape_(tape), group_(group), agreement_(group) {}
+  Evaluation(Judge& judge, std::int64_t batch, BatchRunner& runner, Group& group)
+      : judge_(judge), batch_(batch), runner_(runner), group_(group), agreement_(group) {}
 
   // The whole split, rows in order, by all ranks together; the metrics are for rank 0. After the seal. `stop`: a
   // signal's number when one has come to this rank; then kStopped in all. kBadSample: no row could be judged.
@@ -45,7 +46,7 @@ class Evaluation {
 
   Judge& judge_;
   const std::int64_t batch_;  // rows of one, but for the last
-  const Tape& tape_;
+  BatchRunner& runner_;
   Group& group_;
   Agreement agreement_;
 };

@@ -40,7 +40,7 @@ void add_training(Report* report, SealedRun& sealed) {
   report->save_steps = training.save_steps;
   report->train_batch_size = training.per_device_train_batch_size;
   TrainSummary& train = report->train;
-  train.done = run.graphs.train.has_value();
+  train.done = run.graphs.trains();
   if (!train.done) return;
   train.train_loss = position.global_step > 0 ? position.loss_sum / static_cast<double>(position.global_step) : 0.0;
   train.seconds = times.wall_seconds;
@@ -66,7 +66,7 @@ void add_best(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingControl& control = sealed.loop().control();
   const BestSoFar& best = control.best();
-  if (!run.graphs.train || !run.pace.best_figure) return;
+  if (!run.graphs.trains() || !run.pace.best_figure) return;
   BestSummary& summary = report->best;
   summary.figure = run.pace.best_figure->name();
   if (control.stops_early() && report->global_step < report->max_steps) {
@@ -92,7 +92,7 @@ void add_best(Report* report, SealedRun& sealed) {
 
 void add_wire(Report* report, SealedRun& sealed, const SealedFigures& figures) {
   const RecordedRun& run = sealed.run();
-  report->wire.is_there = run.graphs.train && run.place.nodes > 1;
+  report->wire.is_there = run.graphs.trains() && run.place.nodes > 1;
   if (!report->wire.is_there) return;
   const bool is_bf16 = run.settings.distributed.wire_type == WireType::kBf16;
   const std::size_t element = is_bf16 ? sizeof(std::uint16_t) : sizeof(float);
@@ -112,7 +112,7 @@ double flops_of_run(SealedRun& sealed) {
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = static_cast<std::int64_t>(totals.rows[i] / totals.micro_batches);
   double flops = 0.0;
-  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean)) {
+  for (const NodeTime& node : run.session.tape(run.graphs[Use::kTrain].number).node_times(mean)) {
     if (!node.again) flops += node.flops * totals.micro_batches;
   }
   return flops * totals.samples / std::max(1.0, totals.rows[kSamples]);
@@ -122,14 +122,14 @@ void add_operations(Report* report, SealedRun& sealed) {
   const RecordedRun& run = sealed.run();
   const TrainingTimes& times = sealed.loop().times();
   const std::int64_t count = times.micro_batches;
-  if (!run.graphs.train) return;
+  if (!run.graphs.trains()) return;
   if (sealed.loop().totals().micro_batches > 0.0) report->train.total_flos = flops_of_run(sealed);
   if (count == 0) return;
   const double replays = static_cast<double>(count);
   BatchCounts mean;
   for (int i = 0; i < kMaxStreams; ++i) mean[i] = times.rows[i] / count;
   std::map<std::string, OperationTime> by_kind;
-  for (const NodeTime& node : run.session.tape(*run.graphs.train).node_times(mean)) {
+  for (const NodeTime& node : run.session.tape(run.graphs[Use::kTrain].number).node_times(mean)) {
     OperationTime& kind = by_kind[node.kind];
     kind.name = node.kind;
     kind.calls += count;
@@ -161,9 +161,9 @@ void add_memory(Report* report, const RecordedRun& run, const SealedFigures& fig
   report->resident_bytes = figures.resident_bytes;
   report->machine_bytes = read_process_limits().memory_bytes;
   if (run.recomputation.layers > 0) report->recomputation = run.recomputation.text();
-  if (run.graphs.train && run.settings.report.html)
-    report->arena_svg =
-        draw_arena(run.session.graph(*run.graphs.train), run.session.workspace(*run.graphs.train), false);
+  if (run.graphs.trains() && run.settings.report.html)
+    report->arena_svg = draw_arena(run.session.graph(run.graphs[Use::kTrain].number),
+                                   run.session.workspace(run.graphs[Use::kTrain].number), false);
 }
 
 void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& sealed_figures) {
@@ -178,7 +178,7 @@ void add_contracts(Report* report, SealedRun& sealed, const SealedFigures& seale
   figures.products = sealed.run().settings.machine.products;
   figures.checkpoints = times.checkpoints;
   figures.newest_is_in_place =
-      has_checkpoint(sealed.run().settings.training.output_dir.resolved, sealed.loop().position().global_step);
+      has_checkpoint(sealed.run().settings.run.output_dir.resolved, sealed.loop().position().global_step);
   figures.splits = report->rows;
   figures.recorded_samples = times.totals.samples;
   figures.trained_samples = times.samples;
@@ -282,7 +282,7 @@ void add_settings(Report* report, const Settings& settings) {
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
   const RecordedRun& run = sealed.run();
   Report report;
-  report.output_dir = run.settings.training.output_dir.resolved;
+  report.output_dir = run.settings.run.output_dir.resolved;
   report.title = std::filesystem::path(report.output_dir).filename().string();
   report.architecture = run.opened.model->architecture();
   report.head = run.settings.model.head;

@@ -142,7 +142,7 @@ class Bert final : public Model {
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
-  Recording record(Graph& graph, const RecordOptions& options) const override;
+  Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
 
  private:
   // The decoder is the word table if config.json says so, unless the weights hold one that differs.
@@ -159,9 +159,10 @@ class Bert final : public Model {
            !source_.are_equal(decoders, kBias, FileNames(kPrefix));
   }
 
-  void record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+  void record_masked_lm(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                         Recording* recording) const;
-  void record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options, Recording* recording) const;
+  void record_pairs(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
+                    Recording* recording) const;
 
   // Although config.json says that it is the word table.
   bool has_own_decoder() const { return config_.tie_word_embeddings && !decoder_is_tied_; }
@@ -197,7 +198,7 @@ Fields Bert::fields(const RecordOptions& options) const {
   return fields;
 }
 
-void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                             Recording* recording) const {
   Graph& graph = r.graph;
   graph.set_scope("cls.predictions");
@@ -216,7 +217,7 @@ void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const Record
   const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
   recording->losses.push_back({pretrains_ ? "masked_lm_loss" : "loss", loss.loss, kMaskedTokens});
   recording->outputs.push_back({"hits", loss.hits});
-  if (options.every_output) graph.keep(logits);
+  if (use == Use::kReference) graph.keep(logits);
   if (options.predictions) {
     const ClassPredictions predictions = class_predictions(graph, logits, graph.field("labels"), loss);
     recording->outputs.push_back({"predicted", predictions.classes});
@@ -226,7 +227,7 @@ void Bert::record_masked_lm(BertRecorder& r, const RowStream& last, const Record
   recording->reference.push_back({pretrains_ ? "prediction_logits" : "logits", {logits}, ReferenceRows::kTokens});
 }
 
-void Bert::record_pairs(BertRecorder& r, const RowStream& last, const RecordOptions& options,
+void Bert::record_pairs(BertRecorder& r, const RowStream& last, Use use, const RecordOptions& options,
                         Recording* recording) const {
   Graph& graph = r.graph;
   const NextSentence next = record_next_sentence(r, last);
@@ -235,7 +236,7 @@ void Bert::record_pairs(BertRecorder& r, const RowStream& last, const RecordOpti
   const ClassLoss loss = cross_entropy_loss(graph, next.logits, labels, options.label_smoothing, {}, term);
   recording->losses.push_back({"next_sentence_loss", loss.loss, kSamples});
   recording->outputs.push_back({"next_sentence_hits", loss.hits});
-  if (options.every_output) {
+  if (use == Use::kReference) {
     graph.keep(next.pooled);
     graph.keep(next.logits);
   }
@@ -248,16 +249,16 @@ void Bert::record_pairs(BertRecorder& r, const RowStream& last, const RecordOpti
   recording->reference.push_back({"seq_relationship_logits", {next.logits}});
 }
 
-Recording Bert::record(Graph& graph, const RecordOptions& options) const {
+Recording Bert::record(Graph& graph, Use use, const RecordOptions& options) const {
   BertRecorder r(graph, config_, options);
   RowStream last{record_embeddings(r), r.rows()};
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
-    last = record_layer(r, i, last, !options.every_output && i + 1 == config_.num_hidden_layers);
-  if (options.every_output) graph.keep(last.x);
+    last = record_layer(r, i, last, use != Use::kReference && i + 1 == config_.num_hidden_layers);
+  if (use == Use::kReference) graph.keep(last.x);
   Recording recording;
-  if (options.every_output) recording.reference.push_back({"last_hidden_state", {last.x}, ReferenceRows::kTokens});
-  record_masked_lm(r, last, options, &recording);
-  if (pretrains_) record_pairs(r, last, options, &recording);
+  if (use == Use::kReference) recording.reference.push_back({"last_hidden_state", {last.x}, ReferenceRows::kTokens});
+  record_masked_lm(r, last, use, options, &recording);
+  if (pretrains_) record_pairs(r, last, use, options, &recording);
   return recording;
 }
 

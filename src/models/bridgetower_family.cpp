@@ -65,16 +65,16 @@ class BridgeTower final : public Model {
     return inputs;
   }
 
-  Recording record(Graph& graph, const RecordOptions& options) const override;
+  std::vector<Use> uses() const override {
+    if (head_ != ModelHead::kContrastive) return Model::uses();
+    return {Use::kTrain, Use::kEvaluate, Use::kReference, Use::kEmbedText, Use::kEmbedPicture};
+  }
+  Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
   Fields fields(const RecordOptions& options) const override {
     return bridgetower_fields(config_, head_, height_of(options), width_of(options), options.dropout);
   }
   std::int64_t embedding_width() const override {
     return head_ == ModelHead::kContrastive ? config_.contrastive_hidden_size : 0;
-  }
-  Tensor record_text_embedding(Graph& graph) const override { return record_text_embeds(graph, config_); }
-  Tensor record_picture_embedding(Graph& graph) const override {
-    return record_image_embeds(graph, config_, config_.vision.image_size, config_.vision.image_size);
   }
 
  private:
@@ -111,19 +111,28 @@ void add_reference(Recording* recording, const BridgeTowerOutputs& outputs, Mode
   add("logits", {outputs.logits}, head == ModelHead::kMaskedLm ? ReferenceRows::kTokens : ReferenceRows::kAll);
 }
 
-Recording BridgeTower::record(Graph& graph, const RecordOptions& options) const {
+Recording BridgeTower::record(Graph& graph, Use use, const RecordOptions& options) const {
+  Recording recording;
+  if (use == Use::kEmbedText) {
+    recording.outputs = {{"text_embeds", record_text_embeds(graph, config_)}};
+    return recording;
+  }
+  if (use == Use::kEmbedPicture) {
+    recording.outputs = {
+        {"image_embeds", record_image_embeds(graph, config_, config_.vision.image_size, config_.vision.image_size)}};
+    return recording;
+  }
   BridgeTowerOptions own;
   own.head = head_;
   own.frozen = options.frozen;
   own.dropout = options.dropout;
   own.tie_word_embeddings = decoder_is_tied();
   own.label_smoothing = options.label_smoothing;
-  own.every_output = options.every_output;
+  own.every_output = use == Use::kReference;
   own.predictions = options.predictions;
   own.height = height_of(options);
   own.width = width_of(options);
   const BridgeTowerOutputs outputs = record_bridgetower(graph, config_, own);
-  Recording recording;
   if (outputs.loss) recording.losses = {{"loss", outputs.loss, outputs.loss_stream}};
   if (graph.bounds()[kSamplesOfAllRanks] > 0) recording.gathered_cols = config_.contrastive_hidden_size;
   const NamedTensor all[] = {{"text_embeds", outputs.text_embeds},

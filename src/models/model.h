@@ -57,12 +57,20 @@ struct ModelCode {
   const char* auto_class = nullptr;  // of Transformers, which loads the folder with trust_remote_code=True
 };
 
+// What a graph of a model is for. Its parameters are the same in every one.
+enum class Use {
+  kTrain,        // the loss; derive_backward(graph) then makes it a training graph
+  kEvaluate,     // the loss, and what the judge keeps
+  kReference,    // the loss, and whatever else the reference computes
+  kEmbedText,    // outputs: "text_embeds", (samples, embedding_width()), of a text alone
+  kEmbedPicture  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
+};
+
 struct RecordOptions {
   std::vector<std::string> frozen;     // parts that are not trained
-  bool dropout = false;                // training: as config.json says
+  bool dropout = false;                // kTrain: as config.json says
   float label_smoothing = 0.0f;        // of losses over classes
-  bool predictions = false;            // without a backward part: what the judge keeps of each row can be read
-  bool every_output = false;           // without a backward part: whatever the reference computes can be read
+  bool predictions = false;            // kEvaluate: what the judge keeps of each row can be read
   bool mixed_labels = false;           // samples have two labels each, and the share of the first
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
 };
@@ -96,6 +104,9 @@ struct Recording {
   std::vector<ReferenceOutput> reference;  // the same
   std::vector<LossTerm> losses;            // each at the place of its number; none: a bare model
   std::int64_t gathered_cols = 0;          // of what a loss over the samples of all ranks gathers
+
+  // Of that name, which is there.
+  Tensor output(const std::string& name) const;
 };
 
 class Model {
@@ -131,13 +142,14 @@ class Model {
   // the size of pictures count.
   virtual Fields fields(const RecordOptions& options) const = 0;
 
-  // Training and evaluation. derive_backward(graph) then makes it a training graph.
-  virtual Recording record(Graph& graph, const RecordOptions& options) const = 0;
-  // The embedding of a text or a picture alone, (samples, embedding_width()), kept; 0 and none where the model compares
-  // no such things.
+  // The graphs that record() can make.
+  virtual std::vector<Use> uses() const { return {Use::kTrain, Use::kEvaluate, Use::kReference}; }
+  // use: one of uses(). What its comment names can be read after a replay.
+  virtual Recording record(Graph& graph, Use use, const RecordOptions& options) const = 0;
+  // 0: the model embeds neither texts nor pictures.
   virtual std::int64_t embedding_width() const { return 0; }
-  virtual Tensor record_text_embedding(Graph&) const { return {}; }
-  virtual Tensor record_picture_embedding(Graph&) const { return {}; }
 };
+
+bool serves(const Model& model, Use use);
 
 }  // namespace bascule

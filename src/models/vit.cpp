@@ -146,7 +146,7 @@ class ViT final : public Model {
     return inputs;
   }
   Fields fields(const RecordOptions& options) const override;
-  Recording record(Graph& graph, const RecordOptions& options) const override;
+  Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
 
  private:
   std::int64_t grid() const { return config_.image_size / config_.patch_size; }  // patches a side
@@ -226,7 +226,7 @@ Fields ViT::fields(const RecordOptions& options) const {
   return fields;
 }
 
-Recording ViT::record(Graph& graph, const RecordOptions& options) const {
+Recording ViT::record(Graph& graph, Use use, const RecordOptions& options) const {
   ViTRecorder r(graph, config_, options);
   const bool is_token = !is_pooled();
   ViTState state = record_embeddings(r, height_of(options), width_of(options));
@@ -243,7 +243,7 @@ Recording ViT::record(Graph& graph, const RecordOptions& options) const {
   recording.losses = {{"loss", loss.loss, kSamples}};
   recording.outputs = {{"hits", loss.hits}, {"logits", logits}};
   graph.keep(logits);
-  if (options.every_output) graph.keep(state.normed);
+  if (use == Use::kReference) graph.keep(state.normed);
   recording.reference = {
       {"last_hidden_state", {state.normed}, is_token ? ReferenceRows::kFirstOfSample : ReferenceRows::kAll},
       {"logits", {logits}}};

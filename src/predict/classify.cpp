@@ -46,9 +46,7 @@ class Classifier {
       throw Error(ErrorKind::kData, folder + "/config.json", "num_channels is not 3: pictures are RGB");
     BatchCounts bounds;
     bounds[kSamples] = batch_;
-    RecordOptions options;
-    options.every_output = true;
-    logits_ = reference_logits(model.record(session_.add_graph(bounds, fields_), options));
+    logits_ = reference_logits(model.record(session_.add_graph(bounds, fields_), Use::kReference, {}));
     seal_with_weights(&session_, model, folder, isa, threads_);
     pixels_.resize(static_cast<std::size_t>(batch_ * picture_floats()));
     labels_.resize(static_cast<std::size_t>(batch_));  // a loss is computed beside the logits: of any label

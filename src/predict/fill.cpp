@@ -62,9 +62,8 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const PackedBatch packed(masked_batch(ids, tokenizer->mask_id()), needs, false, kWhere);
   const Fields fields = model->fields({});
   Session session;
-  RecordOptions options;
-  options.every_output = true;
-  const Tensor logits = reference_logits(model->record(session.add_graph(packed.counts(fields), fields), options));
+  Graph& graph = session.add_graph(packed.counts(fields), fields);
+  const Tensor logits = reference_logits(model->record(graph, Use::kReference, {}));
   Threads pool(threads, false);
   seal_with_weights(&session, *model, folder, isa, pool);
   Replay replay;

@@ -11,7 +11,7 @@
 
 namespace bascule {
 
-// The tensor that the reference calls "logits", of a model recorded with every_output. Without one: Error kInternal.
+// The tensor that the reference calls "logits", of a graph for Use::kReference. Without one: Error kInternal.
 Tensor reference_logits(const Recording& recording);
 
 // Throws Error kData if one of them is NaN or an infinity.

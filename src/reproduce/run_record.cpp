@@ -117,8 +117,8 @@ Machine lasting_facts() {
 
 Settings with_absolute_paths(Settings settings) {
   for (PathSetting* path :
-       {&settings.model.model_name_or_path, &settings.model.tokenizer_name, &settings.training.output_dir,
-        &settings.training.resume_checkpoint, &settings.distributed.hostfile}) {
+       {&settings.model.model_name_or_path, &settings.model.tokenizer_name, &settings.run.output_dir,
+        &settings.run.resume_checkpoint, &settings.distributed.hostfile}) {
     if (path->resolved.empty()) path->resolved = path->written;
     path->written = path->resolved;
   }

@@ -107,7 +107,7 @@ std::string problem_of(const RecordedRun& run, const MemoryLimit& limit, std::si
 // Whether the run would fit if it recomputed what it must.
 bool fits_recomputing(RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {
   Settings settings = run.settings;
-  if (!run.graphs.train || settings.training.gradient_checkpointing == GradientCheckpointing::kFit) return false;
+  if (!run.graphs.trains() || settings.training.gradient_checkpointing == GradientCheckpointing::kFit) return false;
   settings.training.gradient_checkpointing = GradientCheckpointing::kFit;
   return fits(RunVariant(run, std::move(settings)).run(), now, limits);
 }
@@ -124,7 +124,7 @@ std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::ve
   };
   const std::string key = "training.gradient_checkpointing = \"fit\"";
   const std::int64_t largest = largest_batch(run.settings);
-  const std::int64_t dealt = run.graphs.train ? run.pace.length.cut.dealt : 1;  // a batch is a multiple of it
+  const std::int64_t dealt = run.graphs.trains() ? run.pace.length.cut.dealt : 1;  // a batch is a multiple of it
   const std::size_t least = needed_with(dealt);
   if (least > limit.bytes) {
     return "no batch size fits: batch size " + std::to_string(dealt) + " needs " + size_text(limit.kind, least) +

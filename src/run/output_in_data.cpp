@@ -11,7 +11,7 @@ namespace bascule {
 void check_output_is_apart(const Settings& settings) {
   const DataSettings& data = settings.data;
   const TrainingSettings& training = settings.training;
-  const PathSetting& output = training.output_dir;
+  const PathSetting& output = settings.run.output_dir;
   const auto check = [&](bool is_read, const PathsSetting& paths, const std::string& key) {
     const std::string around = is_read ? path_with_folder(paths, output.resolved) : "";
     if (around.empty()) return;

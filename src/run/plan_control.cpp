@@ -85,14 +85,14 @@ void check_best_checkpoint(const Settings& settings, ResumeState* resume) {
   const TrainingSettings& training = settings.training;
   if (!resume->point || resume->finished || resume->searches_anew || !training.load_best_model_at_end) return;
   const std::int64_t best = read_position(*resume->point).best.checkpoint;
-  if (best < 0 || has_checkpoint(training.output_dir.resolved, best)) return;
+  if (best < 0 || has_checkpoint(settings.run.output_dir.resolved, best)) return;
   search_anew(resume, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
-                          training.output_dir.shown());
+                          settings.run.output_dir.shown());
 }
 
-bool saves_first(const TrainingSettings& training, const ResumeState& resume) {
+bool saves_first(const std::string& output_dir, const ResumeState& resume) {
   if (!resume.searches_anew) return false;
-  const std::string own = training.output_dir.resolved + "/" + name_of_checkpoint(resume.point->global_step);
+  const std::string own = output_dir + "/" + name_of_checkpoint(resume.point->global_step);
   return resume.is_over || resume.point->folder != own;
 }
 

@@ -16,7 +16,7 @@ void check_best_checkpoint(const Settings& settings, ResumeState* resume);
 
 // Whether a search that begins anew saves the weights that it begins with: not where they are in the run's own folder
 // and training goes on, so that no checkpoint is replaced before there is something new.
-bool saves_first(const TrainingSettings& training, const ResumeState& resume);
+bool saves_first(const std::string& output_dir, const ResumeState& resume);
 
 // Whether evaluations of the checkpoint and those of now are of the same rows, cut into the same batches.
 bool has_same_validation(const ResumeState& resume);

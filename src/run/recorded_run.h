@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,12 +82,20 @@ struct RunData {
   const RecordedSplit* last_judged() const;
 };
 
-// The session's graphs by number, their outputs, and the judge of the evaluation graph.
+struct RecordedGraph {
+  std::size_t number = 0;  // in the session
+  Recording recording;
+};
+
+// The session's graphs by what they are for, and the judge of the evaluation.
 struct RecordedGraphs {
-  std::optional<std::size_t> train, evaluation;
-  Recording train_recording, evaluation_recording;
+  std::map<Use, RecordedGraph> by_use;
   std::unique_ptr<Judge> judge;  // null where nothing is evaluated
   bool predicts = false;         // the judge keeps predictions of the test file
+
+  bool has(Use use) const { return by_use.count(use) > 0; }
+  bool trains() const { return has(Use::kTrain); }
+  const RecordedGraph& operator[](Use use) const { return by_use.at(use); }
 };
 
 // How long a run trains, at which learning rates, and when it evaluates, saves and stops.

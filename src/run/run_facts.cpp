@@ -34,7 +34,7 @@ std::vector<NamedText> provenance_of(const RecordedRun& run, Isa isa) {
       {"threads", std::to_string(run.threads)},
       {"media engine", media_engine_query(media_engine_builtin()).name},
       {"ranks", std::to_string(run.place.world_size)},
-      {"seed", std::to_string(run.settings.training.seed)},
+      {"seed", std::to_string(run.settings.run.seed)},
       {"settings digest", settings_digest(run.settings)}};
   for (const RecordedSplit& split : run.data.splits) {
     facts.push_back({std::string(split_name(split.split)) + " data digest",

@@ -114,7 +114,7 @@ std::vector<InputFolder> run_inputs(const RecordedRun& run) {
   Inputs inputs;
   add_model(run, &inputs);
   for (const RecordedSplit& split : run.data.splits) add_data(*split.manifest, &inputs);
-  const PathSetting& checkpoint = run.settings.training.resume_checkpoint;
+  const PathSetting& checkpoint = run.settings.run.resume_checkpoint;
   if (checkpoint.is_given()) add_checkpoint(checkpoint, &inputs);
   const PathSetting& hosts = run.settings.distributed.hostfile;
   if (hosts.is_given()) inputs.add_path(hosts.written);

@@ -30,7 +30,7 @@ void plan_memory(RecordedRun* run) {
   run->session.set_averaging(run->settings.training.ema_decay > 0.0);
   run->session.set_activations_in_gradients(run->settings.training.gradient_accumulation_steps == 1);
   std::vector<PlannedRange> ranges =
-      run->session.plan(run->graphs.train.has_value(), run->threads, local_ranks, bucket_bytes,
+      run->session.plan(run->graphs.trains(), run->threads, local_ranks, bucket_bytes,
                         distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
   ranges.push_back({kLoaderMemory, run->data.plan.total_bytes()});
   if (run->graphs.judge) ranges.push_back({kEvaluationMemory, run->graphs.judge->bytes(), local_ranks > 1});
@@ -39,17 +39,18 @@ void plan_memory(RecordedRun* run) {
         {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->data.loader.max_replacements), true});
   }
   if (run->pace.length.gathered_samples > 0)
-    ranges.push_back({kGatheredMemory,
-                      GatheredRows::bytes(run->pace.length.gathered_samples, run->graphs.train_recording.gathered_cols),
-                      true});
-  if (run->graphs.train && run->place.nodes > 1) {
+    ranges.push_back(
+        {kGatheredMemory,
+         GatheredRows::bytes(run->pace.length.gathered_samples, run->graphs[Use::kTrain].recording.gathered_cols),
+         true});
+  if (run->graphs.trains() && run->place.nodes > 1) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
     ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});
   }
   ranges.push_back(
       {kRecordMemory, run->pace.step_records * sizeof(StepRecord) +
                           evaluation_logs(*run) * run->pace.evaluation_records * sizeof(EvaluationRecord)});
-  if (run->graphs.train && run->settings.report.hash_steps > 0) {
+  if (run->graphs.trains() && run->settings.report.hash_steps > 0) {
     ranges.push_back(
         {kTensorHashes, TensorHashes::bytes(run->session.parameters(), run->session.layout()), local_ranks > 1});
   }
@@ -73,19 +74,19 @@ void plan_memory(RecordedRun* run) {
 // Whether a choice fits depends on the whole plan, so the plan is made before and after it.
 void plan_run_memory(RecordedRun* run) {
   const GradientCheckpointing asked = run->settings.training.gradient_checkpointing;
-  const bool trains = run->graphs.train.has_value();
+  const bool trains = run->graphs.trains();
   if (trains && asked == GradientCheckpointing::kSelective)
-    run->recomputation = recompute_everywhere(&run->session.graph(*run->graphs.train), Recompute::kCheap);
+    run->recomputation = recompute_everywhere(&run->session.graph(run->graphs[Use::kTrain].number), Recompute::kCheap);
   if (trains && asked == GradientCheckpointing::kFull)
-    run->recomputation = recompute_everywhere(&run->session.graph(*run->graphs.train), Recompute::kAll);
+    run->recomputation = recompute_everywhere(&run->session.graph(run->graphs[Use::kTrain].number), Recompute::kAll);
   plan_memory(run);
   const std::size_t limit = memory_of_plan(run->settings, read_process_limits());
   if (trains && asked == GradientCheckpointing::kFit && run->plan.peak_bytes() > limit) {
     const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
     const std::size_t others = run->plan.peak_bytes() - workspaces;
     const std::size_t allowed = limit > others ? (limit - others) / ranks / kPage * kPage : 0;
-    run->recomputation =
-        recompute_to_fit(&run->session.graph(*run->graphs.train), run->session.layout_with_room(), allowed);
+    run->recomputation = recompute_to_fit(&run->session.graph(run->graphs[Use::kTrain].number),
+                                          run->session.layout_with_room(), allowed);
     plan_memory(run);
   }
   if (run->recomputation.layers > 0 && asked != GradientCheckpointing::kSelective)

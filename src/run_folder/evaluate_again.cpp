@@ -38,7 +38,7 @@ std::int64_t step_of_weights(bool loads_best, const ResumePoint& end) {
 
 [[noreturn]] void refuse(const Settings& settings, const std::string& key, const std::string& problem) {
   throw Error(ErrorKind::kSettings, where_written(settings, key),
-              settings.training.output_dir.shown() + " holds a finished run, and " + problem,
+              settings.run.output_dir.shown() + " holds a finished run, and " + problem,
               "to evaluate it, set model.model_name_or_path to it, training.do_train = false and another output_dir");
 }
 
@@ -50,7 +50,7 @@ bool is_last_state(const ResumePoint& point) {
 
 ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
   try {
-    ResumePoint point = read_checkpoint(settings.training.output_dir.resolved + "/" + kLastStateFolder, step);
+    ResumePoint point = read_checkpoint(settings.run.output_dir.resolved + "/" + kLastStateFolder, step);
     check_contents(point);
     return point;
   } catch (const Error& error) {
@@ -60,7 +60,7 @@ ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
 }
 
 std::optional<ResumePoint> last_state_of(const Settings& settings) {
-  const std::string& folder = settings.training.output_dir.resolved;
+  const std::string& folder = settings.run.output_dir.resolved;
   const RunMarker marker = read_run_marker(folder);
   if (!marker.finished || !marker.trained || !settings.training.do_train) return std::nullopt;
   if (!std::filesystem::exists(folder + "/" + kLastStateFolder)) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<ResumePoint> last_state_of(const Settings& settings) {
 
 void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
   if (!resume->point) return;
-  const std::string& folder = settings.training.output_dir.resolved;
+  const std::string& folder = settings.run.output_dir.resolved;
   const RunMarker marker = read_run_marker(folder);
   if (!marker.finished || !marker.trained) return;
   const ResumePoint& end = *resume->point;

@@ -35,8 +35,8 @@ bool has_launcher_folder(const std::string& folder) {
          std::filesystem::file_type::directory;
 }
 
-ResumeChoice resume_choice(const TrainingSettings& training) {
-  return {training.resume == Resume::kOlder, training.resume_checkpoint.resolved};
+ResumeChoice resume_choice(const RunSettings& run) {
+  return {run.resume == Resume::kOlder, run.resume_checkpoint.resolved};
 }
 
 std::vector<SettingChange> changes_since(const RunMarker& marker, const Settings& settings) {
@@ -90,7 +90,7 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
 
 [[noreturn]] void refuse_change(const Settings& settings, const SettingChange& change) {
   throw Error(ErrorKind::kSettings, where_written(settings, change.key),
-              change.key + " is " + change.to + ", but the finished run in " + settings.training.output_dir.shown() +
+              change.key + " is " + change.to + ", but the finished run in " + settings.run.output_dir.shown() +
                   " had " + change.from,
               "set it back, or choose another folder");
 }
@@ -99,19 +99,19 @@ std::optional<SettingChange> change_of_results(const RunMarker& marker, const st
 void check_kind(const Settings& settings, const RunMarker& marker, bool has_checkpoints) {
   const TrainingSettings& training = settings.training;
   const std::string where = where_written(settings, "training.output_dir");
-  if (training.resume == Resume::kNever && (marker.finished || has_checkpoints)) {
+  if (settings.run.resume == Resume::kNever && (marker.finished || has_checkpoints)) {
     throw Error(ErrorKind::kSettings, where,
-                training.output_dir.shown() + " already holds a run, and training.resume = \"never\"",
+                settings.run.output_dir.shown() + " already holds a run, and training.resume = \"never\"",
                 "choose another folder, or remove that one");
   }
   if (!training.do_train && (has_checkpoints || (marker.finished && marker.trained))) {
     throw Error(ErrorKind::kSettings, where,
-                training.output_dir.shown() + " holds a training run, but this one does not train",
+                settings.run.output_dir.shown() + " holds a training run, but this one does not train",
                 "choose another folder, and set model.model_name_or_path to that one");
   }
   if (training.do_train && marker.finished && !marker.trained) {
     throw Error(ErrorKind::kSettings, where,
-                training.output_dir.shown() + " holds the results of an evaluation, but this run trains",
+                settings.run.output_dir.shown() + " holds the results of an evaluation, but this run trains",
                 "choose another folder, or remove that one");
   }
 }
@@ -120,12 +120,12 @@ void check_kind(const Settings& settings, const RunMarker& marker, bool has_chec
 void check_averaged_folder(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   if (!training.do_train || training.ema_decay == 0.0) return;
-  const std::string folder = training.output_dir.resolved + "/" + kAveragedFolder;
+  const std::string folder = settings.run.output_dir.resolved + "/" + kAveragedFolder;
   std::error_code failed;
   const std::filesystem::file_type type = std::filesystem::symlink_status(folder, failed).type();
   if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::directory) return;
   throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
-              training.output_dir.shown() + "/" + kAveragedFolder +
+              settings.run.output_dir.shown() + "/" + kAveragedFolder +
                   " is not a folder, but the average of the weights will be written there",
               "move it away");
 }
@@ -134,8 +134,8 @@ bool is_locked(int folder, int how) { return flock(folder, how | LOCK_NB) == 0; 
 
 bool is_finished(const Settings& settings) {
   const TrainingSettings& training = settings.training;
-  const std::string& folder = training.output_dir.resolved;
-  const std::string shown = training.output_dir.shown();
+  const std::string& folder = settings.run.output_dir.resolved;
+  const std::string shown = settings.run.output_dir.shown();
   const OutputDir found = classify_output_dir(folder);
   if (found.kind == OutputDirKind::kOther) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"), shown + " " + found.problem,
@@ -144,11 +144,11 @@ bool is_finished(const Settings& settings) {
   const RunMarker marker = read_run_marker(folder);
   check_kind(settings, marker, !checkpoint_steps(folder).empty());
   check_averaged_folder(settings);
-  const bool begins = begins_again(folder, resume_choice(training));
+  const bool begins = begins_again(folder, resume_choice(settings.run));
   if (marker.finished && begins) {
     throw Error(ErrorKind::kSettings, where_written(settings, "training.resume"),
                 shown + " holds a finished run, which did not begin from training.resume = \"" +
-                    training.resume_checkpoint.written + "\"",
+                    settings.run.resume_checkpoint.written + "\"",
                 "choose another output_dir");
   }
   const std::optional<SettingChange> added = marker.finished ? added_evaluation(marker, settings) : std::nullopt;
@@ -156,7 +156,7 @@ bool is_finished(const Settings& settings) {
   if (training.do_train && !(marker.finished && !added && has_same_numbers(marker, settings))) {
     std::vector<std::string> notes;  // are said when the run goes on
     point = last_state_of(settings);
-    if (!point) point = find_checkpoint(folder, resume_choice(training), CheckpointCheck::kHeaders, &notes);
+    if (!point) point = find_checkpoint(folder, resume_choice(settings.run), CheckpointCheck::kHeaders, &notes);
   }
   if (point) check_settings(*point, settings, marker.not_finite_at);
   if (!marker.finished) return false;
@@ -173,7 +173,7 @@ bool is_finished(const Settings& settings) {
 }  // namespace
 
 FolderLock::FolderLock(const Settings& settings, FolderUser user) {
-  const std::string& folder = settings.training.output_dir.resolved;
+  const std::string& folder = settings.run.output_dir.resolved;
   if (user != FolderUser::kRank) make_folders(folder);
   file_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file_.is_open())
@@ -205,13 +205,12 @@ bool FolderLock::lock_alone() {
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
-  if (has_launcher_folder(settings.training.output_dir.resolved))
-    const FolderLock clears(settings, FolderUser::kProcess);
+  if (has_launcher_folder(settings.run.output_dir.resolved)) const FolderLock clears(settings, FolderUser::kProcess);
   return true;
 }
 
 void mark_folder(const Settings& settings) {
-  if (!read_run_marker(settings.training.output_dir.resolved).exists) write_run_marker(settings, {}, {}, {});
+  if (!read_run_marker(settings.run.output_dir.resolved).exists) write_run_marker(settings, {}, {}, {});
 }
 
 std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
@@ -219,8 +218,8 @@ std::optional<ResumePoint> checkpoint_to_go_on_from(const Settings& settings) {
   if (!training.do_train) return std::nullopt;
   if (std::optional<ResumePoint> end = last_state_of(settings)) return end;
   std::vector<std::string> notes;
-  std::optional<ResumePoint> point =
-      find_checkpoint(training.output_dir.resolved, resume_choice(training), CheckpointCheck::kContents, &notes);
+  std::optional<ResumePoint> point = find_checkpoint(settings.run.output_dir.resolved, resume_choice(settings.run),
+                                                     CheckpointCheck::kContents, &notes);
   for (const std::string& note : notes) say("resume: " + note);
   return point;
 }
@@ -230,7 +229,7 @@ void prepare_folder(const RecordedRun& run, Isa isa) {
   for (const std::string& note : run.resume.notes) say(note);
   say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
       parameters_text(run.session.parameters()) + ", " + std::to_string(run.pace.length.total_updates) + " updates");
-  const std::string& folder = run.settings.training.output_dir.resolved;
+  const std::string& folder = run.settings.run.output_dir.resolved;
   const RunMarker before = read_run_marker(folder);
   if (before.finished && run.resume.point) {
     const std::int64_t from = run.resume.point->global_step + 1, end = before.global_step;

@@ -50,7 +50,7 @@ void write_run_marker(const Settings& settings, const RunState& state, const std
   json["provenance"] = facts;
   json["settings"] = print_settings(settings);
   if (!record.is_null()) json["record"] = record;
-  write_output_file(settings.training.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
+  write_output_file(settings.run.output_dir.resolved + "/" + kRunMarkerFile, json_text(json, 2) + "\n");
 }
 
 }  // namespace bascule

@@ -18,16 +18,16 @@ DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_
                                                                 : total;
   DiskDemand demand;
   if (done < total && !run.resume.is_over) demand.saves = total / every - done / every + (total % every == 0 ? 0 : 1);
-  if (saves_first(training, run.resume)) ++demand.saves;
+  if (saves_first(run.settings.run.output_dir.resolved, run.resume)) ++demand.saves;
   demand.checkpoint_bytes = checkpoint_bytes;
   demand.save_total_limit = training.save_total_limit;
   if (control.keeps_best && demand.save_total_limit == 1) demand.save_total_limit = 2;  // the newest, and the best
-  demand.present_checkpoints = checkpoint_bytes_in(training.output_dir.resolved);
+  demand.present_checkpoints = checkpoint_bytes_in(run.settings.run.output_dir.resolved);
   return demand;
 }
 
 void check_disk_for_tensors(const RecordedRun& run) {
-  if (!run.graphs.train) return;
+  if (!run.graphs.trains()) return;
   const ParameterSet& parameters = run.session.parameters();
   const bool averages = run.settings.training.ema_decay > 0.0;
   std::int64_t weights = 0, state = 0;
@@ -36,7 +36,7 @@ void check_disk_for_tensors(const RecordedRun& run) {
     if (parameters[p].trained) state += (averages ? 3 : 2) * parameters[p].elements();
   }
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
-  const std::string& folder = run.settings.training.output_dir.resolved;
+  const std::string& folder = run.settings.run.output_dir.resolved;
   DiskDemand demand = checkpoints_to_write(run, (weights + state) * kBytes);
   demand.final_files.push_back({weights * kBytes, file_bytes_at(folder + "/model.safetensors")});
   if (averages)

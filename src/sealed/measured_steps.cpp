@@ -45,7 +45,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
   StartWork work;
   work.touch(arena.memory(), arena.huge_pages(), false);
-  initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(settings.training.seed));
+  initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(settings.run.seed));
   work.run(threads);
   if (settings.machine.lock_memory) arena.lock();
 
@@ -69,7 +69,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   const TrainingTimes& times = loop.times();
   steps.micro_batches = times.micro_batches;
   for (int i = 0; i < kMaxStreams; ++i) steps.rows[i] = times.rows[i] / times.micro_batches;
-  steps.nodes = run.session.tape(*run.graphs.train).node_times(steps.rows);
+  steps.nodes = run.session.tape(run.graphs[Use::kTrain].number).node_times(steps.rows);
   steps.stream = loader.stream(run.data.find(Split::kTrain)->stream).statistics();
   return steps;
 }

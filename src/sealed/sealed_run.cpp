@@ -55,11 +55,11 @@ void restore_log(RecordLog<Record>* log, const ResumePoint& point, const std::st
 }
 
 // As a user knows it.
-std::string name_of_point(const ResumePoint& point, const TrainingSettings& training) {
-  if (point.folder == training.output_dir.resolved + "/" + kLastStateFolder)
+std::string name_of_point(const ResumePoint& point, const RunSettings& run) {
+  if (point.folder == run.output_dir.resolved + "/" + kLastStateFolder)
     return "the end of training, update " + std::to_string(point.global_step);
-  return point.folder == training.resume_checkpoint.resolved ? training.resume_checkpoint.written
-                                                             : name_of_checkpoint(point.global_step);
+  return point.folder == run.resume_checkpoint.resolved ? run.resume_checkpoint.written
+                                                        : name_of_checkpoint(point.global_step);
 }
 
 bool decays_any(const TrainingSettings& training) {
@@ -70,7 +70,7 @@ bool decays_any(const TrainingSettings& training) {
 
 }  // namespace
 
-std::string events_folder(const Settings& settings) { return settings.training.output_dir.resolved + "/runs/bascule"; }
+std::string events_folder(const Settings& settings) { return settings.run.output_dir.resolved + "/runs/bascule"; }
 
 void SealedRun::meet(const char* what) {
   if (!group_.barrier()) throw Error(ErrorKind::kRank, what, "another rank failed");
@@ -100,13 +100,13 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   threads_ = std::make_unique<Threads>(run.threads, run.threads == usable_cores(), &group.heart(), &group.position());
   run.session.seal(*arena_, run.plan, kernels_for(isa), run.threads, &group);
   const DistributedSettings& distributed = settings.distributed;
-  if (graphs.train && group.nodes() > 1) {
+  if (graphs.trains() && group.nodes() > 1) {
     const PlannedRange& lane = run.plan[kLaneMemory];
     run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
                                  distributed.wire_type == WireType::kBf16, run.session.shards());
   }
-  if (graphs.train && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
-    run.session.overlap_reduction(*graphs.train, static_cast<std::size_t>(distributed.bucket_mib) << 20);
+  if (graphs.trains() && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
+    run.session.overlap_reduction(graphs[Use::kTrain].number, static_cast<std::size_t>(distributed.bucket_mib) << 20);
   times->end("loader, threads and tapes");
   times->end("memory and weights", fill_memory(point, say));
 
@@ -122,19 +122,20 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
           RecordLog<EvaluationRecord>({room + pace.evaluation_records, pace.evaluation_records});
   }
   if (point) resume_records(*point);
-  if (graphs.evaluation) {
-    const Tape& tape = run.session.tape(*graphs.evaluation);
+  if (graphs.has(Use::kEvaluate)) {
+    const auto& [number, recording] = graphs[Use::kEvaluate];
+    const std::int64_t batch = settings.training.per_device_eval_batch_size;
     graphs.judge->seal(arena_->at(run.plan[kEvaluationMemory]),
-                       judged_outputs(graphs.evaluation_recording, run.session.graph(*graphs.evaluation), &tape),
+                       judged_outputs(recording, run.session.graph(number), &run.session.tape(number)),
                        run.session.products());
-    evaluation_ =
-        std::make_unique<Evaluation>(*graphs.judge, settings.training.per_device_eval_batch_size, tape, group);
+    runner_ = std::make_unique<TapeRunner>(run.session.tape(number));
+    evaluation_ = std::make_unique<Evaluation>(*graphs.judge, batch, *runner_, group);
     if (run.session.averages() != nullptr) {
-      averaged_evaluation_ = std::make_unique<Evaluation>(*graphs.judge, settings.training.per_device_eval_batch_size,
-                                                          run.session.averaged_tape(*graphs.evaluation), group);
+      averaged_runner_ = std::make_unique<TapeRunner>(run.session.averaged_tape(number));
+      averaged_evaluation_ = std::make_unique<Evaluation>(*graphs.judge, batch, *averaged_runner_, group);
     }
   }
-  if (graphs.train && run.session.shards() != nullptr && group.is_leader()) {
+  if (graphs.trains() && run.session.shards() != nullptr && group.is_leader()) {
     moment_exchange_ =
         std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
   }
@@ -144,7 +145,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
     make_writers();
     check_disk();
   }
-  if (graphs.train && settings.training.load_best_model_at_end && group.is_leader()) {
+  if (graphs.trains() && settings.training.load_best_model_at_end && group.is_leader()) {
     const Span<float> trained(run.session.parameter_memory().trained,
                               static_cast<std::size_t>(run.session.layout().trained_elements));
     std::optional<HfFolderPlan> files;
@@ -154,8 +155,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (!group.is_first()) out_.progress = Progress::silent();
   if (group.is_first()) {
     open_logs();
-    status_.open(settings.training.output_dir.resolved, settings.report.status_seconds,
-                 NotifySocket::from_environment());
+    status_.open(settings.run.output_dir.resolved, settings.report.status_seconds, NotifySocket::from_environment());
     out_.progress.tell_also(&status_);
   }
   if (group.size() > 1) {
@@ -164,13 +164,13 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   }
   if (pace.length.gathered_samples > 0)
     gathered_ = std::make_unique<GatheredRows>(group, arena_->at(run.plan[kGatheredMemory]),
-                                               graphs.train_recording.gathered_cols);
-  if (graphs.train && settings.report.hash_steps > 0) {
+                                               graphs[Use::kTrain].recording.gathered_cols);
+  if (graphs.trains() && settings.report.hash_steps > 0) {
     const PlannedRange& memory = run.plan[kTensorHashes];
     hashes_ = std::make_unique<TensorHashes>(run.session.parameter_memory(),
                                              Span<std::byte>(arena_->at(memory), memory.bytes));
     if (group.is_first() && !run.resume.finished) {
-      const std::string kept = hashes_->open(settings.training.output_dir.resolved, position_.global_step,
+      const std::string kept = hashes_->open(settings.run.output_dir.resolved, position_.global_step,
                                              {run.place.world_size, settings.training.per_device_train_batch_size,
                                               settings.training.gradient_accumulation_steps});
       if (!kept.empty())
@@ -189,7 +189,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                                   hashes_.get(),
                                   averaged_evaluation_.get()};
   Span<std::uint64_t> saved_pictures;
-  if (graphs.train && !digests.empty())
+  if (graphs.trains() && !digests.empty())
     saved_pictures = {arena_->as<std::uint64_t>(run.plan[kPictureDigests]) + digests.size(),
                       loader_->picture_digests(run.data.find(Split::kTrain)->stream).size()};
   const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get(),
@@ -197,15 +197,15 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
   times->end("writers and logs");
-  if (graphs.train && settings.training.optimizer == Optimizer::kLamb && !decays_any(settings.training) &&
+  if (graphs.trains() && settings.training.optimizer == Optimizer::kLamb && !decays_any(settings.training) &&
       group.is_first())
     say("optimizer: with weight_decay = 0, LAMB is the same as Adam");
-  if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.training));
+  if (point && group.is_first()) say("resume: from " + name_of_point(*point, settings.run));
 }
 
 // A run that ends by an error may end between an update's beginning and its sums.
 SealedRun::~SealedRun() {
-  if (run_.graphs.train) run_.session.update().rest();
+  if (run_.graphs.trains()) run_.session.update().rest();
 }
 
 void SealedRun::resume_records(const ResumePoint& point) {
@@ -335,11 +335,11 @@ void SealedRun::open_logs() {
   const Settings& settings = run_.settings;
   const Span<const EvaluationRecord> made = out_.evaluations.records();
   const std::int64_t evaluated = made.empty() ? -1 : made[made.size() - 1].global_step;
-  const std::string& folder = settings.training.output_dir.resolved;
+  const std::string& folder = settings.run.output_dir.resolved;
   cut_log_after(folder, position_.global_step, evaluated);
   out_.log = JsonLog::open(folder);
   if (!settings.report.tensorboard) return;
-  if (run_.graphs.train) cut_events_after(events_folder(settings), position_.global_step, evaluated);
+  if (run_.graphs.trains()) cut_events_after(events_folder(settings), position_.global_step, evaluated);
   out_.events = TensorBoardWriter::open(events_folder(settings),
                                         {static_cast<std::int64_t>(unix_seconds()), host_name(), getpid(), 0});
   // Under the name that Hugging Face's trainer gives its arguments.
@@ -351,12 +351,12 @@ void SealedRun::make_writers() {
   final_model_ = std::make_unique<HfFolderPlan>(folder_contents(trained));
   if (const float* const averages = run_.session.averages())
     averaged_model_ = std::make_unique<HfFolderPlan>(folder_contents(averages));
-  if (!run_.graphs.train) return;
+  if (!run_.graphs.trains()) return;
   const Settings& settings = run_.settings;
   CheckpointContents contents;
-  contents.output_dir = settings.training.output_dir.resolved;
+  contents.output_dir = settings.run.output_dir.resolved;
   contents.save_total_limit = settings.training.save_total_limit;
-  contents.keeps_later = settings.training.resume == Resume::kOlder;
+  contents.keeps_later = settings.run.resume == Resume::kOlder;
   contents.model = folder_contents(trained);
   contents.optimizer = moments_to_write();
   if (run_.resume.point) contents.resumed_from = run_.resume.point->resumed_from;
@@ -383,7 +383,7 @@ void SealedRun::make_writers() {
 
 // Before the first step: hours of training are not to end at a full disk that could be foreseen.
 void SealedRun::check_disk() const {
-  const std::string& folder = run_.settings.training.output_dir.resolved;
+  const std::string& folder = run_.settings.run.output_dir.resolved;
   DiskDemand demand;
   if (writer_) {
     const auto texts = static_cast<std::int64_t>(

@@ -72,6 +72,7 @@ class SealedRun {
   std::unique_ptr<Threads> threads_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<CountedProgress> loader_progress_;  // goes before what it counts
+  std::unique_ptr<BatchRunner> runner_, averaged_runner_;
   std::unique_ptr<Evaluation> evaluation_, averaged_evaluation_;
   std::unique_ptr<GatheredRows> gathered_;
   std::unique_ptr<ReplacedSamples> replaced_;

@@ -100,7 +100,7 @@ void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tenso
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&),
                              StartWork* work) {
   const ModelSettings& model = run_.settings.model;
-  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
+  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   const ParameterMemory memory = run_.session.parameter_memory();
   unused_ = run_.opened.model->unused_tensors();
   if (!model.from_scratch) source_ = open_hf_weights(model.model_name_or_path.resolved);
@@ -176,7 +176,7 @@ void SealedRun::load_finished(const FinishedWeights& finished, StartWork* work) 
     if (run_.session.averages() != nullptr) {
       ParameterMemory memory = run_.session.parameter_memory();
       memory.trained = run_.session.averages();
-      const TensorSource averaged = open_hf_weights(run_.settings.training.output_dir.resolved + "/" + kAveragedFolder);
+      const TensorSource averaged = open_hf_weights(run_.settings.run.output_dir.resolved + "/" + kAveragedFolder);
       load_parameters(work, averaged, memory, *run_.opened.model, 0);
       work->run(*threads_);
     }
@@ -192,7 +192,7 @@ void SealedRun::make_unused_tensors() {
     unused_values_.emplace_back(there ? 0 : static_cast<std::size_t>(piece.elements));
     if (!there)
       fill_initial(unused_values_.back().data(), 0, piece.elements, piece.initial,
-                   static_cast<std::uint64_t>(run_.settings.training.seed), piece.name);
+                   static_cast<std::uint64_t>(run_.settings.run.seed), piece.name);
   }
 }
 

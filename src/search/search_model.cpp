@@ -35,19 +35,19 @@ std::unique_ptr<Model> open_embedding_model(const std::string& folder) {
       "search needs a " + std::string(model->architecture()));
 }
 
-SearchModel::SearchModel(const std::string& folder, const Model& model, Use use, Isa isa, int threads)
+SearchModel::SearchModel(const std::string& folder, const Model& model, Wanted wanted, Isa isa, int threads)
     : model_(model),
       needs_(model.inputs()),
       folder_(folder),
       inputs_(read_run_inputs(folder)),
       threads_(threads, false) {
-  record(use);
+  record(wanted);
   seal(folder, isa);
 }
 
-void SearchModel::record(Use use) {
+void SearchModel::record(Wanted wanted) {
   fields_ = model_.fields({});
-  if (use.texts) {
+  if (wanted.texts) {
     tokenizer_ = load_tokenizer(folder_);
     longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.positions.first);
     if (longest_text_ < 2) {
@@ -56,18 +56,18 @@ void SearchModel::record(Use use) {
     BatchCounts bounds;
     bounds[kSamples] = 1;
     bounds[fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))].rows.stream] = longest_text_;
-    text_embeds_ = model_.record_text_embedding(session_.add_graph(bounds, fields_));
+    text_embeds_ = model_.record(session_.add_graph(bounds, fields_), Use::kEmbedText, {}).output("text_embeds");
   }
-  if (use.pictures > 0) {
+  if (wanted.pictures > 0) {
     const std::int64_t side = needs_.image_side;
     if (needs_.image_channels != 3)
       throw Error(ErrorKind::kData, folder_ + "/config.json", "num_channels is not 3: pictures are RGB");
     decoder_.emplace(media_settings_of_model(folder_, side));
-    batch_ = static_cast<std::int64_t>(std::min(use.pictures, kMaxBatch));
-    image_graph_ = use.texts ? 1 : 0;
+    batch_ = static_cast<std::int64_t>(std::min(wanted.pictures, kMaxBatch));
+    image_graph_ = wanted.texts ? 1 : 0;
     BatchCounts bounds;
     bounds[kSamples] = batch_;
-    image_embeds_ = model_.record_picture_embedding(session_.add_graph(bounds, fields_));
+    image_embeds_ = model_.record(session_.add_graph(bounds, fields_), Use::kEmbedPicture, {}).output("image_embeds");
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A contrastive model's towers, loaded to embed texts and pictures. The phases of a run in small: the constructor
-// records, plans, seals and loads only what its use needs. Allocates, throws Error.
+// records, plans, seals and loads only what is wanted. Allocates, throws Error.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +33,12 @@ struct PictureEmbeddings {
 
 class SearchModel {
  public:
-  struct Use {
+  struct Wanted {
     bool texts = false;
     std::size_t pictures = 0;  // how many there are to embed
   };
   // model: of the folder; outlives this.
-  SearchModel(const std::string& folder, const Model& model, Use use, Isa isa, int threads);
+  SearchModel(const std::string& folder, const Model& model, Wanted wanted, Isa isa, int threads);
 
   // Both throw Error kData for embeddings that are not finite.
   // Cut as the run cut its captions. Throws Error kSettings for text that is not UTF-8.
@@ -47,7 +47,7 @@ class SearchModel {
   PictureEmbeddings embed_pictures(const std::vector<std::string>& paths);
 
  private:
-  void record(Use use);
+  void record(Wanted wanted);
   void seal(const std::string& folder, Isa isa);
   // Appends the embeddings of the first `count` pictures in pixels_.
   void embed_batch(std::int64_t count, std::vector<float>* embeds);

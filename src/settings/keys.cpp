@@ -139,6 +139,7 @@ using M = ModelSettings;
 using D = DataSettings;
 using E = MediaEngineSettings;
 using Sim = SimulationSettings;
+using Run = RunSettings;
 using T = TrainingSettings;
 using G = GroupSettings;
 using P = DistributedSettings;
@@ -148,6 +149,7 @@ constexpr auto kModel = &Settings::model;
 constexpr auto kData = &Settings::data;
 constexpr auto kEngine = &Settings::media_engine;
 constexpr auto kSim = &MediaEngineSettings::simulation;
+constexpr auto kRun = &Settings::run;
 constexpr auto kTrain = &Settings::training;
 constexpr auto kDist = &Settings::distributed;
 constexpr auto kMachine = &Settings::machine;
@@ -266,15 +268,16 @@ constexpr Key kKeys[] = {
     {kSimulationTable, "fault_seed", integer<kEngine, kSim, &Sim::fault_seed>(0, kMaxSeed), kFree,
      "seed of the injected faults"},
     // [training]
-    {"training", "output_dir", path<kTrain, &T::output_dir>(), kFree, "folder for checkpoints and results", "required"},
+    {"training", "output_dir", path<kRun, &Run::output_dir>(), kFree, "folder for checkpoints and results", "required",
+     nullptr, "run"},
     {"training", "do_train", boolean<kTrain, &T::do_train>(), kNumbers, "whether to train",
      "true if `train_file` is set"},
     {"training", "do_eval", boolean<kTrain, &T::do_eval>(), kFree, "whether to evaluate",
      "true if `validation_file` is set"},
     {"training", "do_predict", boolean<kTrain, &T::do_predict>(), kFree,
      "evaluate the test file and write `embeddings.safetensors` or `predictions.jsonl`", "true if `test_file` is set"},
-    {"training", "seed", integer<kTrain, &T::seed>(0, kMaxSeed), kNumbers,
-     "seed for initial weights, sample order, dropout, masks and negatives"},
+    {"training", "seed", integer<kRun, &Run::seed>(0, kMaxSeed), kNumbers,
+     "seed for initial weights, sample order, dropout, masks and negatives", nullptr, nullptr, "run"},
     {"training", "num_train_epochs", real<kTrain, &T::num_train_epochs>(0.0, 1e9), kLonger,
      "epochs, also a part of one: the number of updates is rounded up; 0: `max_steps` sets the length",
      "5.0, or 0.0 if `max_steps` is set"},
@@ -357,8 +360,9 @@ constexpr Key kKeys[] = {
      "stop training after this many evaluations in a row without a new best; 0: never"},
     {"training", "early_stopping_threshold", real<kTrain, &T::early_stopping_threshold>(0.0, 1e9), kFromThereOn,
      "improvement over the best that an evaluation needs to reset `early_stopping_patience`"},
-    {"training", "resume", choice_or_path<kTrain, &T::resume, &T::resume_checkpoint>(kResumes), kFree,
-     "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path"},
+    {"training", "resume", choice_or_path<kRun, &Run::resume, &Run::resume_checkpoint>(kResumes), kFree,
+     "checkpoint to resume from: `auto`: newest; `older`: newest readable; `never`: none; or a path", nullptr, nullptr,
+     "run"},
     {"training", "throughput_warmup_steps", integer<kTrain, &T::throughput_warmup_steps>(0, kMany), kFree,
      "updates at the start of the process to exclude from throughput"},
     // [distributed]

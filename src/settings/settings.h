@@ -181,12 +181,19 @@ struct GroupSettings {
   bool freeze = false;
 };
 
-struct TrainingSettings {
+// Of a run of any kind, also one that trains nothing. The keys stand in [training], where Hugging Face's users look for
+// them.
+struct RunSettings {
   PathSetting output_dir;
+  std::int64_t seed = 42;
+  Resume resume = Resume::kAuto;
+  PathSetting resume_checkpoint;  // with kCheckpoint: the value of training.resume is a path
+};
+
+struct TrainingSettings {
   bool do_train = false;  // not written: true if train_file is given; read_settings has resolved that
   bool do_eval = false;
   bool do_predict = false;
-  std::int64_t seed = 42;
   double num_train_epochs = 5.0;  // steps = ceil(epochs * steps of an epoch); 0 where max_steps decides
   std::int64_t max_steps = 0;     // 0 where num_train_epochs decides; exactly one of the two is above 0
   std::int64_t per_device_train_batch_size = 40;
@@ -225,8 +232,6 @@ struct TrainingSettings {
   bool greater_is_better = false;            // not written: true but for losses and perplexity
   std::int64_t early_stopping_patience = 0;  // evaluations without a better one; 0: never
   double early_stopping_threshold = 0.0;
-  Resume resume = Resume::kAuto;
-  PathSetting resume_checkpoint;  // with kCheckpoint: the value of training.resume is a path
   std::int64_t throughput_warmup_steps = 3;
   std::vector<GroupSettings> groups;  // a tensor belongs to the first that matches it
 };
@@ -270,6 +275,7 @@ struct Settings {
   ModelSettings model;
   DataSettings data;
   MediaEngineSettings media_engine;
+  RunSettings run;
   TrainingSettings training;
   DistributedSettings distributed;
   MachineSettings machine;

@@ -134,11 +134,11 @@ void check_corpus(const Settings& s) {
 }
 
 void check_folders(const Settings& s) {
-  if (s.training.resume == Resume::kCheckpoint && !s.training.do_train) {
+  if (s.run.resume == Resume::kCheckpoint && !s.training.do_train) {
     refuse(s, "training.resume", "training.resume names a checkpoint, but the run does not train",
            "remove it, or name the checkpoint as model.model_name_or_path");
   }
-  const std::string& output = s.training.output_dir.resolved;
+  const std::string& output = s.run.output_dir.resolved;
   if (output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved) {
     refuse(s, "training.output_dir", "training.output_dir is also the folder of the model or tokenizer",
            "choose another: the run would overwrite it");

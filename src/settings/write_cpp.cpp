@@ -91,7 +91,10 @@ std::string assignment(const Key& key, const Settings& settings, const std::stri
 
 std::string keys_text(const Settings& settings) {
   std::string text;
-  for (const Key& key : all_keys()) text += assignment(key, settings, "s." + std::string(key.table));
+  for (const Key& key : all_keys()) {
+    const char* const holder = key.holder != nullptr ? key.holder : key.table;
+    text += assignment(key, settings, std::string("s.") + holder);
+  }
   text += "  s.media_engine.simulation.is_given = " + truth(settings.media_engine.simulation.is_given) + ";\n";
   for (const GroupSettings& group : settings.training.groups) {
     Settings one;

@@ -20,8 +20,9 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       agreement_(parts.group),
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
-      saves_first_(saves_first(run.settings.training, run.resume)) {
-  for (const LossTerm& term : run.graphs.train_recording.losses) counts_early_ |= term.stream != kSamples;
+      saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)) {
+  if (!run.graphs.trains()) return;
+  for (const LossTerm& term : run.graphs[Use::kTrain].recording.losses) counts_early_ |= term.stream != kSamples;
   if (saving.writer == nullptr) return;
   replaced_rows_.resize(static_cast<std::size_t>(run.data.loader.max_replacements));
   bad_rows_.resize(kMostBadRowsKept);
@@ -32,7 +33,7 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
 // Only a loss of one term can be divided so. Terms that share a gradient each need their count of the whole update:
 // labelled tokens are counted ahead.
 Status TrainingLoop::begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept {
-  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
     double total = first[t];
     if (losses.size() > 1 && batches > 1) {
@@ -57,7 +58,7 @@ Status TrainingLoop::begin_counting(const double* first, std::int64_t index, std
 // gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
 Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
                                  TermWeights* weights) noexcept {
-  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   if (!meets_early()) BASCULE_TRY(loaded);
   const BatchCounts counts = loaded.ok() ? batch->counts : BatchCounts{};
   double all[kMaxLossTerms] = {};
@@ -81,14 +82,14 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
   Session& session = p_.session;
   if (session.ring() != nullptr) return session.ring()->replay_without_samples(p_.threads);
   if (first) std::fill_n(session.gradients(), session.layout().trained_elements, 0.0f);
-  p_.group.position().reach(static_cast<std::int64_t>(session.tape(*run_.graphs.train).step_count()));
+  p_.group.position().reach(static_cast<std::int64_t>(session.tape(run_.graphs[Use::kTrain].number).step_count()));
   p_.group.heart().beat();
   return true;
 }
 
 // Gradients of one micro-batch, of which the batch is a share.
 Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool first) noexcept {
-  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.training.seed);
+  const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
   if (batch.counts.samples() == 0) {
@@ -98,7 +99,7 @@ Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool
   replay.batch = batch;
   if (p_.gathered != nullptr) replay.batch.counts[kSamplesOfAllRanks] = run_.pace.length.cut.batch(batch.index).count;
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
-  const std::vector<LossTerm>& losses = run_.graphs.train_recording.losses;
+  const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const double own = p_.gathered != nullptr ? weights.of_all[t] : weights.of_all[t] * weights.share[t];
     replay.loss_weights[t] = static_cast<float>(own);
@@ -106,7 +107,7 @@ Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool
   replay.add_to_gradients = !first;
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
-  const Tape& tape = p_.session.tape(*run_.graphs.train);
+  const Tape& tape = p_.session.tape(run_.graphs[Use::kTrain].number);
   if (GradientRing* const ring = p_.session.ring()) {
     if (!ring->replay(p_.threads, replay)) return {StatusCode::kRankFailed, {-1, 0}};
   } else {
@@ -132,7 +133,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
   if (run_.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run_.settings.machine.step_seconds);
   } else {
-    const Tape& tape = p_.session.tape(*run_.graphs.train);
+    const Tape& tape = p_.session.tape(run_.graphs[Use::kTrain].number);
     const double backward_before = tape.seconds(true);
     if (number + 1 == batches) {
       p_.group.position().begin_gradients(at_.global_step + 1);

@@ -151,7 +151,7 @@ Status TrainingLoop::load_best() noexcept {
   if (run_.resume.finished || !run_.settings.training.load_best_model_at_end) return ok_status();
   if (step < 0 || step == at_.global_step) return ok_status();
   p_.group.set_phase(RankPhase::kFinishing);
-  PathBuffer folder(run_.settings.training.output_dir.resolved);
+  PathBuffer folder(run_.settings.run.output_dir.resolved);
   folder.append("/checkpoint-").append(step);
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
   const bool reads = saving_.best_weights != nullptr;

@@ -113,10 +113,10 @@ BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) 
     first += samples;
   }
   Graph& train = session_.add_graph(bounds, fields_);
-  trained_ = model.record(train, training);
+  trained_ = model.record(train, Use::kTrain, training);
   derive_backward(train);
   Graph& evaluate = session_.add_graph(bounds, evaluation_fields_);
-  evaluated_ = model.record(evaluate, evaluation);
+  evaluated_ = model.record(evaluate, Use::kEvaluate, evaluation);
   if (precision == Precision::kBf16) {
     for (Graph* graph : {&train, &evaluate}) choose_element_types(*graph);
   }

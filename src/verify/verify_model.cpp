@@ -32,14 +32,14 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
   if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
   for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
   threads_ = std::make_unique<Threads>(threads, false);
-  for (Use* use : {&training_, &evaluation_}) {
-    const bool trains = use == &training_;
-    record(use, trains);
-    use->session.set_optimizer(files_.optimizer);
-    use->session.seal_alone(trains, kernels_for(isa), threads);
+  for (Copy* copy : {&training_, &evaluation_}) {
+    const bool trains = copy == &training_;
+    record(copy, trains);
+    copy->session.set_optimizer(files_.optimizer);
+    copy->session.seal_alone(trains, kernels_for(isa), threads);
     const TensorSource source = open_hf_weights(files_.folder);
     StartWork work;
-    load_parameters(&work, source, use->session.parameter_memory(), *files_.model, 0);
+    load_parameters(&work, source, copy->session.parameter_memory(), *files_.model, 0);
     work.run(*threads_);
   }
 }
@@ -48,17 +48,15 @@ PackedBatch CaseModel::pack(std::int64_t batch, bool every_row) const {
   return PackedBatch(batches_[static_cast<std::size_t>(batch)], files_.inputs, every_row, files_.folder);
 }
 
-void CaseModel::record(Use* use, bool trains) {
+void CaseModel::record(Copy* copy, bool trains) {
   BatchCounts bounds;
   for (std::int64_t k = 0; k < static_cast<std::int64_t>(batches_.size()); ++k) {
     const BatchCounts counts = pack(k, true).counts(fields_);
     for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], counts[stream]);
   }
-  Graph& graph = use->session.add_graph(bounds, fields_);
-  RecordOptions options = options_of(files_);
-  options.every_output = !trains;
-  use->recording = files_.model->record(graph, options);
-  if (trains) derive(graph, &use->recording);
+  Graph& graph = copy->session.add_graph(bounds, fields_);
+  copy->recording = files_.model->record(graph, trains ? Use::kTrain : Use::kReference, options_of(files_));
+  if (trains) derive(graph, &copy->recording);
   if (precision_ == Precision::kBf16) choose_element_types(graph);
 }
 

@@ -37,13 +37,13 @@ class CaseModel {
   const float* at(Tensor tensor) const { return evaluation_.session.tape(0).at(tensor); }
 
  private:
-  struct Use {
+  struct Copy {
     Session session;
     Recording recording;
   };
 
   PackedBatch pack(std::int64_t batch, bool every_row) const;
-  void record(Use* use, bool trains);
+  void record(Copy* copy, bool trains);
   void derive(Graph& graph, Recording* recording);
   void read_cotangents(std::int64_t batch, const PackedBatch& packed);
 
@@ -51,7 +51,7 @@ class CaseModel {
   const Precision precision_;
   Fields fields_;
   std::vector<PaddedBatch> batches_;
-  Use training_, evaluation_;
+  Copy training_, evaluation_;
   // For the bare model: an output, and the input by which it is multiplied.
   struct Cotangent {
     std::string name;

@@ -105,7 +105,7 @@ class PictureClassifier final : public Classifier {
     return {{"pixels", DType::kFloat32, rows_per_sample(1), 3 * side * side, FieldSource::kPixels}, labels()};
   }
   // One patch that is the whole picture.
-  Recording record(Graph& graph, const RecordOptions& options) const override {
+  Recording record(Graph& graph, Use, const RecordOptions& options) const override {
     const std::int64_t side = number("image_size");
     return classify(graph, options, extract_patches(graph, "picture", graph.field("pixels"), 3, side, side, side));
   }
@@ -131,7 +131,7 @@ class TextClassifier : public Classifier {
             {"text_offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets},
             labels()};
   }
-  Recording record(Graph& graph, const RecordOptions& options) const override {
+  Recording record(Graph& graph, Use, const RecordOptions& options) const override {
     const std::int64_t width = number("hidden_size");
     const SampleRows rows{rows_of_stream(kTokens), graph.field("text_offsets"), {}};
     const Tensor embedded =

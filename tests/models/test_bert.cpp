@@ -66,7 +66,7 @@ std::vector<std::string> names_of(const std::string& members, bool file_has_deco
   bounds[kSamples] = 2;
   for (const int stream : {0, 1, 2}) bounds[kFirstModelStream + stream] = 10;
   Graph graph(parameters, bounds, model->fields({}));
-  model->record(graph, {});
+  model->record(graph, Use::kTrain, {});
   std::vector<std::string> names;
   for (int p = 0; p < parameters.size(); ++p) {
     for (const ParameterPiece& piece : parameters[p].pieces) names.push_back(piece.name);

@@ -41,6 +41,8 @@ TEST(Families, EveryHeadOpensAModelOfItsClass) {
   for (const FamilyHead& head : usual_family().heads) {
     const std::unique_ptr<Model> model = open_model({path, {}}, head.words.name);
     EXPECT_STREQ(model->architecture(), usual_family().architecture(head.words.name)) << head.words.name;
+    for (const Use use : {Use::kEmbedText, Use::kEmbedPicture})
+      EXPECT_EQ(serves(*model, use), head.command == "search") << head.words.name;
     EXPECT_EQ(model->embedding_width() > 0, head.command == "search") << head.words.name;
     EXPECT_TRUE(head.words.has_classes || head.words.uses_negatives) << head.words.name;
   }
@@ -55,7 +57,7 @@ class Nothing final : public Model {
   ModelCardWords card() const override { return {}; }
   ModelInputs inputs() const override { return {}; }
   Fields fields(const RecordOptions&) const override { return {}; }
-  Recording record(Graph&, const RecordOptions&) const override { return {}; }
+  Recording record(Graph&, Use, const RecordOptions&) const override { return {}; }
 };
 
 TEST(Families, AFamilyFromOutsideIsFoundToo) {

@@ -82,7 +82,7 @@ TEST(ViT, TheLastLayerOfTheTokenClassifierHasOneRowASample) {
     bounds[kSamples] = 4;
     ParameterSet parameters;
     Graph graph(parameters, bounds, model->fields({}));
-    model->record(graph, {});
+    model->record(graph, Use::kTrain, {});
     derive_backward(graph);
     const std::int64_t rows = is_pooled ? 9 : 1;
     EXPECT_EQ(graph[graph.find("vit.encoder.layer.1/vit.encoder.layer.1.output.dense")].rows.per_row, rows);

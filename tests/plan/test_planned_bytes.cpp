@@ -118,13 +118,13 @@ Plans plan_run(const Model& model, const Settings& settings) {
   };
   ParameterSet parameters;
   Graph train(parameters, bounds(settings.training.per_device_train_batch_size), model.fields(options));
-  model.record(train, options);
+  model.record(train, Use::kTrain, options);
   derive_backward(train);
   recompute_as_set(&train, settings);
   const WorkspacePlan plan = plan_workspace(train);
   options.dropout = false;
   Graph evaluate(parameters, bounds(settings.training.per_device_eval_batch_size), model.fields(options));
-  model.record(evaluate, options);
+  model.record(evaluate, Use::kEvaluate, options);
   lay_out_parameters(parameters, gradient_order(train));
   return {plan.bytes, plan.lower_bound_bytes, plan_workspace(evaluate).bytes};
 }

@@ -51,14 +51,14 @@ TEST(RecordedRun, APartOfAnEpochIsRoundedUpToWholeUpdates) {
 TEST(RecordedRun, EvaluationsComputeInThePrecisionOfTraining) {
   for (const bool is_bf16 : {false, true}) {
     Recorded run(is_bf16 ? "precision = \"bf16\"\n" : "", "max_steps = 3\n");
-    EXPECT_EQ(has_bf16_products(run->session.graph(*run->graphs.train)), is_bf16);
-    EXPECT_EQ(has_bf16_products(run->session.graph(*run->graphs.evaluation)), is_bf16);
+    EXPECT_EQ(has_bf16_products(run->session.graph(run->graphs[Use::kTrain].number)), is_bf16);
+    EXPECT_EQ(has_bf16_products(run->session.graph(run->graphs[Use::kEvaluate].number)), is_bf16);
   }
 }
 
 TEST(RecordedRun, TheLineOfThePlanHasTheShareOfRecomputedOperations) {
   Recorded run("", "max_steps = 3\ngradient_checkpointing = \"full\"\n");
-  const Graph& graph = run->session.graph(*run->graphs.train);
+  const Graph& graph = run->session.graph(run->graphs[Use::kTrain].number);
   double step = 0.0, repeated = 0.0;
   for (const Node& node : graph.nodes()) (node.again ? repeated : step) += cost_of(graph, node, graph.bounds()).flops;
   char share[64];

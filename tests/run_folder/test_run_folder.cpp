@@ -28,24 +28,24 @@ bool can_lock_alone(const std::string& folder) { return can_lock(folder, LOCK_EX
 TEST(FolderLock, IsHeldUntilTheLastOfLauncherAndRankHasGone) {
   const TemporaryFolder folder;
   Settings settings;
-  settings.training.output_dir.resolved = folder.path() + "/run";
+  settings.run.output_dir.resolved = folder.path() + "/run";
   std::optional<FolderLock> launcher(std::in_place, settings, FolderUser::kLauncher);
   std::optional<FolderLock> rank(std::in_place, settings, FolderUser::kRank);
-  EXPECT_FALSE(can_lock_alone(settings.training.output_dir.resolved));
+  EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   launcher.reset();
-  EXPECT_FALSE(can_lock_alone(settings.training.output_dir.resolved));
+  EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   rank.reset();
-  EXPECT_TRUE(can_lock_alone(settings.training.output_dir.resolved));
+  EXPECT_TRUE(can_lock_alone(settings.run.output_dir.resolved));
 }
 
 TEST(FolderLock, OneProcessHoldsItAlone) {
   const TemporaryFolder folder;
   Settings settings;
-  settings.training.output_dir.resolved = folder.path() + "/run";
+  settings.run.output_dir.resolved = folder.path() + "/run";
   const FolderLock lock(settings, FolderUser::kProcess);
   EXPECT_FALSE(lock.has_waited());
-  EXPECT_FALSE(can_lock_alone(settings.training.output_dir.resolved));
-  EXPECT_FALSE(can_lock(settings.training.output_dir.resolved, LOCK_SH)) << "of a second run";
+  EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
+  EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
 }
 
 }  // namespace

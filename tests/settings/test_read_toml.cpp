@@ -51,7 +51,7 @@ TEST(ReadSettings, TheLeastFileGetsEveryDefault) {
   EXPECT_EQ(s.model.head, "contrastive");
   EXPECT_EQ(s.model.freeze, std::vector<std::string>{"text_pooler"});
   EXPECT_EQ(s.data.max_seq_length, 128);
-  EXPECT_EQ(s.training.seed, 42);
+  EXPECT_EQ(s.run.seed, 42);
   EXPECT_EQ(s.training.num_train_epochs, 5.0);
   EXPECT_EQ(s.training.per_device_train_batch_size, 40);
   EXPECT_EQ(s.training.learning_rate, 1e-5);
@@ -115,7 +115,7 @@ TEST(ReadSettings, EveryNumberReachesItsMember) {
   EXPECT_EQ(s.machine.memory_limit_gib, 0.23);
   EXPECT_EQ(s.machine.step_seconds, 0.24);
   EXPECT_EQ(s.machine.threads, 20);
-  EXPECT_EQ(s.training.seed, 31);
+  EXPECT_EQ(s.run.seed, 31);
   EXPECT_EQ(s.training.per_device_train_batch_size, 32);
   EXPECT_EQ(s.training.per_device_eval_batch_size, 33);
   EXPECT_EQ(s.training.warmup_steps, 34);
@@ -182,15 +182,15 @@ TEST(ReadSettings, AListOfFilesHasPathsOnly) {
 }
 
 TEST(ReadSettings, ResumeIsAWordOrAPathWithASlash) {
-  const auto training = [](const std::string& value) {
-    return settings_of(least_with("training", "resume = \"" + value + "\"")).training;
+  const auto run = [](const std::string& value) {
+    return settings_of(least_with("training", "resume = \"" + value + "\"")).run;
   };
-  EXPECT_EQ(training("auto").resume, Resume::kAuto);
-  EXPECT_EQ(training("older").resume, Resume::kOlder);
-  EXPECT_FALSE(training("older").resume_checkpoint.is_given());
-  EXPECT_EQ(training("../other/checkpoint-5/").resume, Resume::kCheckpoint);
-  EXPECT_EQ(training("../other/checkpoint-5/").resume_checkpoint.resolved, "/other/checkpoint-5");
-  EXPECT_EQ(training("/abs/best").resume_checkpoint.resolved, "/abs/best");
+  EXPECT_EQ(run("auto").resume, Resume::kAuto);
+  EXPECT_EQ(run("older").resume, Resume::kOlder);
+  EXPECT_FALSE(run("older").resume_checkpoint.is_given());
+  EXPECT_EQ(run("../other/checkpoint-5/").resume, Resume::kCheckpoint);
+  EXPECT_EQ(run("../other/checkpoint-5/").resume_checkpoint.resolved, "/other/checkpoint-5");
+  EXPECT_EQ(run("/abs/best").resume_checkpoint.resolved, "/abs/best");
   EXPECT_EQ(refusal_of(least_with("training", "resume = \"checkpoint-5\"")),
             "test.toml:6:10: training.resume: \"checkpoint-5\" is not a valid value; allowed: \"auto\", \"never\" or "
             "\"older\", or a "
@@ -205,7 +205,7 @@ TEST(ReadSettings, AFileNamesItselfAndItsFolderInEveryPath) {
   const TemporaryFile file(kLeast);
   const Settings s = read_settings(file.path(), test_words);
   const auto folder = std::filesystem::canonical(std::filesystem::path(file.path()).parent_path());
-  EXPECT_EQ(s.training.output_dir.resolved, (folder / "o").string());
+  EXPECT_EQ(s.run.output_dir.resolved, (folder / "o").string());
   EXPECT_EQ(where_written(s, "training.output_dir"), file.path() + ":6:14");
   EXPECT_EQ(where_written(s, "training.seed"), file.path());
 }

@@ -38,8 +38,8 @@ TEST(Sealed, PathsStartAboveTheFolderOfTheProgram) {
   const Settings settings = sealed();
   EXPECT_EQ(settings.model.model_name_or_path.resolved, above + "/model \"one\"\\\xc3\xa9\x01 ??");
   EXPECT_EQ(settings.model.tokenizer_name.resolved, settings.model.model_name_or_path.resolved);
-  EXPECT_EQ(settings.training.resume_checkpoint.resolved, above + "/run/checkpoint-3");
-  EXPECT_EQ(settings.training.output_dir.resolved, "/var/run one");
+  EXPECT_EQ(settings.run.resume_checkpoint.resolved, above + "/run/checkpoint-3");
+  EXPECT_EQ(settings.run.output_dir.resolved, "/var/run one");
   EXPECT_EQ(settings.data.train_file.start, above);
   EXPECT_TRUE(settings.data.train_file.stays_inside);
 }
@@ -60,7 +60,8 @@ TEST(Sealed, EveryWordOfTheModelIsAssigned) {
 TEST(Sealed, EveryKeyIsAssigned) {
   const std::string text = settings_as_cpp(settings_of(kLeast), "x.toml");
   for (const Key& key : all_keys()) {
-    const std::string member = "\n  s." + qualified_name(key);
+    const char* const holder = key.holder != nullptr ? key.holder : key.table;
+    const std::string member = std::string("\n  s.") + holder + "." + key.name;
     EXPECT_TRUE(text.find(member + " = ") != std::string::npos ||
                 text.find(member + ".written = ") != std::string::npos)
         << member;

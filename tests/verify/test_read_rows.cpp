@@ -46,13 +46,12 @@ PaddedBatch some_texts(const ModelInputs& inputs) {
 Computed compute(const Model& model, bool every_row) {
   RecordOptions options;
   options.dropout = true;
-  options.every_output = every_row;
   const Fields fields = model.fields(options);
   const ModelInputs inputs = model.inputs();
   const PackedBatch packed(some_texts(inputs), inputs, false, "here");
   Session session;
   Graph& graph = session.add_graph(packed.counts(fields), fields);
-  const Recording recording = model.record(graph, options);
+  const Recording recording = model.record(graph, every_row ? Use::kReference : Use::kTrain, options);
   derive_backward(graph);
   Threads threads(2, false);
   session.seal_alone(true, kernels_for(best_isa()), 2);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/run/record_graphs.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/evaluate/evaluate.h"
+#include "src/graph/backward.h"
+#include "src/graph/element_types.h"
+#include "src/run/parameter_groups.h"
+
+namespace bascule {
+namespace {
+
+RecordOptions options_of(const Settings& settings, Use use, const FamilyHead& head) {
+  RecordOptions options;
+  options.frozen = settings.model.freeze;
+  if (use == Use::kTrain || head.smooths_evaluation)
+    options.label_smoothing = static_cast<float>(settings.training.label_smoothing_factor);
+  if (use != Use::kTrain) return options;
+  options.dropout = settings.model.dropout == Dropout::kConfig;
+  options.mixed_labels = mixes_labels(settings);
+  return options;
+}
+
+// Records the graph as the session's next one.
+Graph& add_graph(RecordedRun* run, Use use, const BatchCounts& bounds, const RecordOptions& options) {
+  RecordedGraph& recorded = run->graphs.by_use[use];
+  recorded.number = run->graphs.by_use.size() - 1;
+  Graph& graph = run->session.add_graph(bounds, run->opened.fields);
+  recorded.recording = run->opened.model->record(graph, use, options);
+  return graph;
+}
+
+void record_training(RecordedRun* run, const RecordedSplit& train, const FamilyHead& head) {
+  run->session.set_groups(parameter_groups(run->settings), run->opened.model->body_prefix());
+  BatchCounts bounds = run->data.plan.streams[train.stream].bounds;
+  bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
+  Graph& graph = add_graph(run, Use::kTrain, bounds, options_of(run->settings, Use::kTrain, head));
+  BASCULE_CHECK(static_cast<int>(run->graphs[Use::kTrain].recording.losses.size()) == head.loss_terms);
+  check_parameter_groups(run->settings, run->session.parameters());
+  derive_backward(graph);
+  if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
+}
+
+// The most rows of a batch of any split that is evaluated, and of the whole split.
+BatchCounts evaluated_bounds(const RunData& data, std::int64_t* max_rows) {
+  BatchCounts bounds;
+  for (const RecordedSplit& split : data.splits) {
+    if (split.split == Split::kTrain) continue;
+    const BatchCounts& own = data.plan.streams[split.stream].bounds;
+    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], own[stream]);
+    *max_rows = std::max(*max_rows, split.manifest->rows());
+  }
+  return bounds;
+}
+
+// Evaluations during training, and those at the end, which may be of other rows.
+std::size_t planned_evaluations(const TrainingSettings& training, const TrainingLength& length) {
+  const std::int64_t every =
+      std::max<std::int64_t>(1, training.eval_strategy == Interval::kSteps   ? training.eval_steps
+                                : training.eval_strategy == Interval::kEpoch ? length.updates_per_epoch
+                                                                             : length.total_updates);
+  return planned_records(std::max<std::int64_t>(2, length.total_updates), every, kMaxEvaluationRecords) + 2;
+}
+
+void record_evaluation(RecordedRun* run, const FamilyHead& head) {
+  JudgeShape shape;
+  const BatchCounts bounds = evaluated_bounds(run->data, &shape.max_rows);
+  if (bounds.samples() == 0) return;
+  const RecordedSplit* const test = run->data.find(Split::kTest);
+  run->graphs.predicts = test != nullptr && run->opened.judge_kind->predicts;
+  RecordOptions options = options_of(run->settings, Use::kEvaluate, head);
+  options.predictions = run->graphs.predicts;
+  Graph& graph = add_graph(run, Use::kEvaluate, bounds, options);
+  if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
+  const Recording& recording = run->graphs[Use::kEvaluate].recording;
+  shape.batch = run->settings.training.per_device_eval_batch_size;
+  for (const LossTerm& term : recording.losses) shape.losses.push_back({term.name, term.stream});
+  if (run->graphs.predicts) {
+    const StreamPlan& plan = run->data.plan.streams[test->stream];
+    const int counted = shape.losses.front().stream;
+    shape.predicted_rows = test->manifest->rows();
+    shape.longest_text = run->data.loader.max_seq_length;
+    shape.counted_of_a_row = std::max(plan.bounds[counted] / plan.bounds.samples(), plan.most_masked);
+  }
+  shape.fields = run->opened.fields;
+  shape.outputs = judged_outputs(recording, graph, nullptr);
+  run->graphs.judge = run->opened.judge_kind->make(shape);
+  run->pace.evaluation_records = planned_evaluations(run->settings.training, run->pace.length);
+}
+
+}  // namespace
+
+void record_graphs(RecordedRun* run) {
+  const FamilyHead& head = *run->opened.family->head(run->settings.model.head);
+  if (const RecordedSplit* train = run->data.find(Split::kTrain)) record_training(run, *train, head);
+  record_evaluation(run, head);
+}
+
+}  // namespace bascule
