@@ -59,9 +59,11 @@ std::string plain_name(const std::string& path) {
 }
 
 std::int64_t checkpoint_bytes(const RecordedRun& run) {
+  const int moments = run.settings.training.ema_decay > 0.0 ? 3 : 2;  // and the average
   std::int64_t elements = 0;
   const ParameterSet& parameters = run.session.parameters();
-  for (int p = 0; p < parameters.size(); ++p) elements += (parameters[p].trained ? 3 : 1) * parameters[p].elements();
+  for (int p = 0; p < parameters.size(); ++p)
+    elements += (parameters[p].trained ? 1 + moments : 1) * parameters[p].elements();
   return elements * static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -56,17 +56,6 @@ std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& 
   return files;
 }
 
-RecordedPace pace_of(const Report& report, std::int64_t warmup_steps) {
-  RecordedPace pace;
-  pace.whole = report.train.whole.samples_per_second;
-  for (const StepRecord& step : report.steps) {
-    if (step.global_step - step.steps < warmup_steps || step.samples_per_second <= 0.0) continue;
-    pace.least = pace.least == 0.0 ? step.samples_per_second : std::min(pace.least, step.samples_per_second);
-    pace.most = std::max(pace.most, step.samples_per_second);
-  }
-  return pace;
-}
-
 Json files_json(const std::vector<SummedFile>& files) {
   Json json = Json::array();
   for (const SummedFile& file : files) json.push_back({{"path", file.path}, {"sha256", file.sha256}});
@@ -133,6 +122,17 @@ Settings with_absolute_paths(Settings settings) {
     paths->stays_inside = false;
   }
   return settings;
+}
+
+RecordedPace pace_of(const Report& report, std::int64_t warmup_steps) {
+  RecordedPace pace;
+  pace.whole = report.train.whole.samples_per_second;
+  for (const StepRecord& step : report.steps) {
+    if (step.global_step - step.steps < warmup_steps || step.samples_per_second <= 0.0) continue;
+    pace.least = pace.least == 0.0 ? step.samples_per_second : std::min(pace.least, step.samples_per_second);
+    pace.most = std::max(pace.most, step.samples_per_second);
+  }
+  return pace;
 }
 
 RunRecord make_record(SealedRun& sealed, const Report& report) {

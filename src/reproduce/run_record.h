@@ -60,6 +60,9 @@ Machine lasting_facts();
 // The same with absolute paths, which are resolved from no folder.
 Settings with_absolute_paths(Settings settings);
 
+// An interval with an update of the warm-up is in neither bound; both are 0 where there is no other.
+RecordedPace pace_of(const Report& report, std::int64_t warmup_steps);
+
 // After the run's folder was written, in which it puts the list of pictures.
 RunRecord make_record(SealedRun& sealed, const Report& report);
 

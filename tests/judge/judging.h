@@ -48,12 +48,14 @@ struct Computed {
 
 class Judging {
  public:
-  // pictures: of each row, by the letter that names it. tokens: most labelled ones of a row.
+  // pictures: of each row, by the letter that names it. width: of embeddings; of the classes' judge, classes where
+  // there are more than two. tokens: most labelled ones of a row.
   Judging(const std::string& judge, const std::string& pictures, std::int64_t width, bool keeps_predictions = false,
           std::int64_t tokens = 1)
       : kind_(judge_named(judge)),
         keeps_predictions_(keeps_predictions),
         width_(width),
+        logits_(judge == kClasses && width > 0 ? width : 2),
         products_(1),
         threads_(1, false) {
     std::string rows;
@@ -165,7 +167,7 @@ class Judging {
             {"text_embeds", width_, floats_[0]},
             {"image_embeds", width_, floats_[1]},
             {"cross_embeds", width_, floats_[2]},
-            {"logits", 2, floats_[3]},
+            {"logits", logits_, floats_[3]},
             {"probabilities", 1, floats_[4]},
             {"hits", 1, integers_[0]},
             {"predicted", 2, integers_[1]},
@@ -178,7 +180,7 @@ class Judging {
 
   const JudgeKind& kind_;
   bool keeps_predictions_;
-  std::int64_t width_;
+  std::int64_t width_, logits_;
   TemporaryFolder folder_;
   std::unique_ptr<Manifest> manifest_;
   OwnProducts products_;

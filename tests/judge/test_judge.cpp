@@ -87,6 +87,27 @@ TEST(Judge, MatchingAccuracyAndAreaUnderTheCurve) {
   EXPECT_TRUE(std::isnan(record[metric_of(kTokens, "perplexity")]));
 }
 
+// Six classes, the label's is the last: right in row 1, sixth in row 3, among the five in row 4. Rows 0 and 2 are left
+// out.
+TEST(Judge, AccuracyAmongFiveIsOfTheRowsJudged) {
+  Judging judging(kClasses, "abcdef", 6);
+  const std::vector<std::int32_t> labels = {5, 5};
+  Computed computed;
+  computed.hits = {1};
+  computed.logits = {0, 0, 0, 0, 0, 1};
+  judging.take(0, {1}, computed, labels);
+  computed.hits = {0};
+  computed.logits = {1, 1, 1, 1, 1, 0};
+  judging.take(1, {3}, computed, labels);
+  computed.hits = {0, 0};
+  computed.logits = {3, 1, 0, 0, 0, 2, 1, 1, 1, 1, 1, 0};
+  judging.take(2, {4, 5}, computed, labels);
+  const EvaluationRecord record = judging.finish();
+  EXPECT_EQ(record.samples, 4);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "accuracy"), 1.0 / 4.0);
+  EXPECT_DOUBLE_EQ(judging.metric(record, "top5_accuracy"), 2.0 / 4.0);
+}
+
 TEST(Judge, MaskedLmFiguresAreOverLabelledTokens) {
   Judging judging(kTokens, "abcde", 0);
   Computed computed;

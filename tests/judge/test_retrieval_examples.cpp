@@ -60,6 +60,24 @@ TEST(RetrievalExamples, TheRightCaptionIsShownWithItsScoreAndRankWhereItIsMissed
   EXPECT_EQ(missed.right_rank, 8);
 }
 
+// Captions 0, 1 and 3 are of picture a.
+TEST(RetrievalExamples, OfSeveralRightCaptionsTheBestIsShown) {
+  Judging judging(kRetrieval, "aabac", 2);
+  judging.take(0, {0, 1}, 1.0f, {0.6f, 0.8f, 1, 0}, {1, 0, 1, 0});
+  judging.take(1, {2, 3}, 1.0f, {0, 1, 0, -1}, {0, 1, 1, 0});
+  judging.take(2, {4}, 1.0f, {0.8f, 0.6f}, {-1, 0});
+  (void)judging.finish();
+  const TemporaryFolder folder;
+  const Report report = judging.write(folder.path());
+  ASSERT_EQ(report.picture_examples.size(), 3U);
+  const PictureExample& example = report.picture_examples[0];  // nearest are captions 1, 4, 0, 2 and 3
+  ASSERT_EQ(example.hits.size(), 5U);
+  EXPECT_TRUE(example.hits[0].right && example.hits[2].right && example.hits[4].right);
+  EXPECT_EQ(example.right_hit.caption, "c1");
+  EXPECT_EQ(example.right_hit.score, 1.0);
+  EXPECT_EQ(example.right_rank, 1);
+}
+
 TEST(RetrievalExamples, AnswersAmongTheFiveAreMarkedAndPicturesHaveTheirCaptions) {
   const Report report = report_of(0);
   for (const CaptionExample& example : report.caption_examples) {

@@ -85,6 +85,14 @@ TEST(Results, AProcessThatOnlyEvaluatedSaysNothingOfItsThroughput) {
   EXPECT_NE(report_html(report).find("whole run; the last process did not train"), std::string::npos);
 }
 
+TEST(Results, TrainerStateCountsAnEpochThatHasBegun) {
+  Report report = test::sample_report();
+  for (const auto& [epochs, count] : {std::make_pair(1.3, 2), std::make_pair(2.0, 2), std::make_pair(0.013, 1)}) {
+    report.num_train_epochs = epochs;
+    EXPECT_EQ(parsed(trainer_state_json(report))["num_train_epochs"], count) << epochs;
+  }
+}
+
 EvaluationRecord record_of(Split split, std::int64_t step, double loss) {
   EvaluationRecord record;
   record.split = split;

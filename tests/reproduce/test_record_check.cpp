@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "src/files/file_sum.h"
+#include "src/run/model_words.h"
+#include "tests/support/reference_dir.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule {
@@ -75,6 +78,29 @@ TEST_F(RecordCheck, AnotherKernelLeavesBitsAloneWithEitherProducts) {
     const std::vector<Difference> found = differences("machine: the kernel");
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].promise, Promise::kBits);
+  }
+}
+
+TEST_F(RecordCheck, AChangedSettingPromisesBitsOnlyWhereItChangesNoResult) {
+  const std::string demo = test::reference_dir() + "/emoji-captions";
+  const auto text = [&](const std::string& changes) {
+    return "[model]\nmodel_name_or_path = \"" + demo + "/model\"\ntokenizer_name = \"" + demo +
+           "/tokenizer\"\n[data]\ntrain_file = \"" + demo + "/train.jsonl\"\n[training]\noutput_dir = \"run\"\n" +
+           changes;
+  };
+  const std::string file = folder_.write("run.toml", text(""));
+  recorded_.record.settings_file = {file, sha256_of_file(file)};
+  recorded_.written = read_settings_text(text(""), file, folder_.path(), model_words);
+  EXPECT_TRUE(differences("settings file ").empty());
+  for (const auto& [line, says, promise] :
+       {std::make_tuple("seed = 7\n", "training.seed is 7, was 42", Promise::kNothing),
+        std::make_tuple("[report]\nhtml = false\n", "report.html is false, was true", Promise::kBits),
+        std::make_tuple("# as it was\n", "its content differs, but no setting does", Promise::kBits)}) {
+    folder_.write("run.toml", text(line));
+    const std::vector<Difference> found = differences("settings file ");
+    ASSERT_EQ(found.size(), 1u) << line;
+    EXPECT_NE(found[0].what.find(says), std::string::npos) << found[0].what;
+    EXPECT_EQ(found[0].promise, promise) << line;
   }
 }
 

@@ -43,6 +43,31 @@ TEST(RunRecord, AChangedOrForeignOneIsRefused) {
   EXPECT_THROW(read_record(newer, "bascule.json"), Error);
 }
 
+TEST(RunRecord, TheRangeOfRatesLeavesTheWarmUpOut) {
+  Report report;
+  report.train.whole.samples_per_second = 30.0;
+  const auto add = [&](std::int64_t step, std::int64_t steps, double rate) {
+    StepRecord record;
+    record.global_step = step;
+    record.steps = steps;
+    record.samples_per_second = rate;
+    report.steps.push_back(record);
+  };
+  add(2, 2, 1.0);
+  add(4, 2, 90.0);  // its first update is of the warm-up of three
+  add(6, 2, 40.0);
+  add(8, 2, 20.0);
+  add(9, 1, 0.0);  // no time was measured
+  for (const std::int64_t warmup : {3, 4}) {
+    const RecordedPace pace = pace_of(report, warmup);
+    EXPECT_EQ(pace.whole, 30.0);
+    EXPECT_EQ(pace.least, 20.0) << warmup;
+    EXPECT_EQ(pace.most, 40.0) << warmup;
+  }
+  EXPECT_EQ(pace_of(report, 2).most, 90.0);
+  EXPECT_EQ(pace_of(report, 9).least, 0.0);
+}
+
 // `reproduce` runs these again, wherever it is called.
 TEST(RunRecord, EachPathOfAListOfShardsIsAbsolute) {
   Settings settings;

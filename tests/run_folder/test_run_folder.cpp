@@ -7,9 +7,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
+#include "src/base/error.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/json/json.h"
+#include "src/run_folder/run_marker.h"
 #include "tests/support/temporary_folder.h"
 
 namespace bascule::test {
@@ -46,6 +51,92 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   EXPECT_FALSE(lock.has_waited());
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
+}
+
+// A folder that holds what a test puts there, and the settings of a run that is started in it.
+class Folder : public testing::Test {
+ protected:
+  Folder() {
+    settings_.training.output_dir.resolved = settings_.training.output_dir.written = folder_.path();
+    settings_.training.do_train = true;
+  }
+  void add_checkpoint() const {
+    std::filesystem::create_directory(folder_.path() + "/checkpoint-3");
+    folder_.write("checkpoint-3/bascule_state.json", "{}");
+  }
+  void remove_checkpoint() const { std::filesystem::remove_all(folder_.path() + "/checkpoint-3"); }
+  void mark(bool finished, bool trained) {
+    Settings settings = settings_;
+    settings.training.do_train = trained;
+    write_run_marker(settings, {finished, 3, 0}, {}, {});
+  }
+  // What is wrong; "" where the run may start.
+  std::string refusal() const {
+    try {
+      (void)is_finished_and_clear(settings_);
+    } catch (const Error& error) {
+      return error.problem();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+  Settings settings_;
+};
+
+TEST_F(Folder, ThatHoldsARunIsRefusedWhereNothingMayBeResumed) {
+  settings_.training.resume = Resume::kNever;
+  EXPECT_EQ(refusal(), "");
+  mark(false, true);
+  EXPECT_EQ(refusal(), "") << "a run that was stopped before its first checkpoint";
+  add_checkpoint();
+  EXPECT_NE(refusal().find("already holds a run, and training.resume = \"never\""), std::string::npos) << refusal();
+  remove_checkpoint();
+  mark(true, true);
+  EXPECT_NE(refusal().find("already holds a run, and training.resume = \"never\""), std::string::npos) << refusal();
+}
+
+TEST_F(Folder, OfATrainingRunIsNotOverwrittenByAnEvaluation) {
+  settings_.training.do_train = false;
+  mark(false, true);
+  EXPECT_EQ(refusal(), "");
+  add_checkpoint();
+  EXPECT_NE(refusal().find("holds a training run, but this one does not train"), std::string::npos) << refusal();
+  remove_checkpoint();
+  mark(true, true);
+  EXPECT_NE(refusal().find("holds a training run, but this one does not train"), std::string::npos) << refusal();
+  mark(true, false);
+  EXPECT_EQ(refusal(), "") << "its own";
+}
+
+TEST_F(Folder, OfAnEvaluationIsNotOverwrittenByATrainingRun) {
+  mark(false, false);
+  EXPECT_EQ(refusal(), "");
+  mark(true, false);
+  EXPECT_NE(refusal().find("holds the results of an evaluation, but this run trains"), std::string::npos) << refusal();
+}
+
+// What classify and search read, so that they prepare pictures and texts as the run did.
+TEST_F(Folder, SaysHowItsRunPreparedPicturesAndTexts) {
+  DataSettings& data = settings_.data;
+  const auto marked = [&] {
+    mark(true, true);
+    return read_json_file(folder_.path() + "/" + kRunMarkerFile);
+  };
+  data.preprocessing = Preprocessing::kTraining;
+  data.interpolation = Interpolation::kBilinear;
+  data.eval_crop_ratio = 0.5;
+  data.max_seq_length = 7;
+  const Json one = marked();
+  EXPECT_EQ(one["preprocessing"], "training");
+  EXPECT_EQ(one["interpolation"], "bilinear");
+  EXPECT_EQ(one["eval_crop_ratio"], 0.5);
+  EXPECT_EQ(one["max_seq_length"], 7);
+  data.preprocessing = Preprocessing::kProcessor;
+  data.interpolation = Interpolation::kBicubic;
+  const Json other = marked();
+  EXPECT_EQ(other["preprocessing"], "processor");
+  EXPECT_EQ(other["interpolation"], "bicubic");
 }
 
 }  // namespace

@@ -57,6 +57,16 @@ TEST(Sealed, EveryWordOfTheModelIsAssigned) {
     EXPECT_NE(text.find(assigned), std::string::npos) << assigned;
 }
 
+// A path in place of a word: both are assigned.
+TEST(Sealed, TheCheckpointThatSettingsNameIsAssigned) {
+  const std::string text =
+      settings_as_cpp(settings_of(least_with("training", "resume = \"run/checkpoint-3\"")), "x.toml");
+  const std::string word = std::to_string(static_cast<int>(Resume::kCheckpoint));
+  EXPECT_NE(text.find("  s.training.resume = static_cast<decltype(s.training.resume)>(" + word + ");\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("  s.training.resume_checkpoint.written = \"run/checkpoint-3\";\n"), std::string::npos);
+}
+
 TEST(Sealed, EveryKeyIsAssigned) {
   const std::string text = settings_as_cpp(settings_of(kLeast), "x.toml");
   for (const Key& key : all_keys()) {

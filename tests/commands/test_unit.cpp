@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/unit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "src/json/json.h"
+#include "src/run/run_facts.h"
+#include "tests/run/demo_run.h"
+
+namespace bascule::test {
+namespace {
+
+std::int64_t value_of(const std::string& unit, const std::string& key) {
+  const std::size_t at = unit.find("\n" + key + "=");
+  return at == std::string::npos ? -1 : std::stoll(unit.substr(at + key.size() + 2));
+}
+
+const UnitPlace kPlace{"/bin/bascule", "/run.toml", {0}};
+
+// The demo's model with many more words, so that its checkpoint takes a slow disk some seconds.
+class LargeModel {
+ public:
+  LargeModel() {
+    const std::string demo = reference_dir() + "/emoji-captions/model/";
+    Json config = read_json_file(demo + "config.json");
+    config["text_config"]["vocab_size"] = 60'000;
+    folder_.write("config.json", json_text(config));
+    std::filesystem::copy(demo + "preprocessor_config.json", folder_.path() + "/preprocessor_config.json");
+  }
+  const std::string& folder() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// A checkpoint has the weights and, of those that are trained, both moments; a disk is taken to write 32 MiB a second.
+TEST(Unit, BeforeItIsKilledARunHasTimeForItsUpdateAndACheckpoint) {
+  const LargeModel model;
+  for (const char* const frozen : {"", "freeze = [\"text_model\"]\n"}) {
+    DemoRun run(frozen, "max_steps = 3\n[distributed]\ntimeout_seconds = 30\n", "", model.folder());
+    const ParameterCount parameters = count_parameters(run->session.parameters());
+    const std::int64_t seconds = 4 * (parameters.all + 2 * parameters.trained) / (std::int64_t{32} << 20);
+    EXPECT_EQ(parameters.trained == parameters.all, *frozen == '\0');
+    EXPECT_EQ(value_of(unit_text(*run, kPlace), "TimeoutStopSec"), 30 + seconds + 10);
+    EXPECT_GT(seconds, 0) << "else this model shows nothing";
+  }
+}
+
+TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
+  const LargeModel model;
+  DemoRun run("", "max_steps = 3\nema_decay = 0.9\n[distributed]\ntimeout_seconds = 30\n", "", model.folder());
+  const std::int64_t seconds = 4 * 4 * count_parameters(run->session.parameters()).all / (std::int64_t{32} << 20);
+  EXPECT_EQ(value_of(unit_text(*run, kPlace), "TimeoutStopSec"), 30 + seconds + 10);
+}
+
+TEST(Unit, ARunThatTrainsNothingSavesNothing) {
+  DemoRun run("", "do_train = false\n[distributed]\ntimeout_seconds = 30\n");
+  EXPECT_EQ(value_of(unit_text(*run, kPlace), "TimeoutStopSec"), 40);
+}
+
+}  // namespace
+}  // namespace bascule::test

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The demo's model and data, recorded as `bascule plan` does it. Nothing is allocated, and no picture is read.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/run/model_words.h"
+#include "src/run/recorded_run.h"
+#include "tests/support/reference_dir.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule::test {
+
+class DemoRun {
+ public:
+  // Lines of [model], [training] and [data]; where the model is another one than the demo's, its folder.
+  DemoRun(const std::string& model, const std::string& training, const std::string& data = "",
+          const std::string& model_folder = "") {
+    const std::string demo = reference_dir() + "/emoji-captions";
+    settings_ = read_settings_text(
+        "[model]\nmodel_name_or_path = \"" + (model_folder.empty() ? demo + "/model" : model_folder) +
+            "\"\ntokenizer_name = \"" + demo + "/tokenizer\"\nfrom_scratch = true\n" + model +
+            "[data]\ntrain_file = \"" + demo + "/train.jsonl\"\nvalidation_file = \"" + demo +
+            "/validation.jsonl\"\nmax_seq_length = 16\n" + data + "[training]\noutput_dir = \"" + folder_.path() +
+            "/run\"\nper_device_train_batch_size = 8\n" + training,
+        "test.toml", folder_.path(), model_words);
+    run_ = record_run(settings_, RankPlace{});
+  }
+  RecordedRun& operator*() { return *run_; }
+  RecordedRun* operator->() { return run_.get(); }
+
+ private:
+  TemporaryFolder folder_;
+  Settings settings_;
+  std::unique_ptr<RecordedRun> run_;
+};
+
+}  // namespace bascule::test
