@@ -60,6 +60,9 @@ class Case(unittest.TestCase):
     def model(self):
         return digest(self.output / "model.safetensors")
 
+    def weights_named(self):
+        return read(self.folder, "bascule.json")["provenance"]["weights of step"]
+
     def of_checkpoint(self, step):
         return digest(self.output / f"checkpoint-{step}" / "model.safetensors")
 
@@ -123,9 +126,9 @@ class AFinishedRun(Case):
     def test_changes_its_weights_where_that_is_asked_for(self):
         self.goes()
         self.goes(training__load_best_model_at_end="false", training__metric_for_best_model='"loss"')
-        self.assertEqual(self.model(), self.of_checkpoint(12))
+        self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(12), "12"))
         self.goes()
-        self.assertEqual(self.model(), self.of_checkpoint(4))
+        self.assertEqual((self.model(), self.weights_named()), (self.of_checkpoint(4), "4"))
         shutil.rmtree(self.output / "checkpoint-12")
         self.refused(2, "the weights of update 12", "were not kept", training__load_best_model_at_end="false",
                      training__metric_for_best_model='"loss"')

@@ -41,6 +41,9 @@ class Recomputation(unittest.TestCase):
         self.assertEqual(bool(re.search("recomputed in [1-9]", done.stderr)), checkpointing in ("full", "fit"), done.stderr)
         return digest(folder / "run" / "model.safetensors")
 
+    def flos(self, name):
+        return json.loads((self.folder / name / "run" / "all_results.json").read_text())["total_flos"]
+
     def test_the_same_bits_for_every_head_with_dropout_and_accumulation(self):
         for head in HEADS:
             for precision in ("float32", "bf16"):
@@ -49,6 +52,7 @@ class Recomputation(unittest.TestCase):
                 limit = self.middle(**changes)
                 found = {word: self.weights(f"{head} {precision} {word}", word, limit, **changes) for word in CHECKPOINTINGS}
                 self.assertEqual(len(set(found.values())), 1, found)
+                self.assertEqual(len({self.flos(f"{head} {precision} {word}") for word in CHECKPOINTINGS}), 1, "operations that are repeated count once")
 
     @unittest.skipUnless(has_mpi(), "this build has no MPI")
     def test_the_same_bits_with_every_strategy(self):
