@@ -26,8 +26,7 @@ DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_
   return demand;
 }
 
-void check_disk_for_tensors(const RecordedRun& run) {
-  if (!run.graphs.trains()) return;
+DiskDemand demand_of_tensors(const RecordedRun& run) {
   const ParameterSet& parameters = run.session.parameters();
   const bool averages = run.settings.training.ema_decay > 0.0;
   std::int64_t weights = 0, state = 0;
@@ -42,7 +41,11 @@ void check_disk_for_tensors(const RecordedRun& run) {
   if (averages)
     demand.final_files.push_back(
         {weights * kBytes, file_bytes_at(folder + "/" + kAveragedFolder + "/model.safetensors")});
-  check_disk_space(folder, demand);
+  return demand;
+}
+
+void check_disk_for_tensors(const RecordedRun& run) {
+  if (run.graphs.trains()) check_disk_space(run.settings.training.output_dir.resolved, demand_of_tensors(run));
 }
 
 }  // namespace bascule

@@ -12,8 +12,11 @@ namespace bascule {
 // The checkpoints that are still to be written, of so many bytes each, without the finished model.
 DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_bytes);
 
-// Before weights are read: throws Error kDisk if there is no room for the tensors of the checkpoints and of the model
-// alone. SealedRun checks again with the exact sizes.
+// The tensors of the checkpoints and of the finished model alone.
+DiskDemand demand_of_tensors(const RecordedRun& run);
+
+// Before weights are read: throws Error kDisk if there is no room for these. SealedRun checks again with the exact
+// sizes.
 void check_disk_for_tensors(const RecordedRun& run);
 
 }  // namespace bascule

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -250,6 +252,67 @@ TEST_F(Causes, WhatWasSoInTheProfileExplainsNothing) {
   write("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
   write_module("1", "0");
   EXPECT_EQ(names_after([](BringUp*) {}), Names{});
+}
+
+// The evidence of this cause for a figure; "" where it is not named.
+std::string evidence_of(const char* cause, const Figure& figure, const BringUp& now, const BringUp& saved) {
+  for (const Cause& one : causes_of(figure, now, find_figure(saved, figure.key()), &saved)) {
+    if (one.name == cause) return one.evidence;
+  }
+  return "";
+}
+
+TEST(Evidence, OfSeveralQuotasTheLeastIsNamed) {
+  BringUp now;
+  const std::pair<const char*, std::optional<double>> groups[] = {
+      {"/a", 4.0}, {"/b", 0.6}, {"/c", std::nullopt}, {"/d", 2.0}};
+  for (const auto& [folder, processors] : groups) {
+    GroupFacts group;
+    group.folder = folder;
+    group.processors = processors;
+    now.machine.groups.push_back(group);
+  }
+  Figure taken = figure("products", "core 0", "GFLOP/s", 50.0);
+  taken.taken.throttled = 0.4;
+  EXPECT_EQ(evidence_of("quota", taken, now, BringUp()), "/b allows 0.60 cores, which took 40 % of the time");
+}
+
+TEST(Evidence, AClockIsLowBelowATwentiethLess) {
+  const Figure slow = figure("products", "core 0", "GFLOP/s", 50.0);
+  const auto evidence_at = [&](double share) {
+    BringUp now, saved;
+    saved.figures = {figure("clock", "core 0", "GHz", 2.0)};
+    now.figures = {figure("clock", "core 0", "GHz", 2.0 * share / 1.01)};  // its best round is a hundredth better
+    return evidence_of("low frequency", slow, now, saved);
+  };
+  EXPECT_EQ(evidence_at(0.96), "");
+  EXPECT_EQ(evidence_at(0.94), "core 0 runs at 1.88 GHz, 2.00 in the profile");
+}
+
+TEST(Evidence, AMemoryIsRemoteFromATenthOn) {
+  BringUp now;
+  now.machine.process.cores.emplace("0-1");
+  now.machine.nodes.resize(2);
+  now.machine.nodes[0].cores.emplace("0-1");
+  now.machine.nodes[1].number = 1;
+  now.machine.nodes[1].cores.emplace("2-3");
+  const auto evidence_with = [&](std::int64_t far) {
+    now.machine.process.pages = {{0, 100 - far}, {1, far}};
+    return evidence_of("remote memory", figure("memory", "core 0", "GB/s", 5.0), now, BringUp());
+  };
+  EXPECT_EQ(evidence_with(9), "");
+  EXPECT_EQ(evidence_with(11), "11 % of the memory lies at a NUMA node whose cores are not used");
+}
+
+TEST(Evidence, AnFsyncIsSlowFromTwiceTheTimeOn) {
+  const auto evidence_at = [](double milliseconds) {
+    BringUp now, saved;
+    saved.figures = {figure("disk", "", "ms", 1.0, false)};
+    now.figures = {figure("disk", "", "ms", milliseconds / 0.99, false)};  // its best round is a hundredth better
+    return evidence_of("slow fsync", now.figures[0], now, saved);
+  };
+  EXPECT_EQ(evidence_at(1.9), "");
+  EXPECT_EQ(evidence_at(2.1), "fsync takes 2.12 ms, 1 in the profile");
 }
 
 TEST_F(Causes, WithoutAProfileTheMachineAloneIsJudged) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/bringup/verdicts.h"
 
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -133,6 +134,48 @@ TEST(Verdicts, AWrongCoreOrASlowerFigureIsNotAsRecorded) {
   now.bits.none_as_recorded = false;
   now.bits.wrong = {{1, "float32 product, forward", 1}};
   EXPECT_FALSE(is_as_recorded(now, {}));
+}
+
+TEST(Verdicts, EachItemHasItsTolerance) {
+  const std::pair<const char*, double> tolerances[] = {
+      {"clock", 4},      {"products", 8}, {"jpeg", 8},   {"kernels", 25}, {"memory", 25},
+      {"allreduce", 25}, {"latency", 30}, {"pages", 50}, {"disk", 60},    {"another", 25}};
+  for (const auto& [item, percent] : tolerances) {
+    const auto verdict_after = [&, name = item](double change) {
+      BringUp now = with({100.0 + change}), saved = with({100.0});
+      now.figures[0].item = saved.figures[0].item = name;
+      return verdict_of(now, saved);
+    };
+    EXPECT_EQ(verdict_after(-percent + 1), Verdict::kOk) << item;
+    EXPECT_EQ(verdict_after(-percent - 1), Verdict::kSlower) << item;
+    EXPECT_EQ(verdict_after(percent - 1), Verdict::kOk) << item;
+    EXPECT_EQ(verdict_after(percent + 1), Verdict::kFaster) << item;
+  }
+}
+
+TEST(Verdicts, WhatWasNothingInTheProfileCanOnlyBeFaster) {
+  EXPECT_EQ(verdict_of(with({1}), with({0})), Verdict::kFaster);
+  EXPECT_EQ(verdict_of(with({0}), with({0})), Verdict::kOk);
+}
+
+TEST(Verdicts, LessThanATwentiethOfTheTimeIsNoDisturbance) {
+  EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.04)), with(kUsual)), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(with({60, 61, 62}, missing(0.06)), with(kUsual)), Verdict::kDisturbed);
+}
+
+TEST(Verdicts, TheShareOfTakenTimeIsTheMostThatIsExplained) {
+  TakenTime taken;
+  taken.delay = 0.25;
+  taken.throttled = 0.125;
+  taken.stolen = 0.5;
+  taken.missing = 0.625;
+  taken.others = taken.siblings = 0.9;
+  EXPECT_EQ(taken.share(), 0.75);  // waiting and stolen
+  taken.delay = 0.0;
+  EXPECT_EQ(taken.share(), 0.625);  // missing; throttled and stolen as well
+  taken.missing = 0.0;
+  taken.throttled = 0.25;
+  EXPECT_EQ(taken.share(), 0.75);
 }
 
 }  // namespace

@@ -5,10 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <string>
 
 #include "kernels/isa.h"
 #include "src/runtime/arena.h"
@@ -64,11 +70,19 @@ class Evaluated {
     Group alone(RankPlace{}, GroupOptions{});
     Evaluation evaluation(judge_, kBatch, run_->session.tape(run_->graphs[Use::kEvaluate].number), alone);
     const RecordedSplit& split = *run_->data.find(Split::kValidation);
-    Progress progress = Progress::silent();
+    const int log = ::open((folder_.path() + "/log").c_str(), O_CREAT | O_RDWR, 0600);
+    Progress progress(log, true, 100);
     status =
         evaluation.run(loader.stream(split.stream), *split.manifest, false, threads, judge_.stop(), &record, &progress);
+    ::close(log);
   }
   std::int64_t batches() const { return judge_.batches(); }
+  // The last state of the bar.
+  std::string progress() const {
+    std::ifstream file(folder_.path() + "/log");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.substr(text.rfind('\r') + 1);
+  }
 
   Status status;
   EvaluationRecord record;
@@ -83,6 +97,7 @@ class Evaluated {
     return shape;
   }
 
+  TemporaryFolder folder_;
   DemoRun run_{"", "do_train = false\nper_device_eval_batch_size = 64\n"};
   Arena arena_{run_->plan, HugePages::kOff};
   Counter judge_;
@@ -95,6 +110,8 @@ TEST(Evaluation, TheLastSmallerBatchIsEvaluatedAndCounted) {
   EXPECT_EQ(whole.record.steps, kBatches);
   EXPECT_EQ(whole.record.samples, kRows);
   EXPECT_GT(whole.record.seconds, 0.0);
+  EXPECT_EQ(whole.progress().rfind("validation 100%", 0), 0u) << whole.progress();
+  EXPECT_NE(whole.progress().find(" 4/4 "), std::string::npos) << whole.progress();
 }
 
 TEST(Evaluation, ASignalBetweenTwoBatchesStopsIt) {

@@ -129,5 +129,12 @@ TEST(Contracts, HonestFiguresAreBrokenByAnyCountThatDisagrees) {
   EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kNotChecked);
 }
 
+TEST(Contracts, FiguresMayCountEveryUpdate) {
+  ContractFigures figures = good();
+  figures.counted_updates = figures.updates;
+  figures.counted_samples = figures.trained_samples;
+  EXPECT_EQ(line(figures, "Honest figures").state, ContractState::kKept);
+}
+
 }  // namespace
 }  // namespace bascule::test

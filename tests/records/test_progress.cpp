@@ -79,6 +79,15 @@ TEST(Progress, ALogHearsFromALongEvaluationEveryHalfMinute) {
             "bascule: validation: batch  60/100  40.0 s left\n");
 }
 
+TEST(Progress, AfterTheLastBatchNoTimeIsLeft) {
+  Pipe pipe;
+  Progress progress(pipe.in(), false, 80);
+  progress.begin("test", 0, 2, 0.0);
+  progress.step({1, -1.0, std::nan(""), 0.0}, 10.0);
+  progress.step({2, -1.0, std::nan(""), 0.0}, 40.0);
+  EXPECT_EQ(pipe.text(), "bascule: test: batch 2/2\n");
+}
+
 TEST(Progress, TheBarIsRedrawnAtMostFiveTimesASecond) {
   Pipe pipe;
   Progress progress(pipe.in(), true, 100);

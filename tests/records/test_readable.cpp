@@ -12,6 +12,9 @@ TEST(Readable, BytesKeepThreeDigitsAndTheRightUnit) {
   EXPECT_STREQ(readable_bytes(0).c_str(), "0 B");
   EXPECT_STREQ(readable_bytes(1023).c_str(), "1023 B");
   EXPECT_STREQ(readable_bytes(1536).c_str(), "1.50 KiB");
+  EXPECT_STREQ(readable_bytes(10236).c_str(), "10.0 KiB");  // 9.996
+  EXPECT_STREQ(readable_bytes(102348).c_str(), "99.9 KiB");
+  EXPECT_STREQ(readable_bytes(102350).c_str(), "100 KiB");  // 99.951
   EXPECT_STREQ(readable_bytes(600ull << 20).c_str(), "600 MiB");
   EXPECT_STREQ(readable_bytes((1ull << 30) - 1).c_str(), "1.00 GiB");
   EXPECT_STREQ(readable_bytes(std::numeric_limits<std::uint64_t>::max()).c_str(), "16.0 EiB");
@@ -25,6 +28,8 @@ TEST(Readable, SecondsChooseTheirUnitAndNeverShowSixty) {
   EXPECT_STREQ(readable_seconds(59.96).c_str(), "1 min 00 s");
   EXPECT_STREQ(readable_seconds(3599.6).c_str(), "1 h 00 min");
   EXPECT_STREQ(readable_seconds(3725.0).c_str(), "1 h 02 min");
+  EXPECT_STREQ(readable_seconds(86369.0).c_str(), "23 h 59 min");
+  EXPECT_STREQ(readable_seconds(86371.0).c_str(), "1 d 00 h");
   EXPECT_STREQ(readable_seconds(90000.0).c_str(), "1 d 01 h");
   EXPECT_STREQ(readable_seconds(std::numeric_limits<double>::quiet_NaN()).c_str(), "n/a");
   EXPECT_STREQ(readable_seconds(-1.0).c_str(), "n/a");

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "src/json/json.h"
@@ -75,6 +77,24 @@ TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
     EXPECT_EQ(end["loss"], 1.0);
     EXPECT_EQ(end["seconds_left"], 0.0);
   }
+}
+
+TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {
+  SevenUpdates run(1.0);
+  for (int number = 1; number <= 4; ++number) run.update(number, 100.0 + 2.0 * number);
+  StepRecord record;
+  record.grad_norm = 1.5;
+  record.learning_rate = 0.25;
+  record.samples_per_second = 40.0;
+  run.status.record(record);
+  run.status.begin("validation", 0, 5, 110.0);
+  run.status.step(2, -1.0, std::nan(""), 0.0, 114.0);
+  std::ifstream file(run.folder.path() + "/" + kMetricsFile);
+  const std::string metrics(std::istreambuf_iterator<char>(file), {});
+  for (const char* const line : {"bascule_updates_total 4", "bascule_planned_updates 7", "bascule_loss 4",
+                                 "bascule_gradient_norm 1.5", "bascule_learning_rate 0.25",
+                                 "bascule_samples_per_second 40", "bascule_remaining_seconds 6", "bascule_running 1"})
+    EXPECT_NE(metrics.find(std::string("\n") + line + "\n"), std::string::npos) << line << " in\n" << metrics;
 }
 
 }  // namespace

@@ -192,5 +192,24 @@ TEST(TrainingControl, OnlyACheckpointThatWasDueBecomesTheBest) {
   EXPECT_EQ(control.best().checkpoint, 4);
 }
 
+// The interval before such an evaluation is closed first.
+TEST(TrainingControl, AnEvaluationMayEndTheRunWhereThePatienceIsNearlyAtItsEnd) {
+  ControlSettings settings;
+  settings.evaluate = Interval::kSteps;
+  settings.eval_steps = 2;
+  settings.total_updates = 100;
+  settings.patience = 2;
+  settings.keeps_best = true;
+  TrainingControl control(settings, {});
+  control.judge(2, 1.0);
+  EXPECT_FALSE(control.may_end_after(4)) << "no evaluation was in vain yet";
+  control.judge(4, 2.0);
+  EXPECT_TRUE(control.may_end_after(6));
+  EXPECT_FALSE(control.may_end_after(5)) << "no evaluation";
+  EXPECT_FALSE(control.ends_after(6));
+  control.judge(6, 2.0);
+  EXPECT_TRUE(control.ends_after(6));
+}
+
 }  // namespace
 }  // namespace bascule::test

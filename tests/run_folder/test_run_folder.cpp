@@ -139,5 +139,29 @@ TEST_F(Folder, SaysHowItsRunPreparedPicturesAndTexts) {
   EXPECT_EQ(other["interpolation"], "bicubic");
 }
 
+TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
+  settings_.model.model_name_or_path.written = "m";
+  settings_.data.train_file = PathsSetting("t.jsonl");
+  mark(true, true);
+  EXPECT_EQ(refusal(), "");
+  settings_.report.html = !settings_.report.html;
+  EXPECT_EQ(refusal(), "") << "changes no result";
+  settings_.training.seed = 7;
+  EXPECT_EQ(refusal(), "training.seed is 7, but the finished run in " + folder_.path() + " had 42");
+}
+
+TEST_F(Folder, HasNoFileWhereTheAverageWillBe) {
+  settings_.training.ema_decay = 0.9;
+  EXPECT_EQ(refusal(), "");
+  mark(false, true);
+  std::filesystem::create_directory(folder_.path() + "/ema");
+  EXPECT_EQ(refusal(), "") << "of an earlier run";
+  std::filesystem::remove(folder_.path() + "/ema");
+  folder_.write("ema", "notes");
+  EXPECT_NE(refusal().find("/ema is not a folder"), std::string::npos) << refusal();
+  settings_.training.ema_decay = 0.0;
+  EXPECT_EQ(refusal(), "") << "no average is written";
+}
+
 }  // namespace
 }  // namespace bascule::test

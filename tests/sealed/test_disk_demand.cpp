@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "src/run/run_facts.h"
 #include "tests/run/demo_run.h"
 
 namespace bascule::test {
@@ -40,6 +42,22 @@ TEST(DiskDemand, WithTheBestOneMoreIsKeptThanTheNewest) {
   }
   DemoRun without("", "max_steps = 10\nsave_total_limit = 1\n");
   EXPECT_EQ(checkpoints_to_write(*without, 100).save_total_limit, 1);
+}
+
+TEST(DiskDemand, ACheckpointHasTheMomentsAndTheAverageOfWhatIsTrained) {
+  for (const char* const frozen : {"", "freeze = [\"text_model\"]\n"}) {
+    for (const bool averages : {false, true}) {
+      DemoRun run(frozen, std::string("max_steps = 10\n") + (averages ? "ema_decay = 0.9\n" : ""));
+      const ParameterCount parameters = count_parameters(run->session.parameters());
+      const DiskDemand demand = demand_of_tensors(*run);
+      EXPECT_EQ(demand.checkpoint_bytes, 4 * (parameters.all + (averages ? 3 : 2) * parameters.trained));
+      ASSERT_EQ(demand.final_files.size(), averages ? 2u : 1u) << "the model, and its average";
+      for (const DiskFile& file : demand.final_files) {
+        EXPECT_EQ(file.bytes, 4 * parameters.all);
+        EXPECT_EQ(file.replaced_bytes, 0);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -98,5 +98,19 @@ TEST_F(DiskSpace, MoreThanThereIsIsRefusedWithBothFigures) {
   }
 }
 
+TEST_F(DiskSpace, FewerCheckpointsAreAdvisedOnlyWhereMoreThanTwoAreKept) {
+  for (const auto& [saves, advice] : {std::make_pair(2, "choose another training.output_dir"),
+                                      std::make_pair(3, "lower training.save_total_limit")}) {
+    DiskDemand demand = demand_of(saves, 0);
+    demand.checkpoint_bytes = std::int64_t{1} << 50;
+    try {
+      check_disk_space(folder_, demand);
+      FAIL() << "was not refused";
+    } catch (const Error& error) {
+      EXPECT_NE(error.what_to_do().find(advice), std::string::npos) << saves << ": " << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bascule
