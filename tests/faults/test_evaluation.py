@@ -120,22 +120,24 @@ class Evaluation(unittest.TestCase):
         for key, count in (("samples", len(judged)), ("steps", len(batches))):
             self.assertAlmostEqual(results[f"{split}_{key}_per_second"] * results[f"{split}_runtime"], count, delta=0.05 * count)
 
-    def check_rates(self, name, samples):
+    def check_rates(self, name, done, samples):
         """The time of an evaluation is in no rate: with it, every interval would be longer than the evaluation that fell into it."""
         lines = [json.loads(line) for line in (self.folder / name / "run/log.jsonl").read_text().splitlines()]
         seconds = {line["step"]: samples / line["samples_per_second"] for line in lines if "loss" in line}
         evaluated = {line["step"]: line["eval_runtime"] for line in lines if "eval_loss" in line}
         self.assertEqual(sorted(evaluated), sorted(seconds))
         self.assertLess(min(seconds[step + 1] - evaluated[step] for step in evaluated if step + 1 in seconds), 0, lines)
+        stated = re.search(r"not included: evaluation ([0-9.]+) (ms|s), saving", done.stdout)
+        self.assertAlmostEqual(float(stated[1]) * (1e-3 if stated[2] == "ms" else 1.0) / sum(evaluated.values()), 1.0, delta=0.1, msg=done.stdout)
 
     def test_recall_and_loss_are_those_of_the_embeddings(self):
         for captions in (1, 3, 5):
             with self.subTest(captions=captions):
                 rows = self.rows("rows.jsonl", 20 if captions == 1 else 8, captions)
-                self.trained(f"captions{captions}", data__validation_file=f'"{self.folder}/rows.jsonl"', **(OFTEN if captions == 5 else {}))
+                done = self.trained(f"captions{captions}", data__validation_file=f'"{self.folder}/rows.jsonl"', **(OFTEN if captions == 5 else {}))
                 batches = [range(len(rows))[first:first + BATCH] for first in range(0, len(rows), BATCH)]
                 self.check_recomputed(f"captions{captions}", rows, batches)
-        self.check_rates("captions5", samples=2)
+        self.check_rates("captions5", done, samples=2)
 
     def test_rows_that_are_skipped_are_left_out_and_not_replaced(self):
         rows = self.rows("rows.jsonl", 8, 3)

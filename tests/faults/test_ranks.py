@@ -29,6 +29,8 @@ class RanksTrain(unittest.TestCase):
                     self.assertLess(largest_relative_error(parameters(one), parameters(other)), 2e-5)
                     results = [json.loads((pathlib.Path(f) / "run" / "validation_results.json").read_text()) for f in (one, other)]
                     self.assertAlmostEqual(results[0]["eval_loss"], results[1]["eval_loss"], places=4)
+                    flos = [json.loads((pathlib.Path(f) / "run" / "all_results.json").read_text())["total_flos"] for f in (one, other)]
+                    self.assertAlmostEqual(flos[1] / flos[0], 1.0, delta=0.05, msg="operations of all ranks")
 
     def test_the_same_bits_again_with_uneven_batches_and_ranks_without_samples(self):
         with tempfile.TemporaryDirectory() as folder:

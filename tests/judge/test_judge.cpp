@@ -87,7 +87,7 @@ TEST(Judge, MatchingAccuracyAndAreaUnderTheCurve) {
   EXPECT_TRUE(std::isnan(record[metric_of(kTokens, "perplexity")]));
 }
 
-// Six classes, the label's is the last: right in row 1, sixth in row 3, among the five in row 4. Rows 0 and 2 are left
+// Six classes, the label's is the last: right in row 1, sixth in rows 3 and 5, fifth in row 4. Rows 0 and 2 are left
 // out.
 TEST(Judge, AccuracyAmongFiveIsOfTheRowsJudged) {
   Judging judging(kClasses, "abcdef", 6);
@@ -100,7 +100,7 @@ TEST(Judge, AccuracyAmongFiveIsOfTheRowsJudged) {
   computed.logits = {1, 1, 1, 1, 1, 0};
   judging.take(1, {3}, computed, labels);
   computed.hits = {0, 0};
-  computed.logits = {3, 1, 0, 0, 0, 2, 1, 1, 1, 1, 1, 0};
+  computed.logits = {3, 3, 3, 3, 0, 2, 1, 1, 1, 1, 1, 0};
   judging.take(2, {4, 5}, computed, labels);
   const EvaluationRecord record = judging.finish();
   EXPECT_EQ(record.samples, 4);

@@ -146,6 +146,7 @@ TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
   EXPECT_EQ(refusal(), "");
   settings_.report.html = !settings_.report.html;
   EXPECT_EQ(refusal(), "") << "changes no result";
+  settings_.data.ring_slots += 1;
   settings_.training.seed = 7;
   EXPECT_EQ(refusal(), "training.seed is 7, but the finished run in " + folder_.path() + " had 42");
 }
