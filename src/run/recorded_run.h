@@ -78,6 +78,7 @@ struct RunData {
   LoaderPlan plan;
 
   const RecordedSplit* find(Split split) const;
+  // The split that is evaluated last, whose files the judge writes; null where nothing is.
   const RecordedSplit* last_judged() const;
 };
 

@@ -45,7 +45,7 @@ DiskDemand demand_of_tensors(const RecordedRun& run) {
 }
 
 void check_disk_for_tensors(const RecordedRun& run) {
-  if (run.graphs.trains()) check_disk_space(run.settings.training.output_dir.resolved, demand_of_tensors(run));
+  if (run.graphs.trains()) check_disk_space(run.settings.run.output_dir.resolved, demand_of_tensors(run));
 }
 
 }  // namespace bascule

@@ -68,7 +68,8 @@ class Evaluated {
                   Span<std::byte>(arena_.at(run_->plan[kLoaderMemory]), run_->plan[kLoaderMemory].bytes));
     Threads threads(run_->threads, false);
     Group alone(RankPlace{}, GroupOptions{});
-    Evaluation evaluation(judge_, kBatch, run_->session.tape(run_->graphs[Use::kEvaluate].number), alone);
+    TapeRunner runner(run_->session.tape(run_->graphs[Use::kEvaluate].number));
+    Evaluation evaluation(judge_, kBatch, runner, alone);
     const RecordedSplit& split = *run_->data.find(Split::kValidation);
     const int log = ::open((folder_.path() + "/log").c_str(), O_CREAT | O_RDWR, 0600);
     Progress progress(log, true, 100);

@@ -57,7 +57,7 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
 class Folder : public testing::Test {
  protected:
   Folder() {
-    settings_.training.output_dir.resolved = settings_.training.output_dir.written = folder_.path();
+    settings_.run.output_dir.resolved = settings_.run.output_dir.written = folder_.path();
     settings_.training.do_train = true;
   }
   void add_checkpoint() const {
@@ -85,7 +85,7 @@ class Folder : public testing::Test {
 };
 
 TEST_F(Folder, ThatHoldsARunIsRefusedWhereNothingMayBeResumed) {
-  settings_.training.resume = Resume::kNever;
+  settings_.run.resume = Resume::kNever;
   EXPECT_EQ(refusal(), "");
   mark(false, true);
   EXPECT_EQ(refusal(), "") << "a run that was stopped before its first checkpoint";
@@ -147,7 +147,7 @@ TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
   settings_.report.html = !settings_.report.html;
   EXPECT_EQ(refusal(), "") << "changes no result";
   settings_.data.ring_slots += 1;
-  settings_.training.seed = 7;
+  settings_.run.seed = 7;
   EXPECT_EQ(refusal(), "training.seed is 7, but the finished run in " + folder_.path() + " had 42");
 }
 

@@ -62,9 +62,8 @@ TEST(Sealed, TheCheckpointThatSettingsNameIsAssigned) {
   const std::string text =
       settings_as_cpp(settings_of(least_with("training", "resume = \"run/checkpoint-3\"")), "x.toml");
   const std::string word = std::to_string(static_cast<int>(Resume::kCheckpoint));
-  EXPECT_NE(text.find("  s.training.resume = static_cast<decltype(s.training.resume)>(" + word + ");\n"),
-            std::string::npos);
-  EXPECT_NE(text.find("  s.training.resume_checkpoint.written = \"run/checkpoint-3\";\n"), std::string::npos);
+  EXPECT_NE(text.find("  s.run.resume = static_cast<decltype(s.run.resume)>(" + word + ");\n"), std::string::npos);
+  EXPECT_NE(text.find("  s.run.resume_checkpoint.written = \"run/checkpoint-3\";\n"), std::string::npos);
 }
 
 TEST(Sealed, EveryKeyIsAssigned) {
