@@ -326,14 +326,15 @@ void write_judged(SealedRun& sealed, Report* report) {
 
 void write_run_folder(SealedRun& sealed, const Report& report) {
   const std::string& folder = report.output_dir;
-  throw_if_failed(sealed.final_model().write_durably_into(folder.c_str()), folder, "writing the model");
+  if (const HfFolderPlan* const model = sealed.final_model())
+    throw_if_failed(model->write_durably_into(folder.c_str()), folder, "writing the model");
   if (const HfFolderPlan* const averaged = sealed.averaged_model()) {
     const std::string of_average = folder + "/" + kAveragedFolder;
     make_folders(of_average);
     throw_if_failed(averaged->write_durably_into(of_average.c_str()), of_average, "writing the averaged model");
   }
   write_result_files(report);
-  write_output_file(folder + "/README.md", model_card(report));
+  if (sealed.final_model() != nullptr) write_output_file(folder + "/README.md", model_card(report));
   if (sealed.run().settings.report.html) write_output_file(folder + "/report.html", report_html(report));
 }
 

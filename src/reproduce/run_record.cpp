@@ -146,8 +146,10 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
   record.program = running_program();
   for (const std::string& library : loaded_libraries()) record.libraries.push_back(summed(library));
   record.model_files = model_files(sealed, run);
-  for (const HfFolderPlan::Shard& shard : sealed.final_model().shards())
-    record.results.push_back({shard.name, sha256_of_file(report.output_dir + "/" + shard.name)});
+  for (std::size_t i = 0; sealed.final_model() != nullptr && i < sealed.final_model()->shards().size(); ++i) {
+    const std::string& name = sealed.final_model()->shards()[i].name;
+    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+  }
   for (std::size_t i = 0; sealed.averaged_model() != nullptr && i < sealed.averaged_model()->shards().size(); ++i) {
     const std::string name = std::string(kAveragedFolder) + "/" + sealed.averaged_model()->shards()[i].name;
     record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});

@@ -113,6 +113,16 @@ void note_sharding(RecordedRun* run) {
       stages[distributed.sharded_stage - 1]);
 }
 
+// How other programs load the folder that the run leaves.
+void note_saved_model(RecordedRun* run) {
+  if (std::string_view(run->opened.model->card().processor).empty())
+    run->notes.push_back("model: Transformers cannot load the output folder");
+  if (const ModelCode code = run->opened.model->code(); code.file != nullptr)
+    run->notes.push_back(std::string("model: Transformers has no class for this model: ") + code.file +
+                         " is saved with it; load it with " + code.auto_class +
+                         ".from_pretrained(folder, trust_remote_code=True)");
+}
+
 }  // namespace
 
 const RecordedSplit* RunData::find(Split split) const {
@@ -180,12 +190,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
   run->opened = open_model_of(settings);
-  if (std::string_view(run->opened.model->card().processor).empty())
-    run->notes.push_back("model: Transformers cannot load the output folder");
-  if (const ModelCode code = run->opened.model->code(); code.file != nullptr)
-    run->notes.push_back(std::string("model: Transformers has no class for this model: ") + code.file +
-                         " is saved with it; load it with " + code.auto_class +
-                         ".from_pretrained(folder, trust_remote_code=True)");
+  if (settings.training.do_train) note_saved_model(run.get());
   for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
   check_model_files(settings, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);

@@ -347,11 +347,11 @@ void SealedRun::open_logs() {
 }
 
 void SealedRun::make_writers() {
+  if (!run_.graphs.trains()) return;
   const float* const trained = run_.session.parameter_memory().trained;
   final_model_ = std::make_unique<HfFolderPlan>(folder_contents(trained));
   if (const float* const averages = run_.session.averages())
     averaged_model_ = std::make_unique<HfFolderPlan>(folder_contents(averages));
-  if (!run_.graphs.trains()) return;
   const Settings& settings = run_.settings;
   CheckpointContents contents;
   contents.output_dir = settings.run.output_dir.resolved;
@@ -390,8 +390,10 @@ void SealedRun::check_disk() const {
         run_.plan[kRecordMemory].bytes + loader_->picture_digests(run_.data.find(Split::kTrain)->stream).size_bytes());
     demand = checkpoints_to_write(run_, writer_->checkpoint_bytes() + texts);
   }
-  for (const PlannedFile& file : final_model_->files())
-    demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
+  if (final_model_) {
+    for (const PlannedFile& file : final_model_->files())
+      demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + file.name)});
+  }
   if (averaged_model_) {
     for (const PlannedFile& file : averaged_model_->files())
       demand.final_files.push_back({file.bytes, file_bytes_at(folder + "/" + kAveragedFolder + "/" + file.name)});

@@ -35,9 +35,9 @@ class SealedRun {
   TrainingLoop& loop() { return *loop_; }
   Group& group() { return group_; }
   Loader& loader() { return *loader_; }
-  ReplacedSamples* replaced() { return replaced_.get(); }  // null in a run of one process
-  CheckpointWriter* writer() { return writer_.get(); }     // rank 0's; null where nothing is trained
-  const HfFolderPlan& final_model() const { return *final_model_; }
+  ReplacedSamples* replaced() { return replaced_.get(); }                 // null in a run of one process
+  CheckpointWriter* writer() { return writer_.get(); }                    // rank 0's; null where nothing is trained
+  const HfFolderPlan* final_model() const { return final_model_.get(); }  // rank 0's; null: nothing is trained
   const HfFolderPlan* averaged_model() const { return averaged_model_.get(); }  // null: no average is kept
   const TensorSource& weights_source() const { return source_; }  // empty: no weights of the model folder are read
   // By id; rank 0's, where predictions name tokens.

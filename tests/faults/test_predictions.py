@@ -39,6 +39,9 @@ class Predictions(unittest.TestCase):
         done = run("run", small_settings(folder, GOLDEN[case]["model"], **changes))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([path.name for path in (folder / "run").glob(".tmp*")], [])
+        of_model = {"config.json", "model.safetensors", "vocab.json", "preprocessor_config.json", "README.md"}
+        left = {path.name for path in (folder / "run").iterdir()} & of_model
+        self.assertEqual(left, of_model if changes["training__do_train"] == "true" else set())  # a copy of what was trained
         return (folder / "run/predictions.jsonl").read_text(), json.loads((folder / "run/test_results.json").read_text())
 
     def check_lines(self, case, lines, rows):
