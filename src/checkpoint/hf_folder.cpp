@@ -110,20 +110,19 @@ void check_tensor(const TensorSource& source, const StoredTensor& stored, const 
 
 // The file that holds a folder's weights, or their index.
 struct WeightsForm {
-  const char* file;
+  std::string file;
   bool is_safetensors, is_index;
 };
-constexpr WeightsForm kWeightsForms[] = {{"model.safetensors", true, false},
-                                         {"model.safetensors.index.json", true, true},
-                                         {"pytorch_model.bin", false, false},
-                                         {"pytorch_model.bin.index.json", false, true}};
 
-const WeightsForm& form_of(const std::string& folder) {
-  for (const WeightsForm& form : kWeightsForms) {
+WeightsForm form_of(const std::string& folder, const WeightsStem& stem) {
+  const std::string safetensors = std::string(stem.safetensors) + ".safetensors", bin = std::string(stem.bin) + ".bin";
+  for (const WeightsForm& form : {WeightsForm{safetensors, true, false},
+                                  {safetensors + ".index.json", true, true},
+                                  {bin, false, false},
+                                  {bin + ".index.json", false, true}}) {
     if (file_exists(folder + "/" + form.file)) return form;
   }
-  throw Error{ErrorKind::kData, folder,
-              "holds no weights: no model.safetensors, no pytorch_model.bin, no index of shards",
+  throw Error{ErrorKind::kData, folder, "holds no weights: no " + safetensors + ", no " + bin + ", no index of shards",
               "name a Hugging Face folder, or train with from_scratch = true"};
 }
 
@@ -144,14 +143,14 @@ void throw_missing(const std::vector<std::string>& names, const TensorSource& so
 
 }  // namespace
 
-TensorSource open_hf_weights(const std::string& folder) {
-  const WeightsForm& form = form_of(folder);
+TensorSource open_hf_weights(const std::string& folder, const WeightsStem& stem) {
+  const WeightsForm form = form_of(folder, stem);
   return form.is_index ? open_shards(folder, form.file, form.is_safetensors)
                        : open_one(folder + "/" + form.file, form.is_safetensors);
 }
 
-std::vector<std::string> hf_weight_files(const std::string& folder) {
-  const WeightsForm& form = form_of(folder);
+std::vector<std::string> hf_weight_files(const std::string& folder, const WeightsStem& stem) {
+  const WeightsForm form = form_of(folder, stem);
   std::set<std::string> files = {form.file};
   if (form.is_index) {
     for (const auto& entry : read_weight_map(folder + "/" + form.file)) files.insert(entry.second);
@@ -198,9 +197,12 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
     const std::int64_t elements = element_count(tensor.shape);
     const std::int64_t end = tensor.count < 0 ? elements : tensor.first + tensor.count;
     BASCULE_CHECK(tensor.first >= 0 && end <= elements);
+    BASCULE_CHECK(tensor.order.empty() || (tensor.first == 0 && end == elements));
+    const Extents strides = tensor.order.empty() ? Extents{} : strides_in_memory(tensor.shape, tensor.order);
     constexpr std::int64_t kMost = TensorPart::kMostBytes / static_cast<std::int64_t>(sizeof(float));
     for (std::int64_t first = tensor.first; first < end; first += kMost) {
-      reads.parts.push_back({stored, tensor.destination + (first - tensor.first), first, std::min(kMost, end - first)});
+      float* const to = tensor.order.empty() ? tensor.destination + (first - tensor.first) : tensor.destination;
+      reads.parts.push_back({stored, to, first, std::min(kMost, end - first), strides});
     }
   }
   if (!required_missing.empty()) throw_missing(required_missing, source);
@@ -211,7 +213,15 @@ TensorReads plan_reads(const TensorSource& source, const std::vector<WantedTenso
 }
 
 Status read_part(const TensorSource& source, const TensorPart& part) noexcept {
-  return source.try_read_float32(part.destination, *part.stored, part.first, part.count);
+  if (part.strides.empty()) return source.try_read_float32(part.destination, *part.stored, part.first, part.count);
+  float values[4096];
+  constexpr std::int64_t kValues = sizeof values / sizeof values[0];
+  for (std::int64_t done = 0; done < part.count; done += kValues) {
+    const std::int64_t first = part.first + done, count = std::min(kValues, part.count - done);
+    BASCULE_TRY(source.try_read_float32(values, *part.stored, first, count));
+    scatter(part.destination, part.stored->shape, part.strides, first, count, values);
+  }
+  return ok_status();
 }
 
 Error error_of_part(const TensorSource& source, const TensorPart& part, const Status& status) {

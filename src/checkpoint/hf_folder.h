@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights out of a Hugging Face folder: model.safetensors, or its shards with an index, or pytorch_model.bin, or its
-// shards. Knows no model: the caller says which tensors it wants and where they go. Before the seal.
+// shards; or files with the names of another library. Knows no model: the caller says which tensors it wants and where
+// they go. Before the seal.
 //
 //   const TensorSource source = open_hf_weights(folder);
 //   // Error{kData}: a required tensor is absent, or one has another shape.
@@ -16,17 +17,25 @@
 
 #include "src/base/error.h"
 #include "src/base/status.h"
+#include "src/checkpoint/dimension_order.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/graph/file_names.h"
 
 namespace bascule {
 
+// What a library calls the files of weights, without their endings and "-00001-of-00002".
+struct WeightsStem {
+  const char* safetensors = "model";
+  const char* bin = "pytorch_model";
+};
+inline constexpr WeightsStem kDiffusersWeights = {"diffusion_pytorch_model", "diffusion_pytorch_model"};
+
 // Safetensors are preferred to .bin, one file to shards, as Transformers does. Error{kData} if there are no weights, a
 // shard is missing or a name is in two shards or in another one than the index says.
-TensorSource open_hf_weights(const std::string& folder);
+TensorSource open_hf_weights(const std::string& folder, const WeightsStem& stem = {});
 // The names of the files that it reads, sorted: the weights, or their index and its shards. Error{kData} if there are
 // no weights.
-std::vector<std::string> hf_weight_files(const std::string& folder);
+std::vector<std::string> hf_weight_files(const std::string& folder, const WeightsStem& stem = {});
 
 struct WantedTensor {
   std::string name;                 // full name, as the model's class saves it: with the prefix of its body
@@ -34,7 +43,8 @@ struct WantedTensor {
   float* destination = nullptr;     // `count` floats; nullptr: checked only
   std::int64_t first = 0;           // first element of the flattened tensor, and how many; -1: all of it
   std::int64_t count = -1;
-  bool required = true;  // false: an absent one is reported and its destination left alone
+  bool required = true;       // false: an absent one is reported and its destination left alone
+  DimensionOrder order = {};  // of all of it, at the destination; empty: as in the file
 };
 
 struct LoadReport {
@@ -54,8 +64,9 @@ struct TensorPart {
   static constexpr std::int64_t kMostBytes = std::int64_t{8} << 20;
 
   const StoredTensor* stored = nullptr;
-  float* destination = nullptr;
+  float* destination = nullptr;  // of the piece; with strides: of the tensor's element 0
   std::int64_t first = 0, count = 0;
+  Extents strides = {};  // of the destination, by the file's dimensions; empty: row-major
 };
 
 struct TensorReads {

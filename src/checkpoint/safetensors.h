@@ -9,6 +9,7 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
+#include "src/checkpoint/strides.h"
 #include "src/checkpoint/tensor_source.h"
 #include "src/files/durable_write.h"
 
@@ -42,10 +43,11 @@ struct TensorToWrite {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
-  const void* data = nullptr;            // row-major; read when the file is written, so it must live until then
+  const void* data = nullptr;            // read when the file is written, so it must live until then
   const TensorSource* source = nullptr;  // with data == nullptr: copied from here, whose tensor is
   const StoredTensor* stored = nullptr;  // this one (same shape); dtype above must be kFloat32
   TensorReader reader = {};              // with neither: from here; dtype above must be kFloat32
+  Extents strides = {};                  // of `data`, in elements; empty: row-major. dtype above must be kFloat32
 };
 
 // A file whose header and memory are made before the seal; writing it, any number of times, allocates nothing. Tensors

@@ -11,6 +11,7 @@
 
 #include "src/base/align.h"
 #include "src/base/check.h"
+#include "src/checkpoint/dimension_order.h"
 #include "src/checkpoint/safetensors.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
@@ -69,6 +70,11 @@ std::string header_with_length(const std::vector<TensorToWrite>& tensors,
   return header + json;
 }
 
+// Whether its elements pass through the buffer: they are not in memory as the file has them.
+bool is_copied(const TensorToWrite& tensor) {
+  return tensor.data != nullptr ? !tensor.strides.empty() : tensor.source != nullptr || tensor.reader.read != nullptr;
+}
+
 }  // namespace
 
 SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
@@ -83,13 +89,13 @@ SafetensorsWritePlan::SafetensorsWritePlan(std::vector<TensorToWrite> tensors,
   std::set<std::string_view> names;
   for (const TensorToWrite& tensor : tensors_) {
     BASCULE_CHECK(names.insert(tensor.name).second);
-    const bool copied = tensor.data == nullptr && (tensor.source != nullptr || tensor.reader.read != nullptr);
-    if (copied) {
+    if (is_copied(tensor)) {
       BASCULE_CHECK(tensor.dtype == DType::kFloat32 &&
                     (tensor.source == nullptr || tensor.stored->shape == tensor.shape));
+      BASCULE_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
       copy_buffer_.resize(static_cast<std::size_t>(kChunkBytes) / sizeof(float));
     }
-    BASCULE_CHECK(copied || tensor.data != nullptr || element_count(tensor.shape) == 0);
+    BASCULE_CHECK(is_copied(tensor) || tensor.data != nullptr || element_count(tensor.shape) == 0);
     file_bytes_ += tensor_bytes(tensor);
   }
 }
@@ -98,12 +104,14 @@ Status SafetensorsWritePlan::write_tensor(OutputFile& file, const TensorToWrite&
                                           WriteProgress progress) const noexcept {
   const auto read = [&](std::int64_t first, std::int64_t part) {
     float* const to = copy_buffer_.data();
+    if (tensor.data != nullptr) {
+      gather(to, static_cast<const float*>(tensor.data), tensor.shape, tensor.strides, first, part);
+      return ok_status();
+    }
     return tensor.source != nullptr ? tensor.source->try_read_float32(to, *tensor.stored, first, part)
                                     : tensor.reader.read(tensor.reader.context, to, first, part);
   };
-  if (tensor.data != nullptr || (tensor.source == nullptr && tensor.reader.read == nullptr)) {
-    return file.write(tensor.data, static_cast<std::size_t>(tensor_bytes(tensor)), progress);
-  }
+  if (!is_copied(tensor)) return file.write(tensor.data, static_cast<std::size_t>(tensor_bytes(tensor)), progress);
   const auto block = static_cast<std::int64_t>(copy_buffer_.size());
   const std::int64_t count = element_count(tensor.shape);
   for (std::int64_t first = 0; first < count; first += block) {

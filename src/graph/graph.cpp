@@ -55,6 +55,10 @@ Tensor Graph::field(std::string_view name) {
 }
 
 Tensor Graph::parameter(Parameter description) {
+  if (!part_.empty()) {
+    description.name = part_ + "/" + description.name;
+    for (ParameterPiece& piece : description.pieces) piece.name = part_ + "/" + piece.name;
+  }
   const int index = parameters_.add(std::move(description));
   parameter_tensors_.resize(std::max(parameter_tensors_.size(), static_cast<std::size_t>(index) + 1));
   Tensor& tensor = parameter_tensors_[static_cast<std::size_t>(index)];
@@ -87,6 +91,7 @@ Tensor Graph::gradient_of_parameter(Tensor parameter) {
 
 Tensor Graph::state(State description) {
   BASCULE_CHECK(states_ != nullptr);
+  if (!part_.empty()) description.name = part_ + "/" + description.name;
   const int index = states_->add(std::move(description));
   state_tensors_.resize(std::max(state_tensors_.size(), static_cast<std::size_t>(index) + 1));
   Tensor& tensor = state_tensors_[static_cast<std::size_t>(index)];

@@ -61,6 +61,9 @@ class Graph {
   void add(const OperationKind& kind, std::vector<Operand> operands, const Attributes& attributes = {});
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }
+  // Until the next call, parameters and states are those of this part of a folder with several models: "part/" stands
+  // before their names and their tensors'. Empty: of the only model.
+  void set_part(std::string part) { part_ = std::move(part); }
   void set_backward(bool backward) { backward_ = backward; }
 
   const TensorInfo& operator[](Tensor tensor) const { return tensors_[static_cast<std::size_t>(tensor.index)]; }
@@ -99,7 +102,7 @@ class Graph {
   std::vector<Tensor> parameter_tensors_;  // by parameter index
   std::vector<Tensor> gradient_tensors_;
   std::vector<Tensor> state_tensors_;  // by state index
-  std::string scope_;
+  std::string scope_, part_;
   bool backward_ = false;
 };
 

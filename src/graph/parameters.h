@@ -21,12 +21,15 @@ struct InitialValue {
 
 // One tensor of the checkpoint.
 struct ParameterPiece {
-  std::string name;                 // as Hugging Face writes it
+  std::string name;                 // as Hugging Face writes it; behind "unet/" where it is of the part "unet"
   std::vector<std::int64_t> shape;  // as Hugging Face writes it; empty: a scalar
   std::int64_t first_element = 0;   // in the parameter
   std::int64_t elements = 0;
   InitialValue initial;
   int group = -1;  // index of the ParameterGroup that it belongs to; -1: none. Set by ParameterSet::add
+  // The file's dimension that is dimension 0, 1, ... here; empty: as in the file. Only where the parameter is not
+  // trained.
+  std::vector<int> order = {};
 };
 
 // A group of tensors that the user sets apart from the rule for all.

@@ -31,7 +31,9 @@ const Family& usual_family() { return *families().front(); }
 
 const Family& family_of(const std::string& config_path) {
   const Json json = read_json_file(config_path);
-  const std::string type = get_string(json, "model_type", config_path, usual_family().model_type);
+  // Diffusers names the class of a part of a pipeline instead.
+  const std::string of_class = get_string(json, "_class_name", config_path, usual_family().model_type);
+  const std::string type = get_string(json, "model_type", config_path, of_class);
   const auto found = std::find_if(families().begin(), families().end(),
                                   [&](const Family* family) { return type == family->model_type; });
   if (found != families().end()) return **found;

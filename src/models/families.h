@@ -24,7 +24,7 @@ struct FamilyHead {
 };
 
 struct Family {
-  const char* model_type;           // of config.json
+  const char* model_type;           // of config.json; where it has none, its _class_name
   const char* image_processor;      // Hugging Face class that prepares pictures; empty: none are read
   std::vector<FamilyHead> heads;    // model.head; the first is the default
   std::vector<std::string> parts;   // model.freeze
@@ -50,7 +50,7 @@ inline constexpr char kBareModel[] = "base";
 
 // In the order of the table.
 const std::vector<const Family*>& families();
-// By model_type of a config.json; the first family where it says none. Throws Error kData.
+// By model_type or _class_name of a config.json; the first family where it has neither. Throws Error kData.
 const Family& family_of(const std::string& config_path);
 // The family of that file, opened.
 std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& head);

@@ -11,6 +11,7 @@
 #include "src/json/json.h"
 #include "src/pictures/picture_decoder.h"
 #include "src/pictures/preprocessor.h"
+#include "src/session/model_folder.h"
 #include "src/session/parameter_values.h"
 
 namespace bascule {
@@ -59,13 +60,7 @@ std::unique_ptr<Model> open_finished_model(const std::string& folder, const std:
                 std::string("bascule ") + command + " does not work with a " + family.model_type + " model",
                 "it needs a " + others);
   }
-  const auto has_weights = [folder](const std::string& tensor) {
-    return open_hf_weights(folder).find(tensor) != nullptr;
-  };
-  const auto are_equal_there = [folder](const std::string& a, const std::string& b, const FileNames& names) {
-    return are_equal(open_hf_weights(folder), a, b, names);
-  };
-  return family.open({path, has_weights, are_equal_there}, head->words.name);
+  return family.open(model_source(folder), head->words.name);
 }
 
 RunInputs read_run_inputs(const std::string& folder) {

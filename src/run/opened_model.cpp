@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/checkpoint/hf_folder.h"
+#include "src/session/model_folder.h"
 #include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
@@ -52,19 +52,14 @@ OpenedModel open_model_of(const Settings& settings) {
   opened.config_path = model.model_name_or_path.resolved + "/config.json";
   opened.family = &family_of(opened.config_path);
   opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
-  const auto has_weights = [&model](const std::string& tensor) {
-    return !model.from_scratch && open_hf_weights(model.model_name_or_path.resolved).find(tensor) != nullptr;
-  };
-  const auto are_equal_there = [&model](const std::string& a, const std::string& b, const FileNames& names) {
-    return are_equal(open_hf_weights(model.model_name_or_path.resolved), a, b, names);
-  };
   if (model.image_size > 0 && !opened.family->resizes_pictures) {
     throw Error(ErrorKind::kSettings, where_written(settings, "model.image_size"),
                 "model.image_size is set, but models of type \"" + std::string(opened.family->model_type) +
                     "\" are not resized",
                 "remove it");
   }
-  opened.source = {opened.config_path, has_weights, are_equal_there, {}, model.image_size};
+  opened.source = model_source(model.model_name_or_path.resolved, !model.from_scratch);
+  opened.source.image_size = model.image_size;
   opened.model = opened.family->open(opened.source, model.head);
   opened.inputs = opened.model->inputs();
   RecordOptions options;

@@ -70,28 +70,37 @@ void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::
   }
 }
 
+std::optional<std::string> name_in_part(const std::string& tensor, const std::string& part) {
+  const std::size_t end = tensor.find('/');  // no tensor of a model has one in its name
+  if (part.empty()) return end == std::string::npos ? std::optional<std::string>(tensor) : std::nullopt;
+  if (end != part.size() || tensor.compare(0, end, part) != 0) return std::nullopt;
+  return tensor.substr(end + 1);
+}
+
 LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
-                           const Model& model, std::uint64_t seed, bool has_new_classes) {
+                           const Model& model, std::uint64_t seed, bool has_new_classes, const std::string& part) {
   std::vector<WantedTensor> wanted;
   for (int p = 0; p < memory.set->size(); ++p) {
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+      const std::optional<std::string> name = name_in_part(piece.name, part);
+      if (!name) continue;
       float* const destination = memory.at(p) + piece.first_element;
-      if (has_new_classes && model.depends_on_classes(piece.name)) {
+      if (has_new_classes && model.depends_on_classes(*name)) {
         add_initial_values(work, destination, piece, seed);
         continue;
       }
-      const StoredTensor* const stored = find_tensor(source, piece.name, model.file_names());
+      const StoredTensor* const stored = find_tensor(source, *name, model.file_names());
       if (stored != nullptr && stored->shape != piece.shape) {
-        if (const Model::TensorChange change = model.change_of(piece.name, stored->shape)) {
-          wanted.push_back({piece.name, stored->shape});  // checked only: it is read here
+        if (const Model::TensorChange change = model.change_of(*name, stored->shape)) {
+          wanted.push_back({*name, stored->shape});  // checked only: it is read here
           std::vector<float> values(static_cast<std::size_t>(element_count(stored->shape)));
           source.read_float32(values.data(), *stored, 0, element_count(stored->shape));
           change(destination, values.data());
           continue;
         }
       }
-      const bool may_be_fresh = model.may_be_fresh(piece.name);
-      wanted.push_back({piece.name, piece.shape, destination, 0, -1, !may_be_fresh});
+      const bool may_be_fresh = model.may_be_fresh(*name);
+      wanted.push_back({*name, piece.shape, destination, 0, -1, !may_be_fresh, piece.order});
       if (may_be_fresh && stored == nullptr) add_initial_values(work, destination, piece, seed);
     }
   }
@@ -111,16 +120,20 @@ LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::
 }
 
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
-                                            const float* fixed, const std::string& name_prefix) {
+                                            const float* fixed, const std::string& name_prefix,
+                                            const std::string& part) {
   std::vector<TensorToWrite> tensors;
   for (int p = 0; p < set.size(); ++p) {
     const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(p)];
     const float* base = place.trained ? values : fixed;
     if (base == nullptr) continue;
     for (const ParameterPiece& piece : set[p].pieces) {
+      const std::optional<std::string> name = name_in_part(piece.name, part);
+      if (!name) continue;
       TensorToWrite tensor;
-      tensor.name = name_prefix + piece.name;
+      tensor.name = name_prefix + *name;
       tensor.shape = piece.shape;
+      if (!piece.order.empty()) tensor.strides = strides_in_memory(piece.shape, piece.order);
       tensor.data = base + place.offset + piece.first_element;
       tensors.push_back(std::move(tensor));
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,16 +37,22 @@ void fill_initial(float* destination, std::int64_t first, std::int64_t count, co
                   std::uint64_t seed, const std::string& name) noexcept;
 void initialise_parameters(StartWork* work, const ParameterMemory& memory, std::uint64_t seed);
 
-// Reads all parameters. A missing tensor is an Error kData, or, where the model says that it may be fresh, initialised
-// and named in `missing`. has_new_classes: what depends on them is initialised too. source: outlives the work.
+// Reads all parameters of the model: those of the part (Graph::set_part), or of the only model. A missing tensor is an
+// Error kData, or, where the model says that it may be fresh, initialised and named in `missing`. has_new_classes: what
+// depends on them is initialised too. source: outlives the work.
 LoadReport load_parameters(StartWork* work, const TensorSource& source, const ParameterMemory& memory,
-                           const Model& model, std::uint64_t seed, bool has_new_classes = false);
+                           const Model& model, std::uint64_t seed, bool has_new_classes = false,
+                           const std::string& part = "");
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
                         const FileNames& names);
 
-// The pieces as tensors to write: `values` is a range laid out like the trained parameters (weights themselves, or a
-// moment), `fixed` the parameters that are not trained (null: leave them out).
+// The pieces of a part, or of the only model, as tensors to write: `values` is a range laid out like the trained
+// parameters (weights themselves, or a moment), `fixed` the parameters that are not trained (null: leave them out).
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
-                                            const float* fixed, const std::string& name_prefix);
+                                            const float* fixed, const std::string& name_prefix,
+                                            const std::string& part = "");
+
+// What the part's files call a tensor: "conv_in.weight" for "unet/conv_in.weight". Nothing where it is another part's.
+std::optional<std::string> name_in_part(const std::string& tensor, const std::string& part);
 
 }  // namespace bascule

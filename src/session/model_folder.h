@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models as their folders hold them: one in a folder, or several, each in a folder of its own below that of a pipeline
+// (model_index.json, as Diffusers saves it). Before the seal.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/hf_folder.h"
+#include "src/models/families.h"
+
+namespace bascule {
+
+// What a model is opened from: the folder's config.json, and its weights, whose names are read at the first question
+// about them. reads_weights: false where fresh ones are made, so that those in the folder do not matter.
+ModelSource model_source(const std::string& folder, bool reads_weights = true, const WeightsStem& stem = {});
+
+// One model of a pipeline.
+struct Part {
+  std::string name;  // "unet": the folder's, and what Graph::set_part() is told
+  std::string folder;
+  const Family* family = nullptr;
+  std::unique_ptr<Model> model;
+};
+
+// The parts with these names of the pipeline in the folder, each with that head of its family. Throws Error kData where
+// model_index.json is missing or lacks one of them, and where a part's folder is missing or of no known family.
+struct WantedPart {
+  std::string name, head;
+  WeightsStem stem = {};
+};
+std::vector<Part> open_parts(const std::string& folder, const std::vector<WantedPart>& wanted);
+
+}  // namespace bascule
