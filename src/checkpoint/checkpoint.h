@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a run, `output_dir/checkpoint-N/`: a Hugging Face folder with, beside the weights,
-//   training_state.safetensors  exp_avg.NAME and exp_avg_sq.NAME by Hugging Face name: free of strategy and world size
+//   training_state.safetensors  the optimizer's states, STATE.NAME by Hugging Face name, for AdamW exp_avg.NAME and
+//                               exp_avg_sq.NAME; ema.NAME: free of strategy and world size
 //   bascule_state.json          position, settings, what was changed on the way, digests of the data, bad-sample
 //                               replacements, sizes and checksums (XXH3) of all other files, and a checksum of its own
 // and text files of the caller's. Here: reading one, before the seal. Writing: checkpoint_writer.h.
@@ -52,8 +53,6 @@ struct RowsState {
 
 std::string name_of_checkpoint(std::int64_t step);  // "checkpoint-N"
 inline std::string ema_name(const std::string& name) { return "ema." + name; }
-inline std::string exp_avg_name(const std::string& name) { return "exp_avg." + name; }
-inline std::string exp_avg_sq_name(const std::string& name) { return "exp_avg_sq." + name; }
 
 // A file of a checkpoint, beside the state.
 struct CheckpointFile {

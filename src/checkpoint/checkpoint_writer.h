@@ -41,7 +41,7 @@ struct CheckpointContents {
   std::int64_t save_total_limit = 0;  // kept, the newest and the best among them; 0: all
   bool keeps_later = false;           // see CheckpointRotation
   HfFolderContents model;
-  std::vector<TensorToWrite> optimizer;  // see exp_avg_name()
+  std::vector<TensorToWrite> optimizer;  // its states, and the average of the weights
   std::string resumed_from;              // see ResumePoint
   std::string settings_digest;
   std::vector<SettingValue> settings;        // that change numbers

@@ -51,7 +51,21 @@ int ParameterSet::add(Parameter parameter) {
   return size() - 1;
 }
 
-ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order, bool by_tensor) {
+namespace {
+
+// A vector has as many rows as elements, a scalar has one.
+void set_rows(ParameterLayout::Run* run, const Parameter& parameter, std::size_t piece) {
+  run->rows = parameter.rows;
+  run->cols = parameter.cols;
+  if (parameter.pieces.empty()) return;
+  const ParameterPiece& tensor = parameter.pieces[piece];
+  run->rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  run->cols = tensor.elements / run->rows;
+}
+
+}  // namespace
+
+ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order, RunDivision division) {
   ParameterLayout layout;
   const std::size_t count = static_cast<std::size_t>(parameters.size());
   layout.places.resize(count);
@@ -78,11 +92,12 @@ ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const in
       const std::int64_t begin = i == 0 ? 0 : parameter.pieces[i].first_element;
       const std::int64_t end = i + 1 == pieces ? room : parameter.pieces[i + 1].first_element;
       const int group = parameter.pieces.empty() ? -1 : parameter.pieces[i].group;
-      if (by_tensor || layout.runs.empty() || layout.runs.back().decayed != parameter.decayed ||
+      if (division != RunDivision::kByRule || layout.runs.empty() || layout.runs.back().decayed != parameter.decayed ||
           layout.runs.back().group != group) {
         layout.runs.push_back({layout.trained_elements + begin, 0, parameter.decayed, group});
       }
       layout.runs.back().elements += end - begin;
+      if (division == RunDivision::kByRow) set_rows(&layout.runs.back(), parameter, i);
     }
     layout.trained_elements += room;
   }

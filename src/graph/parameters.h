@@ -71,8 +71,8 @@ class ParameterSet {
   std::string body_prefix_;
 };
 
-// Where each parameter lies. Trained parameters, their gradients and both moments share one order and these offsets;
-// the others lie in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
+// Where each parameter lies. Trained parameters and their gradients share one order and these offsets; the others lie
+// in a range of their own. Offsets are in elements and multiples of 16 (64 bytes).
 struct ParameterLayout {
   struct Place {
     bool trained = false;
@@ -82,6 +82,7 @@ struct ParameterLayout {
     std::int64_t offset = 0, elements = 0;
     bool decayed = false;
     int group = -1;
+    std::int64_t rows = 0, cols = 0;  // of its tensor, which may end before the run; 0 unless RunDivision::kByRow
   };
   std::vector<Place> places;  // by parameter index
   std::vector<Run> runs;      // cover the trained range, in order; gaps between parameters are zero and stay zero
@@ -89,9 +90,16 @@ struct ParameterLayout {
   std::int64_t fixed_elements = 0;
 };
 
+// Where a run of the trained range ends.
+enum class RunDivision {
+  kByRule,    // where the decay or the group changes
+  kByTensor,  // behind every tensor of a checkpoint, for an optimizer that measures tensors; the gap belongs to it
+  kByRow,     // the same, and the update keeps the rows of a tensor whole: the indices of its first dimension
+};
+
 // `order`: the trained parameters in the order in which backward finishes their gradients; those missing there follow
-// in theirs. by_tensor: every tensor of a checkpoint is a run of its own, for an optimizer that measures tensors; the
-// gap behind it belongs to it.
-ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order, bool by_tensor = false);
+// in theirs.
+ParameterLayout lay_out_parameters(const ParameterSet& parameters, Span<const int> order,
+                                   RunDivision division = RunDivision::kByRule);
 
 }  // namespace bascule

@@ -26,7 +26,7 @@ void plan_memory(RecordedRun* run) {
   if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
     bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   run->session.set_products(run->settings.machine.products);
-  run->session.set_optimizer(run->settings.training.optimizer);
+  run->session.set_optimizer(optimizer_kind(run->settings.training.optimizer));
   run->session.set_averaging(run->settings.training.ema_decay > 0.0);
   run->session.set_activations_in_gradients(run->settings.training.gradient_accumulation_steps == 1);
   std::vector<PlannedRange> ranges =
@@ -45,7 +45,7 @@ void plan_memory(RecordedRun* run) {
          true});
   if (run->graphs.trains() && run->place.nodes > 1) {
     const bool is_bf16 = run->settings.distributed.wire_type == WireType::kBf16;
-    ranges.push_back({kLaneMemory, Update::lane_memory_bytes(run->place.nodes, is_bf16)});
+    ranges.push_back({kLaneMemory, NodeLane::memory_bytes(run->place.nodes, is_bf16)});
   }
   ranges.push_back(
       {kRecordMemory, run->pace.step_records * sizeof(StepRecord) +

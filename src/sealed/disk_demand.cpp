@@ -32,7 +32,11 @@ DiskDemand demand_of_tensors(const RecordedRun& run) {
   std::int64_t weights = 0, state = 0;
   for (int p = 0; p < parameters.size(); ++p) {
     weights += parameters[p].elements();
-    if (parameters[p].trained) state += (averages ? 3 : 2) * parameters[p].elements();
+    if (averages && parameters[p].trained) state += parameters[p].elements();
+  }
+  for (const OptimizerState& one : optimizer_kind(run.settings.training.optimizer).states) {
+    for (const StateTensor& tensor : state_tensors(one, parameters, run.session.layout()))
+      state += element_count(tensor.shape);
   }
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(float));
   const std::string& folder = run.settings.run.output_dir.resolved;

@@ -103,7 +103,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (graphs.trains() && group.nodes() > 1) {
     const PlannedRange& lane = run.plan[kLaneMemory];
     run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
-                                 distributed.wire_type == WireType::kBf16, run.session.shards());
+                                 distributed.wire_type == WireType::kBf16);
   }
   if (graphs.trains() && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
     run.session.overlap_reduction(graphs[Use::kTrain].number, static_cast<std::size_t>(distributed.bucket_mib) << 20);
@@ -135,10 +135,8 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
       averaged_evaluation_ = std::make_unique<Evaluation>(*graphs.judge, batch, *averaged_runner_, group);
     }
   }
-  if (graphs.trains() && run.session.shards() != nullptr && group.is_leader()) {
-    moment_exchange_ =
-        std::make_unique<MomentExchange>(group, *run.session.shards(), run.session.exp_avg(), run.session.exp_avg_sq());
-  }
+  if (run.session.optimizer_states().are_shared_out && group.is_leader())
+    state_exchange_ = std::make_unique<StateExchange>(group, run.session.optimizer_states());
   if (group.is_first()) {
     if (graphs.judge && graphs.judge->names_tokens())
       token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
@@ -192,7 +190,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   if (graphs.trains() && !digests.empty())
     saved_pictures = {arena_->as<std::uint64_t>(run.plan[kPictureDigests]) + digests.size(),
                       loader_->picture_digests(run.data.find(Split::kTrain)->stream).size()};
-  const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), moment_exchange_.get(), best_weights_.get(),
+  const TrainingLoop::Saving saving{replaced_.get(), writer_.get(), state_exchange_.get(), best_weights_.get(),
                                     saved_pictures};
   loop_ = std::make_unique<TrainingLoop>(run, parts, saving, &out_, position_);
   meet("loading weights");
@@ -306,21 +304,22 @@ HfFolderContents SealedRun::folder_contents(const float* trained) const {
   return contents;
 }
 
-std::vector<TensorToWrite> SealedRun::moments_to_write() {
+std::vector<TensorToWrite> SealedRun::optimizer_to_write() {
   const ParameterMemory memory = run_.session.parameter_memory();
-  const float* const moments[] = {run_.session.exp_avg(), run_.session.exp_avg_sq()};
-  const std::string prefixes[] = {exp_avg_name(""), exp_avg_sq_name("")};
+  const std::vector<StateRange>& states = run_.session.optimizer_states().ranges;
   std::vector<TensorToWrite> all;
-  for (int moment = 0; moment < MomentExchange::kMoments; ++moment) {
-    for (TensorToWrite& tensor :
-         tensors_to_write(*memory.set, *memory.layout, moments[moment], nullptr, prefixes[moment])) {
-      if (moment_exchange_) {
-        const std::int64_t first = static_cast<const float*>(tensor.data) - moments[moment];
-        parts_.push_back({moment_exchange_.get(), moment, first});
-        tensor.data = nullptr;
-        tensor.reader = {&MomentExchange::read_part, &parts_.back()};
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (StateTensor& tensor : state_tensors(states[i].state, *memory.set, *memory.layout)) {
+      TensorToWrite one;
+      one.name = std::move(tensor.name);
+      one.shape = std::move(tensor.shape);
+      if (state_exchange_) {
+        parts_.push_back({state_exchange_.get(), i, tensor.first});
+        one.reader = {&StateExchange::read_part, &parts_.back()};
+      } else {
+        one.data = states[i].values + tensor.first;
       }
-      all.push_back(std::move(tensor));
+      all.push_back(std::move(one));
     }
   }
   if (const float* const averages = run_.session.averages()) {
@@ -358,7 +357,7 @@ void SealedRun::make_writers() {
   contents.save_total_limit = settings.training.save_total_limit;
   contents.keeps_later = settings.run.resume == Resume::kOlder;
   contents.model = folder_contents(trained);
-  contents.optimizer = moments_to_write();
+  contents.optimizer = optimizer_to_write();
   if (run_.resume.point) contents.resumed_from = run_.resume.point->resumed_from;
   contents.settings_digest = settings_digest(settings);
   contents.settings = number_values(settings);

@@ -17,7 +17,7 @@
 #include "src/run/recorded_run.h"
 #include "src/sealed/start_times.h"
 #include "src/train/loop.h"
-#include "src/update/moment_exchange.h"
+#include "src/update/state_exchange.h"
 
 namespace bascule {
 
@@ -58,8 +58,8 @@ class SealedRun {
   void resume_averaged_records(const ResumePoint& point);
   void resume_picture_digests(const ResumePoint& point);
   HfFolderContents folder_contents(const float* trained) const;
-  void add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range, std::int64_t begin) const;
-  std::vector<TensorToWrite> moments_to_write();
+  void add_state(std::vector<WantedTensor>* wanted, const StateRange& range, const StateTensor& tensor) const;
+  std::vector<TensorToWrite> optimizer_to_write();
   void make_writers();
   void check_disk() const;
   void open_logs();
@@ -82,8 +82,8 @@ class SealedRun {
   std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
   std::unique_ptr<HfFolderPlan> final_model_, averaged_model_;
   std::vector<std::string> token_texts_;
-  std::unique_ptr<MomentExchange> moment_exchange_;
-  std::deque<MomentExchange::Part> parts_;  // the tensors that writer_ reads from it
+  std::unique_ptr<StateExchange> state_exchange_;
+  std::deque<StateExchange::Part> parts_;  // the tensors that writer_ reads from it
   std::unique_ptr<CheckpointWriter> writer_;
   std::unique_ptr<WeightsReader> best_weights_;
   RunStatus status_;  // rank 0's

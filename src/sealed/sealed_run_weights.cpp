@@ -76,23 +76,21 @@ void SealedRun::say_small_pages(void (*say)(const std::string&)) const {
   check("shared memory", shared_.bytes(), large.shared, "shmem_enabled");
 }
 
-// range: this node's, of a moment; begin: where the tensor lies in the range of parameters. If
-// the nodes divide the moments, only this node's part is read.
-void SealedRun::add_moment(std::vector<WantedTensor>* wanted, WantedTensor tensor, float* range,
-                           std::int64_t begin) const {
-  const MomentShards* const shards = run_.session.shards();
-  if (shards == nullptr) tensor.destination = range + begin;
-  wanted->push_back(tensor);  // without a destination it is only looked for
-  if (shards == nullptr) return;
-  const std::int64_t end = begin + element_count(tensor.shape);
-  for (std::size_t b = shards->block_at(begin); b < shards->blocks.size() && shards->blocks[b].offset < end; ++b) {
-    const MomentShards::Block& block = shards->blocks[b];
-    if (block.node != group_.node()) continue;
-    const std::int64_t from = std::max(begin, block.offset), to = std::min(end, block.offset + block.count);
-    tensor.destination = range + block.place + from - block.offset;
-    tensor.first = from - begin;
-    tensor.count = to - from;
-    wanted->push_back(tensor);
+// If the nodes share out the states, only this node's part is read.
+void SealedRun::add_state(std::vector<WantedTensor>* wanted, const StateRange& range, const StateTensor& tensor) const {
+  const bool is_whole = !run_.session.optimizer_states().are_shared_out;
+  WantedTensor part{tensor.name, tensor.shape, is_whole ? range.values + tensor.first : nullptr, 0, -1, true};
+  wanted->push_back(part);  // without a destination it is only looked for
+  if (is_whole) return;
+  const std::int64_t end = tensor.first + element_count(tensor.shape);
+  const std::vector<StateShards::Block>& blocks = range.shards.blocks;
+  for (std::size_t b = range.shards.block_at(tensor.first); b < blocks.size() && blocks[b].first < end; ++b) {
+    if (blocks[b].node != group_.node()) continue;
+    const std::int64_t from = std::max(tensor.first, blocks[b].first);
+    part.destination = range.of_block(b) + from - blocks[b].first;
+    part.first = from - tensor.first;
+    part.count = std::min(end, blocks[b].first + blocks[b].count) - from;
+    wanted->push_back(part);
   }
 }
 
@@ -111,15 +109,9 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     load_parameters(work, weights, memory, *run_.opened.model, seed);
     const TensorSource state = open_training_state(*point);
     std::vector<WantedTensor> wanted;
-    for (const auto& [moment, name_of] : {std::make_pair(run_.session.exp_avg(), &exp_avg_name),
-                                          std::make_pair(run_.session.exp_avg_sq(), &exp_avg_sq_name)}) {
-      for (int p = 0; p < memory.set->size(); ++p) {
-        const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
-        if (!place.trained) continue;
-        for (const ParameterPiece& piece : (*memory.set)[p].pieces)
-          add_moment(&wanted, {name_of(piece.name), piece.shape, nullptr, 0, -1, true}, moment,
-                     place.offset + piece.first_element);
-      }
+    for (const StateRange& range : run_.session.optimizer_states().ranges) {
+      for (const StateTensor& tensor : state_tensors(range.state, *memory.set, *memory.layout))
+        add_state(&wanted, range, tensor);
     }
     if (float* const averages = run_.session.averages()) {
       for (int p = 0; p < memory.set->size(); ++p) {
@@ -163,7 +155,7 @@ void SealedRun::begin_average() {
     std::copy_n(session.parameter_memory().trained, session.layout().trained_elements, session.averages());
 }
 
-// Without moments: nothing is trained.
+// Without an optimizer's states: nothing is trained.
 void SealedRun::load_finished(const FinishedWeights& finished, StartWork* work) {
   const std::string what_to_do =
       "restore the weights of update " + std::to_string(finished.step) + ", or choose another output_dir";

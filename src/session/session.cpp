@@ -16,8 +16,6 @@ constexpr char kTrained[] = "parameters, trained";
 constexpr char kFixed[] = "parameters, fixed";
 constexpr char kGradients[] = "gradients";
 constexpr char kRing[] = "gradient ring";
-constexpr char kExpAvg[] = "exp_avg";
-constexpr char kExpAvgSq[] = "exp_avg_sq";
 constexpr char kAverages[] = "averaged weights";
 constexpr char kPartials[] = "gradient norm";
 constexpr char kStates[] = "state";
@@ -54,16 +52,16 @@ Graph& Session::add_graph(const BatchCounts& bounds, Fields fields) {
 }
 
 std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ranks,
-                                        std::optional<std::size_t> bucket_bytes, int moment_nodes) {
+                                        std::optional<std::size_t> bucket_bytes, int state_nodes) {
   training_ = training;
-  local_ranks_ = local_ranks;
+  sharing_ = {local_ranks, state_nodes};
   const bool shared = local_ranks > 1;
   std::vector<int> order;
   for (std::size_t i = 0; i < graphs_.size() && order.empty(); ++i) {
     order = gradient_order(*graphs_[i]);
     trained_graph_ = order.empty() ? 0 : i;
   }
-  layout_ = lay_out_parameters(parameters_, order, optimizer_ == Optimizer::kLamb);
+  layout_ = lay_out_parameters(parameters_, order, optimizer_->runs);
   workspaces_.clear();
   thread_scratch_bytes_ = 0;
   has_room_ = training && activations_in_gradients_ && !(bucket_bytes && shared);
@@ -84,12 +82,9 @@ std::vector<PlannedRange> Session::plan(bool training, int threads, int local_ra
     if (bucket_bytes && shared) ring_plan_ = plan_gradient_ring(*graphs_[trained_graph_], layout_, *bucket_bytes);
     ranges.push_back({kGradients, shared && !ring_plan_ ? ranks * gradient_stride(layout_) : trained, shared});
     if (ring_plan_) ranges.push_back({kRing, ranks * ring_stride(*ring_plan_), shared});
-    if (moment_nodes > 1) shards_ = shard_moments(layout_, local_ranks, moment_nodes);
-    const std::size_t moments = shards_ ? bytes_of_floats(shards_->elements) : trained;
-    ranges.push_back({kExpAvg, moments, shared});
-    ranges.push_back({kExpAvgSq, moments, shared});
+    for (PlannedRange& range : plan_states(*optimizer_, layout_, sharing_, shared)) ranges.push_back(std::move(range));
     if (averaging_) ranges.push_back({kAverages, trained, shared});
-    ranges.push_back({kPartials, Update::partials_count(layout_, optimizer_) * sizeof(double), shared});
+    ranges.push_back({kPartials, Update::partials_count(layout_, *optimizer_) * sizeof(double), shared});
   }
   if (states_.size() > 0) {
     const StateLayout states = lay_out_states(states_);
@@ -121,7 +116,7 @@ std::vector<LargestBuffer> Session::largest(std::size_t count) const {
 
 std::vector<float*> Session::ranges_of_ranks(std::byte* first, std::size_t stride) const {
   std::vector<float*> ranges;
-  for (int rank = 0; rank < local_ranks_; ++rank)
+  for (int rank = 0; rank < sharing_.local_ranks; ++rank)
     ranges.push_back(static_cast<float*>(static_cast<void*>(first + static_cast<std::size_t>(rank) * stride)));
   return ranges;
 }
@@ -144,10 +139,9 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
       gradients = ranges_of_ranks(arena.at(plan[kGradients]), gradient_stride(layout_));
     }
     memory_.gradients = ring_plan_ ? rings[local_rank] : gradients[local_rank];
-    exp_avg_ = arena.as<float>(plan[kExpAvg]);
-    exp_avg_sq_ = arena.as<float>(plan[kExpAvgSq]);
-    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, exp_avg_, exp_avg_sq_,
-                                       arena.as<double>(plan[kPartials]), kernels, group, optimizer_);
+    optimizer_states_ = seal_states(*optimizer_, layout_, sharing_, arena, plan);
+    update_ = std::make_unique<Update>(layout_, memory_.trained_parameters, gradients, optimizer_states_,
+                                       arena.as<double>(plan[kPartials]), kernels, group);
     if (averaging_) averages_ = arena.as<float>(plan[kAverages]);
     update_->keep_average(averages_);
   }
@@ -176,7 +170,7 @@ void Session::seal_alone(bool training, const KernelTable& kernels, int threads)
 
 void Session::overlap_reduction(std::size_t number, std::size_t bucket_bytes) {
   const std::int64_t blocks =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(bucket_bytes / sizeof(float)) / Update::kBlock);
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(bucket_bytes / sizeof(float)) / kUpdateBlockElements);
   update_->overlap(blocks, bucket_marks(tapes_[number]->steps_until_final(), layout_, update_->bucket_ends(blocks)));
 }
 

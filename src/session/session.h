@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of one run, planned over one arena and sealed together: parameters, gradients, moments, and a workspace that
-// the tapes take turns in.
+// Graphs of one run, planned over one arena and sealed together: parameters, gradients, optimizer states, and a
+// workspace that the tapes take turns in.
 //
 //   Session session;                                   // record
 //   Graph& train = session.add_graph(bounds); ...      // model.record(train, ...); derive_backward(train);
@@ -39,8 +39,8 @@ class Session {
   }
   // Before plan(): whose matrix products the tapes call.
   void set_products(Products products) { choice_ = products; }
-  // Before plan(): of the updates.
-  void set_optimizer(Optimizer optimizer) { optimizer_ = optimizer; }
+  // Before plan(): of the updates. AdamW, if it is not called.
+  void set_optimizer(const OptimizerKind& optimizer) { optimizer_ = &optimizer; }
   // Before plan(): an average of the trained parameters is held too, if there is training.
   void set_averaging(bool averages) { averaging_ = averages; }
   // Before plan(): activations may lie where no gradient is written yet. Only where every replay that writes gradients
@@ -54,14 +54,14 @@ class Session {
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
   Graph& graph(std::size_t number) { return *graphs_[number]; }
 
-  // After recording, and again if a graph has changed. training: gradients and moments are held too. Returns the
-  // arena's categories of a session: trained and fixed parameters, gradients, exp_avg, exp_avg_sq, norm partials,
-  // states, workspace, scratch of `threads` threads and of their products. With several ranks on a node all but the
-  // last four are shared, and there is one range of gradients for each. bucket_bytes: there is one range of gradients'
-  // sums, and a ring of buckets of about this size for each (GradientRing). moment_nodes: so many nodes of local_ranks
-  // ranks each share out the moments.
+  // After recording, and again if a graph has changed. training: gradients and the optimizer's states are held too.
+  // Returns the arena's categories of a session: trained and fixed parameters, gradients, each state of the optimizer,
+  // norm partials, states of graphs, workspace, scratch of `threads` threads and of their products. With several ranks
+  // on a node all but the last four are shared, and there is one range of gradients for each. bucket_bytes: there is
+  // one range of gradients' sums, and a ring of buckets of about this size for each (GradientRing). state_nodes: so
+  // many nodes of local_ranks ranks each share out the optimizer's states.
   std::vector<PlannedRange> plan(bool training, int threads, int local_ranks = 1,
-                                 std::optional<std::size_t> bucket_bytes = std::nullopt, int moment_nodes = 1);
+                                 std::optional<std::size_t> bucket_bytes = std::nullopt, int state_nodes = 1);
   std::size_t workspace_lower_bound_bytes() const;
   // After plan(): of one graph, and the number of the graph that needs most.
   const WorkspacePlan& workspace(std::size_t number) const { return workspaces_[number]; }
@@ -92,9 +92,7 @@ class Session {
   float* averages() const { return averages_; }           // laid out like the trained parameters; null: none are held
   float* gradients() const { return memory_.gradients; }  // of this rank
   GradientRing* ring() { return ring_.get(); }            // of the graph with a backward part; null: none was planned
-  const MomentShards* shards() const { return shards_ ? &*shards_ : nullptr; }  // null: all moments are here
-  float* exp_avg() const { return exp_avg_; }
-  float* exp_avg_sq() const { return exp_avg_sq_; }
+  const OptimizerStates& optimizer_states() const { return optimizer_states_; }  // after seal(), where it trains
   Update& update() { return *update_; }
   GemmLibrary& products() { return *products_; }  // after seal(): for products beside the tapes
 
@@ -102,7 +100,7 @@ class Session {
   std::vector<float*> ranges_of_ranks(std::byte* first, std::size_t stride) const;
 
   Products choice_ = Products::kOurs;
-  Optimizer optimizer_ = Optimizer::kAdamW;
+  const OptimizerKind* optimizer_ = &optimizer_kind(Optimizer::kAdamW);
   bool averaging_ = false;
   bool activations_in_gradients_ = false, has_room_ = false;
   ParameterSet parameters_;
@@ -111,16 +109,14 @@ class Session {
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<WorkspacePlan> workspaces_;
   bool training_ = false;
-  int local_ranks_ = 1;
   std::size_t trained_graph_ = 0;  // the first with a backward part
   std::optional<GradientRingPlan> ring_plan_;
-  std::optional<MomentShards> shards_;
+  StateSharing sharing_;
   std::size_t thread_scratch_bytes_ = 0;
   GemmType product_type_ = GemmType::kFloat32;
   std::unique_ptr<Arena> arena_;  // of seal_alone()
   TapeMemory memory_;
-  float* exp_avg_ = nullptr;
-  float* exp_avg_sq_ = nullptr;
+  OptimizerStates optimizer_states_;
   float* averages_ = nullptr;
   std::unique_ptr<GemmLibrary> products_;
   std::vector<std::unique_ptr<Tape>> tapes_, averaged_tapes_;

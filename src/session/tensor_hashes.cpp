@@ -30,7 +30,7 @@ Shape shape_of(const ParameterSet& set, const ParameterLayout& layout) {
     shape.tensors += set[p].pieces.size();
     if (set[p].trained) shape.trained += set[p].pieces.size();
   }
-  shape.parts = Update::block_count(layout) + shape.trained;
+  shape.parts = block_count(layout) + shape.trained;
   return shape;
 }
 
@@ -91,7 +91,7 @@ TensorHashes::TensorHashes(const ParameterMemory& parameters, Span<std::byte> me
   }
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.offset < b.offset; });
   std::size_t range = 0;
-  for (const Update::Block& block : Update::cut(layout)) {
+  for (const UpdateBlock& block : cut_into_blocks(layout)) {
     first_part_.push_back(parts_.size());
     const std::int64_t end = block.offset + block.count;
     for (; range < ranges.size() && ranges[range].offset < end; ++range) {

@@ -21,7 +21,7 @@
 #include "src/base/span.h"
 #include "src/base/status.h"
 #include "src/session/parameter_values.h"
-#include "src/update/update.h"
+#include "src/update/update_settings.h"
 
 namespace bascule {
 

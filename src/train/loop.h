@@ -27,7 +27,7 @@
 #include "src/run/training_position.h"
 #include "src/runtime/threads.h"
 #include "src/session/tensor_hashes.h"
-#include "src/update/moment_exchange.h"
+#include "src/update/state_exchange.h"
 
 namespace bascule {
 
@@ -78,7 +78,7 @@ class TrainingLoop {
   struct Saving {
     ReplacedSamples* replaced;    // null in a run of one process
     CheckpointWriter* writer;     // null in ranks other than 0
-    MomentExchange* moments;      // null where this node has all, and in ranks that are not the first of their node
+    StateExchange* states;        // null where this node has all, and in ranks that are not the first of their node
     WeightsReader* best_weights;  // null where the last weights are kept, and in ranks that are not the first of a node
     Span<std::uint64_t> picture_digests;  // room for those of the training pictures
   };

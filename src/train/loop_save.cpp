@@ -46,12 +46,12 @@ Status TrainingLoop::save() noexcept {
   return ok_status();
 }
 
-// Where nodes share out the moments rank 0 asks the others for theirs.
+// Where nodes share out the optimizer's states rank 0 asks the others for theirs.
 Status TrainingLoop::write_or_serve() noexcept {
-  if (!p_.group.is_first()) return saving_.moments != nullptr ? saving_.moments->serve() : ok_status();
+  if (!p_.group.is_first()) return saving_.states != nullptr ? saving_.states->serve() : ok_status();
   const Status written = write_checkpoint();
-  if (saving_.moments == nullptr) return written;
-  const Status finished = saving_.moments->finish();
+  if (saving_.states == nullptr) return written;
+  const Status finished = saving_.states->finish();
   return written.ok() ? finished : written;
 }
 

@@ -7,15 +7,15 @@
 #include "src/base/align.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/update/update.h"
+#include "src/distributed/slices.h"
+#include "src/update/blocks.h"
 
 namespace bascule {
 
 GradientRing::GradientRing(GradientRingPlan plan, const Tape& tape, std::vector<float*> rings, float* sums,
                            const KernelTable& kernels, Group& group)
     : plan_(std::move(plan)), tape_(tape), rings_(std::move(rings)), sums_(sums), kernels_(kernels), group_(group) {
-  BASCULE_CHECK(rings_.size() == static_cast<std::size_t>(group.local_size()) &&
-                rings_.size() <= Update::kMostLocalRanks);
+  BASCULE_CHECK(rings_.size() == static_cast<std::size_t>(group.local_size()) && rings_.size() <= kMostLocalRanks);
   chunks_of_bucket_ = {0};
   std::size_t first = 0;
   for (const GradientRingPlan::Bucket& bucket : plan_.buckets) {
@@ -38,9 +38,10 @@ void GradientRing::share_out_bucket(std::size_t first_piece, std::size_t end_pie
     const GradientRingPlan::Piece& piece = plan_.pieces[p];
     const std::int64_t piece_end = piece_begin + divide_up(piece.elements, kLine);
     const std::int64_t begin = std::max(own.first, piece_begin), end = std::min(own.first + own.count, piece_end);
-    for (std::int64_t at = (begin - piece_begin) * kLine; at < (end - piece_begin) * kLine; at += Update::kBlock) {
+    for (std::int64_t at = (begin - piece_begin) * kLine; at < (end - piece_begin) * kLine;
+         at += kUpdateBlockElements) {
       const std::int64_t last = std::min((end - piece_begin) * kLine, piece.elements);
-      chunks_.push_back({piece.ring_offset + at, piece.offset + at, std::min(Update::kBlock, last - at)});
+      chunks_.push_back({piece.ring_offset + at, piece.offset + at, std::min(kUpdateBlockElements, last - at)});
     }
     piece_begin = piece_end;
   }
@@ -54,7 +55,7 @@ std::int64_t GradientRing::chunk_tasks(const void* self, const Replay&) {
 void GradientRing::sum_chunk(const void* self, const Replay&, std::int64_t task, int) {
   const GradientRing& ring = *static_cast<const GradientRing*>(self);
   const Chunk& chunk = ring.chunks_[static_cast<std::size_t>(ring.chunks_of_bucket_[ring.bucket_] + task)];
-  const float* terms[Update::kMostLocalRanks];
+  const float* terms[kMostLocalRanks];
   for (std::size_t rank = 0; rank < ring.rings_.size(); ++rank) terms[rank] = ring.rings_[rank] + chunk.ring_offset;
   ring.kernels_.sum_terms(
       {ring.sums_ + chunk.offset, terms, static_cast<std::int64_t>(ring.rings_.size()), chunk.count});

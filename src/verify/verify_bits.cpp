@@ -165,14 +165,20 @@ void BitsRun::add_to(BitsDigest* digest) const {
     digest->add(output.name, values, info.rows.at(counts) * info.cols);
   }
   const ParameterMemory memory = session_.parameter_memory();
+  const std::vector<StateRange>& states = session_.optimizer_states().ranges;
+  std::vector<std::vector<StateTensor>> state_of;
+  for (const StateRange& range : states) state_of.push_back(state_tensors(range.state, *memory.set, *memory.layout));
+  std::size_t trained = 0;  // tensors so far
   for (int p = 0; p < memory.set->size(); ++p) {
     const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
     for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
       digest->add(piece.name, memory.at(p) + piece.first_element, piece.elements);
       if (!place.trained) continue;
-      const std::int64_t offset = place.offset + piece.first_element;
-      digest->add("exp_avg", session_.exp_avg() + offset, piece.elements);
-      digest->add("exp_avg_sq", session_.exp_avg_sq() + offset, piece.elements);
+      for (std::size_t i = 0; i < states.size(); ++i) {
+        const StateTensor& tensor = state_of[i][trained];
+        digest->add(states[i].state.name, states[i].values + tensor.first, element_count(tensor.shape));
+      }
+      ++trained;
     }
   }
 }

@@ -35,7 +35,7 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
   for (Copy* copy : {&training_, &evaluation_}) {
     const bool trains = copy == &training_;
     record(copy, trains);
-    copy->session.set_optimizer(files_.optimizer);
+    copy->session.set_optimizer(optimizer_kind(files_.optimizer));
     copy->session.seal_alone(trains, kernels_for(isa), threads);
     const TensorSource source = open_hf_weights(files_.folder);
     StartWork work;

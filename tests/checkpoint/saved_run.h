@@ -28,8 +28,8 @@ class SavedRun : public testing::Test {
     contents.save_total_limit = limit;
     contents.model.config_json = "{}\n";
     contents.model.tensors = {{"w", DType::kFloat32, {kCount}, weights_.data()}};
-    contents.optimizer = {{exp_avg_name("w"), DType::kFloat32, {kCount}, moments_.data()},
-                          {exp_avg_sq_name("w"), DType::kFloat32, {kCount}, moments_.data()}};
+    contents.optimizer = {{"exp_avg.w", DType::kFloat32, {kCount}, moments_.data()},
+                          {"exp_avg_sq.w", DType::kFloat32, {kCount}, moments_.data()}};
     contents.settings_digest = "abc123";
     contents.settings = {{"training.learning_rate", "1e-05"}, {"training.seed", "42"}};
     contents.other_settings = {{"machine.threads", "2"}};

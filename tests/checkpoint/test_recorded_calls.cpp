@@ -98,7 +98,7 @@ TEST(RecordedCalls, ACheckpointIsWholeOnTheDiskBeforeItHasItsNameAndAnOlderOneGo
   contents.save_total_limit = 1;
   contents.model.config_json = "{}\n";
   contents.model.tensors = {{"w", DType::kFloat32, {1000}, values.data()}};
-  contents.optimizer = {{exp_avg_name("w"), DType::kFloat32, {1000}, values.data()}};
+  contents.optimizer = {{"exp_avg.w", DType::kFloat32, {1000}, values.data()}};
   contents.text_files = {"records.bin"};
   CheckpointWriter writer(std::move(contents));
   const std::string_view text = "records";

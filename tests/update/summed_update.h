@@ -16,11 +16,11 @@
 
 namespace bascule::test {
 
-constexpr std::int64_t kDecayed = 5 * Update::kBlock + 48, kRest = 80, kAll = kDecayed + kRest;
+constexpr std::int64_t kDecayed = 5 * kUpdateBlockElements + 48, kRest = 80, kAll = kDecayed + kRest;
 
 // For LAMB by tensor: the second lies in four blocks, the third in two.
 inline ParameterLayout summed_layout(Optimizer optimizer = Optimizer::kAdamW) {
-  constexpr std::int64_t kSecond = 1000, kThird = kSecond + 3 * Update::kBlock + 7;
+  constexpr std::int64_t kSecond = 1000, kThird = kSecond + 3 * kUpdateBlockElements + 7;
   ParameterLayout layout;
   layout.runs = {{0, kDecayed, true}, {kDecayed, kRest, false}};
   if (optimizer == Optimizer::kLamb)
@@ -58,10 +58,10 @@ struct Truth {
   explicit Truth(std::vector<float> gradient, Optimizer optimizer = Optimizer::kAdamW)
       : gradients(std::move(gradient)), exp_avg(kAll, 0.0f), exp_avg_sq(kAll, 0.0f), averages(kAll, 0.0f) {
     const ParameterLayout l = summed_layout(optimizer);
-    std::vector<double> partials(Update::partials_count(l, optimizer));
+    std::vector<double> partials(Update::partials_count(l, optimizer_kind(optimizer)));
     Threads threads(1, false);
-    Update update(l, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
-                  kernels_for(best_isa()), nullptr, optimizer);
+    const OptimizerStates states(optimizer_kind(optimizer), l, {}, {exp_avg.data(), exp_avg_sq.data()});
+    Update update(l, parameters.data(), {gradients.data()}, states, partials.data(), kernels_for(best_isa()));
     update.keep_average(averages.data());
     norm = update.run(threads, summed_settings());
   }
@@ -70,8 +70,8 @@ struct Truth {
 // The model in memory that the ranks of a node share, ready for one update.
 class SharedModel {
  public:
-  // By all ranks together.
-  explicit SharedModel(Group& group, Optimizer optimizer = Optimizer::kAdamW) {
+  // By all ranks together. shares_states: between the nodes.
+  explicit SharedModel(Group& group, Optimizer optimizer = Optimizer::kAdamW, bool shares_states = false) {
     const int ranks = group.local_size();
     memory_ = group.share((4 + static_cast<std::size_t>(ranks)) * kRange + kPage);
     const std::vector<float> own = gradient_of(group.rank()), start = normal_of_all(1);
@@ -80,28 +80,30 @@ class SharedModel {
     std::vector<float*> gradients;
     for (int rank = 0; rank < ranks; ++rank) gradients.push_back(at(4 + static_cast<std::size_t>(rank)));
     double* const partials = static_cast<double*>(static_cast<void*>(memory_.data() + memory_.bytes() - kPage));
-    update_ = std::make_unique<Update>(summed_layout(optimizer), at(0), gradients, at(1), at(2), partials,
-                                       kernels_for(best_isa()), &group, optimizer);
+    const ParameterLayout layout = summed_layout(optimizer);
+    states_ =
+        OptimizerStates(optimizer_kind(optimizer), layout, {ranks, shares_states ? group.nodes() : 1}, {at(1), at(2)});
+    update_ = std::make_unique<Update>(layout, at(0), gradients, states_, partials, kernels_for(best_isa()), &group);
     update_->keep_average(at(3));
   }
   Update& update() { return *update_; }
-  // 0: has the bits of the truth; else where it has not. shards: where nodes share out the moments.
-  int differs(const Truth& truth, double norm, const MomentShards* shards = nullptr, int node = 0) const {
+  // 0: has the bits of the truth; else where it has not. node: this one.
+  int differs(const Truth& truth, double norm, int node = 0) const {
     const std::size_t bytes = kAll * sizeof(float);
     if (norm != truth.norm) return 2;
     if (std::memcmp(at(0), truth.parameters.data(), bytes) != 0) return 3;
     if (std::memcmp(at(3), truth.averages.data(), bytes) != 0) return 7;
-    if (shards != nullptr) {
-      for (const MomentShards::Block& block : shards->blocks) {
+    const float* const moments[] = {truth.exp_avg.data(), truth.exp_avg_sq.data()};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const StateRange& range = states_.ranges[i];
+      for (const StateShards::Block& block : range.shards.blocks) {
         const std::size_t size = static_cast<std::size_t>(block.count) * sizeof(float);
-        if (block.node != node) continue;
-        if (std::memcmp(at(1) + block.place, truth.exp_avg.data() + block.offset, size) != 0) return 4;
-        if (std::memcmp(at(2) + block.place, truth.exp_avg_sq.data() + block.offset, size) != 0) return 5;
+        const bool is_here = !states_.are_shared_out || block.node == node;
+        if (is_here && std::memcmp(range.values + block.place, moments[i] + block.first, size) != 0)
+          return 4 + static_cast<int>(i);
       }
-      return 0;
     }
-    if (std::memcmp(at(1), truth.exp_avg.data(), bytes) != 0) return 4;
-    return std::memcmp(at(2), truth.exp_avg_sq.data(), bytes) != 0 ? 5 : 0;
+    return 0;
   }
 
  private:
@@ -112,6 +114,7 @@ class SharedModel {
   }
 
   SharedMemory memory_;
+  OptimizerStates states_;
   std::unique_ptr<Update> update_;
 };
 

@@ -104,7 +104,9 @@ int run_rank(const RankPlace& place, std::size_t bucket_bytes) {
   const std::size_t bytes = static_cast<std::size_t>(whole.session.layout().trained_elements) * sizeof(float);
   const float* const parameters[] = {whole.session.parameter_memory().trained, ring.session.parameter_memory().trained};
   if (std::memcmp(parameters[0], parameters[1], bytes) != 0) return 5;
-  if (std::memcmp(whole.session.exp_avg(), ring.session.exp_avg(), bytes) != 0) return 6;
+  const float* const exp_avg[] = {whole.session.optimizer_states().ranges[0].values,
+                                  ring.session.optimizer_states().ranges[0].values};
+  if (std::memcmp(exp_avg[0], exp_avg[1], bytes) != 0) return 6;
   return group.leave() ? 0 : 7;
 }
 

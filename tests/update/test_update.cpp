@@ -16,12 +16,13 @@ namespace bascule::test {
 namespace {
 
 // Two runs of parameters, one decayed; the first is longer than a block.
-constexpr std::int64_t kDecayed = Update::kBlock + 48, kRest = 80;
+constexpr std::int64_t kDecayed = kUpdateBlockElements + 48, kRest = 80;
 
 struct Trained {
   ParameterLayout layout;
   std::vector<float> parameters, gradients, exp_avg, exp_avg_sq;
   std::vector<double> partials;
+  OptimizerStates states;
 
   explicit Trained(std::uint64_t seed) {
     layout.runs = {{0, kDecayed, true}, {kDecayed, kRest, false}};
@@ -33,11 +34,11 @@ struct Trained {
     }
     exp_avg.assign(parameters.size(), 0.0f);
     exp_avg_sq.assign(parameters.size(), 0.0f);
-    partials.assign(Update::block_count(layout), 0.0);
+    partials.assign(block_count(layout), 0.0);
   }
-  Update update() {
-    return Update(layout, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
-                  kernels_for(best_isa()));
+  Update update(Optimizer optimizer = Optimizer::kAdamW) {
+    states = OptimizerStates(optimizer_kind(optimizer), layout, {}, {exp_avg.data(), exp_avg_sq.data()});
+    return Update(layout, parameters.data(), {gradients.data()}, states, partials.data(), kernels_for(best_isa()));
   }
 };
 
@@ -51,10 +52,10 @@ UpdateSettings settings(double max_grad_norm) {
 
 TEST(Update, CountsTheBlocksOfALayoutThatNoMachineHolds) {
   ParameterLayout layout;
-  layout.runs = {{0, Update::kBlock + 1, true}, {Update::kBlock + 1, std::int64_t{1} << 55, false}};
-  EXPECT_EQ(Update::block_count(layout), 2u + (std::size_t{1} << 39));
+  layout.runs = {{0, kUpdateBlockElements + 1, true}, {kUpdateBlockElements + 1, std::int64_t{1} << 55, false}};
+  EXPECT_EQ(block_count(layout), 2u + (std::size_t{1} << 39));
   layout.runs.pop_back();
-  EXPECT_EQ(Update::block_count(layout), Update::cut(layout).size());
+  EXPECT_EQ(block_count(layout), cut_into_blocks(layout).size());
 }
 
 // share 0: the average stays; 1: it is a copy; else the formula, in float64.
@@ -116,7 +117,7 @@ TEST(Update, AGroupHasItsOwnRateAndDecayAndTheGradientNormIsThatOfAll) {
                    {512, kDecayed - 512, true, -1},
                    {kDecayed, 16, false, 1},
                    {kDecayed + 16, kRest - 16, false, -1}};
-  t.partials.assign(Update::block_count(t.layout), 0.0);
+  t.partials.assign(block_count(t.layout), 0.0);
   const Trained before(6);
   const std::vector<GroupRule> rules = {{0.25, -1.0}, {3.0, 0.5}};  // the rule for all decays; a decay of its own
   UpdateSettings s = settings(1.0);
@@ -145,12 +146,9 @@ struct TrainedByLamb : Trained {
   explicit TrainedByLamb(std::uint64_t seed) : Trained(seed) {
     layout.runs = {{0, kDecayed, true}, {kDecayed, 50, false}, {kDecayed + 50, kRest - 50, true}};
     std::fill(parameters.begin() + kEnds[1], parameters.end(), 0.0f);
-    partials.assign(Update::partials_count(layout, Optimizer::kLamb), 0.0);
+    partials.assign(Update::partials_count(layout, optimizer_kind(Optimizer::kLamb)), 0.0);
   }
-  Update update() {
-    return Update(layout, parameters.data(), {gradients.data()}, exp_avg.data(), exp_avg_sq.data(), partials.data(),
-                  kernels_for(best_isa()), nullptr, Optimizer::kLamb);
-  }
+  Update update() { return Trained::update(Optimizer::kLamb); }
 };
 
 // Two updates in float64, tensor by tensor (You et al. 2020, algorithm 2, with the clipping of FusedLAMB).
@@ -242,7 +240,7 @@ TEST(Update, ChangesNothingWhereTheGradientIsNotFinite) {
 }
 
 TEST(Update, FindsAParameterThatIsNotFiniteAnywhere) {
-  for (const std::int64_t at : {std::int64_t{0}, Update::kBlock, kDecayed, kDecayed + kRest - 1}) {
+  for (const std::int64_t at : {std::int64_t{0}, kUpdateBlockElements, kDecayed, kDecayed + kRest - 1}) {
     for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       Trained t(4);
       Threads threads(2, false);

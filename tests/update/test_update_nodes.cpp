@@ -44,14 +44,14 @@ std::vector<float> sum_of_nodes(bool is_bf16) {
   return sum;
 }
 
-// bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shards: null, or the nodes share
-// out the moments.
-void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, const MomentShards* shards,
-                  std::int64_t number, Optimizer optimizer = Optimizer::kAdamW) {
-  SharedModel model(*all, optimizer);
+// bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shares_states: between the
+// nodes.
+void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, bool shares_states, std::int64_t number,
+                  Optimizer optimizer = Optimizer::kAdamW) {
+  SharedModel model(*all, optimizer, shares_states);
   Update& update = model.update();
-  std::vector<std::byte> memory(Update::lane_memory_bytes(all->nodes(), is_bf16));
-  update.connect(Span<std::byte>(memory), is_bf16, shards);
+  std::vector<std::byte> memory(NodeLane::memory_bytes(all->nodes(), is_bf16));
+  update.connect(Span<std::byte>(memory), is_bf16);
   std::vector<std::int64_t> marks;
   if (bucket_blocks > 0) {
     for (std::size_t bucket = 0; bucket < update.bucket_ends(bucket_blocks).size(); ++bucket)
@@ -65,7 +65,7 @@ void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, 
   for (std::int64_t operation = 0; bucket_blocks > 0 && operation <= marks.back(); ++operation)
     all->position().reach(operation);
   ASSERT_TRUE(all->barrier());
-  EXPECT_EQ(model.differs(truth, update.run(threads, summed_settings()), shards, all->node()), 0)
+  EXPECT_EQ(model.differs(truth, update.run(threads, summed_settings()), all->node()), 0)
       << "rank " << all->rank() << ", buckets of " << bucket_blocks << (is_bf16 ? ", bf16" : "");
   ASSERT_TRUE(all->barrier());
 }
@@ -75,42 +75,40 @@ TEST(UpdateOfNodes, HasTheBitsOfOneProcessWithTheSumOfAllForEveryBucketSize) {
   for (const bool is_bf16 : {false, true}) {
     const Truth truth(sum_of_nodes(is_bf16));
     for (const std::int64_t bucket_blocks : {0, 1, 2, 5, 100})
-      expect_truth(truth, bucket_blocks, is_bf16, nullptr, ++number);
+      expect_truth(truth, bucket_blocks, is_bf16, false, ++number);
   }
 }
 
-TEST(UpdateOfNodes, HasTheSameBitsWhereMomentsAreSharedOut) {
-  const MomentShards shards = shard_moments(summed_layout(), all->local_size(), all->nodes());
+TEST(UpdateOfNodes, HasTheSameBitsWhereStatesAreSharedOut) {
   for (const bool is_bf16 : {false, true})
-    expect_truth(Truth(sum_of_nodes(is_bf16)), 0, is_bf16, &shards, is_bf16 ? 101 : 100);
+    expect_truth(Truth(sum_of_nodes(is_bf16)), 0, is_bf16, true, is_bf16 ? 101 : 100);
 }
 
-TEST(UpdateOfNodes, HasTheSameBitsWithLambWhoeverHoldsTheMoments) {
-  const MomentShards shards = shard_moments(summed_layout(Optimizer::kLamb), all->local_size(), all->nodes());
+TEST(UpdateOfNodes, HasTheSameBitsWithLambWhoeverHoldsTheStates) {
   const Truth truth(sum_of_nodes(false), Optimizer::kLamb);
-  expect_truth(truth, 0, false, nullptr, 200, Optimizer::kLamb);
-  expect_truth(truth, 2, false, nullptr, 201, Optimizer::kLamb);
-  expect_truth(truth, 0, false, &shards, 202, Optimizer::kLamb);
+  expect_truth(truth, 0, false, false, 200, Optimizer::kLamb);
+  expect_truth(truth, 2, false, false, 201, Optimizer::kLamb);
+  expect_truth(truth, 0, false, true, 202, Optimizer::kLamb);
 }
 
-TEST(MomentShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {
+TEST(StateShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {
   const ParameterLayout layout = summed_layout();
   for (const int nodes : {1, 2, 3}) {
     for (const int ranks : {1, 2, 4}) {
-      const MomentShards shards = shard_moments(layout, ranks, nodes);
+      const StateShards shards = shard_state({"exp_avg"}, layout, {ranks, nodes});
       std::vector<std::int64_t> held(static_cast<std::size_t>(nodes));
       std::int64_t next = 0;
       for (std::size_t b = 0; b < shards.blocks.size(); ++b) {
-        const MomentShards::Block& block = shards.blocks[b];
-        EXPECT_EQ(block.offset, next);
+        const StateShards::Block& block = shards.blocks[b];
+        EXPECT_EQ(block.first, next);
         EXPECT_EQ(block.place, held.at(static_cast<std::size_t>(block.node)));
-        EXPECT_EQ(shards.block_at(block.offset), b);
-        EXPECT_EQ(shards.block_at(block.offset + block.count - 1), b);
+        EXPECT_EQ(shards.block_at(block.first), b);
+        EXPECT_EQ(shards.block_at(block.first + block.count - 1), b);
         held.at(static_cast<std::size_t>(block.node)) += block.count;
         next += block.count;
       }
       EXPECT_EQ(next, kAll);
-      EXPECT_LE(shards.elements, kAll / nodes + (ranks + 1) * Update::kBlock);
+      EXPECT_LE(shards.elements, kAll / nodes + (ranks + 1) * kUpdateBlockElements);
     }
   }
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/update/optimizer_states.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace bascule {
+namespace {
+
+std::int64_t values_of_block(const OptimizerState& state, const UpdateBlock& block) {
+  return state.lies == OptimizerState::Lies::kByRow ? block.rows : block.count;
+}
+
+// Those of the trained range below this element, at which a tensor begins or the range ends.
+std::int64_t values_below(const OptimizerState& state, const ParameterLayout& layout, std::int64_t element) {
+  if (state.lies == OptimizerState::Lies::kByElement) return element;
+  std::int64_t rows = 0;
+  for (const ParameterLayout::Run& run : layout.runs) {
+    BASCULE_CHECK(run.rows > 0);  // the layout must be divided by rows
+    if (run.offset < element) rows += run.rows;
+  }
+  return rows;
+}
+
+// One node's without a list: layouts are planned that no machine could hold.
+std::int64_t planned_elements(const OptimizerState& state, const ParameterLayout& layout, const StateSharing& sharing) {
+  return sharing.nodes > 1 ? shard_state(state, layout, sharing).elements
+                           : values_below(state, layout, layout.trained_elements);
+}
+
+}  // namespace
+
+std::size_t StateShards::block_at(std::int64_t value) const noexcept {
+  const auto after = std::upper_bound(blocks.begin(), blocks.end(), value,
+                                      [](std::int64_t v, const Block& block) { return v < block.first; });
+  return static_cast<std::size_t>(after - blocks.begin()) - 1;
+}
+
+StateShards shard_state(const OptimizerState& state, const ParameterLayout& layout, const StateSharing& sharing) {
+  const std::vector<UpdateBlock> blocks = cut_into_blocks(layout);
+  StateShards shards;
+  shards.blocks.resize(blocks.size());
+  for (int rank = 0; rank < sharing.local_ranks; ++rank) {
+    const OwnBlocks own =
+        own_blocks(blocks, static_cast<std::int64_t>(blocks.size()), rank, sharing.local_ranks, sharing.nodes);
+    for (std::size_t i = 0; i < own.numbers.size(); ++i)
+      shards.blocks[static_cast<std::size_t>(own.numbers[i])].node = own.owners[i];
+  }
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(sharing.nodes));
+  std::int64_t first = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    StateShards::Block& block = shards.blocks[b];
+    std::int64_t& end = ends[static_cast<std::size_t>(block.node)];
+    block.first = first;
+    block.count = values_of_block(state, blocks[b]);
+    block.place = end;
+    first += block.count;
+    end += block.count;
+  }
+  shards.elements = *std::max_element(ends.begin(), ends.end());
+  return shards;
+}
+
+std::vector<StateTensor> state_tensors(const OptimizerState& state, const ParameterSet& set,
+                                       const ParameterLayout& layout) {
+  std::vector<StateTensor> tensors;
+  for (int p = 0; p < set.size(); ++p) {
+    const ParameterLayout::Place& place = layout.places[static_cast<std::size_t>(p)];
+    if (!place.trained) continue;
+    for (const ParameterPiece& piece : set[p].pieces) {
+      std::vector<std::int64_t> shape = piece.shape;
+      if (state.lies == OptimizerState::Lies::kByRow && !shape.empty()) shape.resize(1);
+      tensors.push_back({std::string(state.name) + "." + piece.name, std::move(shape),
+                         values_below(state, layout, place.offset + piece.first_element)});
+    }
+  }
+  return tensors;
+}
+
+std::vector<PlannedRange> plan_states(const OptimizerKind& kind, const ParameterLayout& layout,
+                                      const StateSharing& sharing, bool shared) {
+  std::vector<PlannedRange> ranges;
+  for (const OptimizerState& state : kind.states) {
+    const std::int64_t elements = planned_elements(state, layout, sharing);
+    ranges.push_back({state.name, static_cast<std::size_t>(elements) * sizeof(float), shared});
+  }
+  return ranges;
+}
+
+OptimizerStates::OptimizerStates(const OptimizerKind& optimizer, const ParameterLayout& layout,
+                                 const StateSharing& sharing, const std::vector<float*>& values)
+    : kind(&optimizer), are_shared_out(sharing.nodes > 1) {
+  BASCULE_CHECK(values.size() == optimizer.states.size() && values.size() <= kMostStates);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ranges.push_back({optimizer.states[i], shard_state(optimizer.states[i], layout, sharing), values[i]});
+}
+
+OptimizerStates seal_states(const OptimizerKind& kind, const ParameterLayout& layout, const StateSharing& sharing,
+                            const Arena& arena, const MemoryPlan& plan) {
+  std::vector<float*> values;
+  for (const OptimizerState& state : kind.states) values.push_back(arena.as<float>(plan[state.name]));
+  return {kind, layout, sharing, values};
+}
+
+}  // namespace bascule
