@@ -306,22 +306,8 @@ HfFolderContents SealedRun::folder_contents(const float* trained) const {
 
 std::vector<TensorToWrite> SealedRun::optimizer_to_write() {
   const ParameterMemory memory = run_.session.parameter_memory();
-  const std::vector<StateRange>& states = run_.session.optimizer_states().ranges;
-  std::vector<TensorToWrite> all;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    for (StateTensor& tensor : state_tensors(states[i].state, *memory.set, *memory.layout)) {
-      TensorToWrite one;
-      one.name = std::move(tensor.name);
-      one.shape = std::move(tensor.shape);
-      if (state_exchange_) {
-        parts_.push_back({state_exchange_.get(), i, tensor.first});
-        one.reader = {&StateExchange::read_part, &parts_.back()};
-      } else {
-        one.data = states[i].values + tensor.first;
-      }
-      all.push_back(std::move(one));
-    }
-  }
+  std::vector<TensorToWrite> all =
+      states_to_write(run_.session.optimizer_states(), memory, state_exchange_.get(), &parts_);
   if (const float* const averages = run_.session.averages()) {
     for (TensorToWrite& tensor : tensors_to_write(*memory.set, *memory.layout, averages, nullptr, ema_name("")))
       all.push_back(std::move(tensor));

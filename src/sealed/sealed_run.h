@@ -16,8 +16,8 @@
 #include "src/records/run_status.h"
 #include "src/run/recorded_run.h"
 #include "src/sealed/start_times.h"
+#include "src/session/state_values.h"
 #include "src/train/loop.h"
-#include "src/update/state_exchange.h"
 
 namespace bascule {
 
@@ -58,7 +58,6 @@ class SealedRun {
   void resume_averaged_records(const ResumePoint& point);
   void resume_picture_digests(const ResumePoint& point);
   HfFolderContents folder_contents(const float* trained) const;
-  void add_state(std::vector<WantedTensor>* wanted, const StateRange& range, const StateTensor& tensor) const;
   std::vector<TensorToWrite> optimizer_to_write();
   void make_writers();
   void check_disk() const;

@@ -76,24 +76,6 @@ void SealedRun::say_small_pages(void (*say)(const std::string&)) const {
   check("shared memory", shared_.bytes(), large.shared, "shmem_enabled");
 }
 
-// If the nodes share out the states, only this node's part is read.
-void SealedRun::add_state(std::vector<WantedTensor>* wanted, const StateRange& range, const StateTensor& tensor) const {
-  const bool is_whole = !run_.session.optimizer_states().are_shared_out;
-  WantedTensor part{tensor.name, tensor.shape, is_whole ? range.values + tensor.first : nullptr, 0, -1, true};
-  wanted->push_back(part);  // without a destination it is only looked for
-  if (is_whole) return;
-  const std::int64_t end = tensor.first + element_count(tensor.shape);
-  const std::vector<StateShards::Block>& blocks = range.shards.blocks;
-  for (std::size_t b = range.shards.block_at(tensor.first); b < blocks.size() && blocks[b].first < end; ++b) {
-    if (blocks[b].node != group_.node()) continue;
-    const std::int64_t from = std::max(tensor.first, blocks[b].first);
-    part.destination = range.of_block(b) + from - blocks[b].first;
-    part.first = from - tensor.first;
-    part.count = std::min(end, blocks[b].first + blocks[b].count) - from;
-    wanted->push_back(part);
-  }
-}
-
 // Runs the work, with what it adds to it.
 void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&),
                              StartWork* work) {
@@ -108,11 +90,7 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     const TensorSource weights = open_hf_weights(point->folder);
     load_parameters(work, weights, memory, *run_.opened.model, seed);
     const TensorSource state = open_training_state(*point);
-    std::vector<WantedTensor> wanted;
-    for (const StateRange& range : run_.session.optimizer_states().ranges) {
-      for (const StateTensor& tensor : state_tensors(range.state, *memory.set, *memory.layout))
-        add_state(&wanted, range, tensor);
-    }
+    std::vector<WantedTensor> wanted = wanted_states(run_.session.optimizer_states(), memory, group_.node());
     if (float* const averages = run_.session.averages()) {
       for (int p = 0; p < memory.set->size(); ++p) {
         const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];

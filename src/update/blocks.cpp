@@ -21,7 +21,8 @@ std::vector<UpdateBlock> cut_into_blocks(const ParameterLayout& layout) {
   for (std::size_t number = 0; number < layout.runs.size(); ++number) {
     const ParameterLayout::Run& run = layout.runs[number];
     const auto add = [&](std::int64_t first, std::int64_t count, std::int64_t rows) {
-      blocks.push_back({run.offset + first, count, run.decayed, run.group, static_cast<std::int32_t>(number), rows});
+      blocks.push_back(
+          {run.offset + first, count, run.decayed, run.group, static_cast<std::int32_t>(number), rows, run.cols});
     };
     if (run.rows == 0) {
       for (std::int64_t first = 0; first < run.elements; first += kUpdateBlockElements)

@@ -18,8 +18,8 @@ struct UpdateBlock {
   std::int64_t offset = 0, count = 0;  // in the trained range
   bool decayed = false;
   int group = -1;
-  std::int32_t run = 0;   // of the layout
-  std::int64_t rows = 0;  // of its tensor, whole ones; 0 unless the layout is divided by rows
+  std::int32_t run = 0;             // of the layout
+  std::int64_t rows = 0, cols = 0;  // of its tensor, whole rows; 0 unless the layout is divided by rows
 };
 
 // At most kUpdateBlockElements each; in a layout divided by rows as many rows as fit into that, at least one.

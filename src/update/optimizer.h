@@ -35,8 +35,8 @@ struct OptimizerBlock {
   float* parameter;                    // (count)
   float* gradient;                     // (count): the sum over all samples; a pass may overwrite it for the next one
   std::int64_t count;
-  std::int64_t rows;     // whole rows, which the block's elements begin with; 0 unless the layout is divided by rows
-  float gradient_scale;  // times `gradient` it is the gradient, clipped
+  std::int64_t rows, cols;  // whole rows, which the block's elements begin with; 0 unless the layout is divided by rows
+  float gradient_scale;     // times `gradient` it is the gradient, clipped
   float* states[kMostStates];                   // the block's values of each state: `count` by element, `rows` by row
   double* measures[kMostMeasures];              // the block's own; the first pass writes them
   Span<const double> of_tensor[kMostMeasures];  // those of all blocks of its run, in later passes

@@ -134,6 +134,7 @@ void Update::move_block(OptimizerPass pass, std::size_t number, const UpdateSett
                    own_gradients_ + one.offset,
                    one.count,
                    one.rows,
+                   one.cols,
                    gradient_scale,
                    {},
                    {},

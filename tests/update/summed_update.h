@@ -18,16 +18,21 @@ namespace bascule::test {
 
 constexpr std::int64_t kDecayed = 5 * kUpdateBlockElements + 48, kRest = 80, kAll = kDecayed + kRest;
 
-// For LAMB by tensor: the second lies in four blocks, the third in two.
-inline ParameterLayout summed_layout(Optimizer optimizer = Optimizer::kAdamW) {
+// By tensor and by row the second lies in four blocks, the third in two.
+inline ParameterLayout summed_layout(RunDivision division = RunDivision::kByRule) {
   constexpr std::int64_t kSecond = 1000, kThird = kSecond + 3 * kUpdateBlockElements + 7;
   ParameterLayout layout;
   layout.runs = {{0, kDecayed, true}, {kDecayed, kRest, false}};
-  if (optimizer == Optimizer::kLamb)
+  if (division != RunDivision::kByRule)
     layout.runs = {{0, kSecond, true},
                    {kSecond, kThird - kSecond, true},
                    {kThird, kDecayed - kThird, true},
                    {kDecayed, kRest, false}};
+  const std::int64_t cols[] = {100, 5, 3, 1};
+  for (std::size_t i = 0; division == RunDivision::kByRow && i < 4; ++i) {
+    layout.runs[i].cols = cols[i];
+    layout.runs[i].rows = layout.runs[i].elements / cols[i];
+  }
   layout.trained_elements = kAll;
   return layout;
 }
@@ -55,12 +60,12 @@ struct Truth {
   std::vector<float> parameters = normal_of_all(1), gradients, exp_avg, exp_avg_sq, averages;
   double norm = 0.0;
 
-  explicit Truth(std::vector<float> gradient, Optimizer optimizer = Optimizer::kAdamW)
+  explicit Truth(std::vector<float> gradient, const OptimizerKind& kind = optimizer_kind(Optimizer::kAdamW))
       : gradients(std::move(gradient)), exp_avg(kAll, 0.0f), exp_avg_sq(kAll, 0.0f), averages(kAll, 0.0f) {
-    const ParameterLayout l = summed_layout(optimizer);
-    std::vector<double> partials(Update::partials_count(l, optimizer_kind(optimizer)));
+    const ParameterLayout l = summed_layout(kind.runs);
+    std::vector<double> partials(Update::partials_count(l, kind));
     Threads threads(1, false);
-    const OptimizerStates states(optimizer_kind(optimizer), l, {}, {exp_avg.data(), exp_avg_sq.data()});
+    const OptimizerStates states(kind, l, {}, {exp_avg.data(), exp_avg_sq.data()});
     Update update(l, parameters.data(), {gradients.data()}, states, partials.data(), kernels_for(best_isa()));
     update.keep_average(averages.data());
     norm = update.run(threads, summed_settings());
@@ -71,7 +76,8 @@ struct Truth {
 class SharedModel {
  public:
   // By all ranks together. shares_states: between the nodes.
-  explicit SharedModel(Group& group, Optimizer optimizer = Optimizer::kAdamW, bool shares_states = false) {
+  explicit SharedModel(Group& group, const OptimizerKind& kind = optimizer_kind(Optimizer::kAdamW),
+                       bool shares_states = false) {
     const int ranks = group.local_size();
     memory_ = group.share((4 + static_cast<std::size_t>(ranks)) * kRange + kPage);
     const std::vector<float> own = gradient_of(group.rank()), start = normal_of_all(1);
@@ -80,9 +86,8 @@ class SharedModel {
     std::vector<float*> gradients;
     for (int rank = 0; rank < ranks; ++rank) gradients.push_back(at(4 + static_cast<std::size_t>(rank)));
     double* const partials = static_cast<double*>(static_cast<void*>(memory_.data() + memory_.bytes() - kPage));
-    const ParameterLayout layout = summed_layout(optimizer);
-    states_ =
-        OptimizerStates(optimizer_kind(optimizer), layout, {ranks, shares_states ? group.nodes() : 1}, {at(1), at(2)});
+    const ParameterLayout layout = summed_layout(kind.runs);
+    states_ = OptimizerStates(kind, layout, {ranks, shares_states ? group.nodes() : 1}, {at(1), at(2)});
     update_ = std::make_unique<Update>(layout, at(0), gradients, states_, partials, kernels_for(best_isa()), &group);
     update_->keep_average(at(3));
   }

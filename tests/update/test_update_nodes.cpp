@@ -9,6 +9,8 @@
 #include "kernels/reference/bf16.h"
 #include "kernels/reference/elementwise.h"
 #include "src/distributed/bucket_reducer.h"
+#include "src/update/state_exchange.h"
+#include "tests/update/row_optimizer.h"
 #include "tests/update/summed_update.h"
 
 namespace bascule::test {
@@ -47,8 +49,8 @@ std::vector<float> sum_of_nodes(bool is_bf16) {
 // bucket_blocks 0: after backward. Else a bucket is final after every tenth operation. shares_states: between the
 // nodes.
 void expect_truth(const Truth& truth, std::int64_t bucket_blocks, bool is_bf16, bool shares_states, std::int64_t number,
-                  Optimizer optimizer = Optimizer::kAdamW) {
-  SharedModel model(*all, optimizer, shares_states);
+                  const OptimizerKind& kind = optimizer_kind(Optimizer::kAdamW)) {
+  SharedModel model(*all, kind, shares_states);
   Update& update = model.update();
   std::vector<std::byte> memory(NodeLane::memory_bytes(all->nodes(), is_bf16));
   update.connect(Span<std::byte>(memory), is_bf16);
@@ -85,10 +87,54 @@ TEST(UpdateOfNodes, HasTheSameBitsWhereStatesAreSharedOut) {
 }
 
 TEST(UpdateOfNodes, HasTheSameBitsWithLambWhoeverHoldsTheStates) {
-  const Truth truth(sum_of_nodes(false), Optimizer::kLamb);
-  expect_truth(truth, 0, false, false, 200, Optimizer::kLamb);
-  expect_truth(truth, 2, false, false, 201, Optimizer::kLamb);
-  expect_truth(truth, 0, false, true, 202, Optimizer::kLamb);
+  const OptimizerKind& lamb = optimizer_kind(Optimizer::kLamb);
+  const Truth truth(sum_of_nodes(false), lamb);
+  expect_truth(truth, 0, false, false, 200, lamb);
+  expect_truth(truth, 2, false, false, 201, lamb);
+  expect_truth(truth, 0, false, true, 202, lamb);
+}
+
+TEST(UpdateOfNodes, HasTheSameBitsWithOneValueARowWhoeverHoldsIt) {
+  const Truth truth(sum_of_nodes(false), kRowOptimizer);
+  expect_truth(truth, 2, false, false, 300, kRowOptimizer);
+  expect_truth(truth, 0, false, true, 301, kRowOptimizer);
+}
+
+// Value k of a state is k, and 1,000,000 more in the second state.
+TEST(StateExchange, GivesRankZeroAnyPartOfAnyState) {
+  if (!all->is_leader()) return;
+  const ParameterLayout layout = summed_layout(RunDivision::kByRow);
+  std::vector<float> rows(kAll), velocities(kAll);
+  OptimizerStates states(kRowOptimizer, layout, {all->local_size(), all->nodes()}, {rows.data(), velocities.data()});
+  const auto value = [](std::size_t state, std::int64_t k) {
+    return static_cast<float>(static_cast<std::int64_t>(state) * 1000000 + k);
+  };
+  std::int64_t counts[2] = {};
+  for (std::size_t state = 0; state < 2; ++state) {
+    const StateRange& range = states.ranges[state];
+    for (std::size_t b = 0; b < range.shards.blocks.size(); ++b) {
+      const StateShards::Block& block = range.shards.blocks[b];
+      counts[state] += block.count;
+      for (std::int64_t i = 0; block.node == all->node() && i < block.count; ++i)
+        range.of_block(b)[i] = value(state, block.first + i);
+    }
+  }
+  EXPECT_EQ(counts[0], 10 + 39323 + 43371 + 80);
+  EXPECT_EQ(counts[1], kAll);
+  StateExchange exchange(*all, states);
+  if (!all->is_first()) {
+    EXPECT_TRUE(exchange.serve().ok());
+    return;
+  }
+  for (std::size_t state = 0; state < 2; ++state) {
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{7}, counts[state] - 5}) {
+      std::vector<float> got(static_cast<std::size_t>(counts[state] - first));
+      ASSERT_TRUE(exchange.read(state, first, counts[state] - first, got.data()).ok());
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(got[i], value(state, first + static_cast<std::int64_t>(i))) << i;
+    }
+  }
+  EXPECT_TRUE(exchange.finish().ok());
 }
 
 TEST(StateShards, HoldEveryElementOnceOnNodesThatHoldEquallyMany) {

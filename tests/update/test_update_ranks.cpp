@@ -3,6 +3,7 @@
 
 #include "kernels/reference/elementwise.h"
 #include "tests/distributed/forked_ranks.h"
+#include "tests/update/row_optimizer.h"
 #include "tests/update/summed_update.h"
 
 namespace bascule::test {
@@ -18,9 +19,9 @@ std::vector<float> sum_of_all(int ranks) {
   return sum;
 }
 
-int run_rank(const RankPlace& place, const Truth& truth, Optimizer optimizer) {
+int run_rank(const RankPlace& place, const Truth& truth, const OptimizerKind& kind) {
   Group group(place, {30, nullptr});
-  SharedModel model(group, optimizer);
+  SharedModel model(group, kind);
   if (!group.barrier()) return 1;
   Threads threads(2, false, &group.heart());
   const int different = model.differs(truth, model.update().run(threads, summed_settings()));
@@ -30,9 +31,10 @@ int run_rank(const RankPlace& place, const Truth& truth, Optimizer optimizer) {
 
 TEST(UpdateOfRanks, HasTheBitsOfOneProcessWithTheSumOfAll) {
   for (const int ranks : {2, 3, 4, 7}) {
-    for (const Optimizer optimizer : {Optimizer::kAdamW, Optimizer::kLamb}) {
-      const Truth truth(sum_of_all(ranks), optimizer);
-      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth, optimizer); });
+    for (const OptimizerKind* kind :
+         {&optimizer_kind(Optimizer::kAdamW), &optimizer_kind(Optimizer::kLamb), &kRowOptimizer}) {
+      const Truth truth(sum_of_all(ranks), *kind);
+      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_rank(place, truth, *kind); });
       EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks;
     }
   }
