@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/span.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -27,6 +28,11 @@ struct GradientRingPlan {
   std::vector<std::int64_t> ring_offset;  // by parameter, in elements; 0 for one without gradient
   std::size_t bytes = 0;                  // of one rank's ring
   std::size_t lower_bound_bytes = 0;
+
+  Span<const Piece> pieces_of(std::size_t bucket) const noexcept {
+    const std::int64_t first = bucket == 0 ? 0 : buckets[bucket - 1].pieces_end;
+    return Span<const Piece>(pieces.data() + first, static_cast<std::size_t>(buckets[bucket].pieces_end - first));
+  }
 };
 
 // Buckets are cut at parameter bounds: as many parameters as fit into bucket_bytes, or an eighth of all gradients where

@@ -157,9 +157,10 @@ void Session::seal(const Arena& arena, const MemoryPlan& plan, const KernelTable
         is_trained ? nullptr
                    : std::make_unique<Tape>(*graphs_[i], workspaces_[i], layout_, averaged, kernels, *products_));
   }
-  if (ring_plan_)
-    ring_ = std::make_unique<GradientRing>(*ring_plan_, *tapes_[trained_graph_], std::move(rings), gradients.front(),
-                                           kernels, *group);
+  if (!ring_plan_) return;
+  bucket_sums_ =
+      std::make_unique<BucketSums>(*ring_plan_, std::move(rings), group->local_rank(), gradients.front(), kernels);
+  ring_ = std::make_unique<GradientRing>(*ring_plan_, *tapes_[trained_graph_], memory_.gradients, group, *bucket_sums_);
 }
 
 void Session::seal_alone(bool training, const KernelTable& kernels, int threads) {

@@ -22,7 +22,7 @@
 #include "src/runtime/choose_products.h"
 #include "src/runtime/tape.h"
 #include "src/session/parameter_values.h"
-#include "src/update/gradient_ring.h"
+#include "src/update/bucket_sums.h"
 #include "src/update/update.h"
 
 namespace bascule {
@@ -121,6 +121,7 @@ class Session {
   std::unique_ptr<GemmLibrary> products_;
   std::vector<std::unique_ptr<Tape>> tapes_, averaged_tapes_;
   std::unique_ptr<Update> update_;
+  std::unique_ptr<BucketSums> bucket_sums_;
   std::unique_ptr<GradientRing> ring_;
 };
 

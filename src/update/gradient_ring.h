@@ -1,60 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages 2 and 3 of `sharded` on a node: no rank holds all of its gradients. The tape is replayed in parts; where a
-// bucket's gradients are final the ranks meet, each sums its part of the bucket into the range of sums that they share,
-// and the tape goes on in the places that the bucket before has left (src/plan/gradient_ring.h).
+// A replay of which no rank holds all of its gradients. The tape is replayed in parts; where a bucket's gradients are
+// final the ranks of the node meet, an action takes them out of the ring, and the tape goes on in the places that the
+// bucket before has left (src/plan/gradient_ring.h).
 //
-//   GradientRing ring(plan, tape, rings, sums, kernels, group);   // before the seal
-//   if (!ring.replay(threads, batch)) ...                         // in place of tape.replay()
+//   GradientRing ring(plan, tape, own_ring, group, action);   // before the seal
+//   if (!ring.replay(threads, batch)) ...                     // in place of tape.replay()
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "kernels/table.h"
 #include "src/distributed/group.h"
 #include "src/plan/gradient_ring.h"
 #include "src/runtime/tape.h"
 
 namespace bascule {
 
+// What is done with a bucket whose gradients are final.
+class BucketAction {
+ public:
+  virtual ~BucketAction() = default;
+  // After the seal, by all ranks of the node, which have just met: the bucket's pieces (GradientRingPlan::pieces_of)
+  // lie in the ring of each, and stay there until this rank returns from its next call. Parameters may still be read by
+  // what is left of backward. step: so many steps of the tape have run. False: another rank failed.
+  virtual bool act(std::size_t bucket, std::int64_t step, Threads& threads) noexcept = 0;
+};
+
 class GradientRing {
  public:
-  // Before the seal. plan: of the graph that the tape was made of; the tape puts its gradients into this rank's ring.
-  // rings: by local rank. sums: the trained range, shared by the ranks of the node; zero, where no gradient is written.
-  GradientRing(GradientRingPlan plan, const Tape& tape, std::vector<float*> rings, float* sums,
-               const KernelTable& kernels, Group& group);
+  // Before the seal. plan: of the graph that the tape was made of; the tape puts its gradients into own_ring, of
+  // plan.bytes. group: null for a run of one process. action: outlives this.
+  GradientRing(GradientRingPlan plan, const Tape& tape, float* own_ring, Group* group, BucketAction& action);
   GradientRing(const GradientRing&) = delete;
   GradientRing& operator=(const GradientRing&) = delete;
 
-  // After the seal, by all ranks of the node together. The sums are whole when the ranks have met once more. False:
-  // another rank failed.
+  // After the seal, by all ranks of the node together. False: another rank failed.
   [[nodiscard]] bool replay(Threads& threads, const Replay& replay) noexcept;
   // The same for a rank whose batch is empty: it contributes zeros.
   [[nodiscard]] bool replay_without_samples(Threads& threads) noexcept;
-  // Time that the last replay spent meeting and summing.
+  // Time that the last replay spent meeting, and in the action.
   double reduction_seconds() const noexcept { return reduction_seconds_; }
 
  private:
-  struct Chunk {  // what one task sums
-    std::int64_t ring_offset = 0, offset = 0, count = 0;
-  };
-  static std::int64_t chunk_tasks(const void* self, const Replay& replay);
-  static void sum_chunk(const void* self, const Replay& replay, std::int64_t task, int thread);
-  void share_out_bucket(std::size_t first_piece, std::size_t end_piece);
   void zero_bucket(std::size_t bucket) noexcept;
-  bool sum_bucket(std::size_t bucket, Threads& threads) noexcept;
+  bool finish_bucket(std::size_t bucket, Threads& threads) noexcept;
 
   const GradientRingPlan plan_;
   const Tape& tape_;
-  const std::vector<float*> rings_;
-  float* const sums_;
-  const KernelTable& kernels_;
-  Group& group_;
-  std::vector<std::size_t> steps_;              // by bucket: of the tape, up to where it is final
-  std::vector<Chunk> chunks_;                   // of this rank
-  std::vector<std::int64_t> chunks_of_bucket_;  // bucket b has those from [b] to [b + 1]
-  Step sum_step_;
-  std::size_t bucket_ = 0;  // being summed
+  float* const own_ring_;
+  Group* const group_;
+  BucketAction& action_;
+  std::vector<std::size_t> steps_;  // by bucket: of the tape, up to where it is final
   double reduction_seconds_ = 0.0;
 };
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "src/graph/backward.h"
@@ -11,6 +13,7 @@
 #include "src/session/session.h"
 #include "tests/distributed/forked_ranks.h"
 #include "tests/graph/graph_run.h"
+#include "tests/support/own_products.h"
 
 namespace bascule::test {
 namespace {
@@ -108,6 +111,108 @@ int run_rank(const RankPlace& place, std::size_t bucket_bytes) {
                                   ring.session.optimizer_states().ranges[0].values};
   if (std::memcmp(exp_avg[0], exp_avg[1], bytes) != 0) return 6;
   return group.leave() ? 0 : 7;
+}
+
+// A tape with parameters of its own; gradients lie where the caller says, in a ring or in a whole range.
+struct OwnTape {
+  ParameterSet parameters;
+  Graph graph{parameters, kBounds, batch_fields()};
+  ParameterLayout layout;
+  GradientRingPlan ring;
+  TapeMemory memory;
+  std::unique_ptr<Arena> arena;
+  OwnProducts products{2, best_isa()};
+  std::unique_ptr<Tape> tape;
+
+  OwnTape() {
+    record(graph);
+    layout = lay_out_parameters(parameters, gradient_order(graph));
+  }
+  void seal(bool has_ring, float* gradients) {
+    const WorkspacePlan workspace = plan_workspace(graph, nullptr);
+    const std::size_t trained = static_cast<std::size_t>(layout.trained_elements) * sizeof(float);
+    const MemoryPlan plan = make_memory_plan({{"trained", trained},
+                                              {"fixed", 64},
+                                              {"workspace", workspace.bytes},
+                                              {"scratch", 2 * workspace.thread_scratch_bytes}},
+                                             0);
+    arena = std::make_unique<Arena>(plan, HugePages::kTransparent);
+    memory = {arena->as<float>(plan["trained"]), gradients,
+              arena->as<float>(plan["fixed"]),   arena->at(plan["workspace"]),
+              arena->at(plan["scratch"]),        workspace.thread_scratch_bytes};
+    if (has_ring) memory.gradient_offsets = ring.ring_offset.data();
+    Seeded random(3);
+    for (std::int64_t i = 0; i < layout.trained_elements; ++i)
+      memory.trained_parameters[i] = static_cast<float>(0.1 * random.normal());
+    tape = std::make_unique<Tape>(graph, workspace, layout, memory, kernels_for(best_isa()), products);
+  }
+};
+
+// Adds the ranks' gradients to values of its own, bucket by bucket.
+struct AddBuckets final : BucketAction {
+  const GradientRingPlan& plan;
+  const std::vector<float*> rings;
+  std::vector<float> added;
+  std::size_t next = 0;
+
+  AddBuckets(const GradientRingPlan& ring, std::vector<float*> of_ranks, std::int64_t elements)
+      : plan(ring), rings(std::move(of_ranks)), added(static_cast<std::size_t>(elements)) {}
+  bool act(std::size_t bucket, std::int64_t, Threads&) noexcept override {
+    if (bucket != next++ % plan.buckets.size()) return false;
+    for (const GradientRingPlan::Piece& piece : plan.pieces_of(bucket)) {
+      for (const float* const ring : rings) {
+        for (std::int64_t i = 0; i < piece.elements; ++i)
+          added[static_cast<std::size_t>(piece.offset + i)] += ring[piece.ring_offset + i];
+      }
+    }
+    return true;
+  }
+};
+
+int run_own_action(const RankPlace& place, std::size_t bucket_bytes) {
+  Group group(place, {30, nullptr});
+  const int ranks = place.world_size;
+  OwnTape whole, ringed;
+  std::vector<float> gradients(static_cast<std::size_t>(whole.layout.trained_elements));
+  whole.seal(false, gradients.data());
+  ringed.ring = plan_gradient_ring(ringed.graph, ringed.layout, bucket_bytes);
+  const std::size_t stride = align_up(ringed.ring.bytes, kPage);
+  SharedMemory memory = group.share(static_cast<std::size_t>(ranks) * stride);
+  std::vector<float*> rings;
+  for (int rank = 0; rank < ranks; ++rank)
+    rings.push_back(static_cast<float*>(static_cast<void*>(memory.data() + static_cast<std::size_t>(rank) * stride)));
+  float* const own = rings[static_cast<std::size_t>(place.rank)];
+  ringed.seal(true, own);
+  AddBuckets action(ringed.ring, rings, ringed.layout.trained_elements);
+  GradientRing ring(ringed.ring, *ringed.tape, own, ranks > 1 ? &group : nullptr, action);
+  Threads threads(2, false, &group.heart());
+  std::vector<float> expected(gradients.size());
+  for (int time = 0; time < 2; ++time) {
+    Replay replay;
+    const TestBatch batch = batch_of(place.rank, ranks + 1);
+    replay.batch = batch.batch();
+    if (!ring.replay(threads, replay)) return 1;
+    for (int rank = 0; rank < ranks; ++rank) {  // what each rank's tape writes into a whole range
+      const TestBatch other = batch_of(rank, ranks + 1);
+      replay.batch = other.batch();
+      whole.tape->replay(threads, replay);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += gradients[i];
+    }
+    if (!group.barrier()) return 2;
+  }
+  if (action.next != 2 * ringed.ring.buckets.size()) return 3;
+  if (std::all_of(expected.begin(), expected.end(), [](float value) { return value == 0.0f; })) return 4;
+  if (action.added != expected) return 5;
+  return group.leave() ? 0 : 6;
+}
+
+TEST(GradientRingOfRanks, HandsEveryBucketToAnActionOfTheCallersAlsoOnOneRank) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{1} << 17}) {
+      const Ends ends = run_ranks(ranks, [&](const RankPlace& place) { return run_own_action(place, bucket_bytes); });
+      EXPECT_EQ(ends, Ends(static_cast<std::size_t>(ranks), 0)) << ranks << " ranks, buckets of " << bucket_bytes;
+    }
+  }
 }
 
 TEST(GradientRingOfRanks, GivesTheBitsOfWholeRangesWhateverTheBuckets) {
