@@ -19,6 +19,7 @@ inline constexpr int kFirstModelStream = 2;
 inline constexpr int kMaxStreams = 8;
 inline constexpr int kMaxFields = 16;
 inline constexpr int kMaxLossTerms = 2;
+inline constexpr int kMaxTexts = 2;  // of a sample, by number from 0 on
 
 // Rows by stream: of one batch, or the most that any batch may have.
 struct BatchCounts {
@@ -55,14 +56,14 @@ enum class FieldSource : std::uint8_t {
   kTokenTypes,    // int32 (tokens): 0, or the tokenizer's type for the second text of a pair
   kPositionIds,   // int32 (tokens): the place of each token in its text, by the model's PositionRule
   kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
-  kTextRowKeys,   // int64 (tokens): row_key(sample, token)
+  kTextRowKeys,   // int64 (tokens): text_row_key(sample, text, token)
   kImageRowKeys,  // int64 (samples x rows): row_key(sample, row)
   kSampleKeys,    // int64 (samples): row_key(sample, 0)
   kMaskedRows,    // int32 (masked tokens): their numbers among the tokens, ascending; the tokens are masked
   kMaskedLabels,  // int32 (masked tokens): the token that was there
   kReadRows,      // int32 (read rows): numbers among the tokens of each text's first one and its masked ones, ascending
   kReadOffsets,   // int32 (samples + 1): first read row of each sample; the last is their number
-  kReadRowKeys,   // int64 (read rows): row_key(sample, token)
+  kReadRowKeys,   // int64 (read rows): text_row_key(sample, text, token)
   kMaskedAmongRead,  // int32 (masked tokens): their numbers among the read rows
   kMatchLabels,      // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                      // captions of some samples are exchanged
@@ -70,6 +71,24 @@ enum class FieldSource : std::uint8_t {
   kMixedLabels,      // int32 (samples): the class of the sample that it is mixed with
   kLabelShares,      // float32 (samples): the share of its own class, in [0, 1]
 };
+
+// Whether the content is of one of a sample's texts, which Field::text tells.
+constexpr bool is_of_text(FieldSource source) {
+  switch (source) {
+    case FieldSource::kTokenIds:
+    case FieldSource::kTokenTypes:
+    case FieldSource::kPositionIds:
+    case FieldSource::kTextOffsets:
+    case FieldSource::kTextRowKeys:
+    case FieldSource::kMaskedRows:
+    case FieldSource::kMaskedLabels:
+    case FieldSource::kReadRows:
+    case FieldSource::kReadOffsets:
+    case FieldSource::kReadRowKeys:
+    case FieldSource::kMaskedAmongRead: return true;
+    default: return false;
+  }
+}
 
 // How a model numbers the tokens of a text: from `first` on. RoBERTa's padding token has its own id as its position,
 // and the tokens behind it are numbered as if it were not there.
@@ -83,28 +102,38 @@ struct PositionRule {
   }
 };
 
+// One of the texts of a sample, as a model reads it.
+struct TextShape {
+  std::int64_t vocabulary_size = 0;  // ids are below it; 0: the model reads no such text
+  std::int64_t max_length = 0;       // of its tokens, special ones too
+  std::int64_t max_positions = 0;    // rows of the table of positions
+  PositionRule positions;
+  std::int64_t token_types = 1;
+};
+
 struct Field {
   std::string name;
   DType dtype = DType::kFloat32;
   Extent rows;
   std::int64_t cols = 1;
   FieldSource source = FieldSource::kPixels;
+  std::uint8_t text = 0;  // the number of the text that it is of; 0 where it is of none
 
   std::int64_t elements(const BatchCounts& counts) const { return rows.at(counts) * cols; }
 };
 
 using Fields = std::vector<Field>;  // at most kMaxFields
 
-// The number of the field with this name, or from this source; -1: none is declared.
+// The number of the field with this name, or from this source and text; -1: none is declared.
 inline int field_named(const Fields& fields, std::string_view name) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (fields[i].name == name) return static_cast<int>(i);
   }
   return -1;
 }
-inline int field_from(const Fields& fields, FieldSource source) {
+inline int field_from(const Fields& fields, FieldSource source, int text = 0) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].source == source) return static_cast<int>(i);
+    if (fields[i].source == source && fields[i].text == text) return static_cast<int>(i);
   }
   return -1;
 }
@@ -136,6 +165,12 @@ struct Batch {
 // `sample` is the sample's number in the run's global order: epoch * samples of an epoch + position.
 constexpr std::uint64_t row_key(std::uint64_t sample, std::uint64_t position) noexcept {
   return (sample << 16) | (position & 0xffffu);
+}
+
+// The key of a token of one of a sample's texts. Those of the second text count down from the last position, so no key
+// is one of the first text's while the two have at most 65536 tokens together.
+constexpr std::uint64_t text_row_key(std::uint64_t sample, int text, std::uint64_t token) noexcept {
+  return row_key(sample, text == 0 ? token : 0xffffu - token);
 }
 
 }  // namespace bascule

@@ -10,7 +10,7 @@ enum class StatusCode : std::int32_t {
   kOk = 0,
   kEndOfEpoch,    // no more batches in this epoch
   kBadSample,     // detail: row, reason
-  kLongCaption,   // detail: row, tokens; the caption has more than were planned for
+  kLongText,      // detail: row, tokens; the text has more than were planned for
   kReadFailed,    // detail: row, errno
   kDeviceFailed,  // detail: row, media_engine_status
   kDiskFailed,    // detail: errno, -

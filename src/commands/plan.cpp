@@ -115,8 +115,8 @@ int plan_command(const PlanArguments& arguments) {
                   static_cast<long long>(stream.bounds.samples()));
       if (reads_text(run->data.loader)) {
         std::printf(" with %lld text rows (longest text: %lld tokens)",
-                    static_cast<long long>(stream.bounds.samples() * stream.longest_caption),
-                    static_cast<long long>(run->data.plan.longest_caption));
+                    static_cast<long long>(stream.bounds.samples() * stream.texts[0].longest),
+                    static_cast<long long>(run->data.plan.longest_text));
       }
       std::printf("\n");
     }

@@ -34,7 +34,7 @@ std::uint64_t digest_of(const Record& record) { return XXH3_64bits(record.data()
 std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
   const std::array<std::uint64_t, 5> parts = {kFormat, manifest.captions_digest(),
                                               static_cast<std::uint64_t>(manifest.rows()), settings.tokenizer->digest(),
-                                              static_cast<std::uint64_t>(settings.max_seq_length)};
+                                              static_cast<std::uint64_t>(settings.shape.max_length)};
   return XXH3_64bits(parts.data(), sizeof(parts));
 }
 
@@ -49,7 +49,7 @@ std::optional<Lengths> read_record(const std::string& path, std::uint64_t key, c
   std::ifstream file(path, std::ios::binary);
   if (!file.read(static_cast<char*>(static_cast<void*>(record.data())), sizeof record)) return std::nullopt;
   const bool is_sound = record[0] == key && record[3] == digest_of(record) && record[1] >= 1 &&
-                        record[1] <= static_cast<std::uint64_t>(settings.max_seq_length) && record[2] <= INT32_MAX;
+                        record[1] <= static_cast<std::uint64_t>(settings.shape.max_length) && record[2] <= INT32_MAX;
   if (!is_sound) return std::nullopt;
   return Lengths{static_cast<std::int64_t>(record[1]), static_cast<std::int64_t>(record[2])};
 }
@@ -68,7 +68,7 @@ void write_record(const IndexCache& cache, const std::string& path, std::uint64_
 
 Lengths measure(const Manifest& manifest, const TextSettings& settings) {
   std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.max_seq_length));
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.shape.max_length));
   Lengths lengths;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     Encoded encoded;
@@ -78,10 +78,10 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
       throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};
     }
     const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + encoded.tokens);
-    if (greatest >= settings.vocabulary_size) {
+    if (greatest >= settings.shape.vocabulary_size) {
       throw Error{ErrorKind::kData, manifest.where(row),
                   "the tokenizer gives token " + std::to_string(greatest) + ", the model's vocabulary has " +
-                      std::to_string(settings.vocabulary_size),
+                      std::to_string(settings.shape.vocabulary_size),
                   "use the tokenizer that belongs to the model"};
     }
     lengths.longest = std::max(lengths.longest, encoded.tokens);
@@ -96,7 +96,7 @@ std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings
   if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
   const std::uint64_t key = key_of(manifest, settings);
   const std::optional<Lengths> kept = read_record(record_path(cache, key), key, settings);
-  return kept && kept->greatest_id < settings.vocabulary_size ? kept : std::nullopt;
+  return kept && kept->greatest_id < settings.shape.vocabulary_size ? kept : std::nullopt;
 }
 
 }  // namespace

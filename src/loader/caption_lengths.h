@@ -6,15 +6,15 @@
 
 #include "src/index/manifest.h"
 #include "src/index/open_manifest.h"
-#include "src/loader/sample.h"
+#include "src/loader/write_text.h"
 
 namespace bascule {
 
 // Whether the cache holds what longest_caption() is to say, so that it reads no caption.
 bool has_longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache);
 
-// Tokens of the longest text, with those of the beginning and the end, at most settings.max_seq_length. Tokenises all,
-// unless another run did so with the same captions, tokenizer and max_seq_length and left the answer in the cache;
+// Tokens of the longest text, with those of the beginning and the end, at most settings.shape.max_length. Tokenises
+// all, unless another run did so with the same captions, tokenizer and max_length and left the answer in the cache;
 // manifests of fewer than cache.smallest_rows leave none. Throws Error (kData) naming the row for an id that the model
 // has no embedding for, and where the captions that are to be tokenised are those of a damaged index.
 std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache = {});

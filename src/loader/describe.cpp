@@ -61,7 +61,7 @@ std::string describe(const Status& status, const Manifest& manifest) {
       const std::string where = shown_path(manifest.where(row));  // in a folder of classes the picture itself
       return where + ": " + (picture == where ? "" : picture + ": ") + reason_of(status);
     }
-    case StatusCode::kLongCaption:
+    case StatusCode::kLongText:
       return shown_path(manifest.where(status.detail[0])) + ": the text has more than " +
              std::to_string(status.detail[1]) +
              " tokens, the cached maximum of this data; remove the .lengths files from Bascule's cache folder and run "

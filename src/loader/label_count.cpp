@@ -13,25 +13,26 @@ std::size_t id_bytes(std::int64_t longest) noexcept {
 
 }  // namespace
 
-std::size_t LabelCount::bytes(std::size_t worker_scratch, std::int64_t longest_caption) noexcept {
-  return id_bytes(longest_caption) + worker_scratch;
+std::size_t LabelCount::bytes(std::size_t worker_scratch, std::int64_t longest_text) noexcept {
+  return id_bytes(longest_text) + worker_scratch;
 }
 
-LabelCount::LabelCount(Span<std::byte> memory, std::int64_t longest_caption) noexcept
-    : ids_(static_cast<std::int32_t*>(static_cast<void*>(memory.data())), static_cast<std::size_t>(longest_caption)),
-      scratch_(memory.subspan(id_bytes(longest_caption), memory.size() - id_bytes(longest_caption)), longest_caption) {}
+LabelCount::LabelCount(Span<std::byte> memory, std::int64_t longest_text) noexcept
+    : ids_(static_cast<std::int32_t*>(static_cast<void*>(memory.data())), static_cast<std::size_t>(longest_text)),
+      scratch_(memory.subspan(id_bytes(longest_text), memory.size() - id_bytes(longest_text)), longest_text) {}
 
-std::int64_t LabelCount::of(const Manifest& manifest, const TextSettings& settings, const BatchOrder& order,
+std::int64_t LabelCount::of(const Manifest& manifest, const SampleSettings& settings, const BatchOrder& order,
                             std::int64_t first, std::int64_t end) noexcept {
-  BASCULE_CHECK(settings.masks_tokens && !settings.exchanges_captions);
+  const TextSettings& text = settings.texts[0];
+  BASCULE_CHECK(text.masks_tokens && !settings.texts[1].masks_tokens && !settings.exchanges_captions);
   std::int64_t counted = 0;
   for (std::int64_t number = first; number < end; ++number) {
     const BatchPlace place = order.place(number);
     const EpochOrder rows = order.epoch_order(place.epoch);
     for (std::int64_t b = 0; b < place.count; ++b) {
       const std::int64_t row = order.row(rows, (place.first_position + b) % order.rows());
-      const Span<std::int32_t> ids = tokens_of(manifest, settings, row, ids_, scratch_);
-      counted += mask_tokens(ids, scratch_.labels.first(ids.size()), settings.masking, place.epoch, row);
+      const Span<std::int32_t> ids = tokens_of(manifest, text, row, ids_, scratch_);
+      counted += mask_tokens(ids, scratch_.labels.first(ids.size()), text.masking, place.epoch, row);
     }
   }
   return counted;

@@ -16,13 +16,13 @@ namespace bascule {
 class LabelCount {
  public:
   // worker_scratch: of a TextScratch. A multiple of 64.
-  static std::size_t bytes(std::size_t worker_scratch, std::int64_t longest_caption) noexcept;
+  static std::size_t bytes(std::size_t worker_scratch, std::int64_t longest_text) noexcept;
   // Requires `bytes` of memory, 64-byte aligned.
-  LabelCount(Span<std::byte> memory, std::int64_t longest_caption) noexcept;
+  LabelCount(Span<std::byte> memory, std::int64_t longest_text) noexcept;
 
   // Those of this rank's batches [first, end) of a stream whose samples are texts alone, so that none is replaced.
   // Allocates nothing.
-  std::int64_t of(const Manifest& manifest, const TextSettings& settings, const BatchOrder& order, std::int64_t first,
+  std::int64_t of(const Manifest& manifest, const SampleSettings& settings, const BatchOrder& order, std::int64_t first,
                   std::int64_t end) noexcept;
 
  private:

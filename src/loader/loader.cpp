@@ -35,7 +35,7 @@ WorkersSettings workers_settings(const LoaderSettings& settings, const LoaderPla
   workers.jobs_per_worker = plan.jobs_per_worker;
   workers.buffer_bytes = buffer_bytes(plan);
   workers.scratch_bytes = scratch_bytes(settings, plan);
-  workers.longest_caption = plan.longest_caption;
+  workers.longest_text = plan.longest_text;
   workers.on_bad_sample = settings.on_bad_sample;
   if (reads_pictures(settings)) workers.media = media_settings(settings);
   return workers;
@@ -59,7 +59,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
   const Span<std::byte> scratch = take(&memory, plan.scratch_bytes);
   const std::size_t listed = static_cast<std::size_t>(settings.max_replacements);
   const Span<std::byte> counting = take(&memory, plan.label_count_bytes);
-  if (settings.counts_labels_ahead) label_count_.emplace(counting, plan.longest_caption);
+  if (settings.counts_labels_ahead) label_count_.emplace(counting, plan.longest_text);
   std::vector<StreamState*> states;
   std::vector<Span<ReplacedSample>> lists;
   BASCULE_CHECK(digests.empty() || digests.size() == picture_digest_count(settings));
@@ -68,7 +68,7 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const StreamSettings& stream = settings.streams[i];
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(
-        *stream.manifest, batch_dealing(settings, stream), text_settings(settings, stream.corpus),
+        *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream.corpus),
         reads_pictures(settings), stream.shuffled ? settings.random_crops : RandomCrops{},
         mix_settings(settings, stream), lay_out_slots(settings, plan.streams[i], &memory),
         digests.subspan(pictures, own)));

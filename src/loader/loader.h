@@ -4,7 +4,7 @@
 // a stream do not depend on the number of workers, ring slots or queue depth.
 //
 //   LoaderSettings settings; ... settings.streams = {train, validation};
-//   const LoaderPlan plan = plan_loader(settings);   // before the seal: reads captions and the sizes of files
+//   const LoaderPlan plan = plan_loader(settings);   // before the seal: reads texts and the sizes of files
 //   Loader loader(settings, plan, Span<std::byte>(memory, plan.total_bytes()));
 //   loader.stream(0).start(first_batch, end_batch);  // the door may be closed from here on
 //   const Batch* batch;
@@ -54,14 +54,11 @@ struct LoaderSettings {
   Fields fields;                         // what the model reads of a batch
   std::uint64_t seed = 42;               // of order, masks, negatives and crops
 
-  std::int64_t max_seq_length = 128;
+  TextShape texts[kMaxTexts];  // by number, of the model
   double mlm_probability = 0.15;
   Masking masking = Masking::kCounted;
   std::int64_t max_predictions = kNoPredictionLimit;
   double negative_fraction = 0.5;
-  PositionRule positions;            // of the model
-  std::int64_t vocabulary_size = 0;  // of the model
-  std::int64_t max_positions = 0;    // rows of the model's position table
 
   Preprocessing preprocessing = Preprocessing::kTraining;
   std::int64_t image_side = 288;
@@ -88,22 +85,27 @@ struct LoaderSettings {
 
   bool counts_labels_ahead = false;  // Stream::labelled_ahead() is used
 
-  IndexCache cache;  // where lengths of captions are kept between runs; none by default
+  IndexCache cache;  // where lengths of texts are kept between runs; none by default
 
   std::vector<StreamSettings> streams;
 };
 
+// Of one of the texts of a stream's samples, in tokens.
+struct TextPlan {
+  std::int64_t longest = 0;      // with those of the beginning and the end
+  std::int64_t most_masked = 0;  // of a sample
+};
+
 struct StreamPlan {
   std::int64_t slots = 0;
-  std::int64_t longest_caption = 0;  // tokens, with those of the beginning and the end
+  TextPlan texts[kMaxTexts];  // by number
   std::size_t slot_bytes = 0;
-  BatchCounts bounds;            // of every batch
-  std::int64_t most_masked = 0;  // tokens of a sample
+  BatchCounts bounds;  // of every batch
 };
 
 struct LoaderPlan {
   std::vector<StreamPlan> streams;
-  std::int64_t longest_caption = 0;  // of all streams
+  std::int64_t longest_text = 0;  // in tokens, of all streams
   std::size_t largest_file_bytes = 0;
   std::size_t picture_bytes = 0;  // what one picture may take in the engine
   // Pictures that a worker reads before the first is decoded; 1 for engines without threads.
@@ -121,7 +123,7 @@ struct LoaderPlan {
   }
 };
 
-// Before the seal. Tokenises every caption, unless the cache has their lengths, and asks every picture's size, unless
+// Before the seal. Tokenises every text, unless the cache has their lengths, and asks every picture's size, unless
 // the manifest is measured. Throws Error: kData naming the row for a picture that is missing or no file and for a token
 // outside the model's vocabulary, and where an epoch has no batch; kSettings for numbers that do not fit each other.
 LoaderPlan plan_loader(const LoaderSettings& settings);

@@ -9,7 +9,9 @@ namespace bascule {
 
 bool reads_pictures(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kPixels) >= 0; }
 
-bool reads_text(const LoaderSettings& settings) { return field_from(settings.fields, FieldSource::kTokenIds) >= 0; }
+bool reads_text(const LoaderSettings& settings, int text) {
+  return field_from(settings.fields, FieldSource::kTokenIds, text) >= 0;
+}
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream) {
   BatchDealing dealing;
@@ -32,23 +34,28 @@ MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& s
   return mix;
 }
 
-TextSettings text_settings(const LoaderSettings& settings, const Corpus* corpus) {
+SampleSettings sample_settings(const LoaderSettings& settings, const Corpus* corpus) {
+  SampleSettings sample;
+  for (int text = 0; text < kMaxTexts; ++text) sample.texts[text] = text_settings(settings, text, corpus);
+  sample.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
+  sample.negatives.seed = settings.seed;
+  sample.negatives.fraction = settings.negative_fraction;
+  return sample;
+}
+
+TextSettings text_settings(const LoaderSettings& settings, int number, const Corpus* corpus) {
   TextSettings text;
-  if (!reads_text(settings)) return text;
+  if (!reads_text(settings, number)) return text;
   text.tokenizer = settings.tokenizer;
   text.corpus = corpus;
-  text.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
-  text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows) >= 0;
-  text.max_seq_length = settings.max_seq_length;
-  text.positions = settings.positions;
-  text.vocabulary_size = settings.vocabulary_size;
+  text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0;
+  text.shape = settings.texts[number];
   text.masking.seed = settings.seed;
+  text.masking.text = static_cast<std::uint32_t>(number);
   text.masking.rule = settings.masking;
   text.masking.probability = settings.mlm_probability;
   text.masking.most = settings.max_predictions;
   text.masking.counts_special = corpus != nullptr;
-  text.negatives.seed = settings.seed;
-  text.negatives.fraction = settings.negative_fraction;
   if (settings.tokenizer == nullptr) return text;
   text.masking.mask_id = settings.tokenizer->mask_id();
   text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
@@ -81,7 +88,7 @@ SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream) {
   return {&settings.fields, stream.bounds};
 }
 
-std::size_t longest_caption_bytes(const LoaderSettings& settings) {
+std::size_t longest_text_bytes(const LoaderSettings& settings) {
   std::size_t longest = 0;
   for (const StreamSettings& stream : settings.streams) {
     longest = std::max(longest, stream.manifest->longest_caption_bytes());
@@ -91,8 +98,8 @@ std::size_t longest_caption_bytes(const LoaderSettings& settings) {
 
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan) {
   const std::size_t tokenizer =
-      reads_text(settings) ? settings.tokenizer->scratch_bytes(longest_caption_bytes(settings)) : 0;
-  return TextScratch::bytes(tokenizer, plan.longest_caption);
+      reads_text(settings) ? settings.tokenizer->scratch_bytes(longest_text_bytes(settings)) : 0;
+  return TextScratch::bytes(tokenizer, plan.longest_text);
 }
 
 std::size_t buffer_bytes(const LoaderPlan& plan) {

@@ -16,15 +16,17 @@ namespace bascule {
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
 // corpus: of the stream; may be null.
-TextSettings text_settings(const LoaderSettings& settings, const Corpus* corpus = nullptr);
+SampleSettings sample_settings(const LoaderSettings& settings, const Corpus* corpus);
+// Of the text of that number.
+TextSettings text_settings(const LoaderSettings& settings, int text, const Corpus* corpus = nullptr);
 MediaSettings media_settings(const LoaderSettings& settings);
-// Whether a sample has a picture, and a text.
+// Whether a sample has a picture, and the text of that number.
 bool reads_pictures(const LoaderSettings& settings);
-bool reads_text(const LoaderSettings& settings);
+bool reads_text(const LoaderSettings& settings, int text = 0);
 
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
-// The bytes of the longest caption, all streams.
-std::size_t longest_caption_bytes(const LoaderSettings& settings);
+// The bytes of the longest text, all streams.
+std::size_t longest_text_bytes(const LoaderSettings& settings);
 // Scratch of one worker.
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan);
 // The buffer of one job; one byte more than the largest file, so that a file that has grown is noticed.

@@ -19,9 +19,9 @@ namespace {
 void check_special_tokens(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
   const std::int64_t least = settings.tokenizer->special_tokens(settings.streams.front().manifest->has_pairs());
-  if (settings.max_seq_length < least) {
-    refuse("data.max_seq_length",
-           std::to_string(settings.max_seq_length) + ": a sample has " + std::to_string(least) + " special tokens");
+  if (settings.texts[0].max_length < least) {
+    refuse("data.max_seq_length", std::to_string(settings.texts[0].max_length) + ": a sample has " +
+                                      std::to_string(least) + " special tokens");
   }
 }
 
@@ -45,9 +45,28 @@ std::size_t largest_picture_bytes(const Manifest& manifest) {
   return manifest.is_measured() ? manifest.largest_picture_bytes() : PictureFolder(manifest).largest_file_bytes();
 }
 
+// Plans the text of that number, and bounds its streams of a batch, whose samples are bounded.
+TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream, int number, const TextSettings& text,
+                   BatchCounts* bounds) {
+  TextPlan plan;
+  plan.longest =
+      stream.corpus != nullptr ? stream.corpus->longest() : longest_caption(*stream.manifest, text, settings.cache);
+  plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest);
+  const std::int64_t samples = bounds->samples();
+  const std::int64_t masked = max_masked_tokens(text, *stream.manifest, samples, plan.longest);
+  const auto bound = [&](FieldSource source, std::int64_t rows) {
+    const int field = field_from(settings.fields, source, number);
+    if (field >= 0) (*bounds)[settings.fields[static_cast<std::size_t>(field)].rows.stream] = rows;
+  };
+  bound(FieldSource::kTokenIds, samples * plan.longest);
+  bound(FieldSource::kMaskedRows, masked);
+  bound(FieldSource::kReadRows, samples + masked);
+  return plan;
+}
+
 StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& stream) {
   check_ring(settings, stream);
-  const TextSettings text = text_settings(settings, stream.corpus);
+  const SampleSettings sample = sample_settings(settings, stream.corpus);
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
@@ -55,27 +74,17 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
                     std::to_string(stream.world_size * stream.batch_per_rank),
                 "use smaller batches, or data.dataloader_drop_last = false"};
   }
-  if (text.exchanges_captions && !stream.manifest->has_labels()) {
-    check_negatives(*stream.manifest, text.negatives);
+  if (sample.exchanges_captions && !stream.manifest->has_labels()) {
+    check_negatives(*stream.manifest, sample.negatives);
   }
   StreamPlan plan;
   // Without threads a batch is filled while next() waits for it, and nothing in between.
   plan.slots = settings.workers == 0 ? 1 : stream.ring_slots;
-  if (stream.corpus != nullptr) {
-    plan.longest_caption = stream.corpus->longest();
-  } else if (reads_text(settings)) {
-    plan.longest_caption = longest_caption(*stream.manifest, text, settings.cache);
-  }
-  plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest_caption);
   const std::int64_t samples = order.max_samples();
   plan.bounds[kSamples] = samples;
-  for (const Field& field : settings.fields) {
-    if (field.source == FieldSource::kTokenIds) plan.bounds[field.rows.stream] = samples * plan.longest_caption;
-    if (field.source == FieldSource::kMaskedRows)
-      plan.bounds[field.rows.stream] = max_masked_tokens(text, *stream.manifest, samples, plan.longest_caption);
-    if (field.source == FieldSource::kReadRows)
-      plan.bounds[field.rows.stream] =
-          samples + max_masked_tokens(text, *stream.manifest, samples, plan.longest_caption);
+  for (int text = 0; text < kMaxTexts; ++text) {
+    if (reads_text(settings, text))
+      plan.texts[text] = plan_text(settings, stream, text, sample.texts[text], &plan.bounds);
   }
   plan.slot_bytes = slot_bytes(slot_shape(settings, plan));
   return plan;
@@ -85,18 +94,19 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
 
 void check_texts(const LoaderSettings& settings) {
   if (!reads_text(settings)) return;
-  const std::int64_t most = settings.max_positions - settings.positions.first;
-  if (settings.max_seq_length > most) {
-    refuse("data.max_seq_length",
-           std::to_string(settings.max_seq_length) + ": the model has positions for at most " + std::to_string(most) +
-               " tokens",
-           "lower it, or begin with a model that has more positions");
+  const TextShape& text = settings.texts[0];
+  const std::int64_t most = text.max_positions - text.positions.first;
+  if (text.max_length > most) {
+    refuse(
+        "data.max_seq_length",
+        std::to_string(text.max_length) + ": the model has positions for at most " + std::to_string(most) + " tokens",
+        "lower it, or begin with a model that has more positions");
   }
   const std::int64_t tokens = settings.tokenizer->vocabulary_size();
-  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > settings.vocabulary_size) {
+  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > text.vocabulary_size) {
     throw Error{ErrorKind::kData, "tokenizer",
-                std::to_string(tokens) + " tokens, the model's vocabulary has " +
-                    std::to_string(settings.vocabulary_size) + ": random replacements of masked tokens would exceed it",
+                std::to_string(tokens) + " tokens, the model's vocabulary has " + std::to_string(text.vocabulary_size) +
+                    ": random replacements of masked tokens would exceed it",
                 "use the tokenizer that belongs to the model"};
   }
 }
@@ -109,7 +119,7 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
   for (const StreamSettings& stream : settings.streams) {
     plan.streams.push_back(plan_stream(settings, stream));
     const StreamPlan& planned = plan.streams.back();
-    plan.longest_caption = std::max(plan.longest_caption, planned.longest_caption);
+    for (const TextPlan& text : planned.texts) plan.longest_text = std::max(plan.longest_text, text.longest);
     if (reads_pictures(settings))
       plan.largest_file_bytes = std::max(plan.largest_file_bytes, largest_picture_bytes(*stream.manifest));
     plan.slots_bytes += static_cast<std::size_t>(planned.slots) * planned.slot_bytes;
@@ -126,7 +136,7 @@ LoaderPlan plan_loader(const LoaderSettings& settings) {
   }
   plan.scratch_bytes = workers * scratch_bytes(settings, plan);
   if (settings.counts_labels_ahead)
-    plan.label_count_bytes = LabelCount::bytes(scratch_bytes(settings, plan), plan.longest_caption);
+    plan.label_count_bytes = LabelCount::bytes(scratch_bytes(settings, plan), plan.longest_text);
   return plan;
 }
 

@@ -12,7 +12,7 @@
 namespace bascule {
 namespace {
 
-// Keys of their own among those derived from the run's seed.
+// Keys of their own among those derived from the run's seed; masks have one a text, from here on.
 constexpr std::uint32_t kMaskUse = 0x6d61736bu;
 constexpr std::uint32_t kNegativeUse = 0x6e656761u;
 
@@ -85,7 +85,7 @@ std::int64_t selection_bound(std::int64_t samples, std::int64_t tokens, std::int
 std::int64_t mask_tokens(Span<std::int32_t> ids, Span<std::int32_t> labels, const MaskingSettings& settings,
                          std::int64_t epoch, std::int64_t row) noexcept {
   BASCULE_DCHECK(ids.size() == labels.size());
-  const PhiloxKey key = derive_key(settings.seed, kMaskUse);
+  const PhiloxKey key = derive_key(settings.seed, kMaskUse + settings.text);
   std::int64_t to_come = 0;
   for (const std::int32_t id : ids) to_come += is_special(id, settings.special_ids) ? 0 : 1;
   const bool is_counted = settings.rule == Masking::kCounted;

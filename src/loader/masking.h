@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random draws of masked language modelling and image-text matching: which tokens are masked and into what, which
-// samples get a caption that is not theirs. Every draw is a function of (seed, epoch, row, position), whoever makes it
-// and whenever. The functions marked noexcept allocate nothing and are used after the seal.
+// samples get a caption that is not theirs. Every draw is a function of (seed, text, epoch, row, position), whoever
+// makes it and whenever. The functions marked noexcept allocate nothing and are used after the seal.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ constexpr std::int32_t kUnlabelled = -100;  // the label of a token that the los
 
 struct MaskingSettings {
   std::uint64_t seed = 0;
+  std::uint32_t text = 0;  // the number of the text: each draws numbers of its own
   Masking rule = Masking::kCounted;
   double probability = 0.15;               // in (0, 1]
   std::int64_t most = kNoPredictionLimit;  // of a sample, at least 1; with kCounted

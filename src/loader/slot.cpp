@@ -26,18 +26,28 @@ class Cutter {
   std::size_t used_ = 0;
 };
 
+// Fields that the model declares together or not at all.
+void check_together(const Fields& fields) {
+  const auto declares = [&](FieldSource source, int text = 0) { return field_from(fields, source, text) >= 0; };
+  BASCULE_CHECK(declares(FieldSource::kMixedLabels) == declares(FieldSource::kLabelShares));
+  BASCULE_CHECK(declares(FieldSource::kTokenIds) || !declares(FieldSource::kMatchLabels));
+  for (int text = 0; text < kMaxTexts; ++text) {
+    const bool masks = declares(FieldSource::kMaskedRows, text);
+    BASCULE_CHECK(masks == declares(FieldSource::kMaskedLabels, text));
+    BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !masks);
+  }
+}
+
 std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
   Cutter cutter(memory);
   const Fields& fields = *shape.fields;
   BASCULE_CHECK(fields.size() <= kMaxFields);
-  const auto declares = [&](FieldSource source) { return field_from(fields, source) >= 0; };
-  BASCULE_CHECK(declares(FieldSource::kMaskedRows) == declares(FieldSource::kMaskedLabels));
-  BASCULE_CHECK(declares(FieldSource::kMixedLabels) == declares(FieldSource::kLabelShares));
-  BASCULE_CHECK(declares(FieldSource::kTokenIds) ||
-                !(declares(FieldSource::kMaskedRows) || declares(FieldSource::kMatchLabels)));
+  check_together(fields);
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Field& field = fields[i];
-    BASCULE_CHECK(field_from(fields, field.source) == static_cast<int>(i));  // one array a source
+    BASCULE_CHECK(field.text < kMaxTexts && (field.text == 0 || is_of_text(field.source)));
+    BASCULE_CHECK(field_from(fields, field.source, field.text) == static_cast<int>(i));  // one array a source and text
+    TextSlot& text = slot->texts[field.text];
     const std::int64_t elements = field.elements(shape.bounds);
     const auto cut = [&](auto** array, std::int64_t spare = 0) {
       cutter.cut(array, elements + spare);
@@ -49,30 +59,30 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
         slot->pixels_per_sample = field.cols;
         break;
       case FieldSource::kTokenIds:
-        cut(&slot->token_ids, 1);  // where a caption that is longer than planned shows
-        slot->token_stream = field.rows.stream;
+        cut(&text.token_ids, 1);  // where a text that is longer than planned shows
+        text.token_stream = field.rows.stream;
         break;
-      case FieldSource::kTokenTypes: cut(&slot->token_types); break;
-      case FieldSource::kPositionIds: cut(&slot->position_ids); break;
-      case FieldSource::kTextOffsets: cut(&slot->text_offsets); break;
-      case FieldSource::kTextRowKeys: cut(&slot->text_row_keys); break;
+      case FieldSource::kTokenTypes: cut(&text.token_types); break;
+      case FieldSource::kPositionIds: cut(&text.position_ids); break;
+      case FieldSource::kTextOffsets: cut(&text.offsets); break;
+      case FieldSource::kTextRowKeys: cut(&text.row_keys); break;
       case FieldSource::kImageRowKeys:
         cut(&slot->image_row_keys);
         slot->image_rows = field.rows.per_row;
         break;
       case FieldSource::kSampleKeys: cut(&slot->sample_keys); break;
       case FieldSource::kMaskedRows:
-        cut(&slot->masked_rows);
-        slot->masked_stream = field.rows.stream;
+        cut(&text.masked_rows);
+        text.masked_stream = field.rows.stream;
         break;
-      case FieldSource::kMaskedLabels: cut(&slot->masked_labels); break;
+      case FieldSource::kMaskedLabels: cut(&text.masked_labels); break;
       case FieldSource::kReadRows:
-        cut(&slot->read_rows);
-        slot->read_stream = field.rows.stream;
+        cut(&text.read_rows);
+        text.read_stream = field.rows.stream;
         break;
-      case FieldSource::kReadOffsets: cut(&slot->read_offsets); break;
-      case FieldSource::kReadRowKeys: cut(&slot->read_row_keys); break;
-      case FieldSource::kMaskedAmongRead: cut(&slot->masked_among_read); break;
+      case FieldSource::kReadOffsets: cut(&text.read_offsets); break;
+      case FieldSource::kReadRowKeys: cut(&text.read_row_keys); break;
+      case FieldSource::kMaskedAmongRead: cut(&text.masked_among_read); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
       case FieldSource::kMixedLabels: cut(&slot->mixed_labels); break;

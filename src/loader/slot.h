@@ -28,22 +28,30 @@ struct SampleRecord {
   std::int64_t reason = 0;    // picture_reason() of the sample's own
 };
 
-// The arrays of the fields, by their source; null where the model declares none.
-struct Slot {
-  float* pixels = nullptr;
+// The arrays of the fields of one text, by their source; null where the model declares none.
+struct TextSlot {
   std::int32_t* token_ids = nullptr;
   std::int32_t* token_types = nullptr;
   std::int32_t* position_ids = nullptr;
-  std::int32_t* text_offsets = nullptr;
-  std::uint64_t* text_row_keys = nullptr;
-  std::uint64_t* image_row_keys = nullptr;
-  std::uint64_t* sample_keys = nullptr;
+  std::int32_t* offsets = nullptr;
+  std::uint64_t* row_keys = nullptr;
   std::int32_t* masked_rows = nullptr;
   std::int32_t* masked_labels = nullptr;
   std::int32_t* read_rows = nullptr;
   std::int32_t* read_offsets = nullptr;
   std::uint64_t* read_row_keys = nullptr;
   std::int32_t* masked_among_read = nullptr;
+  int token_stream = 0, masked_stream = 0, read_stream = 0;  // where the model declares such fields
+
+  bool is_read() const noexcept { return token_ids != nullptr; }
+};
+
+// The arrays of the other fields, likewise.
+struct Slot {
+  TextSlot texts[kMaxTexts];
+  float* pixels = nullptr;
+  std::uint64_t* image_row_keys = nullptr;
+  std::uint64_t* sample_keys = nullptr;
   std::int32_t* match_labels = nullptr;
   std::int32_t* class_labels = nullptr;
   std::int32_t* mixed_labels = nullptr;
@@ -54,9 +62,8 @@ struct Slot {
 
   const void* fields[kMaxFields] = {};
   BatchCounts bounds;
-  std::int64_t pixels_per_sample = 0;                        // elements
-  std::int64_t image_rows = 0;                               // keys a sample
-  int token_stream = 0, masked_stream = 0, read_stream = 0;  // where the model declares such fields
+  std::int64_t pixels_per_sample = 0;  // elements
+  std::int64_t image_rows = 0;         // keys a sample
   // Set when the slot is opened.
   BatchPlace place;
   EpochOrder order{0, 0, 1};

@@ -70,7 +70,7 @@ void Stream::wait_for_batch() noexcept {
 
 std::int64_t Stream::labelled_ahead(std::int64_t batches) noexcept {
   BASCULE_CHECK(is_lent_ && counts_ != nullptr && !state_.folder);
-  return counts_->of(state_.manifest, state_.text, state_.order, next_, next_ + batches);
+  return counts_->of(state_.manifest, state_.samples, state_.order, next_, next_ + batches);
 }
 
 void Stream::release() noexcept {

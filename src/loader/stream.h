@@ -53,7 +53,7 @@ class Stream {
   // evaluation begins its list of replacements anew.
   void start(std::int64_t first, std::int64_t end) noexcept;
   // Waits for the next batch and lends it. Requires that the one before was released. kEndOfEpoch: all were given.
-  // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongCaption (row, tokens), kDeviceFailed (row,
+  // kBadSample (detail: row, reason), kReadFailed (row, errno), kLongText (row, tokens), kDeviceFailed (row,
   // media_engine_status): of the first sample, in order of position, that failed; again at every further call.
   Status next(const Batch** batch) noexcept;
   // Labelled tokens of the lent batch and the batches behind it, so many together, which may not be loaded yet.

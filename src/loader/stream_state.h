@@ -24,12 +24,12 @@ namespace bascule {
 
 struct StreamState {
   // Before the seal. Throws Error (kData) where the pictures' folder cannot be opened.
-  StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const TextSettings& text_settings,
+  StreamState(const Manifest& of_manifest, const BatchDealing& dealing, const SampleSettings& sample_settings,
               bool has_pictures, const RandomCrops& of_crops, const MixSettings& mix_settings,
               std::vector<Slot> of_slots, Span<PictureDigest> of_pictures)
       : manifest(of_manifest),
         order(dealing),
-        text(text_settings),
+        samples(sample_settings),
         crops(of_crops),
         mix(mix_settings),
         slots(std::move(of_slots)),
@@ -42,7 +42,7 @@ struct StreamState {
 
   const Manifest& manifest;
   const BatchOrder order;
-  const TextSettings text;
+  const SampleSettings samples;
   const RandomCrops crops;
   const MixSettings mix;
   std::optional<PictureFolder> folder;  // none where samples have no pictures

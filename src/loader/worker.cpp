@@ -226,7 +226,7 @@ void Worker::finish(Job& job, const Status& status) noexcept {
   job.state.store(JobState::kFree);
   stream.loaded_samples.fetch_add(1);
   if (stream.ring.finish_sample(claim.number)) {
-    complete_batch(&slot, stream.manifest, stream.text, stream.mix, stream.order.samples_per_epoch(), scratch_);
+    complete_batch(&slot, stream.manifest, stream.samples, stream.mix, stream.order.samples_per_epoch(), scratch_);
     stream.ring.publish(claim.number);
   }
   stream.ring.end_claim();

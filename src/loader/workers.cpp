@@ -68,8 +68,7 @@ Workers::Workers(const WorkersSettings& settings, std::vector<StreamState*> stre
   crew_.jobs = Span<Job>(jobs_.data(), jobs_.size());
   crew_.on_bad_sample = settings.on_bad_sample;
   for (std::size_t i = 0; i < count; ++i) {
-    const TextScratch own(scratch.subspan(i * settings.scratch_bytes, settings.scratch_bytes),
-                          settings.longest_caption);
+    const TextScratch own(scratch.subspan(i * settings.scratch_bytes, settings.scratch_bytes), settings.longest_text);
     workers_.push_back(std::make_unique<Worker>(crew_, crew_.jobs.subspan(i * jobs_each, jobs_each), own));
   }
   start_threads(settings.threads);

@@ -22,7 +22,7 @@ struct WorkersSettings {
   std::int64_t jobs_per_worker = 1;
   std::size_t buffer_bytes = 0;   // of a job
   std::size_t scratch_bytes = 0;  // of a worker's TextScratch
-  std::int64_t longest_caption = 0;
+  std::int64_t longest_text = 0;
   OnBadSample on_bad_sample = OnBadSample::kStop;
   std::optional<MediaSettings> media;  // none where samples have no pictures
 };

@@ -134,9 +134,9 @@ class Bert final : public Model {
 
   ModelInputs inputs() const override {
     ModelInputs inputs;
-    inputs.vocabulary_size = config_.vocab_size;
-    inputs.max_positions = config_.max_position_embeddings;
-    inputs.token_types = config_.type_vocab_size;
+    inputs.texts[0].vocabulary_size = config_.vocab_size;
+    inputs.texts[0].max_positions = config_.max_position_embeddings;
+    inputs.texts[0].token_types = config_.type_vocab_size;
     inputs.reads_pairs = pretrains_;
     inputs.classes = kNextSentenceClasses;
     return inputs;

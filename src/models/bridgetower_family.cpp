@@ -58,10 +58,10 @@ class BridgeTower final : public Model {
     ModelInputs inputs;
     inputs.image_side = config_.vision.image_size;
     inputs.image_channels = config_.vision.num_channels;
-    inputs.vocabulary_size = config_.text.vocab_size;
-    inputs.max_positions = config_.text.max_position_embeddings;
+    inputs.texts[0].vocabulary_size = config_.text.vocab_size;
+    inputs.texts[0].max_positions = config_.text.max_position_embeddings;
     const std::int32_t padding = static_cast<std::int32_t>(config_.text.pad_token_id);
-    inputs.positions = {padding + 1, padding};
+    inputs.texts[0].positions = {padding + 1, padding};
     return inputs;
   }
 

@@ -32,11 +32,8 @@ struct ModelSource {
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
-  std::int64_t vocabulary_size = 0;  // of packed texts; 0: none are read
-  std::int64_t max_positions = 0;    // the rows of the table of positions
-  PositionRule positions;
-  std::int64_t token_types = 1;          // of packed texts
-  bool reads_pairs = false;              // a sample has two texts
+  TextShape texts[kMaxTexts];            // by number; packed. max_length 0: data.max_seq_length
+  bool reads_pairs = false;              // a sample's text is a pair, one sequence
   std::int64_t classes = 2;              // labels of rows are numbers below it
   std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are
 };

@@ -31,10 +31,11 @@ std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& 
 PaddedBatch masked_batch(const std::vector<std::int32_t>& ids, std::int32_t mask_id) {
   PaddedBatch batch;
   batch.samples = 1;
-  batch.length = static_cast<std::int64_t>(ids.size());
-  batch.input_ids.assign(ids.begin(), ids.end());
-  batch.attention_mask.assign(ids.size(), 1);
-  for (const std::int32_t id : ids) batch.token_labels.push_back(id == mask_id ? 0 : -100);
+  PaddedText& text = batch.texts[0];
+  text.length = static_cast<std::int64_t>(ids.size());
+  text.input_ids.assign(ids.begin(), ids.end());
+  text.attention_mask.assign(ids.size(), 1);
+  for (const std::int32_t id : ids) text.token_labels.push_back(id == mask_id ? 0 : -100);
   return batch;
 }
 
@@ -45,7 +46,8 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
   const std::unique_ptr<Model> model = open_finished_model(folder, "fill");
   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(folder);
   const std::vector<std::string> tokens = load_token_texts(folder);
-  const ModelInputs needs = model->inputs();
+  const ModelInputs inputs = model->inputs();
+  const TextShape& needs = inputs.texts[0];
   if (tokenizer->mask_id() < 0) throw Error(ErrorKind::kData, folder, "its tokenizer has no mask token");
   const std::vector<std::int32_t> ids = encode(*tokenizer, arguments.text);
   const std::int64_t masks = std::count(ids.begin(), ids.end(), tokenizer->mask_id());
@@ -59,7 +61,7 @@ FilledText fill(const FillArguments& arguments, Isa isa, int threads) {
                 "has " + std::to_string(ids.size()) + " tokens; the model takes " + std::to_string(most) + " at most",
                 "shorten it");
   }
-  const PackedBatch packed(masked_batch(ids, tokenizer->mask_id()), needs, false, kWhere);
+  const PackedBatch packed(masked_batch(ids, tokenizer->mask_id()), inputs, false, kWhere);
   const Fields fields = model->fields({});
   Session session;
   Graph& graph = session.add_graph(packed.counts(fields), fields);

@@ -73,7 +73,7 @@ OpenedModel open_model_of(const Settings& settings) {
                   "it must be at least 1");
   };
   need(reads(FieldSource::kPixels), opened.inputs.image_side, "the side of the model's pictures");
-  need(reads(FieldSource::kTokenIds), opened.inputs.vocabulary_size, "the size of the model's vocabulary");
+  need(reads(FieldSource::kTokenIds), opened.inputs.texts[0].vocabulary_size, "the size of the model's vocabulary");
   need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
   if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, opened.config_path,
@@ -81,10 +81,10 @@ OpenedModel open_model_of(const Settings& settings) {
                 "pictures have 3 channels, red, green and blue");
   }
   if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
-  if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.token_types) {
+  if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.texts[0].token_types) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +
-                    ", the model has " + std::to_string(opened.inputs.token_types) + " token types",
+                    ", the model has " + std::to_string(opened.inputs.texts[0].token_types) + " token types",
                 "use the tokenizer that belongs to the model");
   }
   if (reads(FieldSource::kPixels) && !settings.data.text_column.empty()) {

@@ -93,7 +93,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   } else {
     OpenedManifest opened = open();
     // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
-    if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader), loader.cache) &&
+    if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader, 0), loader.cache) &&
         !opened.manifest.own()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
@@ -130,16 +130,16 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.fields = run->opened.fields;
   loader.tokenizer = run->opened.tokenizer.get();
   loader.seed = static_cast<std::uint64_t>(settings.run.seed);
-  loader.max_seq_length = settings.data.max_seq_length;
   loader.mlm_probability = settings.data.mlm_probability;
   loader.masking = settings.data.masking;
   loader.max_predictions = settings.data.max_predictions_per_seq;
   loader.negative_fraction = settings.data.negative_fraction;
   const int terms = run->opened.family->head(settings.model.head)->loss_terms;
   loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
-  loader.positions = run->opened.inputs.positions;
-  loader.vocabulary_size = run->opened.inputs.vocabulary_size;
-  loader.max_positions = run->opened.inputs.max_positions;
+  for (int text = 0; text < kMaxTexts; ++text) {
+    loader.texts[text] = run->opened.inputs.texts[text];
+    if (loader.texts[text].max_length == 0) loader.texts[text].max_length = settings.data.max_seq_length;
+  }
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->opened.inputs.image_side;
   if (reads_pictures(loader)) {

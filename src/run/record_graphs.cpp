@@ -81,8 +81,8 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
     const StreamPlan& plan = run->data.plan.streams[test->stream];
     const int counted = shape.losses.front().stream;
     shape.predicted_rows = test->manifest->rows();
-    shape.longest_text = run->data.loader.max_seq_length;
-    shape.counted_of_a_row = std::max(plan.bounds[counted] / plan.bounds.samples(), plan.most_masked);
+    shape.longest_text = run->data.loader.texts[0].max_length;
+    shape.counted_of_a_row = std::max(plan.bounds[counted] / plan.bounds.samples(), plan.texts[0].most_masked);
   }
   shape.fields = run->opened.fields;
   shape.outputs = judged_outputs(recording, graph, nullptr);

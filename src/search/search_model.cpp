@@ -49,7 +49,7 @@ void SearchModel::record(Wanted wanted) {
   fields_ = model_.fields({});
   if (wanted.texts) {
     tokenizer_ = load_tokenizer(folder_);
-    longest_text_ = std::min(inputs_.max_seq_length, needs_.max_positions - needs_.positions.first);
+    longest_text_ = std::min(inputs_.max_seq_length, needs_.texts[0].max_positions - needs_.texts[0].positions.first);
     if (longest_text_ < 2) {
       throw Error(ErrorKind::kData, folder_ + "/config.json", "max_position_embeddings leaves no room for a text");
     }
@@ -78,15 +78,16 @@ void SearchModel::seal(const std::string& folder, Isa isa) {
 
 std::vector<float> SearchModel::embed_text(const std::string& text) {
   PaddedBatch padded;
+  padded.samples = 1;
+  PaddedText& one = padded.texts[0];
   try {
     const std::vector<std::int32_t> ids = tokenizer_->encode(text, longest_text_);
-    padded.input_ids.assign(ids.begin(), ids.end());
+    one.input_ids.assign(ids.begin(), ids.end());
   } catch (const Error& error) {
     throw Error(ErrorKind::kSettings, "the text to search for", error.problem(), error.what_to_do());
   }
-  padded.samples = 1;
-  padded.length = static_cast<std::int64_t>(padded.input_ids.size());
-  padded.attention_mask.assign(padded.input_ids.size(), 1);
+  one.length = static_cast<std::int64_t>(one.input_ids.size());
+  one.attention_mask.assign(one.input_ids.size(), 1);
   const PackedBatch packed(padded, needs_, false, "the text to search for");
   Replay replay;
   replay.batch = packed.batch(fields_);

@@ -12,14 +12,20 @@
 
 namespace bascule {
 
-struct PaddedBatch {
-  std::int64_t samples = 0, length = 0;      // B and the padded length; length 0: there are no texts
+// One of the texts of a batch of B samples.
+struct PaddedText {
+  std::int64_t length = 0;                   // padded; 0: samples have no such text
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
   std::vector<std::int64_t> token_types;     // (B, length); empty: all 0
   std::vector<std::int64_t> token_labels;    // (B, length), -100: not counted; empty: tokens have none
-  std::vector<std::int64_t> labels;          // (B), classes; empty: samples have none
-  std::vector<std::int64_t> mixed_labels;    // (B), classes, and the share of `labels`; empty: labels are not mixed
+};
+
+struct PaddedBatch {
+  std::int64_t samples = 0;                // B
+  PaddedText texts[kMaxTexts];             // by number
+  std::vector<std::int64_t> labels;        // (B), classes; empty: samples have none
+  std::vector<std::int64_t> mixed_labels;  // (B), classes, and the share of `labels`; empty: labels are not mixed
   std::vector<float> label_shares;
   std::vector<float> pixels;  // (B, channels, height, width)
   // For dropout: the number of the first sample in the run, and the rows of a picture (0: nothing is dropped in them).
@@ -28,10 +34,9 @@ struct PaddedBatch {
 
 class PackedBatch {
  public:
-  // inputs: of the model. every_row: where tokens have labels, all text rows are selected (their logits are wanted),
-  // else those with a label.
-  // Throws Error kData naming `where` for ids outside the vocabulary, masks with holes, labels that are no class,
-  // captions without a token.
+  // inputs: of the model. every_row: where tokens have labels, all rows of texts are selected (their logits are
+  // wanted), else those with a label. Throws Error kData naming `where` for ids outside the vocabulary, masks with
+  // holes, labels that are no class, texts without a token.
   PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where);
 
   std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }
@@ -39,15 +44,26 @@ class PackedBatch {
   BatchCounts counts(const Fields& fields) const;
   // With the fields that the model declares. Borrowed from this object.
   Batch batch(const Fields& fields) const;
-  // For each text row, its row in the padded layout: sample * length + position.
-  const std::vector<std::int64_t>& padded_row() const { return padded_row_; }
+  // For each row of the first text, its row in the padded layout: sample * length + position.
+  const std::vector<std::int64_t>& padded_row() const { return texts_[0].padded_row; }
 
  private:
+  // The fields of one text.
+  struct PackedText {
+    std::vector<std::int32_t> token_ids, token_types, position_ids, offsets, masked_rows, masked_labels, read_rows,
+        read_offsets, masked_among_read;
+    std::vector<std::uint64_t> row_keys, read_row_keys;
+    std::vector<std::int64_t> padded_row;
+  };
+
+  void add_text(const PaddedText& padded, const TextShape& shape, int number, std::int64_t s, std::uint64_t sample,
+                bool every_row);
+
+  const std::string where_;
   const std::vector<float> pixels_, label_shares_;
-  std::vector<std::int32_t> token_ids_, token_types_, position_ids_, text_offsets_, selected_rows_, read_rows_,
-      read_offsets_, masked_among_read_, token_labels_, labels_, mixed_labels_;
-  std::vector<std::uint64_t> text_row_keys_, image_row_keys_, read_row_keys_, sample_keys_;
-  std::vector<std::int64_t> padded_row_;
+  PackedText texts_[kMaxTexts];
+  std::vector<std::int32_t> labels_, mixed_labels_;
+  std::vector<std::uint64_t> image_row_keys_, sample_keys_;
 };
 
 }  // namespace bascule

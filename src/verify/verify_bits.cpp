@@ -35,7 +35,9 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
   PaddedBatch batch;
   batch.first_sample = first;
   batch.samples = samples;
-  batch.length = inputs.vocabulary_size > 0 ? kLongest : 0;
+  PaddedText& text = batch.texts[0];
+  const TextShape& shape = inputs.texts[0];
+  text.length = shape.vocabulary_size > 0 ? kLongest : 0;
   const int keys = field_from(fields, FieldSource::kImageRowKeys);
   if (keys >= 0) batch.image_rows = fields[static_cast<std::size_t>(keys)].rows.per_row;
   const bool masked = field_from(fields, FieldSource::kMaskedRows) >= 0;
@@ -43,14 +45,14 @@ PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int
   const bool classifies = field_from(fields, FieldSource::kClassLabels) >= 0;
   for (std::int64_t sample = first; sample < first + samples; ++sample) {
     const std::int64_t length = 3 + mixed(sample, 1, kLongest - 2);
-    for (std::int64_t t = 0; t < batch.length; ++t) {
+    for (std::int64_t t = 0; t < text.length; ++t) {
       const bool present = t < length;
-      const std::int64_t first_word = inputs.positions.skipped_id + 1;
-      const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, inputs.vocabulary_size - first_word);
-      batch.input_ids.push_back(present ? word : 0);
-      batch.attention_mask.push_back(present ? 1 : 0);
+      const std::int64_t first_word = shape.positions.skipped_id + 1;
+      const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, shape.vocabulary_size - first_word);
+      text.input_ids.push_back(present ? word : 0);
+      text.attention_mask.push_back(present ? 1 : 0);
       if (masked)
-        batch.token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % inputs.vocabulary_size : -100);
+        text.token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % shape.vocabulary_size : -100);
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);

@@ -91,16 +91,17 @@ CaseFiles open_case(const std::string& folder) {
 PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   const std::string where = files.folder + "/batch.safetensors", name = "batch" + std::to_string(k) + ".";
   PaddedBatch batch;
-  if (files.inputs.vocabulary_size > 0) {
+  PaddedText& text = batch.texts[0];
+  if (files.inputs.texts[0].vocabulary_size > 0) {
     const StoredTensor* ids = files.batches.find(name + "input_ids");
     if (ids == nullptr || ids->shape.size() != 2)
       throw Error(ErrorKind::kData, where, "has no two-dimensional " + name + "input_ids");
     batch.samples = ids->shape[0];
-    batch.length = ids->shape[1];
-    batch.input_ids = read_integers(files.batches, name + "input_ids", where);
-    batch.attention_mask = read_integers(files.batches, name + "attention_mask", where);
+    text.length = ids->shape[1];
+    text.input_ids = read_integers(files.batches, name + "input_ids", where);
+    text.attention_mask = read_integers(files.batches, name + "attention_mask", where);
     if (files.batches.find(name + "token_type_ids") != nullptr)
-      batch.token_types = read_integers(files.batches, name + "token_type_ids", where);
+      text.token_types = read_integers(files.batches, name + "token_type_ids", where);
   }
   if (files.inputs.image_side > 0) {
     batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];
@@ -108,7 +109,7 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
   }
   // Labels of tokens, or of samples.
   if (const StoredTensor* const labels = files.batches.find(name + "labels"))
-    (labels->shape.size() == 2 ? batch.token_labels : batch.labels) =
+    (labels->shape.size() == 2 ? text.token_labels : batch.labels) =
         read_integers(files.batches, name + "labels", where);
   if (files.batches.find(name + "next_sentence_label") != nullptr)
     batch.labels = read_integers(files.batches, name + "next_sentence_label", where);

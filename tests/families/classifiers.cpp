@@ -118,9 +118,9 @@ class TextClassifier : public Classifier {
   const char* architecture() const override { return "TextClassifierForTests"; }
   ModelInputs inputs() const override {
     ModelInputs inputs;
-    inputs.vocabulary_size = number("vocab_size");
-    inputs.max_positions = kPositions;
-    inputs.positions = {kPad + 1, kPad};
+    inputs.texts[0].vocabulary_size = number("vocab_size");
+    inputs.texts[0].max_positions = kPositions;
+    inputs.texts[0].positions = {kPad + 1, kPad};
     inputs.classes = number("classes");
     return inputs;
   }
@@ -138,7 +138,7 @@ class TextClassifier : public Classifier {
         text_embedding(graph, "embeddings",
                        {weight(graph, "word.weight", number("vocab_size"), width, 0.1f),
                         weight(graph, "position.weight", kPositions, width, 0.02f),
-                        weight(graph, "type.weight", inputs().token_types, width, 0.1f)},
+                        weight(graph, "type.weight", inputs().texts[0].token_types, width, 0.1f)},
                        {graph.field("token_ids"), graph.field("position_ids"), token_types(graph)}, {kPad, kPad});
     const Tensor all = linear(graph, "qkv", embedded, weight(graph, "qkv.weight", 3 * width, width, 0.1f),
                               bias(graph, "qkv.bias", 3 * width));
@@ -164,7 +164,7 @@ class PairClassifier final : public TextClassifier {
   const char* architecture() const override { return "PairClassifierForTests"; }
   ModelInputs inputs() const override {
     ModelInputs inputs = TextClassifier::inputs();
-    inputs.token_types = number("type_vocab_size");
+    inputs.texts[0].token_types = number("type_vocab_size");
     inputs.reads_pairs = true;
     return inputs;
   }

@@ -306,7 +306,8 @@ TEST_F(KeptIndexes, ThatAreDamagedGiveNoLengthsToKeep) {
   std::ofstream(index, std::ios::binary) << damaged;
   TextSettings text;
   text.tokenizer = &test::emoji_tokenizer();
-  text.vocabulary_size = text.tokenizer->vocabulary_size();
+  text.shape.vocabulary_size = text.tokenizer->vocabulary_size();
+  text.shape.max_length = 128;
   OpenedManifest opened = open_manifest(path, columns, cache);
   ASSERT_EQ(opened.note, "");
   EXPECT_THROW(longest_caption(opened.manifest, text, cache), Error);
@@ -334,18 +335,18 @@ TEST_F(KeptIndexes, KeepTheLengthOfTheLongestCaption) {
   const Manifest manifest = Manifest::load(path, columns);
   TextSettings text;
   text.tokenizer = &test::emoji_tokenizer();
-  text.max_seq_length = 24;
-  text.vocabulary_size = 3000;
+  text.shape.max_length = 24;
+  text.shape.vocabulary_size = 3000;
   const std::int64_t longest = longest_caption(manifest, text);
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(longest_caption(manifest, text, cache), longest);
   ASSERT_EQ(files().size(), 1u);
   const std::string record = files()[0], whole = read_file(record);
   EXPECT_EQ(longest_caption(manifest, text, cache), longest);
-  text.max_seq_length = 4;
+  text.shape.max_length = 4;
   EXPECT_EQ(longest_caption(manifest, text, cache), 4);
   EXPECT_EQ(files().size(), 2u);
-  text.max_seq_length = 24;
+  text.shape.max_length = 24;
   for (std::size_t at = 0; at < whole.size(); ++at) {  // a damaged record is no record
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -353,7 +354,7 @@ TEST_F(KeptIndexes, KeepTheLengthOfTheLongestCaption) {
     EXPECT_EQ(longest_caption(manifest, text, cache), longest);
     EXPECT_EQ(read_file(record), whole);
   }
-  text.vocabulary_size = 10;  // the row is named, kept or not
+  text.shape.vocabulary_size = 10;  // the row is named, kept or not
   EXPECT_THROW(longest_caption(manifest, text, cache), Error);
 }
 

@@ -57,9 +57,9 @@ void run(char** arguments) {
   const Manifest manifest = Manifest::load(std::string(arguments[2]), {"image", "caption", ""});
   LoaderSettings settings;
   settings.tokenizer = tokenizer.get();
-  settings.max_seq_length = 24;
-  settings.vocabulary_size = 1 << 20;
-  settings.max_positions = 66;
+  settings.texts[0].max_length = 24;
+  settings.texts[0].vocabulary_size = 1 << 20;
+  settings.texts[0].max_positions = 66;
   settings.preprocessing =
       std::strcmp(arguments[3], "training") == 0 ? Preprocessing::kTraining : Preprocessing::kProcessor;
   settings.image_side = std::atol(arguments[4]);

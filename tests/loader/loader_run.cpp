@@ -71,10 +71,10 @@ const Tokenizer& emoji_tokenizer() {
 LoaderSettings emoji_settings(const Manifest& manifest) {
   LoaderSettings settings;
   settings.tokenizer = &emoji_tokenizer();
-  settings.max_seq_length = 24;
-  settings.vocabulary_size = 3000;
-  settings.max_positions = 66;
-  settings.positions = {2, 1};
+  settings.texts[0].max_length = 24;
+  settings.texts[0].vocabulary_size = 3000;
+  settings.texts[0].max_positions = 66;
+  settings.texts[0].positions = {2, 1};
   settings.image_side = 32;
   settings.fields = loader_fields(Task::kPairs);
   settings.media_memory_bytes = std::size_t{96} << 20;  // a device, the host beside it, and workers

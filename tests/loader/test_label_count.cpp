@@ -22,7 +22,7 @@ LoaderSettings text_only(const Manifest& manifest) {
   };
   settings.fields.erase(std::remove_if(settings.fields.begin(), settings.fields.end(), is_of_pictures),
                         settings.fields.end());
-  settings.max_seq_length = 9;
+  settings.texts[0].max_length = 9;
   settings.streams[0].world_size = 2;
   settings.streams[0].rank = 1;
   settings.counts_labels_ahead = true;

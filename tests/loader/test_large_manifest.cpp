@@ -80,8 +80,8 @@ TEST(LargeManifest, CostsWhatIsStated) {
       static_cast<double>(manifest.resident_bytes() - caption_bytes) / static_cast<double>(manifest.rows());
   TextSettings text;
   text.tokenizer = &test::emoji_tokenizer();
-  text.max_seq_length = 64;
-  text.vocabulary_size = 3000;
+  text.shape.max_length = 64;
+  text.shape.vocabulary_size = 3000;
   const double lengths_seconds = seconds_of([&] { longest_caption(manifest, text, cache); });
   const double kept_lengths_seconds = seconds_of([&] { longest_caption(manifest, text, cache); });
   std::size_t seen = 0;

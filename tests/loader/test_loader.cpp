@@ -273,14 +273,14 @@ TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
   const Manifest manifest = emoji("validation");
   LoaderSettings settings = emoji_settings(manifest);
   settings.fields = test::loader_fields(test::Task::kMasking);
-  settings.max_seq_length = 64;
+  settings.texts[0].max_length = 64;
   const LoaderPlan plan = plan_loader(settings);
   std::int64_t longest = 0;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     const std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(row).caption);
     longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
   }
-  EXPECT_EQ(plan.longest_caption, longest);
+  EXPECT_EQ(plan.longest_text, longest);
   EXPECT_EQ(plan.streams[0].bounds.samples(), 7);
   EXPECT_EQ(plan.streams[0].bounds[test::kTokens], 7 * longest);
   EXPECT_EQ(plan.streams[0].bounds[test::kMasked], 7 * masked_count(longest - 2, 0.15));
@@ -302,13 +302,13 @@ std::string refusal(const LoaderSettings& settings) {
 TEST(LoaderPlan, RefusesWhatDoesNotFitTheModelOrTheEngine) {
   const Manifest manifest = emoji("test");
   LoaderSettings settings = emoji_settings(manifest);
-  settings.max_seq_length = 65;  // 66 positions, of which 0 and 1 stand before the first token
+  settings.texts[0].max_length = 65;  // 66 positions, of which 0 and 1 stand before the first token
   EXPECT_EQ(
       refusal(settings),
       "2: data.max_seq_length: 65: the model has positions for at most 64 tokens; lower it, or begin with a model "
       "that has more positions");
   settings = emoji_settings(manifest);
-  settings.vocabulary_size = 1000;
+  settings.texts[0].vocabulary_size = 1000;
   EXPECT_NE(refusal(settings).find("test.jsonl:1: the tokenizer gives token "), std::string::npos) << refusal(settings);
   settings = emoji_settings(manifest);
   settings.media_memory_bytes = std::size_t{1} << 20;

@@ -407,12 +407,12 @@ TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
   const LoaderSettings settings = emoji_settings(manifest);
   LoaderPlan plan = plan_loader(settings);
   StreamPlan& stream = plan.streams[0];
-  plan.longest_caption = --stream.longest_caption;
-  stream.bounds[test::kTokens] = stream.bounds.samples() * stream.longest_caption;
+  plan.longest_text = --stream.texts[0].longest;
+  stream.bounds[test::kTokens] = stream.bounds.samples() * stream.texts[0].longest;
   LoaderRun run(settings, plan);
   const End end = run_to_end(run.stream(), 0, 100);
-  EXPECT_EQ(end.status.code, StatusCode::kLongCaption);
-  EXPECT_EQ(end.status.detail[1], stream.longest_caption);
+  EXPECT_EQ(end.status.code, StatusCode::kLongText);
+  EXPECT_EQ(end.status.detail[1], stream.texts[0].longest);
   EXPECT_NE(describe(end.status, manifest).find("the text has more than"), std::string::npos);
 }
 

@@ -202,7 +202,7 @@ TEST(Batch, HoldsPairsOfTextsWithTheTypesOfTheirTokens) {
   const Manifest manifest = Manifest::load(folder.write("pairs.csv", lines), ManifestColumns{"", "a", "", 2, "b"});
   LoaderSettings settings = emoji_settings(manifest);
   settings.tokenizer = tokenizer.get();
-  settings.max_seq_length = 12;
+  settings.texts[0].max_length = 12;
   settings.fields.erase(settings.fields.begin());  // pixels
   settings.fields.push_back({"types", DType::kInt32, rows_of_stream(test::kTokens), 1, FieldSource::kTokenTypes});
   std::vector<std::byte> scratch(tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
@@ -219,7 +219,7 @@ TEST(Batch, HoldsPairsOfTextsWithTheTypesOfTheirTokens) {
     for (std::int64_t t = 0; t < encoded.tokens; ++t) ASSERT_EQ(types[t], t < encoded.second_begin ? 0 : 1);
   });
   EXPECT_GT(cut, 0);
-  settings.max_seq_length = 2;
+  settings.texts[0].max_length = 2;
   EXPECT_THROW(plan_loader(settings), Error) << "no room for three special tokens";
 }
 

@@ -77,14 +77,14 @@ PaddedBatch FinishedRun::batch() const {
   const std::int64_t side = config_.vision.image_size, length = config_.text.max_position_embeddings - 2;
   PaddedBatch batch;
   batch.samples = kRows;
-  batch.length = length;
+  batch.texts[0].length = length;
   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(path());
   for (const std::string& caption : captions_) {
     const std::vector<std::int32_t> ids = tokenizer->encode(caption, length);
     for (std::int64_t t = 0; t < length; ++t) {
       const bool valid = t < static_cast<std::int64_t>(ids.size());
-      batch.input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : tokenizer->pad_id());
-      batch.attention_mask.push_back(valid ? 1 : 0);
+      batch.texts[0].input_ids.push_back(valid ? ids[static_cast<std::size_t>(t)] : tokenizer->pad_id());
+      batch.texts[0].attention_mask.push_back(valid ? 1 : 0);
     }
   }
   PictureDecoder decoder(media_settings_of(path(), Preprocessing::kTraining, side, "BridgeTowerImageProcessor", false));

@@ -121,11 +121,11 @@ struct ReferenceCase {
     width = pixels->shape[3];
     PaddedBatch padded;
     padded.samples = ids->shape[0];
-    padded.length = ids->shape[1];
-    padded.input_ids.resize(static_cast<std::size_t>(padded.samples * padded.length));
-    padded.attention_mask.resize(padded.input_ids.size());
-    inputs.read_bytes(padded.input_ids.data(), *ids);
-    inputs.read_bytes(padded.attention_mask.data(), *inputs.find("batch0.attention_mask"));
+    padded.texts[0].length = ids->shape[1];
+    padded.texts[0].input_ids.resize(static_cast<std::size_t>(padded.samples * padded.texts[0].length));
+    padded.texts[0].attention_mask.resize(padded.texts[0].input_ids.size());
+    inputs.read_bytes(padded.texts[0].input_ids.data(), *ids);
+    inputs.read_bytes(padded.texts[0].attention_mask.data(), *inputs.find("batch0.attention_mask"));
     padded.pixels = floats_of(inputs, "batch0.pixel_values");
     return PackedBatch(padded, open_model({folder + "/config.json", {}}, "contrastive")->inputs(), false, folder);
   }

@@ -29,14 +29,14 @@ PaddedBatch some_texts(const ModelInputs& inputs) {
   const std::int64_t lengths[] = {3, 9, 1};
   PaddedBatch batch;
   batch.samples = 3;
-  batch.length = 9;
+  batch.texts[0].length = 9;
   for (std::int64_t s = 0; s < batch.samples; ++s) {
-    for (std::int64_t t = 0; t < batch.length; ++t) {
+    for (std::int64_t t = 0; t < batch.texts[0].length; ++t) {
       const bool present = t < lengths[s], labelled = s == 2 || (s == 1 && t % 4 == 0);
-      batch.input_ids.push_back(present ? (7 * t + 11 * s + 1) % inputs.vocabulary_size : 0);
-      batch.attention_mask.push_back(present ? 1 : 0);
-      batch.token_types.push_back(t > 4 ? 1 : 0);
-      batch.token_labels.push_back(present && labelled ? (5 * t + s) % inputs.vocabulary_size : -100);
+      batch.texts[0].input_ids.push_back(present ? (7 * t + 11 * s + 1) % inputs.texts[0].vocabulary_size : 0);
+      batch.texts[0].attention_mask.push_back(present ? 1 : 0);
+      batch.texts[0].token_types.push_back(t > 4 ? 1 : 0);
+      batch.texts[0].token_labels.push_back(present && labelled ? (5 * t + s) % inputs.texts[0].vocabulary_size : -100);
     }
     batch.labels.push_back(s % 2);
   }

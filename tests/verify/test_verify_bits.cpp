@@ -43,16 +43,16 @@ TEST(VerifyBits, AnotherDigestFailsWithItsOwnExitCode) {
 TEST(PackedBatch, KeysOfDropoutCountSamplesOfTheWholeRun) {
   PaddedBatch padded;
   padded.samples = 2;
-  padded.length = 1;
-  padded.input_ids = {5, 6};
-  padded.attention_mask = {1, 1};
+  padded.texts[0].length = 1;
+  padded.texts[0].input_ids = {5, 6};
+  padded.texts[0].attention_mask = {1, 1};
   padded.first_sample = 40;
   padded.image_rows = 3;
   const Fields fields = {{"image", DType::kInt64, rows_per_sample(3), 1, FieldSource::kImageRowKeys},
                          {"samples", DType::kInt64, rows_per_sample(1), 1, FieldSource::kSampleKeys},
                          {"text", DType::kInt64, rows_of_stream(kFirstModelStream), 1, FieldSource::kTextRowKeys}};
   ModelInputs inputs;
-  inputs.vocabulary_size = inputs.max_positions = 10;
+  inputs.texts[0].vocabulary_size = inputs.texts[0].max_positions = 10;
   const PackedBatch packed(padded, inputs, false, "here");
   const Batch batch = packed.batch(fields);
   EXPECT_EQ(batch.field<std::uint64_t>(0)[5], row_key(41, 2));
@@ -63,12 +63,12 @@ TEST(PackedBatch, KeysOfDropoutCountSamplesOfTheWholeRun) {
 TEST(PackedBatch, NumbersTokensAsTheModelSaysAndTakesPicturesAlone) {
   PaddedBatch padded;
   padded.samples = 1;
-  padded.length = 3;
-  padded.input_ids = {5, 1, 6};
-  padded.attention_mask = {1, 1, 1};
+  padded.texts[0].length = 3;
+  padded.texts[0].input_ids = {5, 1, 6};
+  padded.texts[0].attention_mask = {1, 1, 1};
   ModelInputs inputs;
-  inputs.vocabulary_size = 10;
-  inputs.max_positions = 4;
+  inputs.texts[0].vocabulary_size = 10;
+  inputs.texts[0].max_positions = 4;
   const Fields fields = {{"at", DType::kInt32, rows_of_stream(kFirstModelStream), 1, FieldSource::kPositionIds}};
   const auto positions = [&] {
     const PackedBatch packed(padded, inputs, false, "here");
@@ -76,9 +76,9 @@ TEST(PackedBatch, NumbersTokensAsTheModelSaysAndTakesPicturesAlone) {
     return std::vector<std::int32_t>(at, at + 3);
   };
   EXPECT_EQ(positions(), (std::vector<std::int32_t>{0, 1, 2}));
-  inputs.positions = {2, 1};
+  inputs.texts[0].positions = {2, 1};
   EXPECT_EQ(positions(), (std::vector<std::int32_t>{2, 1, 3}));
-  inputs.positions = {3, 1};
+  inputs.texts[0].positions = {3, 1};
   EXPECT_THROW(positions(), Error) << "the last token has position 4, of a table of 4";
   padded = PaddedBatch();
   padded.samples = 2;
