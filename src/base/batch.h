@@ -139,14 +139,14 @@ inline int field_from(const Fields& fields, FieldSource source, int text = 0) {
 }
 
 // One batch: borrowed from its ring slot, constant, valid until it is released. Text is packed: the tokens of all
-// captions one after another, no padding. Everything in it was checked where it was read: ids lie in the vocabulary,
+// samples one after another, no padding. Everything in it was checked where it was read: ids lie in the vocabulary,
 // offsets grow, labels are classes.
 struct Batch {
   BatchCounts counts;  // no samples where this rank has no share of the epoch's last batch, or all were left out
   const void* fields[kMaxFields] = {};  // in the order of the model's declaration; null: not filled
 
-  const std::int64_t* rows = nullptr;          // (samples), manifest row of each sample's picture
-  const std::int64_t* caption_rows = nullptr;  // (samples), that of its caption; another one for an exchanged caption
+  const std::int64_t* rows = nullptr;           // (samples), manifest row of each sample's picture
+  const std::int64_t* rows_of_texts = nullptr;  // (samples), that of its texts; another one for an exchanged caption
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // number of the batch in its epoch, among those that this rank has a share in
   // The positions of the epoch that this rank has of the batch. Sample b has first_position + b, unless bad ones were

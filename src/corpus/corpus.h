@@ -43,7 +43,7 @@ class Corpus {
   // The tokens of a sample; there is room for longest() ids.
   Encoded write(std::int64_t row, Span<std::int32_t> ids) const noexcept;
 
-  // The samples as rows of a manifest: no picture and no caption, only where each begins in the text, and
+  // The samples as rows of a manifest: no picture and no text, only where each begins in the text, and
   // the labels of pairs.
   Manifest manifest() const;
   // Shared by the processes that map the same file.

@@ -60,9 +60,9 @@ Span<const unsigned char> bytes_of(Span<const T> table) {
 }
 
 std::array<Span<const unsigned char>, kSections> sections_of(const ManifestTables& tables) {
-  return {bytes_of(tables.caption_end),   bytes_of(tables.image_of_row), bytes_of(tables.line),
+  return {bytes_of(tables.text_end),      bytes_of(tables.image_of_row), bytes_of(tables.line),
           bytes_of(tables.labels),        bytes_of(tables.name_end),     bytes_of(tables.places),
-          bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.captions),
+          bytes_of(tables.picture_bytes), bytes_of(tables.file_end),     bytes_of(tables.texts),
           bytes_of(tables.names),         bytes_of(tables.class_names)};
 }
 
@@ -79,11 +79,11 @@ bool take_section(const IndexMapping& mapping, const Section& section, Span<cons
 }
 
 bool take_sections(const IndexMapping& mapping, const std::array<Section, kSections>& s, ManifestTables* t) {
-  return take_section(mapping, s[0], &t->caption_end) && take_section(mapping, s[1], &t->image_of_row) &&
+  return take_section(mapping, s[0], &t->text_end) && take_section(mapping, s[1], &t->image_of_row) &&
          take_section(mapping, s[2], &t->line) && take_section(mapping, s[3], &t->labels) &&
          take_section(mapping, s[4], &t->name_end) && take_section(mapping, s[5], &t->places) &&
          take_section(mapping, s[6], &t->picture_bytes) && take_section(mapping, s[7], &t->file_end) &&
-         take_section(mapping, s[8], &t->captions) && take_section(mapping, s[9], &t->names) &&
+         take_section(mapping, s[8], &t->texts) && take_section(mapping, s[9], &t->names) &&
          take_section(mapping, s[10], &t->class_names);
 }
 
@@ -94,7 +94,7 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   const bool in_shards = !files.shards.empty();
   const auto is = [](std::size_t size, std::uint64_t count) { return size == count; };
   if (f.rows == 0 || f.pictures > f.rows || (in_shards && f.pictures == 0)) return false;
-  if (!is(t.caption_end.size(), f.rows) && !is(t.caption_end.size(), 2 * f.rows)) return false;
+  if (!is(t.text_end.size(), f.rows) && !is(t.text_end.size(), 2 * f.rows)) return false;
   if (!is(t.name_end.size(), f.pictures)) return false;
   if (!is(t.image_of_row.size(), in_shards || f.pictures == 0 ? 0 : f.rows)) return false;
   if (!is(t.line.size(), in_shards ? 0 : f.rows)) return false;
@@ -107,8 +107,7 @@ bool counts_fit(const ManifestTables& t, const ManifestFigures& f, const DataFil
   const bool names_fit = f.pictures == 0 ? t.names.empty()
                                          : !t.names.empty() && t.names[t.names.size() - 1] == 0 &&
                                                t.name_end[f.pictures - 1] == t.names.size();
-  return names_fit && t.caption_end[t.caption_end.size() - 1] == t.captions.size() &&
-         f.longest_caption_bytes <= t.captions.size();
+  return names_fit && t.text_end[t.text_end.size() - 1] == t.texts.size() && f.longest_text_bytes <= t.texts.size();
 }
 
 // The contents in the order of the file: every section, then zeros up to the next bound.

@@ -80,7 +80,7 @@ Error missing_column(const std::string& where, const std::string& column, const 
   for (std::size_t i = 0; i < std::min(kMost, present.size()); ++i) listed += (i > 0 ? ", " : "") + present[i];
   if (present.size() > kMost) listed += ", ...";
   const ManifestColumns defaults = folder_columns({});
-  const bool is_default = column == ManifestColumns().image || column == defaults.image || column == defaults.caption;
+  const bool is_default = column == ManifestColumns().image || column == defaults.image || column == defaults.text;
   return Error{ErrorKind::kData, where,
                "no column \"" + column + "\"" + (listed.empty() ? ", nor any other" : " among " + listed),
                std::string("add it, or ") + (is_default ? "set" : "correct") + " data." + setting};
@@ -122,9 +122,9 @@ ManifestRow Manifest::row(std::int64_t row) const noexcept {
     result.image_id = image_id(row);
     result.image_path = image_path(result.image_id);
   }
-  const std::size_t captions = has_pairs() ? 2 : 1;
-  result.caption = part(tables_.captions, tables_.caption_end, captions * i);
-  if (captions == 2) result.second_caption = part(tables_.captions, tables_.caption_end, 2 * i + 1);
+  const std::size_t texts = has_pairs() ? 2 : 1;
+  result.text = part(tables_.texts, tables_.text_end, texts * i);
+  if (texts == 2) result.second_text = part(tables_.texts, tables_.text_end, 2 * i + 1);
   if (has_labels()) result.label = label_of(i);
   return result;
 }
@@ -317,9 +317,9 @@ std::uint64_t Manifest::data_digest() const { return is_measured() ? figures_.da
 
 std::size_t Manifest::resident_bytes() const noexcept {
   if (mapping_) return mapping_->bytes();
-  return tables_.caption_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
+  return tables_.text_end.size_bytes() + tables_.image_of_row.size_bytes() + tables_.line.size_bytes() +
          tables_.labels.size_bytes() + tables_.name_end.size_bytes() + tables_.places.size_bytes() +
-         tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.captions.size_bytes() +
+         tables_.picture_bytes.size_bytes() + tables_.file_end.size_bytes() + tables_.texts.size_bytes() +
          tables_.names.size_bytes() + tables_.class_names.size_bytes();
 }
 

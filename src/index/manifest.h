@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index of a data set: which picture, which caption, which label each row has. Read once before the seal from
+// The index of a data set: which picture, which text, which label each row has. Read once before the seal from
 // .jsonl, .json, .csv, .tsv, folders with metadata.jsonl, or tar shards; afterwards constant, and reading a row
 // allocates nothing. Rows of several files follow each other in the order of the files.
 // Large indexes are mapped from a cache file: open_manifest.h.
@@ -11,15 +11,15 @@
 //   caption   the member whose ending is caption_column; else .txt, if that is "caption"; else the string of that name
 //             in .json. One line break at the end of a text member is left out.
 //   label     only with label_column: the member of that ending, else the value of that name in .json, else .cls
-// The second caption of a pair is found as a caption is, but never in .txt.
+// The second text of a pair is found as the caption is, but never in .txt.
 // Other members, members without an ending and hidden ones are skipped.
 //
 // A folder without metadata.jsonl holds one folder for each class, and these hold pictures, in folders of their own or
 // not. Rows are in the order of the paths' bytes.
 //
-// In memory a row costs 16 bytes and its caption, one more with labels (two beyond 256 classes, or with names), 8 and
-// the second caption with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes,
-// its captions and the name of its picture.
+// In memory a row costs 16 bytes and its text, one more with labels (two beyond 256 classes, or with names), 8 and
+// the second text with pairs, and a picture 12 bytes and its path with a zero byte; in shards a row costs 32 bytes,
+// its texts and the name of its picture.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +37,16 @@
 
 namespace bascule {
 
-// Empty: rows have no picture, caption or label.
+// Empty: rows have no picture, text or label.
 struct ManifestColumns {
   std::string image = "image";  // in a folder with metadata.jsonl this default means "file_name", as Hugging Face has
                                 // it; empty: rows have no picture, and image_path is empty (not in shards)
-  std::string caption = "caption";
+  std::string text = "caption";
   std::string label;
-  std::int64_t classes = 2;         // labels are numbers from 0 on, below this, which is at most kMostClasses
-  std::string second_caption = "";  // of pairs; empty: rows have one caption
-  bool named_classes = false;       // labels may be names instead, which the manifest numbers; see set_classes()
-  const char* caption_setting = "caption_column";  // the key of [data] that names the caption, for messages
+  std::int64_t classes = 2;      // labels are numbers from 0 on, below this, which is at most kMostClasses
+  std::string second_text = "";  // of pairs; empty: rows have one text
+  bool named_classes = false;    // labels may be names instead, which the manifest numbers; see set_classes()
+  const char* text_setting = "caption_column";  // the key of [data] that names the column, for messages
 };
 
 inline constexpr std::int64_t kMostClasses = 65536;
@@ -54,9 +54,9 @@ inline constexpr std::int64_t kMostClasses = 65536;
 struct ManifestRow {
   std::string_view image_path;  // relative to Manifest::folder() unless absolute, and as written where all manifests
                                 // lie in one folder; data() ends with a zero byte. In shards: the member's name
-  std::string_view caption;     // UTF-8
-  std::optional<std::string_view> second_caption;  // of a pair
-  int label = -1;                                  // the number of its class; -1 without a label column
+  std::string_view text;        // UTF-8
+  std::optional<std::string_view> second_text;  // of a pair
+  int label = -1;                               // the number of its class; -1 without a label column
   std::int64_t image_id = 0;  // equal for rows with the same picture; 0 .. pictures() - 1 in order of first use;
                               // 0 in rows without pictures
 };
@@ -98,11 +98,11 @@ class Manifest {
   bool has_one_label() const noexcept;
   // The first row with a label from `least` on; -1: none.
   std::int64_t first_row_of_label(int least) const noexcept;
-  bool has_pairs() const noexcept { return tables_.caption_end.size() > figures_.rows; }
+  bool has_pairs() const noexcept { return tables_.text_end.size() > figures_.rows; }
   ManifestRow row(std::int64_t row) const noexcept;
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
-  std::size_t longest_caption_bytes() const noexcept { return figures_.longest_caption_bytes; }
+  std::size_t longest_text_bytes() const noexcept { return figures_.longest_text_bytes; }
 
   // From here on the rows are numbered as they were before these were taken out of the file: rows() counts them, and
   // the rows behind them keep their numbers. row() must not be used for them. rows: ascending, each once.
@@ -150,8 +150,8 @@ class Manifest {
   // XXH3 of digest() and the size of every picture in order of image id (a picture that cannot be asked counts as 2^64
   // - 1). Unless measured, one system call a picture: before the seal or after the last step.
   std::uint64_t data_digest() const;
-  // XXH3 of all captions.
-  std::uint64_t captions_digest() const noexcept { return figures_.captions_digest; }
+  // XXH3 of all texts.
+  std::uint64_t texts_digest() const noexcept { return figures_.texts_digest; }
   // Memory that the index takes, or will take once it is this process's own.
   std::size_t resident_bytes() const noexcept;
   // Where the index is mapped from a cache file, reads all of it: whether it is what was written. Before the seal.

@@ -18,17 +18,17 @@ namespace {
 
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();  // also: one more than the most pictures
 
-// The problem of captions; empty: none.
-std::string problem_of_captions(std::string_view caption, std::string_view second) {
+// The problem of texts; empty: none.
+std::string problem_of_texts(std::string_view first, std::string_view second) {
   const auto invalid_byte = [](std::string_view text, const char* of) -> std::string {
     const std::size_t invalid = first_invalid_utf8(text);
     return invalid == text.size() ? "" : "byte " + std::to_string(invalid) + of + " is not UTF-8";
   };
-  const std::string problem = invalid_byte(caption, " of the caption");
-  return problem.empty() ? invalid_byte(second, " of the second caption") : problem;
+  const std::string problem = invalid_byte(first, " of the text");
+  return problem.empty() ? invalid_byte(second, " of the second text") : problem;
 }
 
-constexpr char kHowToWrite[] = "write captions in UTF-8";
+constexpr char kHowToWrite[] = "write texts in UTF-8";
 
 // "https://host/a.jpg"
 bool is_url(std::string_view path) {
@@ -44,14 +44,14 @@ bool is_url(std::string_view path) {
 
 ManifestBuilder::ManifestBuilder(DataFiles files, const ManifestColumns& columns)
     : has_pictures_(!columns.image.empty()),
-      has_pairs_(!columns.second_caption.empty()),
+      has_pairs_(!columns.second_text.empty()),
       label_bytes_(columns.classes <= 256 ? 1 : 2),
       slots_(1024, kFree) {
   manifest_.files_ = std::move(files);
   manifest_.store_ = std::make_unique<ManifestStore>();
 }
 
-void ManifestBuilder::add(std::string_view image_path, std::string_view caption, std::string_view second_caption,
+void ManifestBuilder::add(std::string_view image_path, std::string_view text, std::string_view second_text,
                           const ManifestLabel& label, std::int64_t line) {
   const auto where = [&] {
     return current_->is_class_folder ? current_->path + "/" + std::string(image_path)
@@ -67,21 +67,21 @@ void ManifestBuilder::add(std::string_view image_path, std::string_view caption,
     throw refuse("the picture is a URL, " + quoted_text(image_path) + ", and URLs are not read",
                  "download the pictures first, or export the data set with tools/export_dataset.py");
   }
-  const std::string problem = problem_of_captions(caption, second_caption);
+  const std::string problem = problem_of_texts(text, second_text);
   if (!problem.empty()) throw refuse(problem, kHowToWrite);
-  add_row(caption, second_caption, label, where);
+  add_row(text, second_text, label, where);
   if (has_pictures_)
     manifest_.store_->image_of_row.push_back(image_id(behind_prefix(current_->prefix, image_path, &joined_)));
   manifest_.store_->line.push_back(static_cast<std::uint32_t>(line));
 }
 
-void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
-                                 std::string_view second_caption, const ManifestLabel& label) {
+void ManifestBuilder::add_member(std::string_view name, const PicturePlace& place, std::string_view text,
+                                 std::string_view second_text, const ManifestLabel& label) {
   const std::string where = manifest_.files_.shards[place.shard] + ": " + std::string(name);
-  const std::string problem = problem_of_captions(caption, second_caption);
+  const std::string problem = problem_of_texts(text, second_text);
   if (!problem.empty()) throw Error{ErrorKind::kData, where, problem, kHowToWrite};
   if (manifest_.figures_.rows == kFree) throw Error{ErrorKind::kData, where, "too many samples", ""};
-  add_row(caption, second_caption, label, [&] { return where; });
+  add_row(text, second_text, label, [&] { return where; });
   add_name(name);
   manifest_.store_->places.push_back(place);
   manifest_.figures_.largest_picture_bytes =
@@ -90,7 +90,7 @@ void ManifestBuilder::add_member(std::string_view name, const PicturePlace& plac
 
 void ManifestBuilder::end_file() { manifest_.store_->file_end.push_back(manifest_.figures_.rows); }
 
-void ManifestBuilder::add_row(std::string_view caption, std::string_view second_caption, const ManifestLabel& label,
+void ManifestBuilder::add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label,
                               const Where& where) {
   ManifestStore& store = *manifest_.store_;
   ManifestFigures& figures = manifest_.figures_;
@@ -101,13 +101,13 @@ void ManifestBuilder::add_row(std::string_view caption, std::string_view second_
                 "set data.label_column to the column of labels"};
   }
   if (label.is_any()) add_label(label, where);
-  const auto add_caption = [&](std::string_view text) {
-    store.captions.insert(store.captions.end(), text.begin(), text.end());
-    store.caption_end.push_back(store.captions.size());
-    figures.longest_caption_bytes = std::max<std::uint64_t>(figures.longest_caption_bytes, text.size());
+  const auto add_text = [&](std::string_view one) {
+    store.texts.insert(store.texts.end(), one.begin(), one.end());
+    store.text_end.push_back(store.texts.size());
+    figures.longest_text_bytes = std::max<std::uint64_t>(figures.longest_text_bytes, one.size());
   };
-  add_caption(caption);
-  if (has_pairs_) add_caption(second_caption);
+  add_text(text);
+  if (has_pairs_) add_text(second_text);
   ++figures.rows;
 }
 
@@ -189,23 +189,23 @@ Manifest ManifestBuilder::finish(std::uint64_t digest) {
   if (manifest_.rows() == 0) throw Error{ErrorKind::kData, manifest_.files_.name, "has no rows", "add at least one"};
   slots_ = {};
   ManifestStore& store = *manifest_.store_;
-  store.caption_end.shrink_to_fit();
+  store.text_end.shrink_to_fit();
   store.image_of_row.shrink_to_fit();
   store.line.shrink_to_fit();
   store.labels.shrink_to_fit();
   store.name_end.shrink_to_fit();
   store.places.shrink_to_fit();
   store.file_end.shrink_to_fit();
-  store.captions.shrink_to_fit();
+  store.texts.shrink_to_fit();
   store.names.shrink_to_fit();
   store.class_names.shrink_to_fit();
   manifest_.tables_ = store.tables();
   manifest_.find_class_names();
   ManifestFigures& figures = manifest_.figures_;
   figures.digest = digest;
-  figures.captions_digest =
-      XXH3_64bits_withSeed(store.captions.data(), store.captions.size(),
-                           XXH3_64bits(store.caption_end.data(), store.caption_end.size() * sizeof(std::uint64_t)));
+  figures.texts_digest =
+      XXH3_64bits_withSeed(store.texts.data(), store.texts.size(),
+                           XXH3_64bits(store.text_end.data(), store.text_end.size() * sizeof(std::uint64_t)));
   if (manifest_.is_measured()) figures.data_digest = manifest_.digest_of_sizes();
   return std::move(manifest_);
 }

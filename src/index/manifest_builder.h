@@ -30,13 +30,13 @@ class ManifestBuilder {
   // Rows that are added between these two are of that manifest.
   void begin_file(const DataFile& file) { current_ = &file; }
   void end_file();
-  // image_path and second_caption: of no use where rows have none. label: none in every row where there are none.
+  // image_path and second_text: of no use where rows have none. label: none in every row where there are none.
   // Throws Error (kData) naming the line.
-  void add(std::string_view image_path, std::string_view caption, std::string_view second_caption,
-           const ManifestLabel& label, std::int64_t line);
+  void add(std::string_view image_path, std::string_view text, std::string_view second_text, const ManifestLabel& label,
+           std::int64_t line);
   // A row of a shard, whose picture is the member `name` at `place`. Throws Error (kData) naming the member.
-  void add_member(std::string_view name, const PicturePlace& place, std::string_view caption,
-                  std::string_view second_caption, const ManifestLabel& label);
+  void add_member(std::string_view name, const PicturePlace& place, std::string_view text, std::string_view second_text,
+                  const ManifestLabel& label);
   // The picture's name of a row of a shard that was added before.
   std::string_view name(std::int64_t row) const { return manifest_.image_path(row); }
   // Pictures that lie in a folder of classes and cannot be used.
@@ -49,8 +49,7 @@ class ManifestBuilder {
  private:
   using Where = std::function<std::string()>;  // of a row, for messages
 
-  void add_row(std::string_view caption, std::string_view second_caption, const ManifestLabel& label,
-               const Where& where);
+  void add_row(std::string_view text, std::string_view second_text, const ManifestLabel& label, const Where& where);
   void add_label(const ManifestLabel& label, const Where& where);
   int number_of_name(std::string_view name, const Where& where);
   void add_name(std::string_view name);

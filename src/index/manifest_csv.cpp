@@ -137,8 +137,8 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
     return name.empty() ? kNone : find_column(records, name, setting);
   };
   const std::size_t image = column(columns.image, "image_column");
-  const std::size_t caption = column(columns.caption, columns.caption_setting);
-  const std::size_t second = column(columns.second_caption, "text_pair_column");
+  const std::size_t text = column(columns.text, columns.text_setting);
+  const std::size_t second = column(columns.second_text, "text_pair_column");
   const std::size_t label = column(columns.label, "label_column");
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {
@@ -150,7 +150,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
                   std::to_string(records.fields()) + " fields, but the header has " + std::to_string(width),
                   "put quotes around a field that contains the separator"};
     }
-    builder->add(field(image), field(caption), field(second),
+    builder->add(field(image), field(text), field(second),
                  label == kNone ? ManifestLabel() : label_of(records.field(label), columns, records.where()),
                  records.line());
   }

@@ -76,16 +76,16 @@ class RowReader {
       return column.empty() ? kNone : string_column(row, column, setting, where);
     };
     const std::string& image = string_of(columns_.image, "image_column");
-    const std::string& caption = string_of(columns_.caption, columns_.caption_setting);
-    const std::string& second = string_of(columns_.second_caption, "text_pair_column");
-    builder_->add(image, caption, second, label_column(row, columns_, where), line);
+    const std::string& first = string_of(columns_.text, columns_.text_setting);
+    const std::string& second = string_of(columns_.second_text, "text_pair_column");
+    builder_->add(image, first, second, label_column(row, columns_, where), line);
   }
 
  private:
   // Ten times as fast. False: nothing was done, and the row is read the other way, which also says what is wrong.
   bool read_plain(std::string_view text, std::int64_t line) {
     if (!plain_.read(text) || first_invalid_utf8(text) != text.size()) return false;
-    std::string_view image, caption, second;
+    std::string_view image, first, second;
     const auto take = [&](const std::string& column, std::string_view* text_of_column) {
       if (column.empty()) return true;
       const PlainMember* const member = plain_.find(column);
@@ -93,7 +93,7 @@ class RowReader {
       *text_of_column = member->text;
       return true;
     };
-    if (!take(columns_.image, &image) || !take(columns_.caption, &caption) || !take(columns_.second_caption, &second))
+    if (!take(columns_.image, &image) || !take(columns_.text, &first) || !take(columns_.second_text, &second))
       return false;
     ManifestLabel label;
     if (!columns_.label.empty()) {
@@ -111,7 +111,7 @@ class RowReader {
         label.number = is_number ? static_cast<int>(value->integer) : value->kind == PlainKind::kTrue ? 1 : 0;
       }
     }
-    builder_->add(image, caption, second, label, line);
+    builder_->add(image, first, second, label, line);
     return true;
   }
 

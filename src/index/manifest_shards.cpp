@@ -63,8 +63,8 @@ class ShardReader {
       : builder_(builder),
         digest_(digest),
         image_(columns.image == ManifestColumns().image ? "" : lower(columns.image)),
-        caption_(columns.caption),
-        second_caption_(columns.second_caption),
+        caption_(columns.text),
+        second_caption_(columns.second_text),
         label_(columns.label),
         columns_(columns) {}
 
@@ -108,7 +108,7 @@ class ShardReader {
     if (is_picture(ending)) return take_picture(member);
     if (!caption_.empty() && ending == lower(caption_)) {
       take_text(tar, member, &sample_.caption);
-    } else if (ending == "txt" && caption_ == ManifestColumns().caption) {
+    } else if (ending == "txt" && caption_ == ManifestColumns().text) {
       take_text(tar, member, &sample_.caption_txt);
     } else if (!second_caption_.empty() && ending == lower(second_caption_)) {
       take_text(tar, member, &sample_.second_caption);
@@ -196,8 +196,8 @@ class ShardReader {
     if (value == nullptr) {
       throw refuse(sample_.picture,
                    "no caption belongs to it: no " + sample_.key +
-                       (column == ManifestColumns().caption ? ".txt" : "." + column) + " and no \"" + column +
-                       "\" in " + sample_.key + ".json",
+                       (column == ManifestColumns().text ? ".txt" : "." + column) + " and no \"" + column + "\" in " +
+                       sample_.key + ".json",
                    column == caption_
                        ? "keep the members of a sample together, or set data.caption_column to another extension or key"
                        : "keep the members of a sample together");

@@ -37,10 +37,10 @@ std::uint64_t name_digest(const DataFiles& files, const ManifestColumns& columns
     add_text(&key, file.prefix);
   }
   add_text(&key, columns.image);
-  add_text(&key, columns.caption);
+  add_text(&key, columns.text);
   add_text(&key, columns.label);
   add_text(&key, std::to_string(columns.classes));
-  if (!columns.second_caption.empty()) add_text(&key, columns.second_caption);
+  if (!columns.second_text.empty()) add_text(&key, columns.second_text);
   if (columns.named_classes) add_text(&key, "named classes");
   return XXH3_64bits(key.data(), key.size());
 }

@@ -13,7 +13,7 @@
 //   hold.
 // - Until then the file is mapped, and whoever may write to it can change what is read, or end the process by cutting
 //   it short. Manifest::own() reads it into memory of the process and checks all of it: called before the seal, and
-//   before anything that is derived from the captions is kept (longest_caption() insists), it makes sure that what a
+//   before anything that is derived from the texts is kept (longest_text() insists), it makes sure that what a
 //   run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
 #pragma once
 

@@ -104,11 +104,10 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept {
   const ManifestRow one = manifest.row(row);
   const std::size_t slash = one.image_path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? one.image_path : one.image_path.substr(slash + 1);
-  std::uint64_t captions = XXH3_64bits(one.caption.data(), one.caption.size());
-  if (one.second_caption)
-    captions = hash_of(captions, XXH3_64bits(one.second_caption->data(), one.second_caption->size()), 2);
+  std::uint64_t texts = XXH3_64bits(one.text.data(), one.text.size());
+  if (one.second_text) texts = hash_of(texts, XXH3_64bits(one.second_text->data(), one.second_text->size()), 2);
   return static_cast<std::int64_t>(
-      hash_of(captions, XXH3_64bits(name.data(), name.size()), static_cast<std::uint64_t>(one.label)));
+      hash_of(texts, XXH3_64bits(name.data(), name.size()), static_cast<std::uint64_t>(one.label)));
 }
 
 std::vector<std::int64_t> row_blocks(const Manifest& manifest) {
@@ -168,7 +167,7 @@ RowsComparison compare_rows(const Manifest& manifest, const RowsOfCheckpoint& th
     const std::int64_t last = std::min(then.count, first + each - 1);
     result.problem = (first == last ? "row " + std::to_string(first)
                                     : "one of rows " + std::to_string(first) + " to " + std::to_string(last)) +
-                     " has a different caption, label, picture name or picture size";
+                     " has a different text, label, picture name or picture size";
     return result;
   }
   return result;

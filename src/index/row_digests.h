@@ -2,7 +2,7 @@
 // The rows of a manifest told by their content, so that a run may go on when bad pictures were mended or their rows
 // taken out, and may not when anything else is different.
 //
-// A row's content is its caption, its label and the name of its picture without folders. A term is a hash of a row's
+// A row's content is its text, its label and the name of its picture without folders. A term is a hash of a row's
 // number, content and picture's size. Rows are cut into at most kMostRowBlocks blocks of equal size, and the terms of a
 // block are added (mod 2^64): a row that is known to be different can be taken out of a sum and put in as it was.
 #pragma once

@@ -93,7 +93,7 @@ class ContrastiveRetrieval final : public Judge {
     for (const std::int32_t number : rows()) {
       const ManifestRow row = files.manifest.row(number);
       paths.push_back(files.manifest.picture_location(row.image_id));
-      captions.push_back(std::string(row.caption));
+      captions.push_back(std::string(row.text));
     }
     std::vector<TensorToWrite> tensors;
     for (const Embeddings& one : embeddings_) {

@@ -23,7 +23,7 @@ std::size_t PictureShelf::add(std::int64_t row) {
   if (folder_.read(row, Span<std::uint8_t>(file), &bytes) != 0) bytes = 0;
   ReportPicture picture;
   picture.name = std::string(manifest_.row(row).image_path);
-  picture.caption = std::string(manifest_.row(row).caption);
+  picture.caption = std::string(manifest_.row(row).text);
   picture.file.assign(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));
   report_->pictures.push_back(std::move(picture));
   return place->second;

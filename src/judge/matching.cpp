@@ -53,7 +53,7 @@ class Matching final : public Judge {
       const std::int64_t row = batch.rows[s];
       scores_[row] = logits_[2 * s + 1] - logits_[2 * s];
       labels_[row] = labels[s];
-      if (keeps_predictions()) caption_rows_[row] = static_cast<std::int32_t>(batch.caption_rows[s]);
+      if (keeps_predictions()) caption_rows_[row] = static_cast<std::int32_t>(batch.rows_of_texts[s]);
     }
     sums->right = static_cast<double>(std::count(hits_, hits_ + batch.counts.samples(), 1));
   }

@@ -13,17 +13,16 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;  // written at a time
 std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_row, const Manifest& manifest,
                     const AddPrediction& add) {
   const std::string_view image = manifest.row(row).image_path;
-  const ManifestRow captions = manifest.row(caption_row);
-  const bool has_captions = manifest.longest_caption_bytes() > 0;
-  for (std::string buffer(4096 + 2 * (image.size() + captions.caption.size()), '\0');;
-       buffer.resize(2 * buffer.size())) {
+  const ManifestRow texts = manifest.row(caption_row);
+  const bool has_texts = manifest.longest_text_bytes() > 0;
+  for (std::string buffer(4096 + 2 * (image.size() + texts.text.size()), '\0');; buffer.resize(2 * buffer.size())) {
     JsonStream out(Span<char>(buffer.data(), buffer.size()));
     out.begin_object();
     out.key("row").integer(row);
-    if (image.empty() && !has_captions) out.key("begins").string(manifest.where(row));  // of a text corpus
+    if (image.empty() && !has_texts) out.key("begins").string(manifest.where(row));  // of a text corpus
     if (!image.empty()) out.key("image").string(image);
-    if (has_captions) out.key("caption").string(captions.caption);
-    if (captions.second_caption) out.key("second_caption").string(*captions.second_caption);
+    if (has_texts) out.key("caption").string(texts.text);
+    if (texts.second_text) out.key("second_caption").string(*texts.second_text);
     add(out, place, row);
     out.end_object();
     if (!out.overflowed()) return std::string(out.text()) + "\n";

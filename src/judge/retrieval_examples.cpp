@@ -25,7 +25,7 @@ struct Judged {
   }
   std::int64_t row(std::int64_t place) const { return of.rows[static_cast<std::size_t>(place)]; }
   std::int64_t picture(std::int64_t place) const { return manifest.image_id(row(place)); }
-  std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).caption); }
+  std::string caption(std::int64_t place) const { return std::string(manifest.row(row(place)).text); }
 
   const RowEmbeddings& of;
   const Manifest& manifest;

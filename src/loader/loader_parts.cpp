@@ -91,7 +91,7 @@ SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream) {
 std::size_t longest_text_bytes(const LoaderSettings& settings) {
   std::size_t longest = 0;
   for (const StreamSettings& stream : settings.streams) {
-    longest = std::max(longest, stream.manifest->longest_caption_bytes());
+    longest = std::max(longest, stream.manifest->longest_text_bytes());
   }
   return longest;
 }

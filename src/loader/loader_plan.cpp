@@ -5,9 +5,9 @@
 #include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/index/picture_folder.h"
-#include "src/loader/caption_lengths.h"
 #include "src/loader/loader.h"
 #include "src/loader/loader_parts.h"
+#include "src/loader/text_lengths.h"
 
 namespace bascule {
 namespace {
@@ -50,7 +50,7 @@ TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream,
                    BatchCounts* bounds) {
   TextPlan plan;
   plan.longest =
-      stream.corpus != nullptr ? stream.corpus->longest() : longest_caption(*stream.manifest, text, settings.cache);
+      stream.corpus != nullptr ? stream.corpus->longest() : longest_text(*stream.manifest, text, settings.cache);
   plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest);
   const std::int64_t samples = bounds->samples();
   const std::int64_t masked = max_masked_tokens(text, *stream.manifest, samples, plan.longest);

@@ -30,7 +30,7 @@ Status write_sample(Slot* slot, std::int64_t b, std::int64_t row, const Manifest
                     const SampleSettings& settings, std::uint64_t sample, TextScratch& scratch) noexcept {
   const MatchingSample match = caption_for(manifest, settings, slot->place.epoch, row);
   slot->rows[b] = row;
-  slot->caption_rows[b] = match.caption_row;
+  slot->rows_of_texts[b] = match.caption_row;
   if (slot->sample_keys != nullptr) slot->sample_keys[b] = row_key(sample, 0);
   if (slot->match_labels != nullptr) slot->match_labels[b] = match.label;
   if (slot->class_labels != nullptr) slot->class_labels[b] = manifest.row(row).label;
@@ -72,7 +72,7 @@ void begin_batch(Slot* slot) noexcept {
   batch.counts[kSamples] = slot->place.count;
   std::copy(std::begin(slot->fields), std::end(slot->fields), batch.fields);
   batch.rows = slot->rows;
-  batch.caption_rows = slot->caption_rows;
+  batch.rows_of_texts = slot->rows_of_texts;
   batch.epoch = slot->place.epoch;
   batch.index = slot->place.index;
   batch.first_position = slot->place.first_position;

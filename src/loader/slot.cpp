@@ -90,7 +90,7 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
     }
   }
   cutter.cut(&slot->rows, shape.bounds.samples());
-  cutter.cut(&slot->caption_rows, shape.bounds.samples());
+  cutter.cut(&slot->rows_of_texts, shape.bounds.samples());
   cutter.cut(&slot->samples, shape.bounds.samples());
   return cutter.used_bytes();
 }

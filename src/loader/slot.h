@@ -57,7 +57,7 @@ struct Slot {
   std::int32_t* mixed_labels = nullptr;
   float* label_shares = nullptr;
   std::int64_t* rows = nullptr;
-  std::int64_t* caption_rows = nullptr;
+  std::int64_t* rows_of_texts = nullptr;
   SampleRecord* samples = nullptr;
 
   const void* fields[kMaxFields] = {};

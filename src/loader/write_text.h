@@ -38,7 +38,7 @@ class TextScratch {
 };
 
 // A row's texts, as the tokenizer takes them.
-inline Texts texts_of(const ManifestRow& row) noexcept { return {row.caption, row.second_caption}; }
+inline Texts texts_of(const ManifestRow& row) noexcept { return {row.text, row.second_text}; }
 
 // The tokens of a row's text, at most ids.size().
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,

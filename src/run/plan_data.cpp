@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/loader/caption_lengths.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
+#include "src/loader/text_lengths.h"
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
 #include "src/run/data_classes.h"
@@ -49,9 +49,9 @@ ManifestColumns columns_of(const RecordedRun& run) {
   ManifestColumns columns;
   columns.image = reads_pictures(loader) ? data.image_column : "";
   const std::string& text_column = data.text_column.empty() ? data.caption_column : data.text_column;
-  columns.caption = reads_text(loader) ? text_column : "";
-  if (!data.text_column.empty()) columns.caption_setting = "text_column";
-  columns.second_caption = data.text_pair_column;
+  columns.text = reads_text(loader) ? text_column : "";
+  if (!data.text_column.empty()) columns.text_setting = "text_column";
+  columns.second_text = data.text_pair_column;
   columns.label = data.label_column;
   columns.named_classes = names_classes(run);
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
@@ -92,8 +92,8 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
     open_corpus(run, split, file, &recorded);
   } else {
     OpenedManifest opened = open();
-    // Results derived from the captions are cached, so the captions are checked first. This removes a damaged index.
-    if (reads_text(loader) && !has_longest_caption(opened.manifest, text_settings(loader, 0), loader.cache) &&
+    // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
+    if (reads_text(loader) && !has_longest_text(opened.manifest, text_settings(loader, 0), loader.cache) &&
         !opened.manifest.own()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();

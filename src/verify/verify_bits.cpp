@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20261122;
 constexpr std::int64_t kSamplesOfUpdate[] = {11, 2, 3};
-constexpr std::int64_t kLongest = 15;  // tokens of a caption
+constexpr std::int64_t kLongest = 15;  // tokens of a text
 constexpr std::size_t kTrain = 0, kEvaluation = 1;
 
 std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t modulus) { return (a * 7919 + b * 104729) % modulus; }

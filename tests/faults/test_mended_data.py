@@ -143,7 +143,7 @@ class MendedData(unittest.TestCase):
         advice = "if the training data of a checkpoint had it, only restoring it or another output_dir helps"
         self.refused("a", 3, f"p/{BAD}.jpg: No such file or directory; ", advice, **length)
         skips = {"data__on_bad_sample": '"skip"', **length}
-        self.refused("a", 3, f"row {BAD + 1} has a different caption", "restore it, or choose another output_dir", **skips)
+        self.refused("a", 3, f"row {BAD + 1} has a different text", "restore it, or choose another output_dir", **skips)
         self.run_to_the_end("a", training__output_dir=f'"{self.folder}/another"', **skips)
         (self.folder / "kept.jpg").rename(lost)
         self.run_to_the_end("a", **length)
@@ -161,13 +161,13 @@ class MendedData(unittest.TestCase):
         rows = self.rows("a")
         for changed, problem in ((rows + [(2, "one more")], "it has 25 rows instead of 24"),
                                  (rows[:-2], "it has 22 rows instead of 24"),
-                                 (rows[:11] + [(11, "edited")] + rows[12:], "row 12 has a different caption"),
-                                 (rows[:3] + [rows[4], rows[3]] + rows[5:], "row 4 has a different caption")):
+                                 (rows[:11] + [(11, "edited")] + rows[12:], "row 12 has a different text"),
+                                 (rows[:3] + [rows[4], rows[3]] + rows[5:], "row 4 has a different text")):
             self.write("a", changed)
             self.refused("a", 3, "data.train_file differs from what ", problem)
         self.write("a", rows)
         shutil.copy(PICTURES[40], self.folder / "a/p/20.jpg")
-        self.refused("a", 3, "row 21 has a different caption, label, picture name or picture size")
+        self.refused("a", 3, "row 21 has a different text, label, picture name or picture size")
         shutil.copy(PICTURES[20], self.folder / "a/p/20.jpg")
         self.mend("a")
         self.run_to_the_end("a")
@@ -183,7 +183,7 @@ class MendedData(unittest.TestCase):
         self.run_to_the_end("a", data__train_file='"../elsewhere/rows.jsonl"')
         self.assertIn(("data.train_file", '"../elsewhere/rows.jsonl"'), self.history("a"))
         self.data("other", rows[::-1])
-        self.refused("a", 2, 'data.train_file is "../other/rows.jsonl", but ', '"../elsewhere/rows.jsonl"', "row 1 has a different caption",
+        self.refused("a", 2, 'data.train_file is "../other/rows.jsonl", but ', '"../elsewhere/rows.jsonl"', "row 1 has a different text",
                      data__train_file='"../other/rows.jsonl"')
 
 

@@ -107,7 +107,7 @@ class Shards(unittest.TestCase):
                 error = [line for line in done.stderr.splitlines() if "data.train_file" in line]
                 self.assertEqual(len(error), 1, done.stderr)
                 self.assertRegex(error[0], r"^bascule: \S+: data\.train_file differs from what .*checkpoint-\d+ was trained with: "
-                                           r"row 1 has a different caption, label, picture name or picture size; restore it, or choose another output_dir$")
+                                           r"row 1 has a different text, label, picture name or picture size; restore it, or choose another output_dir$")
                 self.assertEqual(sorted(p.name for p in folder.glob("checkpoint-*")), saved)
                 self.assertEqual((folder / "bascule.json").read_bytes(), marker)  # a refused run changes nothing
 

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Manifest manifest = Manifest::load(fuzz::as_file(data + 1, size - 1, kSuffixes[data[0] & 3]), columns);
     fuzz::require(manifest.rows() > 0);
     for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-      fuzz::require(manifest.row(row).caption.size() <= manifest.longest_caption_bytes());
+      fuzz::require(manifest.row(row).text.size() <= manifest.longest_text_bytes());
       fuzz::require(manifest.image_id(row) < manifest.pictures());
     }
   } catch (const Error& error) {

@@ -22,7 +22,7 @@ void read_all(const std::string& path, const ManifestColumns& columns) {
   std::size_t bytes = 0;
   fuzz::require(manifest.rows() > 0);
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-    fuzz::require(manifest.row(row).caption.size() <= manifest.longest_caption_bytes());
+    fuzz::require(manifest.row(row).text.size() <= manifest.longest_text_bytes());
     fuzz::require(folder.read(row, Span<std::uint8_t>(memory), &bytes) == 0);
   }
 }

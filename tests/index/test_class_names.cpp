@@ -21,7 +21,7 @@ using Texts = std::vector<std::string>;
 
 ManifestColumns named(std::int64_t classes = 10) {
   ManifestColumns columns;
-  columns.caption = "";
+  columns.text = "";
   columns.label = "label";
   columns.classes = classes;
   columns.named_classes = true;

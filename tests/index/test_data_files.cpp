@@ -62,7 +62,7 @@ struct SeveralFiles : testing::Test {
     Texts rows;
     for (std::int64_t i = 0; i < manifest.rows(); ++i) {
       const ManifestRow row = manifest.row(i);
-      rows.push_back(relative(manifest.where(i)) + "|" + std::string(row.caption) + "|" + std::to_string(row.image_id) +
+      rows.push_back(relative(manifest.where(i)) + "|" + std::string(row.text) + "|" + std::to_string(row.image_id) +
                      "|" + relative(manifest.picture_location(row.image_id)));
     }
     return rows;

@@ -35,8 +35,8 @@ std::vector<std::string> rows_of(const Manifest& manifest) {
   std::vector<std::string> rows;
   for (std::int64_t i = 0; i < manifest.rows(); ++i) {
     const ManifestRow row = manifest.row(i);
-    rows.push_back(std::string(row.image_path) + "|" + std::string(row.caption) + "|" + std::to_string(row.label) +
-                   "|" + std::to_string(row.image_id));
+    rows.push_back(std::string(row.image_path) + "|" + std::string(row.text) + "|" + std::to_string(row.label) + "|" +
+                   std::to_string(row.image_id));
   }
   return rows;
 }
@@ -45,7 +45,7 @@ TEST(Manifest, ReadsTheReferenceSet) {
   const Manifest manifest = Manifest::load(reference_dir() + "/emoji-captions/train.jsonl", ManifestColumns());
   EXPECT_GT(manifest.rows(), 1000);
   EXPECT_EQ(manifest.row(0).image_path, "images/1f6ae.jpg");
-  EXPECT_EQ(manifest.row(1).caption, "melon | food fruit");
+  EXPECT_EQ(manifest.row(1).text, "melon | food fruit");
   EXPECT_EQ(manifest.row(1).label, -1);
   EXPECT_FALSE(manifest.has_labels());
   EXPECT_EQ(manifest.folder(), reference_dir() + "/emoji-captions");
@@ -91,13 +91,13 @@ TEST(Manifest, GivesPairsOfCaptions) {
   for (const std::string& file : files) {
     const Manifest manifest = Manifest::load(file, columns);
     EXPECT_TRUE(manifest.has_pairs());
-    EXPECT_EQ(manifest.row(0).caption, "one");
-    EXPECT_EQ(manifest.row(0).second_caption, "an answer");
-    EXPECT_EQ(manifest.row(1).caption, "tw\u00f3");
-    EXPECT_EQ(manifest.row(1).second_caption, "");
-    EXPECT_EQ(manifest.longest_caption_bytes(), 9u);
-    EXPECT_NE(manifest.captions_digest(), Manifest::load(file, {"", "a", ""}).captions_digest());
-    EXPECT_EQ(Manifest::load(file, {"", "a", ""}).row(0).second_caption, std::nullopt);
+    EXPECT_EQ(manifest.row(0).text, "one");
+    EXPECT_EQ(manifest.row(0).second_text, "an answer");
+    EXPECT_EQ(manifest.row(1).text, "tw\u00f3");
+    EXPECT_EQ(manifest.row(1).second_text, "");
+    EXPECT_EQ(manifest.longest_text_bytes(), 9u);
+    EXPECT_NE(manifest.texts_digest(), Manifest::load(file, {"", "a", ""}).texts_digest());
+    EXPECT_EQ(Manifest::load(file, {"", "a", ""}).row(0).second_text, std::nullopt);
     try {
       Manifest::load(file, {"", "a", "", 2, "none"});
       ADD_FAILURE() << file;
@@ -111,14 +111,14 @@ TEST(Manifest, GivesPairsOfCaptions) {
     Manifest::load(bad, columns);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(":2: byte 0 of the second caption is not UTF-8"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(":2: byte 0 of the second text is not UTF-8"), std::string::npos);
   }
 }
 
 TEST(Manifest, KeepsACarriageReturnInsideQuotes) {
   const TemporaryFolder folder;
   const std::string file = folder.write("rows.csv", "image,caption\r\na.jpg,\"one\r\ntwo\"\r\n");
-  EXPECT_EQ(Manifest::load(file, ManifestColumns()).row(0).caption, "one\r\ntwo");
+  EXPECT_EQ(Manifest::load(file, ManifestColumns()).row(0).text, "one\r\ntwo");
 }
 
 TEST(Manifest, ReadsAFolderByItsMetadata) {
@@ -240,7 +240,7 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
       {"a.csv", "image,caption,label\na.jpg,c,1\na.jpg,c,-1\n", ":3", "label \"label\" is \"-1\"; use 0 or 1"},
       {"a.csv", "image,caption,label\na.jpg,\"c,0\nmore\n", ":2", "a quote is not closed"},
       {"a.csv", "image,caption,label\na.jpg,\"c\"d,0\n", ":2", "text after the closing quote"},
-      {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the caption is not UTF-8"},
+      {"a.csv", "image,caption,label\na.jpg,caf\xE9,0\n", ":2", "byte 3 of the text is not UTF-8"},
       {"a.parquet", "PAR1", "", "unknown kind of manifest"},
   };
   const TemporaryFolder folder;

@@ -36,8 +36,8 @@ std::vector<std::string> rows_of(const Manifest& manifest) {
     EXPECT_EQ(folder.read(i, Span<std::uint8_t>(memory), &bytes), 0);
     const ManifestRow row = manifest.row(i);
     EXPECT_EQ(row.image_path.data()[row.image_path.size()], '\0');
-    rows.push_back(std::string(row.image_path) + "|" + std::string(row.caption) + "|" + std::to_string(row.label) +
-                   "|" + std::string(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(bytes)));
+    rows.push_back(std::string(row.image_path) + "|" + std::string(row.text) + "|" + std::to_string(row.label) + "|" +
+                   std::string(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(bytes)));
   }
   return rows;
 }
@@ -67,7 +67,7 @@ TEST(ManifestShards, GiveSamplesByTheirKeys) {
   EXPECT_EQ(manifest.picture_location(2), folder.path() + "/s-1.tar/000.png");
   EXPECT_TRUE(manifest.is_measured());
   EXPECT_EQ(manifest.largest_picture_bytes(), 9u);
-  EXPECT_EQ(manifest.longest_caption_bytes(), 9u);
+  EXPECT_EQ(manifest.longest_text_bytes(), 9u);
 }
 
 TEST(ManifestShards, TakeColumnsAsEndingsOrAsKeys) {
@@ -81,11 +81,11 @@ TEST(ManifestShards, TakeColumnsAsEndingsOrAsKeys) {
   const std::string file = folder.write("s.tar", with_end(tar));
   ManifestColumns columns = labelled("cls");
   columns.image = "right.jpg";
-  columns.caption = "short.txt";
+  columns.text = "short.txt";
   EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.right.jpg|by ending|0|right"}));
   columns = labelled("match");
   columns.image = "left.jpg";
-  columns.caption = "long";
+  columns.text = "long";
   EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.left.jpg|by key|1|left"}));
   columns.label = "other";
   EXPECT_EQ(rows_of(Manifest::load(file, columns)), (std::vector<std::string>{"0.left.jpg|by key|0|left"}));
@@ -100,13 +100,13 @@ TEST(ManifestShards, GivePairsOfCaptions) {
   add_member(&tar, "1.jpg", "1");
   add_member(&tar, "1.json", R"({"caption": "two", "reply": "by key"})");
   ManifestColumns columns;
-  columns.second_caption = "reply";
+  columns.second_text = "reply";
   const Manifest manifest = Manifest::load(folder.write("s.tar", with_end(tar)), columns);
-  EXPECT_EQ(manifest.row(0).caption, "one");
-  EXPECT_EQ(manifest.row(0).second_caption, "by ending");
-  EXPECT_EQ(manifest.row(1).caption, "two");
-  EXPECT_EQ(manifest.row(1).second_caption, "by key");
-  columns.second_caption = "answer";
+  EXPECT_EQ(manifest.row(0).text, "one");
+  EXPECT_EQ(manifest.row(0).second_text, "by ending");
+  EXPECT_EQ(manifest.row(1).text, "two");
+  EXPECT_EQ(manifest.row(1).second_text, "by key");
+  columns.second_text = "answer";
   EXPECT_THROW(Manifest::load(folder.path() + "/s.tar", columns), Error);
 }
 
@@ -132,7 +132,7 @@ TEST(ManifestShards, NameShardAndMemberOfWhatIsWrong) {
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\": null}"}}, ": 0.json: \"caption\" is null, not a string"},
       {{{"0.jpg", "p"}, {"0.json", "[]"}}, ": 0.json: not a JSON object"},
       {{{"0.jpg", "p"}, {"0.json", "{\"caption\""}}, ": 0.json:1:"},
-      {{{"0.jpg", "p"}, {"0.txt", "caf\xE9"}}, ": 0.jpg: byte 3 of the caption is not UTF-8"},
+      {{{"0.jpg", "p"}, {"0.txt", "caf\xE9"}}, ": 0.jpg: byte 3 of the text is not UTF-8"},
   };
   for (const Bad& bad : cases) {
     std::string tar;

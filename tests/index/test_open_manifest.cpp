@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/loader/caption_lengths.h"
+#include "src/loader/text_lengths.h"
 #include "tests/index/tar_writer.h"
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
@@ -36,8 +36,8 @@ std::vector<std::string> rows_of(const Manifest& manifest) {
   std::vector<std::string> rows;
   for (std::int64_t i = 0; i < manifest.rows(); ++i) {
     const ManifestRow row = manifest.row(i);
-    rows.push_back(std::string(row.image_path) + "|" + std::string(row.caption) + "|" + std::to_string(row.label) +
-                   "|" + std::to_string(row.image_id) + "|" + manifest.where(i));
+    rows.push_back(std::string(row.image_path) + "|" + std::string(row.text) + "|" + std::to_string(row.label) + "|" +
+                   std::to_string(row.image_id) + "|" + manifest.where(i));
   }
   return rows;
 }
@@ -79,9 +79,9 @@ TEST_F(KeptIndexes, AreTheManifestAgain) {
   EXPECT_EQ(a.digest(), b.digest());
   EXPECT_EQ(a.data_digest(), b.data_digest());
   EXPECT_EQ(b.data_digest(), Manifest::load(path, columns).data_digest());  // which asks the files
-  EXPECT_EQ(a.captions_digest(), b.captions_digest());
+  EXPECT_EQ(a.texts_digest(), b.texts_digest());
   EXPECT_EQ(b.largest_picture_bytes(), 5u);
-  EXPECT_EQ(a.longest_caption_bytes(), b.longest_caption_bytes());
+  EXPECT_EQ(a.longest_text_bytes(), b.longest_text_bytes());
   EXPECT_EQ(a.folder(), b.folder());
   EXPECT_EQ(files().size(), 1u);
 }
@@ -109,12 +109,12 @@ TEST_F(KeptIndexes, ArePairsOfCaptionsAgain) {
   OpenedManifest again = open_manifest(path, columns, cache);
   EXPECT_EQ(again.note, "");
   EXPECT_TRUE(again.manifest.own());
-  EXPECT_EQ(again.manifest.row(0).second_caption, "1");
-  EXPECT_EQ(again.manifest.row(1).caption, "two");
-  EXPECT_EQ(again.manifest.row(1).second_caption, "");
-  columns.second_caption = "";
+  EXPECT_EQ(again.manifest.row(0).second_text, "1");
+  EXPECT_EQ(again.manifest.row(1).text, "two");
+  EXPECT_EQ(again.manifest.row(1).second_text, "");
+  columns.second_text = "";
   EXPECT_FALSE(is_from_index(path)) << "the index of pairs is another one";
-  EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(1).second_caption, std::nullopt);
+  EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(1).second_text, std::nullopt);
 }
 
 TEST_F(KeptIndexes, AreTheShardsAgain) {
@@ -164,10 +164,10 @@ TEST_F(KeptIndexes, AreMadeAnewWhenTheSourceOrTheColumnsChange) {
   EXPECT_FALSE(is_from_index(path));
   EXPECT_TRUE(is_from_index(path));
   ManifestColumns others = columns;
-  others.caption = "image";
+  others.text = "image";
   EXPECT_FALSE(open_manifest(path, others, cache).note.empty());
-  EXPECT_EQ(open_manifest(path, others, cache).manifest.row(0).caption, "a.jpg");
-  EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(0).caption, "longer");
+  EXPECT_EQ(open_manifest(path, others, cache).manifest.row(0).text, "a.jpg");
+  EXPECT_EQ(open_manifest(path, columns, cache).manifest.row(0).text, "longer");
 }
 
 TEST_F(KeptIndexes, AreNoneForSmallManifestsOrWithoutAFolder) {
@@ -179,7 +179,7 @@ TEST_F(KeptIndexes, AreNoneForSmallManifestsOrWithoutAFolder) {
   EXPECT_FALSE(fs::exists(cache.folder));
   const OpenedManifest opened = open_manifest(path, columns, IndexCache{"", 1});
   EXPECT_NE(opened.note.find("is not cached: neither XDG_CACHE_HOME nor HOME"), std::string::npos) << opened.note;
-  EXPECT_EQ(opened.manifest.row(0).caption, "one");
+  EXPECT_EQ(opened.manifest.row(0).text, "one");
 }
 
 TEST_F(KeptIndexes, AreDoneWithoutWhereTheyCannotBeWritten) {
@@ -188,7 +188,7 @@ TEST_F(KeptIndexes, AreDoneWithoutWhereTheyCannotBeWritten) {
   cache.folder = kept.write("a-file", "") + "/below";
   const OpenedManifest opened = open_manifest(path, columns, cache);
   EXPECT_NE(opened.note.find("cannot be cached in"), std::string::npos) << opened.note;
-  EXPECT_EQ(opened.manifest.row(0).caption, "one");
+  EXPECT_EQ(opened.manifest.row(0).text, "one");
 }
 
 TEST_F(KeptIndexes, TakeOverWhatAKilledProcessLeftButNotFromOneAtWork) {
@@ -310,12 +310,12 @@ TEST_F(KeptIndexes, ThatAreDamagedGiveNoLengthsToKeep) {
   text.shape.max_length = 128;
   OpenedManifest opened = open_manifest(path, columns, cache);
   ASSERT_EQ(opened.note, "");
-  EXPECT_THROW(longest_caption(opened.manifest, text, cache), Error);
-  EXPECT_FALSE(has_longest_caption(opened.manifest, text, cache));
+  EXPECT_THROW(longest_text(opened.manifest, text, cache), Error);
+  EXPECT_FALSE(has_longest_text(opened.manifest, text, cache));
   EXPECT_FALSE(opened.manifest.own());
   opened = open_manifest(path, columns, cache);
-  EXPECT_EQ(longest_caption(opened.manifest, text, cache), longest_caption(Manifest::load(path, columns), text));
-  EXPECT_TRUE(has_longest_caption(opened.manifest, text, cache));
+  EXPECT_EQ(longest_text(opened.manifest, text, cache), longest_text(Manifest::load(path, columns), text));
+  EXPECT_TRUE(has_longest_text(opened.manifest, text, cache));
 }
 
 TEST_F(KeptIndexes, LieInTheUsersCacheFolder) {
@@ -337,25 +337,25 @@ TEST_F(KeptIndexes, KeepTheLengthOfTheLongestCaption) {
   text.tokenizer = &test::emoji_tokenizer();
   text.shape.max_length = 24;
   text.shape.vocabulary_size = 3000;
-  const std::int64_t longest = longest_caption(manifest, text);
+  const std::int64_t longest = longest_text(manifest, text);
   EXPECT_TRUE(files().empty());
-  EXPECT_EQ(longest_caption(manifest, text, cache), longest);
+  EXPECT_EQ(longest_text(manifest, text, cache), longest);
   ASSERT_EQ(files().size(), 1u);
   const std::string record = files()[0], whole = read_file(record);
-  EXPECT_EQ(longest_caption(manifest, text, cache), longest);
+  EXPECT_EQ(longest_text(manifest, text, cache), longest);
   text.shape.max_length = 4;
-  EXPECT_EQ(longest_caption(manifest, text, cache), 4);
+  EXPECT_EQ(longest_text(manifest, text, cache), 4);
   EXPECT_EQ(files().size(), 2u);
   text.shape.max_length = 24;
   for (std::size_t at = 0; at < whole.size(); ++at) {  // a damaged record is no record
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     std::ofstream(record, std::ios::binary) << damaged;
-    EXPECT_EQ(longest_caption(manifest, text, cache), longest);
+    EXPECT_EQ(longest_text(manifest, text, cache), longest);
     EXPECT_EQ(read_file(record), whole);
   }
   text.shape.vocabulary_size = 10;  // the row is named, kept or not
-  EXPECT_THROW(longest_caption(manifest, text, cache), Error);
+  EXPECT_THROW(longest_text(manifest, text, cache), Error);
 }
 
 TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {

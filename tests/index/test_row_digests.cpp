@@ -71,7 +71,7 @@ TEST_F(RowDigests, ARowThatIsDifferentIsNamed) {
   const RowsOfCheckpoint then = kept(manifest_of(folder_, some_rows(20)), {7});
   for (const int i : {0, 6, 8, 19}) {
     const std::size_t row = static_cast<std::size_t>(i);
-    const std::string name = "row " + std::to_string(i + 1) + " has a different caption, label";
+    const std::string name = "row " + std::to_string(i + 1) + " has a different text, label";
     std::vector<Row> rows = some_rows(20);
     rows[row].caption += "!";
     EXPECT_EQ(compared(then, rows).problem.find(name), 0U) << i;
@@ -159,8 +159,8 @@ TEST_F(RowDigests, RowsThatAreGoneStayNumbered) {
   manifest.take_out({7});
   EXPECT_EQ(manifest.rows(), 20);
   EXPECT_TRUE(manifest.is_taken_out(7));
-  EXPECT_EQ(manifest.row(6).caption, "caption 6");
-  EXPECT_EQ(manifest.row(8).caption, "caption 8");
+  EXPECT_EQ(manifest.row(6).text, "caption 6");
+  EXPECT_EQ(manifest.row(8).text, "caption 8");
   EXPECT_EQ(manifest.row(19).image_path, "p19");
   EXPECT_EQ(manifest.where(8), folder_.path() + "/rows.jsonl:8");
   EXPECT_NE(manifest.where(7).find("row 8, which was removed"), std::string::npos);

@@ -57,7 +57,7 @@ void use(const Manifest& manifest) {
   ASSERT_GT(manifest.rows(), 0);
   for (std::int64_t i = 0; i < manifest.rows(); ++i) {
     const ManifestRow row = manifest.row(i);
-    ASSERT_LE(row.caption.size(), manifest.longest_caption_bytes());
+    ASSERT_LE(row.text.size(), manifest.longest_text_bytes());
     ASSERT_LT(row.image_id, manifest.pictures());
     ASSERT_FALSE(manifest.where(i).empty() || manifest.picture_location(row.image_id).empty());
   }
@@ -198,7 +198,7 @@ TEST(SourceMutations, OfKeptIndexesAreMadeAnewOrStayWithinBounds) {
       std::size_t got = 0;
       for (std::int64_t row = 0; row < opened.manifest.rows(); ++row) {
         const ManifestRow one = opened.manifest.row(row);
-        for (const char c : std::string(one.caption) + std::string(one.image_path))
+        for (const char c : std::string(one.text) + std::string(one.image_path))
           got += static_cast<std::size_t>(c == 'x');
         (void)folder.read(row, Span<std::uint8_t>(memory), &got);
         (void)opened.manifest.where(row);

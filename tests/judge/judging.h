@@ -89,7 +89,7 @@ class Judging {
     batch.counts[kMaskedTokens] = selected;
     batch.first_position = index * kBatch;
     batch.positions = std::min(kBatch, manifest_->rows() - batch.first_position);
-    batch.rows = batch.caption_rows = rows.data();
+    batch.rows = batch.rows_of_texts = rows.data();
     batch.fields[kLabels] = labels.data();
     take(batch, computed);
   }

@@ -34,7 +34,7 @@ TEST(Predictions, OfMatchingAreOfThePairThatWasJudged) {
   const std::vector<float> logits[2] = {{1.0f, 1.0f}, {3.0f, 2.0f, -1.0f, 1.0f}};
   for (int b = 1; b >= 0; --b) {
     Batch batch = batch_of(b, b == 0 ? first : second);
-    batch.caption_rows = captions[b].data();
+    batch.rows_of_texts = captions[b].data();
     batch.fields[kLabels] = labels[b].data();
     Computed computed;
     computed.logits = logits[b];

@@ -101,7 +101,7 @@ std::uint64_t fingerprint(const Batch& batch, const LoaderSettings& settings) {
               field.elements(batch.counts) * static_cast<std::int64_t>(element_bytes(field.dtype)));
   }
   print.add(batch.rows, batch.counts.samples());
-  print.add(batch.caption_rows, batch.counts.samples());
+  print.add(batch.rows_of_texts, batch.counts.samples());
   return print.value();
 }
 

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "src/index/open_manifest.h"
-#include "src/loader/caption_lengths.h"
 #include "src/loader/sampler.h"
+#include "src/loader/text_lengths.h"
 #include "tests/loader/loader_run.h"
 #include "tests/support/temporary_folder.h"
 
@@ -75,19 +75,19 @@ TEST(LargeManifest, CostsWhatIsStated) {
   Manifest manifest = open_manifest(path, ManifestColumns(), cache).manifest;
   const double own_seconds = seconds_of([&] { EXPECT_TRUE(manifest.own()); });
   std::size_t caption_bytes = 0;
-  for (std::int64_t row = 0; row < rows; ++row) caption_bytes += manifest.row(row).caption.size();
+  for (std::int64_t row = 0; row < rows; ++row) caption_bytes += manifest.row(row).text.size();
   const double row_bytes =
       static_cast<double>(manifest.resident_bytes() - caption_bytes) / static_cast<double>(manifest.rows());
   TextSettings text;
   text.tokenizer = &test::emoji_tokenizer();
   text.shape.max_length = 64;
   text.shape.vocabulary_size = 3000;
-  const double lengths_seconds = seconds_of([&] { longest_caption(manifest, text, cache); });
-  const double kept_lengths_seconds = seconds_of([&] { longest_caption(manifest, text, cache); });
+  const double lengths_seconds = seconds_of([&] { longest_text(manifest, text, cache); });
+  const double kept_lengths_seconds = seconds_of([&] { longest_text(manifest, text, cache); });
   std::size_t seen = 0;
   const double seek_seconds = seconds_of([&] {
     const EpochOrder order(42, 3, rows);
-    for (std::int64_t i = 0; i < 1000; ++i) seen += manifest.row(order.row((rows / 2 + i) % rows)).caption.size();
+    for (std::int64_t i = 0; i < 1000; ++i) seen += manifest.row(order.row((rows / 2 + i) % rows)).text.size();
   });
   std::printf(
       "%lld rows: read at %.0f rows/s; with sizes of pictures and written in %.1f s; opened again in %.2f ms, read "

@@ -277,7 +277,7 @@ TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
   const LoaderPlan plan = plan_loader(settings);
   std::int64_t longest = 0;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
-    const std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(row).caption);
+    const std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(row).text);
     longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
   }
   EXPECT_EQ(plan.longest_text, longest);

@@ -91,7 +91,7 @@ Samples samples_of(LoaderSettings settings) {
 
 Manifest classes() {
   ManifestColumns columns;
-  columns.caption = "";
+  columns.text = "";
   columns.label = "label";
   columns.classes = kClasses;
   return Manifest::load(std::string(BASCULE_TEST_DATA) + "/emoji-classes/test.jsonl", columns);

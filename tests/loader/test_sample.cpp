@@ -68,8 +68,8 @@ TEST(Batch, HoldsPackedCaptionsPositionsAndKeysOfTheEpochsOrder) {
     EXPECT_EQ(batch.epoch, 1);
     const EpochOrder order(settings.seed, 1, manifest.rows());
     ASSERT_EQ(batch.rows[b], order.row(batch.first_position + b));
-    ASSERT_EQ(batch.caption_rows[b], batch.rows[b]);
-    ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24));
+    ASSERT_EQ(batch.rows_of_texts[b], batch.rows[b]);
+    ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).text, 24));
     for (std::int32_t r = batch.text_offsets[b]; r < batch.text_offsets[b + 1]; ++r) {
       const std::int32_t token = r - batch.text_offsets[b];
       ASSERT_EQ(batch.position_ids[r], 2 + token);
@@ -110,7 +110,7 @@ TEST(Batch, MasksAsMaskTokensDoesAndListsTheSelectedRows) {
   std::int64_t next_selected = 0;
   for_each_sample(settings, 15, 30, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     if (b == 0) next_selected = 0;
-    std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24);
+    std::vector<std::int32_t> ids = test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).text, 24);
     std::vector<std::int32_t> labels(ids.size());
     mask_tokens(Span<std::int32_t>(ids), Span<std::int32_t>(labels), masking, 1, batch.rows[b]);
     ASSERT_EQ(ids_of(batch, b), ids);
@@ -134,9 +134,9 @@ TEST(Batch, ExchangesCaptionsForMatchingAsMatchingSampleSays) {
   std::int64_t foreign = 0;
   for_each_sample(settings, 0, 15, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     const MatchingSample expected = matching_sample(manifest, negatives, 0, batch.rows[b]);
-    ASSERT_EQ(batch.caption_rows[b], expected.caption_row);
+    ASSERT_EQ(batch.rows_of_texts[b], expected.caption_row);
     ASSERT_EQ(batch.labels[b], expected.label);
-    ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(expected.caption_row).caption, 24));
+    ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(expected.caption_row).text, 24));
     foreign += expected.label == 0 ? 1 : 0;
   });
   EXPECT_GT(foreign, 20);
@@ -156,7 +156,7 @@ TEST(Batch, ReadsLabelsForMatchingWhereTheManifestHasThem) {
   LoaderSettings settings = emoji_settings(manifest);
   settings.fields = test::loader_fields(test::Task::kMatching);
   for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
-    ASSERT_EQ(batch.caption_rows[b], batch.rows[b]);
+    ASSERT_EQ(batch.rows_of_texts[b], batch.rows[b]);
     ASSERT_EQ(batch.labels[b], batch.rows[b] % 3 == 0 ? 1 : 0);
   });
 }
@@ -183,7 +183,7 @@ TEST(Batch, HoldsTextsAndClassesWithoutPictures) {
       ++seen;
       ASSERT_EQ(batch.pixels, nullptr);
       ASSERT_EQ(batch.labels[b], batch.rows[b] % 5);
-      ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).caption, 24));
+      ASSERT_EQ(ids_of(batch, b), test::emoji_tokenizer().encode(manifest.row(batch.rows[b]).text, 24));
     });
     EXPECT_EQ(seen, 10);
   }
@@ -205,13 +205,13 @@ TEST(Batch, HoldsPairsOfTextsWithTheTypesOfTheirTokens) {
   settings.texts[0].max_length = 12;
   settings.fields.erase(settings.fields.begin());  // pixels
   settings.fields.push_back({"types", DType::kInt32, rows_of_stream(test::kTokens), 1, FieldSource::kTokenTypes});
-  std::vector<std::byte> scratch(tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
+  std::vector<std::byte> scratch(tokenizer->scratch_bytes(manifest.longest_text_bytes()));
   std::int64_t cut = 0;
   for_each_sample(settings, 0, 2, [&](const test::FilledBatch& batch, std::int64_t b, std::int64_t) {
     const ManifestRow row = manifest.row(batch.rows[b]);
     std::vector<std::int32_t> ids(12);
     Encoded encoded;
-    ASSERT_TRUE(tokenizer->encode_into({row.caption, row.second_caption}, ids, &encoded, scratch).ok());
+    ASSERT_TRUE(tokenizer->encode_into({row.text, row.second_text}, ids, &encoded, scratch).ok());
     cut += encoded.tokens == 12 ? 1 : 0;
     ids.resize(static_cast<std::size_t>(encoded.tokens));
     ASSERT_EQ(ids_of(batch, b), ids);

@@ -69,7 +69,7 @@ void FinishedRun::read_rows() {
   const Manifest manifest = Manifest::load(demo() + "/validation.jsonl", {});
   for (std::int64_t row = 0; row < kRows; ++row) {
     paths_.push_back(fs::absolute(manifest.folder() + "/" + std::string(manifest.row(row).image_path)).string());
-    captions_.emplace_back(manifest.row(row).caption);
+    captions_.emplace_back(manifest.row(row).text);
   }
 }
 

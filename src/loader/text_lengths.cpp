@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/loader/caption_lengths.h"
+#include "src/loader/text_lengths.h"
 
 #include <xxhash.h>
 
@@ -32,7 +32,7 @@ using Record = std::array<std::uint64_t, 4>;
 std::uint64_t digest_of(const Record& record) { return XXH3_64bits(record.data(), 3 * sizeof(record[0])); }
 
 std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
-  const std::array<std::uint64_t, 5> parts = {kFormat, manifest.captions_digest(),
+  const std::array<std::uint64_t, 5> parts = {kFormat, manifest.texts_digest(),
                                               static_cast<std::uint64_t>(manifest.rows()), settings.tokenizer->digest(),
                                               static_cast<std::uint64_t>(settings.shape.max_length)};
   return XXH3_64bits(parts.data(), sizeof(parts));
@@ -67,15 +67,15 @@ void write_record(const IndexCache& cache, const std::string& path, std::uint64_
 }
 
 Lengths measure(const Manifest& manifest, const TextSettings& settings) {
-  std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_caption_bytes()));
+  std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_text_bytes()));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.shape.max_length));
   Lengths lengths;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     Encoded encoded;
     const Status status = settings.tokenizer->encode_into(texts_of(manifest.row(row)), ids, &encoded, scratch);
     if (!status.ok()) {
-      // Readers take UTF-8 alone, and the scratch is made for the longest caption.
-      throw Error{ErrorKind::kInternal, manifest.where(row), "the caption cannot be tokenised"};
+      // Readers take UTF-8 alone, and the scratch is made for the longest text.
+      throw Error{ErrorKind::kInternal, manifest.where(row), "the text cannot be tokenised"};
     }
     const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + encoded.tokens);
     if (greatest >= settings.shape.vocabulary_size) {
@@ -91,7 +91,7 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
 }
 
 // The lengths that another run has cached, if they hold for this model: if the model lacks a token, tokenising the
-// captions again names the row.
+// texts again names the row.
 std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
   const std::uint64_t key = key_of(manifest, settings);
@@ -101,11 +101,11 @@ std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings
 
 }  // namespace
 
-bool has_longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+bool has_longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   return kept_lengths(manifest, settings, cache).has_value();
 }
 
-std::int64_t longest_caption(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+std::int64_t longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   const std::optional<Lengths> kept = kept_lengths(manifest, settings, cache);
   if (kept) return kept->longest;
   if (!manifest.is_whole()) throw damaged_index(manifest);
