@@ -19,7 +19,8 @@ inline constexpr int kFirstModelStream = 2;
 inline constexpr int kMaxStreams = 8;
 inline constexpr int kMaxFields = 16;
 inline constexpr int kMaxLossTerms = 2;
-inline constexpr int kMaxTexts = 2;  // of a sample, by number from 0 on
+inline constexpr int kMaxTexts = 2;                         // of a sample, by number from 0 on
+inline constexpr std::int64_t kMaxTokensOfTexts = 1 << 16;  // together, where a sample has several; see text_row_key()
 
 // Rows by stream: of one batch, or the most that any batch may have.
 struct BatchCounts {
@@ -52,7 +53,7 @@ constexpr Extent fixed_rows(std::int64_t count) { return Extent{kSamples, 0, cou
 // The content that a loader fills a field with.
 enum class FieldSource : std::uint8_t {
   kPixels,        // float32 (samples, 3 side side): the picture, normalised
-  kTokenIds,      // int32 (tokens): the texts, packed end to end; a pair of texts is one sequence
+  kTokenIds,      // int32 (tokens): the texts of that number, packed end to end; a pair of texts is one sequence
   kTokenTypes,    // int32 (tokens): 0, or the tokenizer's type for the second text of a pair
   kPositionIds,   // int32 (tokens): the place of each token in its text, by the model's PositionRule
   kTextOffsets,   // int32 (samples + 1): first token of each sample; the last is the number of tokens
@@ -106,7 +107,7 @@ struct PositionRule {
 struct TextShape {
   std::int64_t vocabulary_size = 0;  // ids are below it; 0: the model reads no such text
   std::int64_t max_length = 0;       // of its tokens, special ones too
-  std::int64_t max_positions = 0;    // rows of the table of positions
+  std::int64_t max_positions = 0;    // rows of the table of positions; 0: there is none, and any place will do
   PositionRule positions;
   std::int64_t token_types = 1;
 };
@@ -168,8 +169,8 @@ constexpr std::uint64_t row_key(std::uint64_t sample, std::uint64_t position) no
 }
 
 // The key of a token of one of a sample's texts. Those of the second text count down from the last position, so no key
-// is one of the first text's while the two have at most 65536 tokens together.
-constexpr std::uint64_t text_row_key(std::uint64_t sample, int text, std::uint64_t token) noexcept {
+// is one of the first text's while the two have at most kMaxTokensOfTexts together.
+inline std::uint64_t text_row_key(std::uint64_t sample, int text, std::uint64_t token) noexcept {
   return row_key(sample, text == 0 ? token : 0xffffu - token);
 }
 

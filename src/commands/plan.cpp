@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -28,6 +29,13 @@
 
 namespace bascule {
 namespace {
+
+// In tokens, of all streams.
+std::int64_t longest_text(const LoaderPlan& plan, int text) {
+  std::int64_t longest = 0;
+  for (const StreamPlan& stream : plan.streams) longest = std::max(longest, stream.texts[text].longest);
+  return longest;
+}
 
 std::vector<int> cores_of_process() {
   cpu_set_t allowed;
@@ -113,10 +121,12 @@ int plan_command(const PlanArguments& arguments) {
       const StreamPlan& stream = run->data.plan.streams[split.stream];
       std::printf("%-10s at most %lld samples a batch", split_name(split.split),
                   static_cast<long long>(stream.bounds.samples()));
-      if (reads_text(run->data.loader)) {
-        std::printf(" with %lld text rows (longest text: %lld tokens)",
-                    static_cast<long long>(stream.bounds.samples() * stream.texts[0].longest),
-                    static_cast<long long>(run->data.plan.longest_text));
+      for (int text = 0; text < kMaxTexts; ++text) {
+        if (!reads_text(run->data.loader, text)) continue;
+        std::printf(text == 0 ? " with %lld text rows (longest text: %lld tokens)"
+                              : ", %lld rows of second texts (longest: %lld tokens)",
+                    static_cast<long long>(stream.bounds.samples() * stream.texts[text].longest),
+                    static_cast<long long>(longest_text(run->data.plan, text)));
       }
       std::printf("\n");
     }

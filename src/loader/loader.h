@@ -54,7 +54,9 @@ struct LoaderSettings {
   Fields fields;                         // what the model reads of a batch
   std::uint64_t seed = 42;               // of order, masks, negatives and crops
 
-  TextShape texts[kMaxTexts];  // by number, of the model
+  // By number, of the model; where it reads two, rows are pairs, and each text of a row is one of the sample's.
+  TextShape texts[kMaxTexts];
+  std::string text_columns[kMaxTexts];  // where they stand, for messages
   double mlm_probability = 0.15;
   Masking masking = Masking::kCounted;
   std::int64_t max_predictions = kNoPredictionLimit;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/base/align.h"
+#include "src/loader/text_lengths.h"
 
 namespace bascule {
 
@@ -49,6 +50,8 @@ TextSettings text_settings(const LoaderSettings& settings, int number, const Cor
   text.tokenizer = settings.tokenizer;
   text.corpus = corpus;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0;
+  if (reads_text(settings, 1)) text.of_row = number == 0 ? RowTexts::kFirst : RowTexts::kSecond;
+  text.column = settings.text_columns[number];
   text.shape = settings.texts[number];
   text.masking.seed = settings.seed;
   text.masking.text = static_cast<std::uint32_t>(number);
@@ -82,6 +85,14 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   media.centre_crop_ratio = settings.centre_crop_ratio;
   media.processor = settings.processor;
   return media;
+}
+
+bool has_text_lengths(const LoaderSettings& settings, const Manifest& manifest) {
+  for (int text = 0; text < kMaxTexts; ++text) {
+    if (reads_text(settings, text) && !has_longest_text(manifest, text_settings(settings, text), settings.cache))
+      return false;
+  }
+  return true;
 }
 
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream) {

@@ -24,6 +24,9 @@ MediaSettings media_settings(const LoaderSettings& settings);
 bool reads_pictures(const LoaderSettings& settings);
 bool reads_text(const LoaderSettings& settings, int text = 0);
 
+// Whether the cache holds the lengths of all texts of a manifest's rows, so that none is read to plan its stream.
+bool has_text_lengths(const LoaderSettings& settings, const Manifest& manifest);
+
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 // The bytes of the longest text, all streams.
 std::size_t longest_text_bytes(const LoaderSettings& settings);

@@ -16,12 +16,37 @@ namespace {
   throw Error{ErrorKind::kSettings, key, what, what_to_do};
 }
 
+// For messages: where the most tokens of a text are set.
+const char* length_of(int text) { return text == 0 ? "data.max_seq_length" : "the length of the model's second text"; }
+
+// Where rows are pairs of which each text is one of the sample's, none is empty.
 void check_special_tokens(const LoaderSettings& settings) {
-  if (!reads_text(settings)) return;
-  const std::int64_t least = settings.tokenizer->special_tokens(settings.streams.front().manifest->has_pairs());
-  if (settings.texts[0].max_length < least) {
-    refuse("data.max_seq_length", std::to_string(settings.texts[0].max_length) + ": a sample has " +
-                                      std::to_string(least) + " special tokens");
+  for (int number = 0; number < kMaxTexts; ++number) {
+    if (!reads_text(settings, number)) continue;
+    const TextSettings text = text_settings(settings, number);
+    const std::int64_t special = special_tokens(text, *settings.streams.front().manifest);
+    if (text.shape.max_length >= special + (text.of_row == RowTexts::kAll ? 0 : 1)) continue;
+    refuse(length_of(number),
+           std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens");
+  }
+}
+
+// The checks of a text that need no stream.
+void check_text(const LoaderSettings& settings, int number) {
+  const TextShape& text = settings.texts[number];
+  const std::int64_t most = text.max_positions - text.positions.first;
+  if (text.max_positions > 0 && text.max_length > most) {
+    refuse(
+        length_of(number),
+        std::to_string(text.max_length) + ": the model has positions for at most " + std::to_string(most) + " tokens",
+        "lower it, or begin with a model that has more positions");
+  }
+  const std::int64_t tokens = settings.tokenizer->vocabulary_size();
+  if (field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0 && tokens > text.vocabulary_size) {
+    throw Error{ErrorKind::kData, "tokenizer",
+                std::to_string(tokens) + " tokens, the model's vocabulary has " + std::to_string(text.vocabulary_size) +
+                    ": random replacements of masked tokens would exceed it",
+                "use the tokenizer that belongs to the model"};
   }
 }
 
@@ -93,21 +118,15 @@ StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& str
 }  // namespace
 
 void check_texts(const LoaderSettings& settings) {
-  if (!reads_text(settings)) return;
-  const TextShape& text = settings.texts[0];
-  const std::int64_t most = text.max_positions - text.positions.first;
-  if (text.max_length > most) {
-    refuse(
-        "data.max_seq_length",
-        std::to_string(text.max_length) + ": the model has positions for at most " + std::to_string(most) + " tokens",
-        "lower it, or begin with a model that has more positions");
+  std::int64_t together = 0;
+  for (int text = 0; text < kMaxTexts; ++text) {
+    if (!reads_text(settings, text)) continue;
+    check_text(settings, text);
+    together += settings.texts[text].max_length;
   }
-  const std::int64_t tokens = settings.tokenizer->vocabulary_size();
-  if (field_from(settings.fields, FieldSource::kMaskedRows) >= 0 && tokens > text.vocabulary_size) {
-    throw Error{ErrorKind::kData, "tokenizer",
-                std::to_string(tokens) + " tokens, the model's vocabulary has " + std::to_string(text.vocabulary_size) +
-                    ": random replacements of masked tokens would exceed it",
-                "use the tokenizer that belongs to the model"};
+  if (reads_text(settings, 1) && together > kMaxTokensOfTexts) {
+    refuse("data.max_seq_length", "the two texts of a sample may have " + std::to_string(together) + " tokens together",
+           "lower it: they may have at most " + std::to_string(kMaxTokensOfTexts));
   }
 }
 

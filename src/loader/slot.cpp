@@ -26,7 +26,7 @@ class Cutter {
   std::size_t used_ = 0;
 };
 
-// Fields that the model declares together or not at all.
+// Fields that the model declares together or not at all, and a stream for each list of rows.
 void check_together(const Fields& fields) {
   const auto declares = [&](FieldSource source, int text = 0) { return field_from(fields, source, text) >= 0; };
   BASCULE_CHECK(declares(FieldSource::kMixedLabels) == declares(FieldSource::kLabelShares));
@@ -35,6 +35,14 @@ void check_together(const Fields& fields) {
     const bool masks = declares(FieldSource::kMaskedRows, text);
     BASCULE_CHECK(masks == declares(FieldSource::kMaskedLabels, text));
     BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !masks);
+  }
+  bool is_counted[kMaxStreams] = {};
+  for (const Field& field : fields) {
+    const bool counts = field.source == FieldSource::kTokenIds || field.source == FieldSource::kMaskedRows ||
+                        field.source == FieldSource::kReadRows;
+    if (!counts) continue;
+    BASCULE_CHECK(field.rows.stream >= kFirstModelStream && !is_counted[field.rows.stream]);  // each text its own
+    is_counted[field.rows.stream] = true;
   }
 }
 

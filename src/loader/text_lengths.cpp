@@ -35,7 +35,7 @@ std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
   const std::array<std::uint64_t, 5> parts = {kFormat, manifest.texts_digest(),
                                               static_cast<std::uint64_t>(manifest.rows()), settings.tokenizer->digest(),
                                               static_cast<std::uint64_t>(settings.shape.max_length)};
-  return XXH3_64bits(parts.data(), sizeof(parts));
+  return XXH3_64bits_withSeed(parts.data(), sizeof(parts), static_cast<std::uint64_t>(settings.of_row));
 }
 
 std::string record_path(const IndexCache& cache, std::uint64_t key) {
@@ -68,14 +68,20 @@ void write_record(const IndexCache& cache, const std::string& path, std::uint64_
 
 Lengths measure(const Manifest& manifest, const TextSettings& settings) {
   std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_text_bytes()));
+  const std::int64_t special = special_tokens(settings, manifest);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.shape.max_length));
   Lengths lengths;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
     Encoded encoded;
-    const Status status = settings.tokenizer->encode_into(texts_of(manifest.row(row)), ids, &encoded, scratch);
+    const Status status =
+        settings.tokenizer->encode_into(texts_of(manifest.row(row), settings.of_row), ids, &encoded, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest text.
       throw Error{ErrorKind::kInternal, manifest.where(row), "the text cannot be tokenised"};
+    }
+    if (settings.of_row != RowTexts::kAll && encoded.tokens <= special) {
+      throw Error{ErrorKind::kData, manifest.where(row), "the text of column \"" + settings.column + "\" is empty",
+                  "write a text, or remove the row"};
     }
     const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + encoded.tokens);
     if (greatest >= settings.shape.vocabulary_size) {

@@ -18,7 +18,8 @@ Encoded tokenise(const Manifest& manifest, const TextSettings& settings, std::in
                  TextScratch& scratch) noexcept {
   if (settings.corpus != nullptr) return settings.corpus->write(row, ids);
   Encoded encoded;
-  BASCULE_CHECK(settings.tokenizer->encode_into(texts_of(manifest.row(row)), ids, &encoded, scratch.tokenizer).ok());
+  const Texts texts = texts_of(manifest.row(row), settings.of_row);
+  BASCULE_CHECK(settings.tokenizer->encode_into(texts, ids, &encoded, scratch.tokenizer).ok());
   return encoded;
 }
 
@@ -93,6 +94,10 @@ TextScratch::TextScratch(Span<std::byte> memory, std::int64_t longest_text) noex
       labels(static_cast<std::int32_t*>(static_cast<void*>(memory.data() + memory.size() - label_bytes(longest_text))),
              static_cast<std::size_t>(longest_text)) {}
 
+std::int64_t special_tokens(const TextSettings& settings, const Manifest& manifest) noexcept {
+  return settings.tokenizer->special_tokens(settings.of_row == RowTexts::kAll && manifest.has_pairs());
+}
+
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,
                              Span<std::int32_t> ids, TextScratch& scratch) noexcept {
   const std::size_t room = std::min(ids.size(), static_cast<std::size_t>(settings.shape.max_length));
@@ -103,8 +108,7 @@ std::int64_t max_masked_tokens(const TextSettings& settings, const Manifest& man
                                std::int64_t longest) noexcept {
   if (!settings.masks_tokens) return 0;
   // A block of a corpus may lie within a text.
-  const std::int64_t special =
-      settings.corpus != nullptr ? 0 : settings.tokenizer->special_tokens(manifest.has_pairs());
+  const std::int64_t special = settings.corpus != nullptr ? 0 : special_tokens(settings, manifest);
   return selection_bound(samples, longest, longest - special, settings.masking);
 }
 

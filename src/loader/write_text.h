@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "src/base/span.h"
 #include "src/base/status.h"
@@ -16,10 +18,19 @@
 
 namespace bascule {
 
+// The texts of a row that make one text of a sample.
+enum class RowTexts : std::uint8_t {
+  kAll,     // a pair becomes one sequence
+  kFirst,   // of a pair, whose texts are two of the sample's
+  kSecond,  // likewise
+};
+
 // One of the texts of a sample.
 struct TextSettings {
   const Tokenizer* tokenizer = nullptr;
   const Corpus* corpus = nullptr;  // has the samples' tokens; null: their texts are tokenised
+  RowTexts of_row = RowTexts::kAll;
+  std::string column;  // of the row's text, for messages
   bool masks_tokens = false;
   TextShape shape;
   MaskingSettings masking;  // read where tokens are masked
@@ -37,8 +48,13 @@ class TextScratch {
   Span<std::int32_t> labels;
 };
 
-// A row's texts, as the tokenizer takes them.
-inline Texts texts_of(const ManifestRow& row) noexcept { return {row.text, row.second_text}; }
+// A row's texts, as the tokenizer takes them. kSecond: the row has one.
+inline Texts texts_of(const ManifestRow& row, RowTexts which) noexcept {
+  if (which == RowTexts::kSecond) return {*row.second_text};
+  return {row.text, which == RowTexts::kAll ? row.second_text : std::nullopt};
+}
+// The special tokens of such a text.
+std::int64_t special_tokens(const TextSettings& settings, const Manifest& manifest) noexcept;
 
 // The tokens of a row's text, at most ids.size().
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,

@@ -32,8 +32,9 @@ struct ModelSource {
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
-  TextShape texts[kMaxTexts];            // by number; packed. max_length 0: data.max_seq_length
-  bool reads_pairs = false;              // a sample's text is a pair, one sequence
+  // By number. Of the first, a user sets max_length, and it is 0 here; of the second, 0 means the same as the first's.
+  TextShape texts[kMaxTexts];
+  bool reads_pairs = false;              // the first text is a pair, one sequence
   std::int64_t classes = 2;              // labels of rows are numbers below it
   std::vector<std::string> class_names;  // by number; empty: config.json says neither names nor how many there are
 };

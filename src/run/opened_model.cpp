@@ -73,7 +73,10 @@ OpenedModel open_model_of(const Settings& settings) {
                   "it must be at least 1");
   };
   need(reads(FieldSource::kPixels), opened.inputs.image_side, "the side of the model's pictures");
-  need(reads(FieldSource::kTokenIds), opened.inputs.texts[0].vocabulary_size, "the size of the model's vocabulary");
+  for (int text = 0; text < kMaxTexts; ++text) {
+    need(field_from(opened.fields, FieldSource::kTokenIds, text) >= 0, opened.inputs.texts[text].vocabulary_size,
+         "the size of the model's vocabulary");
+  }
   need(reads(FieldSource::kClassLabels), opened.inputs.classes, "the number of the model's classes");
   if (reads(FieldSource::kPixels) && opened.inputs.image_channels != 3) {
     throw Error(ErrorKind::kData, opened.config_path,
@@ -91,13 +94,15 @@ OpenedModel open_model_of(const Settings& settings) {
     throw Error(ErrorKind::kSettings, where_written(settings, "data.text_column"),
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
-  if (opened.inputs.reads_pairs && reads_rows(settings) && settings.data.text_pair_column.empty()) {
+  const bool reads_two = field_from(opened.fields, FieldSource::kTokenIds, 1) >= 0;
+  if ((opened.inputs.reads_pairs || reads_two) && reads_rows(settings) && settings.data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(settings, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",
         "name its column");
   }
-  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows, 0) >= 0 ||
+                     field_from(opened.fields, FieldSource::kMaskedRows, 1) >= 0;
   if (masks && opened.tokenizer->mask_id() < 0) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the tokenizer has no mask token, which " + model.head + " needs");

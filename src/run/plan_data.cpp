@@ -7,7 +7,6 @@
 #include "src/base/error.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
-#include "src/loader/text_lengths.h"
 #include "src/pictures/media_options.h"
 #include "src/pictures/preprocessor.h"
 #include "src/run/data_classes.h"
@@ -23,10 +22,13 @@ bool names_classes(const RecordedRun& run) { return run.opened.family->head(run.
 void open_corpus(RecordedRun* run, Split split, const PathsSetting& file, RecordedSplit* recorded) {
   const Settings& settings = run->settings;
   const LoaderSettings& loader = run->data.loader;
-  if (reads_pictures(loader) || field_from(loader.fields, FieldSource::kMaskedRows) < 0) {
+  const bool reads_two = reads_text(loader, 1);
+  if (reads_pictures(loader) || reads_two || field_from(loader.fields, FieldSource::kMaskedRows) < 0) {
     throw Error(ErrorKind::kSettings, where_written(settings, std::string("data.") + split_name(split) + "_file"),
                 file.text() + " is a text corpus, but this model with head \"" + settings.model.head + "\" " +
-                    (reads_pictures(loader) ? "reads pictures" : "does not predict tokens"),
+                    (reads_pictures(loader) ? "reads pictures"
+                     : reads_two            ? "reads two texts"
+                                            : "does not predict tokens"),
                 "name a manifest");
   }
   const DataFiles files = find_data_files(file);
@@ -48,10 +50,9 @@ ManifestColumns columns_of(const RecordedRun& run) {
   const ModelInputs& inputs = run.opened.inputs;
   ManifestColumns columns;
   columns.image = reads_pictures(loader) ? data.image_column : "";
-  const std::string& text_column = data.text_column.empty() ? data.caption_column : data.text_column;
-  columns.text = reads_text(loader) ? text_column : "";
+  columns.text = reads_text(loader) ? loader.text_columns[0] : "";
   if (!data.text_column.empty()) columns.text_setting = "text_column";
-  columns.second_text = data.text_pair_column;
+  columns.second_text = loader.text_columns[1];
   columns.label = data.label_column;
   columns.named_classes = names_classes(run);
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;
@@ -93,8 +94,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   } else {
     OpenedManifest opened = open();
     // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
-    if (reads_text(loader) && !has_longest_text(opened.manifest, text_settings(loader, 0), loader.cache) &&
-        !opened.manifest.own()) {
+    if (!has_text_lengths(loader, opened.manifest) && !opened.manifest.own()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
     }
@@ -136,6 +136,9 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.negative_fraction = settings.data.negative_fraction;
   const int terms = run->opened.family->head(settings.model.head)->loss_terms;
   loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
+  loader.text_columns[0] = settings.data.text_column.empty() ? settings.data.caption_column : settings.data.text_column;
+  loader.text_columns[1] = settings.data.text_pair_column;
+  BASCULE_CHECK(run->opened.inputs.texts[0].max_length == 0);
   for (int text = 0; text < kMaxTexts; ++text) {
     loader.texts[text] = run->opened.inputs.texts[text];
     if (loader.texts[text].max_length == 0) loader.texts[text].max_length = settings.data.max_seq_length;

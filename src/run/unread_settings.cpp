@@ -22,7 +22,8 @@ struct Reader {
 
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
   const bool pictures = reads_pictures(loader), text = reads_text(loader), rows = reads_rows(settings);
-  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows) >= 0;
+  const bool masks = field_from(opened.fields, FieldSource::kMaskedRows, 0) >= 0 ||
+                     field_from(opened.fields, FieldSource::kMaskedRows, 1) >= 0;
   const bool exchanges =
       field_from(opened.fields, FieldSource::kMatchLabels) >= 0 && settings.data.label_column.empty();
   const Reader readers[] = {

@@ -66,7 +66,7 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
           where_, s,
           "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(shape.vocabulary_size));
     const std::int32_t position = shape.positions.next(static_cast<std::int32_t>(id), &counted);
-    if (position >= shape.max_positions)
+    if (shape.max_positions > 0 && position >= shape.max_positions)
       refuse(where_, s,
              "more tokens than max_position_embeddings = " + std::to_string(shape.max_positions) + " allows");
     const std::int64_t label = has_labels ? padded.token_labels[at] : -100;

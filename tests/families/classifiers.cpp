@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three model families and a judge that the program does not know: a linear classifier of pictures, and classifiers of
-// texts and of pairs of texts without pictures. Linked with main.cpp they make bascule_classifiers, which trains them
-// beside those of src/.
+// Four model families and a judge that the program does not know: a linear classifier of pictures, and classifiers of
+// texts, of pairs of texts, and of sources and targets, without pictures. Linked with main.cpp they make
+// bascule_classifiers, which trains them beside those of src/.
 #include <memory>
 #include <string>
 #include <utility>
@@ -178,6 +178,73 @@ class PairClassifier final : public TextClassifier {
   Tensor token_types(Graph& graph) const override { return graph.field("token_types"); }
 };
 
+// Two texts a sample: a source, and a target that attends to itself and to the source. They have tables and streams of
+// their own, and the target positions that begin at 0 and a length that config.json says.
+class TargetClassifier final : public Classifier {
+ public:
+  using Classifier::Classifier;
+  const char* architecture() const override { return "TargetClassifierForTests"; }
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.texts[kSource] = {number("vocab_size"), 0, kPositions, {kPad + 1, kPad}, 1};
+    inputs.texts[kTarget] = {number("vocab_size"), number("target_length"), number("target_length"), {}, 1};
+    inputs.classes = number("classes");
+    return inputs;
+  }
+  Fields fields(const RecordOptions&) const override {
+    Fields fields = {labels()};
+    for (const std::uint8_t text : {kSource, kTarget}) {
+      const Extent tokens = rows_of_stream(kFirstModelStream + text);
+      const std::string name = names(text);
+      fields.push_back({name + "token_ids", DType::kInt32, tokens, 1, FieldSource::kTokenIds, text});
+      fields.push_back({name + "position_ids", DType::kInt32, tokens, 1, FieldSource::kPositionIds, text});
+      fields.push_back({name + "offsets", DType::kInt32, {kSamples, 1, 1}, 1, FieldSource::kTextOffsets, text});
+    }
+    return fields;
+  }
+  Recording record(Graph& graph, const RecordOptions& options) const override {
+    const SampleRows source = rows(graph, kSource), target = rows(graph, kTarget);
+    const Tensor read = embed(graph, kSource), embedded = embed(graph, kTarget);
+    const Tensor written = attend(graph, "self", embedded, target, embedded, target);
+    const Tensor crossed = attend(graph, "cross", written, target, read, source);
+    return classify(graph, options,
+                    concatenate(graph, "both", first_rows(graph, "first_written", written, target),
+                                first_rows(graph, "first_crossed", crossed, target)));
+  }
+
+ private:
+  static constexpr std::uint8_t kSource = 0, kTarget = 1;
+  static constexpr std::int64_t kPositions = 40;
+  static constexpr std::int32_t kPad = 1;
+
+  static std::string names(std::uint8_t text) { return text == kSource ? "source_" : "target_"; }
+  static SampleRows rows(Graph& graph, std::uint8_t text) {
+    return {rows_of_stream(kFirstModelStream + text), graph.field(names(text) + "offsets"), {}};
+  }
+  Tensor embed(Graph& graph, std::uint8_t text) const {
+    const std::int64_t width = number("hidden_size");
+    const TextShape shape = inputs().texts[text];
+    const std::string name = names(text);
+    return text_embedding(graph, name + "embeddings",
+                          {weight(graph, name + "word.weight", shape.vocabulary_size, width, 0.1f),
+                           weight(graph, name + "position.weight", shape.max_positions, width, 0.02f),
+                           weight(graph, name + "type.weight", 1, width, 0.1f)},
+                          {graph.field(name + "token_ids"), graph.field(name + "position_ids"), {}}, {});
+  }
+  // One head of attention.
+  Tensor attend(Graph& graph, const std::string& name, Tensor x, const SampleRows& x_rows, Tensor read,
+                const SampleRows& read_rows) const {
+    const std::int64_t width = number("hidden_size");
+    const auto project = [&](const char* part, Tensor of) {
+      const std::string whole = name + "_" + part;
+      return linear(graph, whole, of, weight(graph, whole + ".weight", width, width, 0.1f),
+                    bias(graph, whole + ".bias", width));
+    };
+    const Tensor query = project("query", x), key = project("key", read), value = project("value", read);
+    return attention(graph, name, {query, 0}, x_rows, {key, 0}, {value, 0}, read_rows, 1, width, {}, {});
+  }
+};
+
 FamilyHead classes(bool reads_pairs = false) {
   FamilyHead head;
   head.words.name = "classes";
@@ -203,12 +270,18 @@ const Family kPairs = {"pair_classifier", "", {classes(true)}, {}, {}, open<Pair
                          return "PairClassifierForTests";
                        }};
 
+const Family kTargets = {
+    "target_classifier", "", {classes(true)}, {}, {}, open<TargetClassifier>, [](const std::string&) {
+      return "TargetClassifierForTests";
+    }};
+
 // Before main.
 [[maybe_unused]] const bool kRegistered = [] {
   add_judge(kClassAccuracy);
   add_family(kPictures);
   add_family(kTexts);
   add_family(kPairs);
+  add_family(kTargets);
   return true;
 }();
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model families that live in tests/ alone: classifiers of pictures, of texts and of pairs of texts without pictures, go through the program's own
-training, evaluation, saving, resuming and reporting. bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
+training, evaluation, saving, resuming and reporting; so do
+classifiers of a source and a target, two texts of different length. bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
 """
 import json
 import pathlib
@@ -52,11 +53,15 @@ class OtherFamilies(unittest.TestCase):
                 row["caption"] = f"a {WORDS[number % 3]} and {generator.randint(0, 99)}"
             if kind == "pair_classifier":  # only the second text tells the class
                 row["reply"], row["caption"] = row["caption"], f"a {generator.choice(WORDS)} and {generator.randint(0, 99)}"
+            if kind == "target_classifier":  # both texts tell the class, and some are longer than the model takes
+                source, target = WORDS[number % 9 // 3], WORDS[number % 3]
+                row = {"class": number % 9, "caption": f"a {source}" + generator.choice(["", " and a dog"]),
+                       "reply": target + generator.choice(["", "", " and 3 cats and a dog"])}
             lines.append(json.dumps(row) + "\n")
         for split, part in (("train", lines[:rows - 12]), ("validation", lines[-12:-6]), ("test", lines[-6:])):
             (data / f"{split}.jsonl").write_text("".join(part))
-        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 3, "vocab_size": 3000, "hidden_size": 16,
-                                                      "type_vocab_size": 2}))
+        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 9 if kind == "target_classifier" else 3, "vocab_size": 3000, "hidden_size": 16,
+                                                      "type_vocab_size": 2, "target_length": 6}))
         tokenizer = json.loads((EMOJI / "tokenizer/tokenizer.json").read_text())
         if kind == "pair_classifier":
             tokenizer["post_processor"]["type"] = "BertProcessing"  # the tokens of the second text have type 1
@@ -64,12 +69,12 @@ class OtherFamilies(unittest.TestCase):
         return data
 
     def settings(self, name, kind, **changes):
-        data = self.make_data(kind)
+        data = self.make_data(kind, rows=120) if kind == "target_classifier" else self.make_data(kind)
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         tokenizer = f'"{data}"' if kind != "picture_classifier" else None
         return settings(folder, **{
-            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__text_pair_column": '"reply"' if kind == "pair_classifier" else None, "data__train_file": f'"{data}/train.jsonl"',
+            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__text_pair_column": '"reply"' if kind in ("pair_classifier", "target_classifier") else None, "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
             "training__max_steps": "60", "training__learning_rate": "2e-2", "training__save_steps": "10", **changes})
 
@@ -80,7 +85,8 @@ class OtherFamilies(unittest.TestCase):
 
     def test_learn_are_judged_saved_and_reported(self):
         for kind, architecture, elements in (("picture_classifier", "PictureClassifierForTests", 3 * 3 * SIDE * SIDE),
-                                          ("text_classifier", "TextClassifierForTests", 3 * 16), ("pair_classifier", "PairClassifierForTests", 3 * 16)):
+                                          ("text_classifier", "TextClassifierForTests", 3 * 16), ("pair_classifier", "PairClassifierForTests", 3 * 16),
+                                          ("target_classifier", "TargetClassifierForTests", 9 * 2 * 16)):
             with self.subTest(kind):
                 folder, done = self.finished(kind, kind, training__eval_strategy='"steps"', training__eval_steps="20", training__save_steps="20",
                                              training__load_best_model_at_end="true", training__metric_for_best_model='"class_accuracy"')
@@ -96,7 +102,7 @@ class OtherFamilies(unittest.TestCase):
                 self.assertEqual((folder / "preprocessor_config.json").exists(), kind == "picture_classifier")
 
     def test_goes_on_to_the_same_bits_and_sums_over_ranks(self):
-        for kind in ("picture_classifier", "text_classifier", "pair_classifier"):
+        for kind in ("picture_classifier", "text_classifier", "pair_classifier", "target_classifier"):
             with self.subTest(kind):
                 whole, _ = self.finished(f"{kind}-whole", kind)
                 self.finished(f"{kind}-parts", kind, training__max_steps="27", training__lr_schedule_steps="60")
@@ -109,7 +115,7 @@ class OtherFamilies(unittest.TestCase):
                 self.assertEqual(json.loads((ranks[0] / "all_results.json").read_text())["test_class_accuracy"], 1.0)
 
     def test_starts_from_what_it_left_and_takes_any_number_of_workers(self):
-        for kind in ("picture_classifier", "text_classifier"):
+        for kind in ("picture_classifier", "text_classifier", "target_classifier"):
             with self.subTest(kind):
                 first, _ = self.finished(f"{kind}-first", kind, data__dataloader_num_workers="0")
                 second, _ = self.finished(f"{kind}-second", kind, data__dataloader_num_workers="3", machine__threads="1")
@@ -164,6 +170,32 @@ class OtherFamilies(unittest.TestCase):
         done = run("plan", self.folder / "wrong" / "run.toml")
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn(f"{data}/train.jsonl:8: label \"class\" is 3; use a class number from 0 to 2", done.stderr)
+
+    def test_a_source_and_a_target_have_lengths_of_their_own(self):
+        for changes, source in (({}, 10), ({"data__max_seq_length": "4"}, 4)):
+            done = run("plan", self.settings("plan", "target_classifier", **changes))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"train .* text rows \(longest text: {source} tokens\), \d+ rows of second texts \(longest: 6 tokens\)")
+
+    def test_what_is_wrong_with_one_of_two_texts_gets_one_line(self):
+        data = self.make_data("target_classifier")
+        (data / "corpus.txt").write_text("one sentence.\n\nanother one.\n")
+        row = json.loads((data / "train.jsonl").read_text().splitlines()[0])
+        for change, rows, config, code, words in (
+                ({"data__text_pair_column": None}, [row], {}, 2, "needs the second text of each row, but data.text_pair_column is not set"),
+                ({}, [row, {**row, "reply": ""}], {}, 3, 'train.jsonl:2: the text of column "reply" is empty; write a text, or remove the row'),
+                ({}, [row, row, {**row, "caption": ""}], {}, 3, 'train.jsonl:3: the text of column "caption" is empty'),
+                ({"data__text_column": '"text"'}, [{**row, "text": ""}], {}, 3, 'train.jsonl:1: the text of column "text" is empty'),
+                ({}, [row], {"target_length": 2}, 2, "the length of the model's second text: 2: a sample has 2 special tokens"),
+                ({"data__train_file": f'"{data}/corpus.txt"'}, [row], {}, 2, 'is a text corpus, but this model with head "classes" reads two texts')):
+            with self.subTest(words):
+                settings_file = self.settings("wrong", "target_classifier", **{"training__per_device_train_batch_size": "1", **change})
+                for split in ("train", "validation", "test"):
+                    (data / f"{split}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+                (data / "config.json").write_text(json.dumps({**json.loads((data / "config.json").read_text()), **config}))
+                done = run("plan", settings_file)
+                self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (code, 1), done.stderr)
+                self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,31 @@ Fields loader_fields(Task task, std::int64_t image_side) {
   return fields;
 }
 
+Fields text_fields(int text, Reads reads) {
+  const int first = tokens_of_text(text);
+  const Extent tokens = rows_of_stream(first), masked = rows_of_stream(first + 1), read = rows_of_stream(first + 2);
+  const Extent offsets = {kSamples, 1, 1};
+  Fields fields;
+  const auto add = [&](const char* name, DType type, Extent rows, FieldSource source) {
+    fields.push_back({std::to_string(text) + "." + name, type, rows, 1, source, static_cast<std::uint8_t>(text)});
+  };
+  add("token_ids", DType::kInt32, tokens, FieldSource::kTokenIds);
+  add("text_offsets", DType::kInt32, offsets, FieldSource::kTextOffsets);
+  add("text_row_keys", DType::kInt64, tokens, FieldSource::kTextRowKeys);
+  if (reads == Reads::kAttended) {
+    add("position_ids", DType::kInt32, tokens, FieldSource::kPositionIds);
+    add("token_types", DType::kInt32, tokens, FieldSource::kTokenTypes);
+    return fields;
+  }
+  add("masked_rows", DType::kInt32, masked, FieldSource::kMaskedRows);
+  add("masked_labels", DType::kInt32, masked, FieldSource::kMaskedLabels);
+  add("read_rows", DType::kInt32, read, FieldSource::kReadRows);
+  add("read_offsets", DType::kInt32, offsets, FieldSource::kReadOffsets);
+  add("read_row_keys", DType::kInt64, read, FieldSource::kReadRowKeys);
+  add("masked_among_read", DType::kInt32, masked, FieldSource::kMaskedAmongRead);
+  return fields;
+}
+
 FilledBatch::FilledBatch(const Batch& batch, const Fields& declared) : Batch(batch) {
   const auto read = [&](auto** array, const char* name) {
     *array = field<std::remove_const_t<std::remove_pointer_t<std::remove_pointer_t<decltype(array)>>>>(
