@@ -202,7 +202,7 @@ class TargetClassifier final : public Classifier {
     }
     return fields;
   }
-  Recording record(Graph& graph, const RecordOptions& options) const override {
+  Recording record(Graph& graph, Use, const RecordOptions& options) const override {
     const SampleRows source = rows(graph, kSource), target = rows(graph, kTarget);
     const Tensor read = embed(graph, kSource), embedded = embed(graph, kTarget);
     const Tensor written = attend(graph, "self", embedded, target, embedded, target);
