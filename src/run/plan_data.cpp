@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/media.h"
