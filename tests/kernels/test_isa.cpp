@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "kernels/resize.h"
 #include "kernels/table.h"
 
@@ -18,13 +20,18 @@ TEST(Isa, TheBestIsSupportedAndScalarOnlyWhereThereIsNoOther) {
   }
 }
 
+// avx512_bf16 is avx512 with a kernel of its own for bf16 products.
 TEST(Isa, EachHasTheKernelsThatWereCompiledForIt) {
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
     EXPECT_EQ(kernels_for(isa).isa, isa) << isa_name(isa);
     for (const Isa other : kAllIsas) {
       if (other == isa || !isa_supported(other)) continue;
-      EXPECT_NE(kernels_for(isa).adamw, kernels_for(other).adamw);
+      const bool share =
+          (isa == Isa::kAvx512 && other == Isa::kAvx512Bf16) || (isa == Isa::kAvx512Bf16 && other == Isa::kAvx512);
+      SCOPED_TRACE(std::string(isa_name(isa)) + " and " + isa_name(other));
+      EXPECT_NE(kernels_for(isa).gemm_tile_bf16, kernels_for(other).gemm_tile_bf16);
+      EXPECT_EQ(kernels_for(isa).adamw == kernels_for(other).adamw, share);
       EXPECT_NE(resize_kernels_for(isa).blend_to_planes, resize_kernels_for(other).blend_to_planes);
     }
   }
