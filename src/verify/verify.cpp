@@ -34,7 +34,15 @@ std::vector<std::string> find_cases(const std::vector<std::string>& folders) {
   return cases;
 }
 
+constexpr const char* kNothing = "holds nothing that can be compared";
+
 void print_case(const VerifiedCase& result) {
+  for (const NotCompared& tensor : result.not_compared)
+    std::printf("  not compared: %s: %s\n", tensor.name.c_str(), tensor.reason.c_str());
+  if (result.tensors.empty()) {
+    std::printf("FAILED %-24s %s\n", result.name.c_str(), kNothing);
+    return;
+  }
   double worst = 0.0;
   const VerifiedTensor* worst_tensor = nullptr;
   std::size_t failed = 0;
@@ -49,9 +57,12 @@ void print_case(const VerifiedCase& result) {
     std::printf("  FAILED %-90s %10.3e limit %10.3e reference %10.3e\n", tensor.name.c_str(), tensor.error,
                 tensor.limit, tensor.reference);
   }
-  std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it\n",
+  std::printf("%s %-24s %4zu tensors, %zu failed; closest to its limit: %s at %.2f of it",
               result.passed() ? "passed" : "FAILED", result.name.c_str(), result.tensors.size(), failed,
-              worst_tensor == nullptr ? "-" : worst_tensor->name.c_str(), worst);
+              worst_tensor->name.c_str(), worst);
+  if (result.bf16_draws > 1)
+    std::printf("; limits by the worst of %lld runs of autocast", static_cast<long long>(result.bf16_draws));
+  std::printf("\n");
 }
 
 Json json_of(const VerifiedCase& result) {
@@ -66,7 +77,14 @@ Json json_of(const VerifiedCase& result) {
     entry["passed"] = tensor.passed();
     tensors.push_back(entry);
   }
-  return {{"case", result.name}, {"passed", result.passed()}, {"tensors", tensors}};
+  Json not_compared = Json::array();
+  for (const NotCompared& tensor : result.not_compared)
+    not_compared.push_back({{"name", tensor.name}, {"reason", tensor.reason}});
+  Json document = {{"case", result.name}, {"passed", result.passed()}, {"tensors", tensors}};
+  document["not_compared"] = not_compared;
+  if (result.tensors.empty()) document["problem"] = kNothing;
+  if (result.bf16_draws > 0) document["bf16_draws"] = result.bf16_draws;
+  return document;
 }
 
 }  // namespace

@@ -37,13 +37,16 @@ void judge_bf16(const CaseFiles& files, CaseModel* model, Judgement* judgement) 
   const std::string where = files.folder + "/float32_error.json";
   const Json& autocast = get_object(files.errors, "bf16_autocast", where);
   const double loss = model->step({0});
-  const double truth = static_cast<double>(read_floats(files.expected, "loss", files.folder).at(0));
-  if (model->has_own_loss()) {
+  if (files.contents.loss && !model->has_own_loss())
+    judgement->not_compared.push_back({"loss", "the bare model has none of its own"});
+  if (files.contents.loss && model->has_own_loss()) {
+    const double truth = static_cast<double>(read_floats(files.expected, "loss", files.folder).at(0));
     judgement->add_norm("loss", std::fabs(loss - truth),
                         std::max(2.0 * get_number(autocast, "loss_abs", where), kLossFloor));
   }
+  if (!files.contents.gradients) return;
   const Json& cosines = get_object(autocast, "gradient_cosine", where);
-  for_each_gradient(files, model->training(),
+  for_each_gradient(files, model->training(), &judgement->not_compared,
                     [&](const CaseGradient& gradient) { judge_gradient(files, cosines, gradient, judgement); });
 }
 

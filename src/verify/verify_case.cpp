@@ -73,7 +73,7 @@ void OutputJudge::judge_all() {
     if (losses.size() > 1) judge({term.name, {term.loss}});
     sum += *model_.at(term.loss);
   }
-  add("loss", {sum}, read_floats(files_.expected, "loss", files_.folder));
+  if (files_.contents.loss) add("loss", {sum}, read_floats(files_.expected, "loss", files_.folder));
 }
 
 void judge_gradient(const CaseFiles& files, const CaseGradient& gradient, Judgement* judgement) {
@@ -90,14 +90,16 @@ void judge_gradient(const CaseFiles& files, const CaseGradient& gradient, Judgem
   }
   const double of_samples = error == nullptr ? 0.0 : get_number(get_object(*error, "sample", where), "rel_l2", where);
   judgement->add("grad_sample." + name, distance, std::max(reference, of_samples), kFloor);
+  if (files.expected.find("grad_l2." + name) == nullptr) return;
   const std::vector<float> length = {static_cast<float>(gradient.length)};
   judgement->add("grad_l2." + name, relative_l2(length, read_floats(files.expected, "grad_l2." + name, where)),
                  reference, kFloor);
 }
 
 // Parameters without a gradient are those that no update reaches and that a run copies from its source folder: the
-// reference's list and ours are the same one.
+// reference's list and ours are the same one, where the case has one.
 void judge_unused(const CaseFiles& files, const Session& session, Judgement* judgement) {
+  if (find_member(files.description, "unused_parameters", files.folder) == nullptr) return;
   std::set<std::string> ours, theirs;
   const ParameterSet& set = session.parameters();
   for (int p = 0; p < set.size(); ++p) {
@@ -106,7 +108,7 @@ void judge_unused(const CaseFiles& files, const Session& session, Judgement* jud
   }
   for (const ParameterPiece& piece : files.model->unused_tensors()) ours.insert(piece.name);
   for (const char* list : {"unused_parameters", "frozen_parameters"}) {
-    const std::vector<std::string> names = get_strings(files.description, list, files.folder);
+    const std::vector<std::string> names = strings_of(files, list);
     theirs.insert(names.begin(), names.end());
   }
   std::set<std::string> all = ours;
@@ -116,10 +118,11 @@ void judge_unused(const CaseFiles& files, const Session& session, Judgement* jud
   }
 }
 
-// Fails for each tensor of the reference that was compared with nothing.
+// Fails for each tensor of the reference that was compared with nothing, and of which nothing says why.
 void judge_the_rest(const CaseFiles& files, Judgement* judgement) {
   std::set<std::string> judged;
   for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
+  for (const NotCompared& tensor : judgement->not_compared) judged.insert(tensor.name);
   const std::set<std::string> series = {"loss", "grad_norm", "learning_rate"};  // of steps: judged step by step
   const std::string norm = "grad_l2.";                                          // beside a whole gradient: its norm
   for (const TensorSource* source : {&files.expected, &files.steps}) {
@@ -131,33 +134,53 @@ void judge_the_rest(const CaseFiles& files, Judgement* judgement) {
   }
 }
 
+void judge_step(const CaseFiles& files, CaseModel* model, Judgement* judgement) {
+  const float loss = static_cast<float>(model->step({0}));
+  if (files.contents.loss) {
+    const Json& error = get_object(get_object(files.errors, "outputs", files.folder), "loss", files.folder);
+    judgement->add("loss (training)", relative_l2({loss}, read_floats(files.expected, "loss", files.folder)),
+                   get_number(error, "rel_l2_worst", files.folder), kFloor);
+  }
+  if (files.contents.gradients) {
+    for_each_gradient(files, model->training(), &judgement->not_compared,
+                      [&](const CaseGradient& gradient) { judge_gradient(files, gradient, judgement); });
+  }
+  judge_unused(files, model->training(), judgement);
+  if (files.contents.run) judge_training(files, model, judgement);
+}
+
+void judge_float32(const CaseFiles& files, CaseModel* model, Judgement* judgement) {
+  if (model->evaluates()) {
+    const PackedBatch batch = model->evaluate();
+    OutputJudge(files, *model, batch, judgement).judge_all();
+  }
+  if (model->trains()) judge_step(files, model, judgement);
+  judge_the_rest(files, judgement);
+}
+
 }  // namespace
 
 bool VerifiedCase::passed() const {
-  return std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
+  return !tensors.empty() &&
+         std::all_of(tensors.begin(), tensors.end(), [](const VerifiedTensor& tensor) { return tensor.passed(); });
 }
 
 VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
-  const CaseFiles files = open_case(folder);
+  const CaseFiles files = open_case(folder, precision);
   CaseModel model(files, precision, isa, threads);
   Judgement judgement;
-  if (precision == Precision::kBf16) {
-    judge_bf16(files, &model, &judgement);
-    judge_unused(files, model.training(), &judgement);
-    return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors)};
+  judgement.not_compared = files.contents.not_compared;
+  const bool is_bf16 = precision == Precision::kBf16;
+  if (is_bf16) {
+    if (model.trains()) {
+      judge_bf16(files, &model, &judgement);
+      judge_unused(files, model.training(), &judgement);
+    }
+  } else {
+    judge_float32(files, &model, &judgement);
   }
-  const PackedBatch batch = model.evaluate();
-  OutputJudge(files, model, batch, &judgement).judge_all();
-  const float loss = static_cast<float>(model.step({0}));
-  const Json& error = get_object(get_object(files.errors, "outputs", folder), "loss", folder);
-  judgement.add("loss (training)", relative_l2({loss}, read_floats(files.expected, "loss", folder)),
-                get_number(error, "rel_l2_worst", folder), kFloor);
-  for_each_gradient(files, model.training(),
-                    [&](const CaseGradient& gradient) { judge_gradient(files, gradient, &judgement); });
-  judge_unused(files, model.training(), &judgement);
-  if (files.has_steps) judge_training(files, &model, &judgement);
-  judge_the_rest(files, &judgement);
-  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors)};
+  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),
+          std::move(judgement.not_compared), is_bf16 ? files.bf16_draws : 0};
 }
 
 }  // namespace bascule

@@ -2,12 +2,14 @@
 // One reference case: its files, our run of it, and the judgement. Layout of a case: tests/data/goldens/README.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "kernels/isa.h"
 #include "src/json/json.h"
 #include "src/settings/settings.h"
+#include "src/verify/verify_contents.h"
 
 namespace bascule {
 
@@ -29,10 +31,13 @@ struct VerifiedTensor {
 struct VerifiedCase {
   std::string name;
   std::vector<VerifiedTensor> tensors;
+  std::vector<NotCompared> not_compared;
+  std::int64_t bf16_draws = 0;  // in bf16: the reference's errors are the worst of so many runs of autocast
+  // Whether something was compared, and all of it is within its limit.
   bool passed() const;
 };
 
-// In float32: outputs, gradients and the training run. In bf16: loss and gradients.
+// In float32: outputs, gradients and the training run, as far as the case holds them. In bf16: loss and gradients.
 VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads);
 
 }  // namespace bascule

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/verify/verify_files.h"
 
+#include <filesystem>
+
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 
@@ -23,14 +25,26 @@ const StoredTensor& pictures_of(const TensorSource& source, const std::string& n
   return *pixels;
 }
 
-// "train" is missing where the case has no training.
-Optimizer optimizer_of(const Json& description, const std::string& where) {
-  const Json* const train = find_member(description, "train", where);
-  const std::string name =
-      train == nullptr || !train->is_object() ? "adamw" : get_string(*train, "optimizer", where, "adamw");
-  if (name != "adamw" && name != "lamb")
-    throw Error(ErrorKind::kData, where, "\"optimizer\" = \"" + name + "\"", "\"adamw\" or \"lamb\"");
-  return name == "lamb" ? Optimizer::kLamb : Optimizer::kAdamW;
+void read_zero_gradient(CaseFiles* files) {
+  if (find_member(files->description, "zero_gradient", files->folder) == nullptr) return;
+  for (const Json& slice : get_array(files->description, "zero_gradient", files->folder)) {
+    files->zero_gradient.push_back({get_string(slice, "parameter", files->folder),
+                                    get_int(slice, "start", files->folder), get_int(slice, "stop", files->folder)});
+  }
+  if (files->contents.gradients && !files->zero_gradient.empty())
+    files->gradient_norm = get_number(files->description, "gradient_norm", files->folder);
+}
+
+void read_contents(Precision precision, CaseFiles* files) {
+  namespace fs = std::filesystem;
+  const std::string expected = files->folder + "/expected.safetensors", steps = files->folder + "/steps.safetensors";
+  if (fs::exists(expected)) files->expected = open_safetensors(expected);
+  files->contents =
+      contents_of({files->folder, files->description, files->errors, files->expected, fs::exists(steps)}, precision);
+  if (!files->contents.run) return;
+  files->steps = open_safetensors(steps);
+  const std::string where = files->folder + "/case.json";
+  files->optimizer = *find_optimizer(optimizer_name(get_object(files->description, "train", where), where));
 }
 
 }  // namespace
@@ -54,15 +68,18 @@ const Slice* CaseFiles::zero_slice(const std::string& parameter, std::size_t ele
   return nullptr;
 }
 
-CaseFiles open_case(const std::string& folder) {
+std::vector<std::string> strings_of(const CaseFiles& files, const std::string& key) {
+  if (find_member(files.description, key, files.folder) == nullptr) return {};
+  return get_strings(files.description, key, files.folder);
+}
+
+CaseFiles open_case(const std::string& folder, Precision precision) {
   CaseFiles files;
   files.folder = folder;
   files.description = read_json_file(folder + "/case.json");
   files.errors = read_json_file(folder + "/float32_error.json");
   files.batches = open_safetensors(folder + "/batch.safetensors");
-  files.expected = open_safetensors(folder + "/expected.safetensors");
-  files.has_steps = find_member(files.description, "train", folder) != nullptr;
-  if (files.has_steps) files.steps = open_safetensors(folder + "/steps.safetensors");
+  read_contents(precision, &files);
   const auto has_weights = [folder](const std::string& tensor) {
     return open_hf_weights(folder).find(tensor) != nullptr;
   };
@@ -72,13 +89,10 @@ CaseFiles open_case(const std::string& folder) {
   files.model = open_model({folder + "/config.json", has_weights, are_equal_there},
                            get_string(files.description, "head", folder + "/case.json"));
   files.inputs = files.model->inputs();
-  files.gradient_norm = get_number(files.description, "gradient_norm", folder);
-  for (const Json& slice : get_array(files.description, "zero_gradient", folder)) {
-    files.zero_gradient.push_back(
-        {get_string(slice, "parameter", folder), get_int(slice, "start", folder), get_int(slice, "stop", folder)});
-  }
+  read_zero_gradient(&files);
   files.label_smoothing = get_number(files.description, "label_smoothing", folder, 0.0);
-  files.optimizer = optimizer_of(files.description, folder + "/case.json");
+  files.bf16_draws = get_int(files.description, "bf16_draws", folder + "/case.json", 1);
+  if (files.bf16_draws < 1) throw Error(ErrorKind::kData, folder + "/case.json", "\"bf16_draws\" is less than 1");
   files.has_mixed_labels = files.batches.find("batch0.mixed_labels") != nullptr;
   if (files.inputs.image_side > 0) {
     const StoredTensor& pixels = pictures_of(files.batches, "batch0.pixel_values", folder + "/batch.safetensors");

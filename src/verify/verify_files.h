@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of one reference case. Layout: tests/data/goldens/README.md. Everything throws Error kData naming the file.
+// The files of one reference case, of which expected.safetensors and steps.safetensors may be missing. Layout:
+// tests/data/goldens/README.md. Everything throws Error kData naming the file.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "src/json/json.h"
 #include "src/models/families.h"
 #include "src/session/packed_batch.h"
+#include "src/verify/verify_contents.h"
 
 namespace bascule {
 
@@ -24,12 +26,13 @@ struct CaseFiles {
   std::string folder;
   Json description, errors;
   TensorSource batches, expected, steps;
-  bool has_steps = false;
+  CaseContents contents;
   std::unique_ptr<Model> model;
   ModelInputs inputs;
   std::vector<Slice> zero_gradient;
-  double gradient_norm = 0.0;
+  double gradient_norm = 0.0;          // 0 where no gradient is zero in exact arithmetic
   std::int64_t height = 0, width = 0;  // of pictures
+  std::int64_t bf16_draws = 1;         // its figures of autocast are the worst of so many runs
   double label_smoothing = 0.0;
   Optimizer optimizer = Optimizer::kAdamW;
   bool has_mixed_labels = false;
@@ -38,7 +41,9 @@ struct CaseFiles {
   const Slice* zero_slice(const std::string& parameter, std::size_t elements) const;
 };
 
-CaseFiles open_case(const std::string& folder);
+CaseFiles open_case(const std::string& folder, Precision precision);
+// Strings of case.json; none where it has no such list.
+std::vector<std::string> strings_of(const CaseFiles& files, const std::string& key);
 PaddedBatch read_batch(const CaseFiles& files, std::int64_t k);
 std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where);
 

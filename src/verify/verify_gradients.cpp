@@ -47,15 +47,30 @@ CaseGradient gradient_of_case(const CaseFiles& files, const std::string& name, s
   return gradient;
 }
 
+// Whether the case says what the parameter's gradient is, or what the reference's error of it is.
+bool holds_gradient(const CaseFiles& files, const std::string& name) {
+  if (files.expected.find("grad." + name) != nullptr || files.expected.find("grad_sample." + name) != nullptr)
+    return true;
+  if (std::any_of(files.zero_gradient.begin(), files.zero_gradient.end(),
+                  [&](const Slice& slice) { return slice.parameter == name; }))
+    return true;
+  const Json* const errors = find_member(files.errors, "gradients", files.folder);
+  return errors != nullptr && find_member(*errors, name, files.folder) != nullptr;
+}
+
 }  // namespace
 
-void for_each_gradient(const CaseFiles& files, const Session& session,
+void for_each_gradient(const CaseFiles& files, const Session& session, std::vector<NotCompared>* not_compared,
                        const std::function<void(const CaseGradient&)>& judge) {
   const ParameterSet& set = session.parameters();
   for (int p = 0; p < set.size(); ++p) {
     const ParameterLayout::Place& place = session.layout().places[static_cast<std::size_t>(p)];
     if (!place.trained) continue;
     for (const ParameterPiece& piece : set[p].pieces) {
+      if (!holds_gradient(files, piece.name)) {
+        not_compared->push_back({"grad." + piece.name, "the case does not hold it"});
+        continue;
+      }
       const float* const first = session.gradients() + place.offset + piece.first_element;
       judge(gradient_of_case(files, piece.name, {first, first + piece.elements}));
     }

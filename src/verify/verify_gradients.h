@@ -23,9 +23,10 @@ struct CaseGradient {
   std::vector<float> ours, truth;
 };
 
-// Calls judge with the gradient of each trained parameter's pieces, in the order of the parameters, after a step.
-// Throws Error kData.
-void for_each_gradient(const CaseFiles& files, const Session& session,
+// Calls judge with the gradient of each trained parameter's pieces, in the order of the parameters, after a step. A
+// parameter of which the case holds neither the gradient nor its error has a line in not_compared instead. Throws Error
+// kData.
+void for_each_gradient(const CaseFiles& files, const Session& session, std::vector<NotCompared>* not_compared,
                        const std::function<void(const CaseGradient&)>& judge);
 
 }  // namespace bascule

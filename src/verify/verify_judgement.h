@@ -29,6 +29,7 @@ std::vector<float> pick_rows(const std::vector<float>& tensor, const std::vector
 
 struct Judgement {
   std::vector<VerifiedTensor> tensors;
+  std::vector<NotCompared> not_compared;
 
   // Limit: three times the reference's own error, or the floor if that is larger.
   void add(const std::string& name, double error, double reference, double floor);

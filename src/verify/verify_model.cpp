@@ -16,12 +16,30 @@ namespace {
 
 RecordOptions options_of(const CaseFiles& files) {
   RecordOptions options;
-  options.frozen = get_strings(files.description, "freeze", files.folder);
+  options.frozen = strings_of(files, "freeze");
   options.label_smoothing = static_cast<float>(files.label_smoothing);
   options.mixed_labels = files.has_mixed_labels;
   options.height = files.height;
   options.width = files.width;
   return options;
+}
+
+// Labels that the model's fields read. A case without them has outputs alone: then the samples are of class 0, and no
+// token has a label, which no output depends on.
+void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t k, PaddedBatch* batch) {
+  const auto complete = [&](std::vector<std::int64_t>* labels, std::int64_t count, std::int64_t placeholder) {
+    if (!labels->empty()) return;
+    if (files.contents.reads_labels())
+      throw Error(ErrorKind::kData, files.folder + "/batch.safetensors",
+                  "batch" + std::to_string(k) + " has no labels, but the case has a loss, gradients or a training run");
+    labels->assign(static_cast<std::size_t>(count), placeholder);
+  };
+  for (const Field& field : fields) {
+    if (field.source == FieldSource::kMatchLabels || field.source == FieldSource::kClassLabels)
+      complete(&batch->labels, batch->samples, 0);
+    if (field.source == FieldSource::kMaskedLabels)
+      complete(&batch->texts[field.text].token_labels, batch->samples * batch->texts[field.text].length, -100);
+  }
 }
 
 }  // namespace
@@ -30,18 +48,27 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
     : files_(files), precision_(precision), fields_(files.model->fields(options_of(files))) {
   const std::int64_t count = get_int(files_.description, "batches", files_.folder);
   if (count < 1) throw Error(ErrorKind::kData, files_.folder + "/case.json", "\"batches\" is less than 1");
-  for (std::int64_t k = 0; k < count; ++k) batches_.push_back(read_batch(files_, k));
-  threads_ = std::make_unique<Threads>(threads, false);
-  for (Copy* copy : {&training_, &evaluation_}) {
-    const bool trains = copy == &training_;
-    record(copy, trains);
-    copy->session.set_optimizer(optimizer_kind(files_.optimizer));
-    copy->session.seal_alone(trains, kernels_for(isa), threads);
-    const TensorSource source = open_hf_weights(files_.folder);
-    StartWork work;
-    load_parameters(&work, source, copy->session.parameter_memory(), *files_.model, 0);
-    work.run(*threads_);
+  for (std::int64_t k = 0; k < count; ++k) {
+    batches_.push_back(read_batch(files_, k));
+    complete_labels(files_, fields_, k, &batches_.back());
   }
+  threads_ = std::make_unique<Threads>(threads, false);
+  const CaseContents& contents = files_.contents;
+  evaluates_ = precision != Precision::kBf16 && (contents.outputs || contents.loss);
+  if (evaluates_) open(&evaluation_, false, isa);
+  // The losses of a bare model, and in bf16 of each, are those of the training graph.
+  trains_ = contents.gradients || contents.run || (contents.loss && evaluation_.recording.losses.empty());
+  if (trains_) open(&training_, true, isa);
+}
+
+void CaseModel::open(Copy* copy, bool trains, Isa isa) {
+  record(copy, trains);
+  copy->session.set_optimizer(optimizer_kind(files_.optimizer));
+  copy->session.seal_alone(trains, kernels_for(isa), threads_->count());
+  const TensorSource source = open_hf_weights(files_.folder);
+  StartWork work;
+  load_parameters(&work, source, copy->session.parameter_memory(), *files_.model, 0);
+  work.run(*threads_);
 }
 
 PackedBatch CaseModel::pack(std::int64_t batch, bool every_row) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a case, recorded, sealed and loaded twice: as a run trains it, and as an evaluation computes it, but
-// with every output that the case knows.
+// The model of a case, recorded, sealed and loaded for what the case holds: as a run trains it, and as an evaluation
+// computes it, but with every output that the case knows.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,11 @@ class CaseModel {
  public:
   CaseModel(const CaseFiles& files, Precision precision, Isa isa, int threads);
 
+  // Whether step() can be called: the case holds gradients or a run, or a loss that only training computes.
+  bool trains() const { return trains_; }
+  // Whether evaluate() can be called: the case holds outputs or a loss, in float32.
+  bool evaluates() const { return evaluates_; }
+
   // The loss of a batch, and gradients of the mean over all `batches`. `batches` are numbers of the case's batches.
   double step(const std::vector<std::int64_t>& batches);
   // Computes every output of batch 0. The batch says which row of the padded layout each text row is.
@@ -28,7 +33,7 @@ class CaseModel {
 
   Session& training() { return training_.session; }
   Threads& threads() { return *threads_; }
-  // False for the bare model, whose loss is a sum of outputs times given numbers.
+  // After step(): false for the bare model, whose loss is a sum of outputs times given numbers.
   bool has_own_loss() const { return cotangents_.empty(); }
 
   // After evaluate().
@@ -42,6 +47,7 @@ class CaseModel {
     Recording recording;
   };
 
+  void open(Copy* copy, bool trains, Isa isa);
   PackedBatch pack(std::int64_t batch, bool every_row) const;
   void record(Copy* copy, bool trains);
   void derive(Graph& graph, Recording* recording);
@@ -51,6 +57,7 @@ class CaseModel {
   const Precision precision_;
   Fields fields_;
   std::vector<PaddedBatch> batches_;
+  bool trains_ = false, evaluates_ = false;
   Copy training_, evaluation_;
   // For the bare model: an output, and the input by which it is multiplied.
   struct Cotangent {

@@ -7,6 +7,8 @@
 
 namespace bascule {
 
+// What the case holds of the run: losses, gradient norms and rates, and what became of the parameters.
+// files.contents.run is true.
 void judge_training(const CaseFiles& files, CaseModel* model, Judgement* judgement);
 
 }  // namespace bascule

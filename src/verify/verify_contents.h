@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reference case holds, worked out from case.json and the tensors beside it. What it lacks is not demanded; what
+// it holds and this program does not compute has a line in `not_compared` and no part in whether the case passes. A
+// tensor that no line names and no graph computes fails.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/checkpoint/tensor_source.h"
+#include "src/json/json.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+struct NotCompared {
+  std::string name;  // of a tensor, or what several are together
+  std::string reason;
+};
+
+// In bf16 the loss and gradients alone have a limit.
+struct CaseContents {
+  bool loss = false;
+  bool outputs = false;    // expected.safetensors: tensors that are neither the loss nor gradients nor generated
+  bool gradients = false;  // grad.*, or grad_sample.* and grad_l2.* of a large case
+  bool run = false;        // updates of an optimizer and a schedule that this program has
+  std::vector<NotCompared> not_compared;
+
+  bool reads_labels() const { return loss || gradients || run; }
+};
+
+// The files of one case that say what it holds. Borrowed.
+struct CaseStatements {
+  const std::string& folder;
+  const Json& description;       // case.json
+  const Json& errors;            // float32_error.json
+  const TensorSource& expected;  // without tensors where the case has no such file
+  bool has_steps_file = false;   // steps.safetensors
+};
+
+// Throws Error kData.
+CaseContents contents_of(const CaseStatements& files, Precision precision);
+
+// The optimizers and schedules of the cases; null: this program has none of that name.
+const Optimizer* find_optimizer(const std::string& name);
+const Scheduler* find_scheduler(const std::string& name);
+
+// Of "train" in case.json, which is an object. Throw Error kData for a value that is no text.
+std::string optimizer_name(const Json& train, const std::string& where);
+std::string scheduler_name(const Json& train, const std::string& where);
+
+}  // namespace bascule
