@@ -4,10 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,80 +11,10 @@
 #include "src/json/json.h"
 #include "src/verify/verify_case.h"
 #include "tests/support/files.h"
-#include "tests/support/reference_dir.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/verify/changed_case.h"
 
 namespace bascule::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string golden(const std::string& name) { return reference_dir() + "/goldens/" + name; }
-
-std::vector<std::string> failures(const VerifiedCase& result) {
-  std::vector<std::string> names;
-  for (const VerifiedTensor& tensor : result.tensors) {
-    if (!tensor.passed()) names.push_back(tensor.name);
-  }
-  return names;
-}
-
-// A copy of a case, to be changed in one place.
-class ChangedCase {
- public:
-  explicit ChangedCase(const std::string& name) {
-    for (const fs::directory_entry& file : fs::directory_iterator(golden(name))) {
-      fs::copy(file.path(), fs::path(folder_.path()) / file.path().filename());
-    }
-  }
-
-  // One float32 element of a safetensors file, times `factor`.
-  void scale(const std::string& file, const std::string& tensor, std::size_t element, float factor) {
-    const fs::path path = fs::path(folder_.path()) / file;
-    std::string bytes = read_file(path);
-    std::uint64_t header = 0;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    const Json entries = parse_json(std::string_view(bytes).substr(sizeof header, header), path.string());
-    const Json& entry = entries[tensor];
-    ASSERT_EQ(entry["dtype"], "F32");
-    const std::size_t begin = static_cast<std::size_t>(entry["data_offsets"][0].integer()) + element * sizeof(float);
-    ASSERT_LT(begin, static_cast<std::size_t>(entry["data_offsets"][1].integer()));
-    char* const place = bytes.data() + sizeof header + header + begin;
-    float value = 0.0f;
-    std::memcpy(&value, place, sizeof value);
-    ASSERT_NE(value * factor, value);
-    value *= factor;
-    std::memcpy(place, &value, sizeof value);
-    std::ofstream(path, std::ios::binary) << bytes;
-  }
-
-  // A tensor of a safetensors file gets another name of the same length.
-  void rename(const std::string& file, const std::string& from, const std::string& to) {
-    ASSERT_EQ(from.size(), to.size());
-    const fs::path path = fs::path(folder_.path()) / file;
-    std::string bytes = read_file(path);
-    const std::size_t place = bytes.find("\"" + from + "\"");
-    ASSERT_NE(place, std::string::npos);
-    bytes.replace(place + 1, from.size(), to);
-    std::ofstream(path, std::ios::binary) << bytes;
-  }
-
-  // The document of case.json.
-  template <typename Change>
-  void describe(Change change) {
-    const fs::path path = fs::path(folder_.path()) / "case.json";
-    Json description = read_json_file(path.string());
-    change(&description);
-    std::ofstream(path) << json_text(description);
-  }
-
-  std::vector<std::string> failed() const {
-    return failures(verify_case(folder_.path(), Precision::kFloat32, best_isa(), 1));
-  }
-
- private:
-  TemporaryFolder folder_;
-};
 
 TEST(Verify, JudgesWhatEachHeadComputesAndEveryStepOfARun) {
   const auto names = [](const std::string& name) {
