@@ -99,7 +99,8 @@ void judge_gradient(const CaseFiles& files, const CaseGradient& gradient, Judgem
 // Parameters without a gradient are those that no update reaches and that a run copies from its source folder: the
 // reference's list and ours are the same one, where the case has one.
 void judge_unused(const CaseFiles& files, const Session& session, Judgement* judgement) {
-  if (find_member(files.description, "unused_parameters", files.folder) == nullptr) return;
+  const bool has_list = find_member(files.description, "unused_parameters", files.folder) != nullptr;
+  if (!has_list || !(files.contents.gradients || files.contents.run)) return;
   std::set<std::string> ours, theirs;
   const ParameterSet& set = session.parameters();
   for (int p = 0; p < set.size(); ++p) {

@@ -23,6 +23,14 @@ const Value* find(const Named<Value> (&all)[kCount], const std::string& name) {
   return nullptr;
 }
 
+// "optimizer \"x\" is not supported, only \"a\" or \"b\"".
+template <typename Value, std::size_t kCount>
+std::string unknown(const char* key, const std::string& name, const Named<Value> (&all)[kCount]) {
+  std::string known;
+  for (const Named<Value>& one : all) known += (known.empty() ? "\"" : " or \"") + (one.name + std::string("\""));
+  return std::string(key) + " \"" + name + "\" is not supported, only " + known;
+}
+
 // Tensors of expected.safetensors that no graph computes, by what their names begin with. A model that learns to
 // compute one of them takes its row away.
 struct NotComputed {
@@ -60,11 +68,9 @@ void read_run(const CaseStatements& files, CaseContents* contents) {
   get_object(files.description, "train", where);
   const std::string optimizer = optimizer_name(*train, where), scheduler = scheduler_name(*train, where);
   if (find_optimizer(optimizer) == nullptr) {
-    contents->not_compared.push_back(
-        {"training run", "optimizer \"" + optimizer + "\" is not supported, only \"adamw\" and \"lamb\""});
+    contents->not_compared.push_back({"training run", unknown("optimizer", optimizer, kOptimizers)});
   } else if (find_scheduler(scheduler) == nullptr) {
-    contents->not_compared.push_back(
-        {"training run", "lr_scheduler_type \"" + scheduler + "\" is not supported, only \"linear\" and \"cosine\""});
+    contents->not_compared.push_back({"training run", unknown("lr_scheduler_type", scheduler, kSchedulers)});
   } else {
     contents->run = true;
   }
