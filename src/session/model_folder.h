@@ -24,12 +24,12 @@ struct Part {
   std::unique_ptr<Model> model;
 };
 
-// The parts with these names of the pipeline in the folder, each with that head of its family. Throws Error kData where
-// model_index.json is missing or lacks one of them, and where a part's folder is missing or of no known family.
 struct WantedPart {
-  std::string name, head;
+  std::string name, head;  // of the part, and of its family
   WeightsStem stem = {};
 };
+// In the order asked for. Throws Error kData where the pipeline's model_index.json is missing or lacks one of them, and
+// where a part's folder is missing or of no known family.
 std::vector<Part> open_parts(const std::string& folder, const std::vector<WantedPart>& wanted);
 
 }  // namespace bascule

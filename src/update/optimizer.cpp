@@ -16,26 +16,29 @@ double bias_correction(double beta, const UpdateSettings& settings) noexcept {
   return 1.0 - fixed_power(beta, static_cast<double>(settings.step));
 }
 
-float inverse_sqrt_correction2(const UpdateSettings& settings) noexcept {
-  return static_cast<float>(1.0 / std::sqrt(bias_correction(settings.beta2, settings)));
-}
-
-void adamw_block(const OptimizerBlock& b) noexcept {
+// What AdamW and LambDirection, the kernels' arguments, both have: the block, its moments and their decay.
+template <typename Arguments>
+Arguments moments_of(const OptimizerBlock& b) noexcept {
   const UpdateSettings& s = b.settings;
-  AdamW a{};
+  Arguments a{};
   a.parameter = b.parameter;
   a.exp_avg = b.states[0];
   a.exp_avg_sq = b.states[1];
   a.gradient = b.gradient;
   a.count = b.count;
   a.gradient_scale = b.gradient_scale;
-  a.decay = static_cast<float>(1.0 - b.learning_rate * b.weight_decay);
   a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
   a.beta2 = static_cast<float>(s.beta2);
   a.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
-  a.step_size = static_cast<float>(b.learning_rate / bias_correction(s.beta1, s));
-  a.inverse_sqrt_correction2 = inverse_sqrt_correction2(s);
+  a.inverse_sqrt_correction2 = static_cast<float>(1.0 / std::sqrt(bias_correction(s.beta2, s)));
   a.epsilon = static_cast<float>(s.epsilon);
+  return a;
+}
+
+void adamw_block(const OptimizerBlock& b) noexcept {
+  AdamW a = moments_of<AdamW>(b);
+  a.decay = static_cast<float>(1.0 - b.learning_rate * b.weight_decay);
+  a.step_size = static_cast<float>(b.learning_rate / bias_correction(b.settings.beta1, b.settings));
   b.kernels.adamw(a);
 }
 
@@ -44,21 +47,9 @@ enum Squares { kOfParameters, kOfDirection };
 
 // The gradient becomes the direction; both norms are measured while the block is in the caches.
 void lamb_direction_block(const OptimizerBlock& b) noexcept {
-  const UpdateSettings& s = b.settings;
-  LambDirection a{};
-  a.parameter = b.parameter;
-  a.exp_avg = b.states[0];
-  a.exp_avg_sq = b.states[1];
-  a.gradient = b.gradient;
-  a.count = b.count;
-  a.gradient_scale = b.gradient_scale;
+  LambDirection a = moments_of<LambDirection>(b);
   a.weight_decay = static_cast<float>(b.weight_decay);
-  a.one_minus_beta1 = static_cast<float>(1.0 - s.beta1);
-  a.beta2 = static_cast<float>(s.beta2);
-  a.one_minus_beta2 = static_cast<float>(1.0 - s.beta2);
-  a.inverse_correction1 = static_cast<float>(1.0 / bias_correction(s.beta1, s));
-  a.inverse_sqrt_correction2 = inverse_sqrt_correction2(s);
-  a.epsilon = static_cast<float>(s.epsilon);
+  a.inverse_correction1 = static_cast<float>(1.0 / bias_correction(b.settings.beta1, b.settings));
   b.kernels.lamb_direction(a);
   b.kernels.sum_of_squares({b.measures[kOfParameters], a.parameter, b.count});
   b.kernels.sum_of_squares({b.measures[kOfDirection], a.gradient, b.count});

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/checkpoint/hf_folder.h"
+#include "src/session/model_folder.h"
 
 namespace bascule {
 namespace {
@@ -80,14 +80,7 @@ CaseFiles open_case(const std::string& folder, Precision precision) {
   files.errors = read_json_file(folder + "/float32_error.json");
   files.batches = open_safetensors(folder + "/batch.safetensors");
   read_contents(precision, &files);
-  const auto has_weights = [folder](const std::string& tensor) {
-    return open_hf_weights(folder).find(tensor) != nullptr;
-  };
-  const auto are_equal_there = [folder](const std::string& a, const std::string& b, const FileNames& names) {
-    return are_equal(open_hf_weights(folder), a, b, names);
-  };
-  files.model = open_model({folder + "/config.json", has_weights, are_equal_there},
-                           get_string(files.description, "head", folder + "/case.json"));
+  files.model = open_model(model_source(folder), get_string(files.description, "head", folder + "/case.json"));
   files.inputs = files.model->inputs();
   read_zero_gradient(&files);
   files.label_smoothing = get_number(files.description, "label_smoothing", folder, 0.0);

@@ -59,16 +59,31 @@ class Counter final : public Judge {
   volatile int stop_ = 0;
 };
 
+// A tape whose runs fail from batch `until_failure` on; 0: none does.
+class FailingRunner final : public BatchRunner {
+ public:
+  FailingRunner(const Tape& tape, std::int64_t until_failure) : tape_(tape), until_failure_(until_failure) {}
+  Status run(const Batch& batch, Threads& threads) noexcept override {
+    if (++batches_ == until_failure_) return {StatusCode::kReadFailed, {7, 0}};
+    return tape_.run(batch, threads);
+  }
+
+ private:
+  TapeRunner tape_;
+  const std::int64_t until_failure_;
+  std::int64_t batches_ = 0;
+};
+
 class Evaluated {
  public:
-  explicit Evaluated(std::int64_t until_signal) : judge_(shape(), until_signal) {
+  explicit Evaluated(std::int64_t until_signal, std::int64_t until_failure = 0) : judge_(shape(), until_signal) {
     run_->session.seal(arena_, run_->plan, kernels_for(best_isa()), run_->threads);
     judge_.seal(run_->session.products());
     Loader loader(run_->data.loader, run_->data.plan,
                   Span<std::byte>(arena_.at(run_->plan[kLoaderMemory]), run_->plan[kLoaderMemory].bytes));
     Threads threads(run_->threads, false);
     Group alone(RankPlace{}, GroupOptions{});
-    TapeRunner runner(run_->session.tape(run_->graphs[Use::kEvaluate].number));
+    FailingRunner runner(run_->session.tape(run_->graphs[Use::kEvaluate].number), until_failure);
     Evaluation evaluation(judge_, kBatch, runner, alone);
     const RecordedSplit& split = *run_->data.find(Split::kValidation);
     const int log = ::open((folder_.path() + "/log").c_str(), O_CREAT | O_RDWR, 0600);
@@ -120,6 +135,13 @@ TEST(Evaluation, ASignalBetweenTwoBatchesStopsIt) {
   EXPECT_EQ(stopped.status.code, StatusCode::kStopped);
   EXPECT_EQ(stopped.status.detail[0], SIGTERM);
   EXPECT_EQ(stopped.batches(), 2);
+}
+
+TEST(Evaluation, EndsWithTheStatusOfABatchThatCannotBeComputed) {
+  const Evaluated failed(0, 3);
+  EXPECT_EQ(failed.status.code, StatusCode::kReadFailed);
+  EXPECT_EQ(failed.status.detail[0], 7);
+  EXPECT_EQ(failed.batches(), 2);
 }
 
 }  // namespace

@@ -149,6 +149,18 @@ TEST_F(Parts, OfOneNameHaveFreshValuesOfTheirOwn) {
   EXPECT_NE(sealed.at(0)[0], sealed.at(1)[0]);
 }
 
+TEST_F(Parts, OfOneNameKeepStatesOfTheirOwn) {
+  Session session;
+  Graph& graph = session.add_graph({}, {});
+  for (const char* part : {"unet", "vae", "unet"}) {
+    graph.set_part(part);
+    graph.state({"cache", 2, 3});
+  }
+  ASSERT_EQ(session.states().size(), 2);
+  EXPECT_EQ(session.states()[0].name, "unet/cache");
+  EXPECT_EQ(session.states()[1].name, "vae/cache");
+}
+
 TEST_F(Parts, ThatAreMissingAreNamed) {
   const auto refused = [&](const std::string& part) {
     return error_of([&] { open_parts(folder.path(), {{part, "only"}}); });
