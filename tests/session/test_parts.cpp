@@ -183,6 +183,7 @@ TEST(NameInPart, IsTheFilesNameOfThatPartAlone) {
   EXPECT_EQ(name_in_part("unet/conv_in.weight", "vae"), std::nullopt);
   EXPECT_EQ(name_in_part("unet/conv_in.weight", ""), std::nullopt);
   EXPECT_EQ(name_in_part("unet/conv_in.weight", "unet2"), std::nullopt);
+  EXPECT_EQ(name_in_part("unet/conv_in.weight", "bert"), std::nullopt);
   EXPECT_EQ(name_in_part("conv_in.weight", ""), "conv_in.weight");
   EXPECT_EQ(name_in_part("conv_in.weight", "unet"), std::nullopt);
 }
