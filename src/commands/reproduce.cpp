@@ -128,6 +128,11 @@ bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
 }
 
 void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
+  const bool has_trained = !outcome.recorded.record.results.empty();
+  if (judgement.has_equal_bits && !has_trained) {
+    std::printf("equal bits: %zu evaluations are as recorded\n", judgement.evaluations);
+    return;
+  }
   if (judgement.has_equal_bits) {
     std::printf("equal bits: %zu logged intervals, %zu evaluations and the weights are as recorded\n",
                 judgement.intervals, judgement.evaluations);
@@ -188,7 +193,7 @@ int reproduce_command(const ReproduceArguments& arguments) {
   const RunRecord now = open_record(output).record;
   const RepeatJudgement judgement = judge_repeat(recorded.record, now);
   if (!arguments.json) {
-    print_pace(now.pace, recorded.record.pace);
+    if (recorded.record.pace.whole > 0.0) print_pace(now.pace, recorded.record.pace);
     print_judgement(judgement, outcome);
   }
   document["output"] = output;

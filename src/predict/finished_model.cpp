@@ -45,6 +45,10 @@ MediaSettings settings_by(const RunInputs& inputs, const std::string& folder, co
 
 std::unique_ptr<Model> open_finished_model(const std::string& folder, const std::string& command) {
   const std::string path = folder + "/config.json";
+  if (std::filesystem::exists(folder) && !std::filesystem::exists(path)) {
+    throw Error(ErrorKind::kData, folder, "holds no model: no config.json",
+                "name the folder of a finished training; a run that only evaluates leaves no copy of its model");
+  }
   const Family& family = family_of(path);
   const auto head = std::find_if(family.heads.begin(), family.heads.end(),
                                  [&](const FamilyHead& one) { return one.command == command; });

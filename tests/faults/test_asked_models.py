@@ -155,6 +155,11 @@ class AskedModels(unittest.TestCase):
         test = {"model__model_name_or_path": f'"{saved}"', "model__from_scratch": "false", "data__train_file": None, "training__do_train": "false", "data__test_file": f'"{CLASSES}/test.jsonl"'}
         done = run("run", settings(self.folder, **{**common, **test, "data__preprocessing": '"processor"', "training__output_dir": f'"{self.folder}/truth"'}))
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(3, "holds no model: no config.json", "classify", self.folder / "truth", CLASSES / "test.jsonl")
+        repeated = run("reproduce", self.folder / "truth", "--output", self.folder / "again")
+        self.assertEqual(repeated.returncode, 0, repeated.stdout + repeated.stderr)
+        self.assertIn("equal bits: 1 evaluations are as recorded", repeated.stdout)  # nothing was trained: no weights
+        self.assertNotIn("throughput:", repeated.stdout.splitlines()[-2])
         lines = [json.loads(line) for line in (self.folder / "truth/predictions.jsonl").read_text().splitlines()][:5]
         pictures = [CLASSES / line["image"] for line in lines]
 
