@@ -54,7 +54,10 @@ class Mutate(unittest.TestCase):
         self.assertEqual((one.begin, one.line), (17, 2))
 
     def test_a_fault_is_an_expression_or_whole_statements(self):
-        for old in ("if (a)", "return a", "const int a = 1;", "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a"):
+        with self.assertRaises(mutate.Misplaced):
+            mutate.locate(fault(1, "f(b).c();", "d();"), "const int a = f(b).c();")
+        mutate.locate(fault(1, "f(b).c();", "d();"), "g();  // as a = b\nf(b).c();")
+        for old in ("if (a)", "a = b;\n  c = d", "return a", "const int a = 1;", "auto a = b();", "a ? b", "f(a, b", "a)", '"text', "{a"):
             with self.subTest(old), self.assertRaises(mutate.Misplaced):
                 mutate.locate(fault(1, old, "b"), old)
         for old in ("return a;", "constant", "const Lock a;\n  b();"):
