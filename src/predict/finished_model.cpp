@@ -103,7 +103,7 @@ MediaSettings media_settings_of_model(const std::string& folder, std::int64_t im
 }
 
 void seal_with_weights(Session* session, const Model& model, const std::string& folder, Isa isa, Threads& threads) {
-  session->seal_alone(false, kernels_for(isa), threads.count());
+  session->seal_alone(kernels_for(isa), threads.count());
   const TensorSource source = open_hf_weights(folder);
   StartWork work;
   const LoadReport report = load_parameters(&work, source, session->parameter_memory(), model, 0);

@@ -19,19 +19,24 @@ namespace {
 // oneDNN's primitives if its products are used.
 constexpr std::size_t kOutsideBytes = std::size_t{48} << 20;
 
+TrainingOptions training_options(const Settings& settings, int nodes) {
+  const DistributedSettings& distributed = settings.distributed;
+  const bool is_sharded = distributed.distribution_strategy == Strategy::kSharded;
+  TrainingOptions options;
+  options.optimizer = &optimizer_kind(settings.training.optimizer);
+  options.averages = settings.training.ema_decay > 0.0;
+  options.activations_in_gradients = settings.training.gradient_accumulation_steps == 1;
+  if (is_sharded && distributed.sharded_stage > 1)
+    options.bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
+  if (is_sharded) options.state_nodes = nodes;
+  return options;
+}
+
 void plan_memory(RecordedRun* run) {
   const int local_ranks = run->place.local_size;
-  const DistributedSettings& distributed = run->settings.distributed;
-  std::optional<std::size_t> bucket_bytes;
-  if (distributed.distribution_strategy == Strategy::kSharded && distributed.sharded_stage > 1)
-    bucket_bytes = static_cast<std::size_t>(distributed.bucket_mib) << 20;
   run->session.set_products(run->settings.machine.products);
-  run->session.set_optimizer(optimizer_kind(run->settings.training.optimizer));
-  run->session.set_averaging(run->settings.training.ema_decay > 0.0);
-  run->session.set_activations_in_gradients(run->settings.training.gradient_accumulation_steps == 1);
-  std::vector<PlannedRange> ranges =
-      run->session.plan(run->graphs.trains(), run->threads, local_ranks, bucket_bytes,
-                        distributed.distribution_strategy == Strategy::kSharded ? run->place.nodes : 1);
+  if (run->graphs.trains()) run->session.train(training_options(run->settings, run->place.nodes));
+  std::vector<PlannedRange> ranges = run->session.plan(run->threads, local_ranks);
   ranges.push_back({kLoaderMemory, run->data.plan.total_bytes()});
   if (run->graphs.judge) ranges.push_back({kEvaluationMemory, run->graphs.judge->bytes(), local_ranks > 1});
   if (!run->place.is_alone()) {

@@ -5,73 +5,152 @@
 
 #include "src/base/clock.h"
 #include "src/base/error.h"
+#include "src/evaluate/batch_runner.h"
 #include "src/runtime/guard.h"
 #include "src/train/loop.h"
 
 namespace bascule {
 namespace {
 
-Status run_steps(TrainingLoop& loop, const Stream& stream, std::int64_t warmup, double* seconds, std::int64_t* samples,
-                 MeasuredSteps* steps) noexcept {
-  loop.begin();
-  for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(loop.step());
-  const StreamStatistics loaded_before = stream.statistics();
-  double before[kStepPhases];
-  std::copy_n(loop.interval().seconds, kStepPhases, before);
-  for (std::size_t i = 0; i < steps->seconds.size(); ++i) {
-    const std::int64_t samples_before = loop.times().rows.samples();
+// Everything that a step needs, in an arena of its own, with fresh weights.
+struct Sealed {
+  Arena arena;
+  Loader loader;
+  Threads threads;
+
+  Sealed(RecordedRun& run, Isa isa)
+      : arena(run.plan, run.settings.machine.huge_pages),
+        loader(run.data.loader, run.data.plan,
+               Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes)),
+        threads(run.threads, run.threads == usable_cores()) {
+    run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
+    StartWork work;
+    work.touch(arena.memory(), arena.huge_pages(), false);
+    initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(run.settings.run.seed));
+    work.run(threads);
+    if (run.settings.machine.lock_memory) arena.lock();
+  }
+};
+
+// What the steps have done since they began.
+struct Progressed {
+  double phases[kStepPhases] = {};  // seconds
+  BatchCounts rows;
+  std::int64_t batches = 0;
+};
+
+class TrainingSteps {
+ public:
+  TrainingSteps(const RecordedRun& run, Sealed& sealed, Session& session)
+      : alone_(RankPlace{}, GroupOptions{}),
+        loop_(run, {session, alone_, sealed.loader, sealed.threads, nullptr, nullptr, &never_}, {}, &outputs_, {}) {}
+
+  void begin(std::int64_t) noexcept { loop_.begin(); }
+  Status step() noexcept { return loop_.step(); }
+  Progressed so_far() const noexcept {
+    Progressed all;
+    std::copy_n(loop_.interval().seconds, kStepPhases, all.phases);
+    all.rows = loop_.times().rows;
+    all.batches = loop_.times().micro_batches;
+    return all;
+  }
+
+ private:
+  TrainingOutputs outputs_;
+  const volatile int never_ = 0;
+  Group alone_;
+  TrainingLoop loop_;
+};
+
+class EvaluationSteps {
+ public:
+  EvaluationSteps(Stream& stream, const Tape& tape, Threads& threads)
+      : stream_(stream), runner_(tape), threads_(threads) {}
+
+  void begin(std::int64_t steps) noexcept { stream_.start(0, steps); }
+  Status step() noexcept {
     const double began = monotonic_seconds();
-    BASCULE_TRY(loop.step());
+    const Batch* batch = nullptr;
+    BASCULE_TRY(stream_.next(&batch));
+    const double loaded = monotonic_seconds();
+    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads_));
+    for (int i = 0; i < kMaxStreams; ++i) so_far_.rows[i] += batch->counts[i];
+    stream_.release();
+    ++so_far_.batches;
+    so_far_.phases[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
+    so_far_.phases[static_cast<int>(StepPhase::kForward)] += monotonic_seconds() - loaded;
+    return ok_status();
+  }
+  const Progressed& so_far() const noexcept { return so_far_; }
+
+ private:
+  Stream& stream_;
+  TapeRunner runner_;
+  Threads& threads_;
+  Progressed so_far_;
+};
+
+template <typename Steps>
+Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<double> seconds,
+                 Span<std::int64_t> samples, MeasuredSteps* measured) noexcept {
+  steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
+  for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(steps.step());
+  const StreamStatistics loaded_before = stream.statistics();
+  const Progressed before = steps.so_far();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const std::int64_t samples_before = steps.so_far().rows.samples();
+    const double began = monotonic_seconds();
+    BASCULE_TRY(steps.step());
     seconds[i] = monotonic_seconds() - began;
-    samples[i] = loop.times().rows.samples() - samples_before;
+    samples[i] = steps.so_far().rows.samples() - samples_before;
   }
-  for (int phase = 0; phase < kStepPhases; ++phase) {
-    steps->phases[phase] = loop.interval().seconds[phase] - before[phase];
-  }
-  steps->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
-  steps->resident_bytes = resident_bytes();
+  const Progressed after = steps.so_far();
+  for (int phase = 0; phase < kStepPhases; ++phase) measured->phases[phase] = after.phases[phase] - before.phases[phase];
+  measured->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
+  measured->resident_bytes = resident_bytes();
+  measured->micro_batches = after.batches;
+  for (int i = 0; i < kMaxStreams; ++i) measured->rows[i] = after.rows[i] / after.batches;
   return ok_status();
+}
+
+template <typename Steps>
+Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, MeasuredSteps* measured) {
+  seal_memory();
+  const Status status = run_steps(steps, stream, warmup, {measured->seconds.data(), measured->seconds.size()},
+                                  {measured->samples.data(), measured->samples.size()}, measured);
+  open_memory();
+  return status;
 }
 
 }  // namespace
 
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count) {
-  const Settings& settings = run.settings;
   own_indexes(run.data);
-  Arena arena(run.plan, settings.machine.huge_pages);
-  Loader loader(run.data.loader, run.data.plan,
-                Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes));
-  Threads threads(run.threads, run.threads == usable_cores());
-  run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
-  StartWork work;
-  work.touch(arena.memory(), arena.huge_pages(), false);
-  initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(settings.run.seed));
-  work.run(threads);
-  if (settings.machine.lock_memory) arena.lock();
-
-  TrainingOutputs outputs;
-  const volatile int never = 0;
-  Group alone(RankPlace{}, GroupOptions{});
-  TrainingLoop loop(run, {run.session, alone, loader, threads, nullptr, nullptr, &never}, {}, &outputs, {});
-  MeasuredSteps steps;
-  steps.seconds.resize(static_cast<std::size_t>(count));
-  steps.samples.resize(static_cast<std::size_t>(count));
-  seal_memory();
-  const Status status = run_steps(loop, loader.stream(run.data.find(Split::kTrain)->stream), warmup,
-                                  steps.seconds.data(), steps.samples.data(), &steps);
-  open_memory();
+  Sealed sealed(run, isa);
+  MeasuredSteps measured;
+  measured.seconds.resize(static_cast<std::size_t>(count));
+  measured.samples.resize(static_cast<std::size_t>(count));
+  const bool trains = run.graphs.trains();
+  const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
+  const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
+  Stream& stream = sealed.loader.stream(split.stream);
+  Status status = ok_status();
+  if (trains) {
+    TrainingSteps steps(run, sealed, run.session);
+    status = run_sealed(steps, stream, warmup, &measured);
+  } else {
+    EvaluationSteps steps(stream, tape, sealed.threads);
+    status = run_sealed(steps, stream, warmup, &measured);
+  }
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
     throw Error(ErrorKind::kData, "",
-                diverged ? "loss or gradient is not finite" : describe(status, *run.data.find(Split::kTrain)->manifest),
+                diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
-  const TrainingTimes& times = loop.times();
-  steps.micro_batches = times.micro_batches;
-  for (int i = 0; i < kMaxStreams; ++i) steps.rows[i] = times.rows[i] / times.micro_batches;
-  steps.nodes = run.session.tape(run.graphs[Use::kTrain].number).node_times(steps.rows);
-  steps.stream = loader.stream(run.data.find(Split::kTrain)->stream).statistics();
-  return steps;
+  measured.nodes = tape.node_times(measured.rows);
+  measured.stream = stream.statistics();
+  return measured;
 }
 
 }  // namespace bascule

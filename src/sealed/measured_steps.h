@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a
-// number of updates as a training run would. Allocates before and after, not between.
+// Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number of
+// updates as a training run would; one that does not train runs batches of its evaluation. Allocates before and after,
+// not between.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 namespace bascule {
 
 struct MeasuredSteps {
-  std::vector<double> seconds;        // of each update
-  std::vector<std::int64_t> samples;  // of each update
+  std::vector<double> seconds;        // of each step: an update, or a batch of the evaluation
+  std::vector<std::int64_t> samples;  // of each step
   double phases[kStepPhases] = {};    // seconds, summed
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
@@ -27,7 +28,8 @@ struct MeasuredSteps {
   std::size_t resident_bytes = 0;
 };
 
-// `run` trains at least warmup + count updates. Throws Error for what a step ended with.
+// A run that trains has at least warmup + count updates; an evaluation's batches begin anew when all have been run. The
+// figures of an evaluation are not computed. Throws Error for what a step ended with.
 MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std::int64_t count);
 
 }  // namespace bascule

@@ -102,11 +102,11 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
   const DistributedSettings& distributed = settings.distributed;
   if (graphs.trains() && group.nodes() > 1) {
     const PlannedRange& lane = run.plan[kLaneMemory];
-    run.session.update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
-                                 distributed.wire_type == WireType::kBf16);
+    run.session.training().update().connect(Span<std::byte>(arena_->at(lane), lane.bytes),
+                                            distributed.wire_type == WireType::kBf16);
   }
   if (graphs.trains() && group.size() > 1 && distributed.distribution_strategy == Strategy::kDdp)
-    run.session.overlap_reduction(graphs[Use::kTrain].number, static_cast<std::size_t>(distributed.bucket_mib) << 20);
+    run.session.training().overlap_reduction(static_cast<std::size_t>(distributed.bucket_mib) << 20);
   times->end("loader, threads and tapes");
   times->end("memory and weights", fill_memory(point, say));
 
@@ -130,13 +130,13 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
                        run.session.products());
     runner_ = std::make_unique<TapeRunner>(run.session.tape(number));
     evaluation_ = std::make_unique<Evaluation>(*graphs.judge, batch, *runner_, group);
-    if (run.session.averages() != nullptr) {
+    if (averages() != nullptr) {
       averaged_runner_ = std::make_unique<TapeRunner>(run.session.averaged_tape(number));
       averaged_evaluation_ = std::make_unique<Evaluation>(*graphs.judge, batch, *averaged_runner_, group);
     }
   }
-  if (run.session.optimizer_states().are_shared_out && group.is_leader())
-    state_exchange_ = std::make_unique<StateExchange>(group, run.session.optimizer_states());
+  if (graphs.trains() && run.session.training().optimizer_states().are_shared_out && group.is_leader())
+    state_exchange_ = std::make_unique<StateExchange>(group, run.session.training().optimizer_states());
   if (group.is_first()) {
     if (graphs.judge && graphs.judge->names_tokens())
       token_texts_ = load_token_texts(settings.model.tokenizer_name.resolved);
@@ -203,8 +203,10 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
 
 // A run that ends by an error may end between an update's beginning and its sums.
 SealedRun::~SealedRun() {
-  if (run_.graphs.trains()) run_.session.update().rest();
+  if (run_.graphs.trains()) run_.session.training().update().rest();
 }
+
+float* SealedRun::averages() const { return run_.graphs.trains() ? run_.session.training().averages() : nullptr; }
 
 void SealedRun::resume_records(const ResumePoint& point) {
   position_ = read_position(point);
@@ -307,8 +309,8 @@ HfFolderContents SealedRun::folder_contents(const float* trained) const {
 std::vector<TensorToWrite> SealedRun::optimizer_to_write() {
   const ParameterMemory memory = run_.session.parameter_memory();
   std::vector<TensorToWrite> all =
-      states_to_write(run_.session.optimizer_states(), memory, state_exchange_.get(), &parts_);
-  if (const float* const averages = run_.session.averages()) {
+      states_to_write(run_.session.training().optimizer_states(), memory, state_exchange_.get(), &parts_);
+  if (const float* const averages = this->averages()) {
     for (TensorToWrite& tensor : tensors_to_write(*memory.set, *memory.layout, averages, nullptr, ema_name("")))
       all.push_back(std::move(tensor));
   }
@@ -335,7 +337,7 @@ void SealedRun::make_writers() {
   if (!run_.graphs.trains()) return;
   const float* const trained = run_.session.parameter_memory().trained;
   final_model_ = std::make_unique<HfFolderPlan>(folder_contents(trained));
-  if (const float* const averages = run_.session.averages())
+  if (const float* const averages = this->averages())
     averaged_model_ = std::make_unique<HfFolderPlan>(folder_contents(averages));
   const Settings& settings = run_.settings;
   CheckpointContents contents;

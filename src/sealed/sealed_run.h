@@ -52,6 +52,7 @@ class SealedRun {
   void say_small_pages(void (*say)(const std::string&)) const;
   void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&), StartWork* work);
   void load_finished(const FinishedWeights& finished, StartWork* work);
+  float* averages() const;  // of the weights; null: none are kept
   void begin_average();
   void make_unused_tensors();
   void resume_records(const ResumePoint& point);

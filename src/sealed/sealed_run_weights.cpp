@@ -90,8 +90,8 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
     const TensorSource weights = open_hf_weights(point->folder);
     load_parameters(work, weights, memory, *run_.opened.model, seed);
     const TensorSource state = open_training_state(*point);
-    std::vector<WantedTensor> wanted = wanted_states(run_.session.optimizer_states(), memory, group_.node());
-    if (float* const averages = run_.session.averages()) {
+    std::vector<WantedTensor> wanted = wanted_states(run_.session.training().optimizer_states(), memory, group_.node());
+    if (float* const averages = this->averages()) {
       for (int p = 0; p < memory.set->size(); ++p) {
         const ParameterLayout::Place& place = memory.layout->places[static_cast<std::size_t>(p)];
         if (!place.trained) continue;
@@ -129,8 +129,8 @@ void SealedRun::load_weights(const std::optional<ResumePoint>& point, void (*say
 // Before the first update the average is a copy of the weights.
 void SealedRun::begin_average() {
   const Session& session = run_.session;
-  if (session.averages() != nullptr)
-    std::copy_n(session.parameter_memory().trained, session.layout().trained_elements, session.averages());
+  if (averages() != nullptr)
+    std::copy_n(session.parameter_memory().trained, session.layout().trained_elements, averages());
 }
 
 // Without an optimizer's states: nothing is trained.
@@ -143,9 +143,9 @@ void SealedRun::load_finished(const FinishedWeights& finished, StartWork* work) 
     if (!report.missing.empty())
       throw Error(ErrorKind::kData, finished.folder, "lacks the tensor " + report.missing.front());
     work->run(*threads_);
-    if (run_.session.averages() != nullptr) {
+    if (averages() != nullptr) {
       ParameterMemory memory = run_.session.parameter_memory();
-      memory.trained = run_.session.averages();
+      memory.trained = averages();
       const TensorSource averaged = open_hf_weights(run_.settings.run.output_dir.resolved + "/" + kAveragedFolder);
       load_parameters(work, averaged, memory, *run_.opened.model, 0);
       work->run(*threads_);

@@ -80,8 +80,9 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::
 // A rank without samples contributes zeros. False: another rank failed.
 bool TrainingLoop::replay_without_samples(bool first) noexcept {
   Session& session = p_.session;
-  if (session.ring() != nullptr) return session.ring()->replay_without_samples(p_.threads);
-  if (first) std::fill_n(session.gradients(), session.layout().trained_elements, 0.0f);
+  Training& training = session.training();
+  if (training.ring() != nullptr) return training.ring()->replay_without_samples(p_.threads);
+  if (first) std::fill_n(training.gradients(), session.layout().trained_elements, 0.0f);
   p_.group.position().reach(static_cast<std::int64_t>(session.tape(run_.graphs[Use::kTrain].number).step_count()));
   p_.group.heart().beat();
   return true;
@@ -108,7 +109,7 @@ Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool
   replay.dropout_key[0] = static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(seed >> 32) * 0x9E3779B9u;
   replay.dropout_key[1] = static_cast<std::uint32_t>(at_.global_step);
   const Tape& tape = p_.session.tape(run_.graphs[Use::kTrain].number);
-  if (GradientRing* const ring = p_.session.ring()) {
+  if (GradientRing* const ring = p_.session.training().ring()) {
     if (!ring->replay(p_.threads, replay)) return {StatusCode::kRankFailed, {-1, 0}};
   } else {
     tape.replay(p_.threads, replay);
@@ -137,11 +138,11 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
     const double backward_before = tape.seconds(true);
     if (number + 1 == batches) {
       p_.group.position().begin_gradients(at_.global_step + 1);
-      p_.session.update().begin(at_.global_step + 1);
+      p_.session.training().update().begin(at_.global_step + 1);
     }
     BASCULE_TRY(replay(*batch, weights, number == 0));
     backward = tape.seconds(true) - backward_before;
-    if (p_.session.ring() != nullptr) reduction = p_.session.ring()->reduction_seconds();
+    if (p_.session.training().ring() != nullptr) reduction = p_.session.training().ring()->reduction_seconds();
   }
   *samples += batch->counts.samples();
   for (int i = 0; i < kMaxStreams; ++i) times_.rows[i] += batch->counts[i];
@@ -205,7 +206,7 @@ Status TrainingLoop::update() noexcept {
   settings.average_share = average_share(settings.step);
   const bool hashes = p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0;
   if (hashes) settings.observer = p_.hashes;
-  Update& update = p_.session.update();
+  Update& update = p_.session.training().update();
   norm_ = update.run(p_.threads, settings);
   times_.wire_seconds += update.wire_seconds();
   if (!std::isfinite(loss_) || !std::isfinite(norm_)) return {StatusCode::kNotFinite, {at_.global_step + 1, 0}};

@@ -112,7 +112,8 @@ void TrainingLoop::fill(SavedMoment* saved) noexcept {
 
 Status TrainingLoop::write_checkpoint() noexcept {
   // Before an older checkpoint gives way to this one. Loss and gradient were judged before the update that is saved.
-  if (!p_.session.update().parameters_are_finite(p_.threads)) return {StatusCode::kNotFinite, {at_.global_step, 0}};
+  if (!p_.session.training().update().parameters_are_finite(p_.threads))
+    return {StatusCode::kNotFinite, {at_.global_step, 0}};
   SavedMoment saved;
   fill(&saved);
   if (!out_.events.sync().ok()) out_.progress.note("TensorBoard events could not be synced");

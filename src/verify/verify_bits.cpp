@@ -123,7 +123,8 @@ BitsRun::BitsRun(const Model& model, Precision precision, Isa isa, int threads) 
     for (Graph* graph : {&train, &evaluate}) choose_element_types(*graph);
   }
   threads_ = std::make_unique<Threads>(threads, false);
-  session_.seal_alone(true, kernels_for(isa), threads);
+  session_.train({});
+  session_.seal_alone(kernels_for(isa), threads);
   StartWork work;
   initialise_parameters(&work, session_.parameter_memory(), kSeed);
   work.run(*threads_);
@@ -144,7 +145,7 @@ void BitsRun::replay() noexcept {
     settings.max_grad_norm = 1.0;
     for (const LossTerm& term : trained_.losses)
       updates_[step].loss += static_cast<double>(*session_.tape(kTrain).at(term.loss));
-    updates_[step].norm = session_.update().run(*threads_, settings);
+    updates_[step].norm = session_.training().update().run(*threads_, settings);
     updates_[step].rate = settings.learning_rate;
   }
   Replay replay;
@@ -167,7 +168,7 @@ void BitsRun::add_to(BitsDigest* digest) const {
     digest->add(output.name, values, info.rows.at(counts) * info.cols);
   }
   const ParameterMemory memory = session_.parameter_memory();
-  const std::vector<StateRange>& states = session_.optimizer_states().ranges;
+  const std::vector<StateRange>& states = session_.training().optimizer_states().ranges;
   std::vector<std::vector<StateTensor>> state_of;
   for (const StateRange& range : states) state_of.push_back(state_tensors(range.state, *memory.set, *memory.layout));
   std::size_t trained = 0;  // tensors so far

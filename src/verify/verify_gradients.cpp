@@ -71,7 +71,7 @@ void for_each_gradient(const CaseFiles& files, const Session& session, std::vect
         not_compared->push_back({"grad." + piece.name, "the case does not hold it"});
         continue;
       }
-      const float* const first = session.gradients() + place.offset + piece.first_element;
+      const float* const first = session.training().gradients() + place.offset + piece.first_element;
       judge(gradient_of_case(files, piece.name, {first, first + piece.elements}));
     }
   }

@@ -63,8 +63,12 @@ CaseModel::CaseModel(const CaseFiles& files, Precision precision, Isa isa, int t
 
 void CaseModel::open(Copy* copy, bool trains, Isa isa) {
   record(copy, trains);
-  copy->session.set_optimizer(optimizer_kind(files_.optimizer));
-  copy->session.seal_alone(trains, kernels_for(isa), threads_->count());
+  if (trains) {
+    TrainingOptions options;
+    options.optimizer = &optimizer_kind(files_.optimizer);
+    copy->session.train(options);
+  }
+  copy->session.seal_alone(kernels_for(isa), threads_->count());
   const TensorSource source = open_hf_weights(files_.folder);
   StartWork work;
   load_parameters(&work, source, copy->session.parameter_memory(), *files_.model, 0);

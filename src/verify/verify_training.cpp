@@ -57,7 +57,7 @@ Log train(const CaseFiles& files, CaseModel* model) {
     settings.weight_decay = get_number(train, "weight_decay", where);
     settings.max_grad_norm = get_number(train, "max_grad_norm", where);
     settings.step = ++s;
-    log.norms.push_back(model->training().update().run(model->threads(), settings));
+    log.norms.push_back(model->training().training().update().run(model->threads(), settings));
   }
   return log;
 }

@@ -26,7 +26,7 @@ struct SealedSession {
   Session session;
   Threads threads{kThreads, false};
 
-  void seal() { session.seal_alone(false, kernels_for(best_isa()), kThreads); }
+  void seal() { session.seal_alone(kernels_for(best_isa()), kThreads); }
 };
 
 // Embeddings as the whole model (cross-modal layers, loss and all) computes them, all rows in one batch.

@@ -105,7 +105,7 @@ struct Sealed {
       graph.set_part(parts[i].name);
       weights[i] = parts[i].model->record(graph, Use::kReference, {}).output("weight");
     }
-    session.seal_alone(false, kernels_for(best_isa()), 2);
+    session.seal_alone(kernels_for(best_isa()), 2);
   }
   const float* at(std::size_t part) const { return session.tape(0).at(weights[part]); }
 };

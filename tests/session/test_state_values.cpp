@@ -41,14 +41,20 @@ void record(Graph& g) {
   derive_backward(g);
 }
 
+TrainingOptions by_rows() {
+  TrainingOptions options;
+  options.optimizer = &kRowOptimizer;
+  return options;
+}
+
 struct Trained {
   Session session;
   Threads threads{2, false};
 
   Trained() {
     record(session.add_graph(kBounds, batch_fields()));
-    session.set_optimizer(kRowOptimizer);
-    session.seal_alone(true, kernels_for(best_isa()), 2);
+    session.train(by_rows());
+    session.seal_alone(kernels_for(best_isa()), 2);
     Seeded random(3);
     for (std::int64_t i = 0; i < session.layout().trained_elements; ++i)
       session.parameter_memory().trained[i] = static_cast<float>(0.1 * random.normal());
@@ -63,14 +69,14 @@ struct Trained {
     session.tape(0).replay(threads, replay);
     UpdateSettings settings;
     settings.learning_rate = 1e-2;
-    session.update().run(threads, settings);
+    session.training().update().run(threads, settings);
   }
   std::vector<float> parameters() const {
     const float* const first = session.parameter_memory().trained;
     return {first, first + session.layout().trained_elements};
   }
   std::vector<float> state(std::size_t number, std::int64_t count) const {
-    const float* const first = session.optimizer_states().ranges[number].values;
+    const float* const first = session.training().optimizer_states().ranges[number].values;
     return {first, first + count};
   }
 };
@@ -83,7 +89,7 @@ class StateValues : public ::testing::Test {
     for (int number = 0; number < 2; ++number) first_.update(number);
     const Session& session = first_.session;
     std::vector<TensorToWrite> tensors =
-        states_to_write(session.optimizer_states(), session.parameter_memory(), nullptr, nullptr);
+        states_to_write(session.training().optimizer_states(), session.parameter_memory(), nullptr, nullptr);
     EXPECT_TRUE(SafetensorsWritePlan(std::move(tensors)).write(path_.c_str()).ok());
   }
   ~StateValues() override { std::filesystem::remove(path_); }
@@ -102,8 +108,8 @@ class StateValues : public ::testing::Test {
 TEST_F(StateValues, ArePlannedInPlaceOfMoments) {
   Session session;
   record(session.add_graph(kBounds, batch_fields()));
-  session.set_optimizer(kRowOptimizer);
-  const MemoryPlan plan = make_memory_plan(session.plan(true, 2), 0);
+  session.train(by_rows());
+  const MemoryPlan plan = make_memory_plan(session.plan(2), 0);
   EXPECT_EQ(plan["row_mean"].bytes, static_cast<std::size_t>(kRows) * sizeof(float));
   EXPECT_EQ(plan["velocity"].bytes, plan["gradients"].bytes);
   for (const PlannedRange& range : plan.categories) EXPECT_NE(range.name, "exp_avg");
@@ -117,7 +123,7 @@ TEST_F(StateValues, ComeBackFromACheckpointAndTrainingGoesOnWithTheSameBits) {
   Trained second;
   const std::vector<float> weights = first_.parameters();
   std::copy(weights.begin(), weights.end(), second.session.parameter_memory().trained);
-  load(wanted_states(second.session.optimizer_states(), second.session.parameter_memory(), 0));
+  load(wanted_states(second.session.training().optimizer_states(), second.session.parameter_memory(), 0));
   EXPECT_EQ(second.state(0, kRows), first_.state(0, kRows));
   EXPECT_NE(second.state(0, kRows), std::vector<float>(kRows, 0.0f));
   first_.update(2);
@@ -139,7 +145,7 @@ TEST_F(StateValues, GoToTheNodeThatHoldsThem) {
       for (std::size_t b = 0; b < range.shards.blocks.size(); ++b) {
         const StateShards::Block& block = range.shards.blocks[b];
         if (block.node != node) continue;
-        const float* const whole = session.optimizer_states().ranges[state].values + block.first;
+        const float* const whole = session.training().optimizer_states().ranges[state].values + block.first;
         EXPECT_TRUE(std::equal(whole, whole + block.count, range.of_block(b))) << "state " << state << ", block " << b;
         if (state == 0) held += block.count;
       }

@@ -57,7 +57,7 @@ struct TwoGraphs {
   TwoGraphs() {
     written = record_writer(session.add_graph(kBounds, batch_fields()));
     read = record_reader(session.add_graph(kBounds, batch_fields()));
-    session.seal_alone(false, kernels_for(best_isa()), 2);
+    session.seal_alone(kernels_for(best_isa()), 2);
     const ParameterMemory memory = session.parameter_memory();
     Seeded random(3);
     for (std::int64_t i = 0; i < session.layout().fixed_elements; ++i)
@@ -103,14 +103,14 @@ TEST(States, StandInThePlanToTheByteBesideTheWorkspace) {
   Session session;
   record_writer(session.add_graph(kBounds, batch_fields()));
   record_reader(session.add_graph(kBounds, batch_fields()));
-  const MemoryPlan plan = make_memory_plan(session.plan(false, 2), 0);
+  const MemoryPlan plan = make_memory_plan(session.plan(2), 0);
   // 50 rows take the place of 64, of 5 floats each.
   EXPECT_EQ(plan["state"].bytes, std::size_t{64 * 5 * 4});
   EXPECT_NE(draw_arena(session.graph(0), session.workspace(0), true).find("<title>cache, "), std::string::npos);
   Session without;
   Graph& graph = without.add_graph(kBounds, batch_fields());
   graph.keep(gather_rows(graph, "out", matrix(graph, "word", 90, kCols), graph.field("labels")));
-  for (const PlannedRange& range : without.plan(false, 2)) EXPECT_NE(range.name, "state");
+  for (const PlannedRange& range : without.plan(2)) EXPECT_NE(range.name, "state");
 }
 
 TEST(States, OfDifferentNamesLieBesideEachOther) {

@@ -55,7 +55,10 @@ struct Sealed {
 
   Sealed(Group& group, std::optional<std::size_t> bucket_bytes) {
     record(session.add_graph(kBounds, batch_fields()));
-    const std::vector<PlannedRange> ranges = session.plan(true, 2, group.local_size(), bucket_bytes);
+    TrainingOptions options;
+    options.bucket_bytes = bucket_bytes;
+    session.train(options);
+    const std::vector<PlannedRange> ranges = session.plan(2, group.local_size());
     const MemoryPlan plan = make_memory_plan(ranges, 0, 0, static_cast<std::size_t>(group.local_size()));
     memory = group.share(plan.shared_bytes);
     arena = std::make_unique<Arena>(plan, HugePages::kTransparent, memory.data());
@@ -82,7 +85,7 @@ int replay(Session& session, Threads& threads, const TestBatch& batch) {
   Replay replay;
   replay.batch = batch.batch();
   for (int time = 0; time < 2; ++time) {
-    if (GradientRing* const ring = session.ring()) {
+    if (GradientRing* const ring = session.training().ring()) {
       if (!(batch.samples() > 0 ? ring->replay(threads, replay) : ring->replay_without_samples(threads))) return 1;
     } else if (batch.samples() > 0) {
       session.tape(0).replay(threads, replay);
@@ -94,21 +97,22 @@ int replay(Session& session, Threads& threads, const TestBatch& batch) {
 int run_rank(const RankPlace& place, std::size_t bucket_bytes) {
   Group group(place, {30, nullptr});
   Sealed whole(group, std::nullopt), ring(group, bucket_bytes);
-  if (whole.session.ring() != nullptr || ring.session.ring() == nullptr || !group.barrier()) return 2;
+  if (whole.session.training().ring() != nullptr || ring.session.training().ring() == nullptr || !group.barrier())
+    return 2;
   Threads threads(2, false, &group.heart());
   const TestBatch batch = batch_of(place.rank, place.world_size);
   double norms[2];
   Sealed* const both[] = {&whole, &ring};
   for (int i = 0; i < 2; ++i) {
     if (replay(both[i]->session, threads, batch) != 0 || !group.barrier()) return 3;
-    norms[i] = both[i]->session.update().run(threads, UpdateSettings{1e-2, 0.9, 0.999, 1e-8, 0.1, 1.0, 1});
+    norms[i] = both[i]->session.training().update().run(threads, UpdateSettings{1e-2, 0.9, 0.999, 1e-8, 0.1, 1.0, 1});
   }
   if (!(norms[0] > 0.0) || norms[0] != norms[1]) return 4;
   const std::size_t bytes = static_cast<std::size_t>(whole.session.layout().trained_elements) * sizeof(float);
   const float* const parameters[] = {whole.session.parameter_memory().trained, ring.session.parameter_memory().trained};
   if (std::memcmp(parameters[0], parameters[1], bytes) != 0) return 5;
-  const float* const exp_avg[] = {whole.session.optimizer_states().ranges[0].values,
-                                  ring.session.optimizer_states().ranges[0].values};
+  const float* const exp_avg[] = {whole.session.training().optimizer_states().ranges[0].values,
+                                  ring.session.training().optimizer_states().ranges[0].values};
   if (std::memcmp(exp_avg[0], exp_avg[1], bytes) != 0) return 6;
   return group.leave() ? 0 : 7;
 }

@@ -54,7 +54,8 @@ Computed compute(const Model& model, bool every_row) {
   const Recording recording = model.record(graph, every_row ? Use::kReference : Use::kTrain, options);
   derive_backward(graph);
   Threads threads(2, false);
-  session.seal_alone(true, kernels_for(best_isa()), 2);
+  session.train({});
+  session.seal_alone(kernels_for(best_isa()), 2);
   StartWork work;
   initialise_parameters(&work, session.parameter_memory(), 3);
   work.run(threads);
@@ -66,7 +67,7 @@ Computed compute(const Model& model, bool every_row) {
   for (const LossTerm& term : recording.losses) computed.losses.push_back(*session.tape(0).at(term.loss));
   const ParameterSet& set = session.parameters();
   for (int p = 0; p < set.size(); ++p) {
-    const float* const first = session.gradients() + session.layout().places[static_cast<std::size_t>(p)].offset;
+    const float* const first = session.training().gradients() + session.layout().places[static_cast<std::size_t>(p)].offset;
     for (const ParameterPiece& piece : set[p].pieces) {
       const float* const own = first + piece.first_element;
       computed.gradients[piece.name].assign(own, own + piece.elements);
