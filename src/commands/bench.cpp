@@ -33,18 +33,29 @@ constexpr Axis kAxes[] = {
     {"--workers", "data.dataloader_num_workers", "workers", 0, 1024,
      [](Settings& s, std::int64_t v) { s.data.dataloader_num_workers = v; }},
     {"--batch", "training.per_device_train_batch_size", "samples", 1, 1 << 20,
-     [](Settings& s, std::int64_t v) { s.training.per_device_train_batch_size = v; }},
+     [](Settings& s, std::int64_t v) {
+       s.training.per_device_train_batch_size = s.training.per_device_eval_batch_size = v;
+     }},
     {"--image-size", "model.image_size", "pixels", 1, 65536,
      [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
     {"--max-seq-length", "data.max_seq_length", "tokens", 2, 65536,
      [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
 };
 
-// The same run without anything but training steps.
+bool trains(const Settings& settings, const BenchArguments& arguments) {
+  return arguments.use.empty() ? settings.training.do_train : arguments.use == "train";
+}
+
+// The same run without anything but the steps that are measured.
 Settings only_steps(Settings settings, const BenchArguments& arguments) {
-  settings.training.do_train = true;
-  settings.training.do_eval = settings.training.do_predict = false;
-  settings.training.max_steps = arguments.warmup + arguments.steps;
+  TrainingSettings& training = settings.training;
+  if (trains(settings, arguments)) {
+    training.do_eval = training.do_predict = false;
+    training.max_steps = arguments.warmup + arguments.steps;
+  } else {
+    training.do_train = false;
+    training.do_predict = !training.do_eval;
+  }
   settings.distributed.world_size = 1;
   return settings;
 }
@@ -57,8 +68,9 @@ struct Column {
 
 BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
   const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
-  std::fprintf(stderr, "bascule: bench: %lld + %lld steps with %lld workers, media engine %s%s\n",
+  std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %lld workers, media engine %s%s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
+               column.settings.training.do_train ? "steps" : "batches of the evaluation",
                static_cast<long long>(column.settings.data.dataloader_num_workers),
                media_engine_query(column.engine).name,
                arguments.axis == BenchAxis::kWorkers ? "" : (", " + column.name).c_str());
@@ -116,10 +128,12 @@ int bench_command(const BenchArguments& arguments) {
   refuse_unsupported(settings);
   require_products(settings);
   (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
-  if (!settings.training.do_train) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "training.do_train"),
-                "the run does not train: nothing to measure", "set do_train = true");
-  }
+  const TrainingSettings& training = settings.training;
+  if (arguments.use == "train" && !training.do_train)
+    throw Error(ErrorKind::kSettings, "--use train", "the run does not train", "set do_train = true");
+  if (arguments.use == "evaluate" && !training.do_eval && !training.do_predict)
+    throw Error(ErrorKind::kSettings, "--use evaluate", "the run evaluates nothing",
+                "set data.validation_file or data.test_file");
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
@@ -131,6 +145,7 @@ int bench_command(const BenchArguments& arguments) {
   bench.isa = isa_name(isa);
   bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
+  bench.trains = columns.front().settings.training.do_train;
   bench.threads = compute_threads(settings, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bascule bench`: steady-state speed of a settings file's training step, beside the ceiling that this machine allows.
-// Fresh weights, real data, no files written.
+// `bascule bench`: steady-state speed of a settings file's training step, or of a batch of its evaluation, beside the
+// ceiling that this machine allows. Fresh weights, real data, no files written.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bascule {
 // The columns differ in this.
 enum class BenchAxis {
   kWorkers,         // loader workers, with the host engine, then the program's own engine where that is another
-  kBatch,           // samples of a micro-batch
+  kBatch,           // samples of a micro-batch, or of a batch of the evaluation
   kImageSize,       // side of the pictures
   kSequenceLength,  // tokens of a text at most
 };
@@ -23,6 +23,7 @@ struct BenchArguments {
   std::int64_t warmup = 3;
   BenchAxis axis = BenchAxis::kWorkers;
   std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
+  std::string use;  // "train" or "evaluate"; empty: train, where the run trains
   bool json = false;
 };
 

@@ -64,9 +64,9 @@ std::vector<BenchLayers> layers_of(const MeasuredSteps& steps, const MachineLimi
 }
 
 template <typename Value>
-void add_row(std::string* text, const char* name, const Bench& bench, const Value& value) {
+void add_row(std::string* text, const std::string& name, const Bench& bench, const Value& value) {
   char cell[64];
-  std::snprintf(cell, sizeof cell, "  %-24s", name);
+  std::snprintf(cell, sizeof cell, "  %-24s", name.c_str());
   *text += cell;
   for (const BenchColumn& column : bench.columns) {
     std::snprintf(cell, sizeof cell, "%16s", value(column).c_str());
@@ -181,16 +181,19 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
   column.trained_parameters = run.session.layout().trained_elements;
   column.resident_bytes = steps.resident_bytes;
   const Settings& settings = run.settings;
-  double step = static_cast<double>(settings.training.gradient_accumulation_steps);
-  if (settings.machine.step_seconds > 0.0) {
+  const bool trains = run.graphs.trains();
+  double step = trains ? static_cast<double>(settings.training.gradient_accumulation_steps) : 1.0;
+  if (trains && settings.machine.step_seconds > 0.0) {
     step *= settings.machine.step_seconds;
   } else {
     column.operations = operations_of(steps, limits);
     column.layers = layers_of(steps, limits);
     double batch = 0.0;
     for (const BenchOperation& operation : column.operations) batch += operation.time.limit_seconds;
-    step = step * batch + kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
-                              limits.gigabytes_per_second;
+    step *= batch;
+    if (trains)
+      step += kUpdateBytesPerParameter * static_cast<double>(column.trained_parameters) * 1e-9 /
+              limits.gigabytes_per_second;
   }
   column.ceiling = static_cast<double>(*std::max_element(steps.samples.begin(), steps.samples.end())) / step;
   return column;
@@ -206,15 +209,18 @@ std::string bench_text(const Bench& bench) {
   text += formatted("%.1f GB/s for copying\n\n", bench.limits.gigabytes_per_second);
   add_row(&text, "", bench, [](const BenchColumn& c) { return c.name; });
   add_row(&text, "samples/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.median); });
-  add_row(&text, "  slowest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
-  add_row(&text, "  fastest step", bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
+  const std::string step = bench.trains ? "step" : "batch";
+  add_row(&text, "  slowest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
+  add_row(&text, "  fastest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
   add_row(&text, "ceiling, samples/s", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
   add_row(&text, "  reached", bench,
           [](const BenchColumn& c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
-  add_row(&text, "step, median", bench,
+  add_row(&text, step + ", median", bench,
           [](const BenchColumn& c) { return formatted("%.2f ms", 1e3 * median_of(c.step_seconds)); });
   for (int phase = 0; phase < kStepPhases; ++phase) {
-    add_row(&text, (std::string("  ") + step_phase_name(static_cast<StepPhase>(phase))).c_str(), bench,
+    const StepPhase named = static_cast<StepPhase>(phase);
+    if (!bench.trains && named != StepPhase::kWaitForData && named != StepPhase::kForward) continue;
+    add_row(&text, std::string("  ") + step_phase_name(named), bench,
             [phase](const BenchColumn& c) { return formatted("%.2f %%", 100.0 * c.phases[phase]); });
   }
   add_row(&text, "loader can deliver", bench,
@@ -237,6 +243,7 @@ std::string bench_text(const Bench& bench) {
 
 std::string bench_json(const Bench& bench) {
   Json document = column_json(bench.columns.back());
+  document["measured"] = bench.trains ? "training" : "evaluation";
   document["isa"] = bench.isa;
   document["threads"] = bench.threads;
   document["precision"] = bench.is_bf16 ? "bf16" : "float32";

@@ -54,6 +54,7 @@ struct BenchColumn {
 struct Bench {
   std::string settings_file, isa;
   bool is_bf16 = false;
+  bool trains = false;  // a step is an update, otherwise a batch of the evaluation
   int threads = 1;
   bool names_engines = false;  // the columns' names
   MachineLimits limits;

@@ -9,38 +9,22 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "firmware_shims/media_engine.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa.h"
 #include "src/base/error.h"
 #include "src/base/float_environment.h"
-#include "src/bringup/bring_up.h"
-#include "src/commands/bench.h"
-#include "src/commands/bringup.h"
 #include "src/commands/command_line.h"
-#include "src/commands/decode.h"
-#include "src/commands/diff.h"
+#include "src/commands/commands.h"
 #include "src/commands/help_text.h"
-#include "src/commands/plan.h"
 #include "src/commands/report_error.h"
-#include "src/commands/reproduce.h"
-#include "src/commands/run.h"
-#include "src/commands/settings_command.h"
 #include "src/commands/standard_output.h"
-#include "src/commands/tokenize.h"
 #include "src/distributed/group.h"
-#include "src/predict/classify.h"
-#include "src/predict/fill.h"
-#include "src/search/search.h"
 #include "src/settings/run_settings.h"
-#include "src/verify/verify.h"
 
 namespace bascule {
 namespace {
@@ -51,9 +35,6 @@ class HelpFormatter : public CLI::Formatter {
     return wrapped(CLI::Formatter::make_help(app, name, mode));
   }
 };
-
-// The command that was chosen; called after the whole command line was read.
-using Chosen = std::function<int()>;
 
 std::string sealed_text() {
   const SealedSettings* const sealed = sealed_settings();
@@ -69,247 +50,6 @@ std::string version_text() {
          (onednn_version() == "none" ? "" : ", " + onednn_version()) +
          "\nMPI: " + (mpi.empty() ? "none; a run has one machine" : mpi) + sealed_text() +
          "\nthis machine: " + (machine_runs_bascule() ? isa_name(best_isa()) : "no AVX2 with FMA, cannot run Bascule");
-}
-
-void add_run(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("run", "Train, evaluate, predict and report from a TOML file; run again to resume");
-  auto file = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  add_settings_file(command, file.get());
-  command->add_flag("--json", *json, "print the results as one JSON document on standard output");
-  command->footer("`bascule settings` prints the keys of a settings file.");
-  command->callback([=] { *chosen = [=] { return run_command(*file, *json); }; });
-}
-
-void add_plan(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("plan", "Print the memory plan of a run without loading weights");
-  auto arguments = std::make_shared<PlanArguments>();
-  auto memory = std::make_shared<double>(0.0);
-  add_settings_file(command, &arguments->settings_file);
-  command->add_flag("--frontier", arguments->frontier,
-                    "print up to ten plans from the smallest to the one that recomputes nothing");
-  CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
-                         ->check(CLI::Range(1e-3, 1e6));
-  as_output_file(
-      command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
-  as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
-  CLI::Option* json = command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->add_flag("--inputs", arguments->inputs, "list in it every file that the run reads")->needs(json);
-  command->callback([=] {
-    if (gib->count() > 0) arguments->memory_gib = *memory;
-    *chosen = [=] { return plan_command(*arguments); };
-  });
-}
-
-void add_settings(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("settings", "Print a settings file with all defaults, or list all keys");
-  auto file = std::make_shared<std::string>();
-  auto resume = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
-  auto markdown = std::make_shared<bool>(false);
-  if (sealed_settings() != nullptr) {
-    add_settings_file(command, file.get());
-  } else {
-    as_path(command->add_option("file", *file,
-                                "settings file; without it: print every key with meaning, range and default"));
-  }
-  CLI::Option* rules = command->add_flag(
-      "--resume", *resume, "print for every key whether it may change before a run resumes from a checkpoint");
-  command->add_flag("--json", *json, "print one JSON document on standard output");
-  command->add_flag("--markdown", *markdown, "print the keys as the tables of config/README.md")->excludes(rules);
-  command->callback([=] { *chosen = [=] { return settings_command(*file, *resume, *json, *markdown); }; });
-}
-
-void add_verify(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("verify", "Run reference cases and check every tensor, or check this machine's bits");
-  auto arguments = std::make_shared<VerifyArguments>();
-  CLI::Option* folders =
-      as_path(command->add_option("folders", arguments->folders, "case folders, or folders of them"));
-  CLI::Option* bits =
-      command
-          ->add_flag(
-              "--bits", arguments->bits,
-              "instead of cases: train small models in both precisions and compare the digest with the recorded one; "
-              "exit code 7 if they differ")
-          ->excludes(folders);
-  command->add_option(
-      "--isa", arguments->isa,
-      "instruction set: auto, avx2, avx512, avx512_bf16 or scalar (plain C++, for checking, not for speed)");
-  command->add_option("--precision", arguments->precision, "number type: float32 or bf16")->excludes(bits);
-  command->add_option("--threads", arguments->threads, "compute threads; 0: every core")->check(CLI::Range(0, 1024));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return verify_command(*arguments); }; });
-}
-
-void add_bench(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("bench", "Measure training steps and compare them with the limits of this machine");
-  auto arguments = std::make_shared<BenchArguments>();
-  add_settings_file(command, &arguments->settings_file);
-  command->add_option("--steps", arguments->steps, "number of updates to measure")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", arguments->warmup, "warm-up updates, not measured")->check(CLI::Range(0, 1000000));
-  struct Axis {
-    BenchAxis axis;
-    const char* option;
-    const char* help;
-    std::optional<std::string> values = {};
-  };
-  auto axes = std::make_shared<std::vector<Axis>>(std::vector<Axis>{
-      {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers"},
-      {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size"},
-      {BenchAxis::kImageSize, "--image-size", "a,b,c: one column for each side of pictures, in pixels"},
-      {BenchAxis::kSequenceLength, "--max-seq-length", "a,b,c: one column for each length of texts, in tokens"}});
-  for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] {
-    const Axis* chosen_axis = nullptr;
-    for (const Axis& axis : *axes) {
-      if (!axis.values) continue;
-      if (chosen_axis != nullptr)
-        throw Error(ErrorKind::kSettings, axis.option, std::string("is given beside ") + chosen_axis->option,
-                    "give one of them");
-      chosen_axis = &axis;
-      arguments->axis = axis.axis;
-      arguments->values = numbers_of<std::int64_t>(axis.option, *axis.values, 0);
-    }
-    *chosen = [=] { return bench_command(*arguments); };
-  });
-}
-
-void add_bringup(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("bringup", "Measure this machine, check the bits of every core, and explain slow results");
-  auto arguments = std::make_shared<BringUpArguments>();
-  CLI::Option* quick =
-      command->add_flag("--quick", arguments->quick, "about 10 seconds on an idle machine, instead of 60");
-  command
-      ->add_option("--long", arguments->long_minutes,
-                   "then compute and compare the same bits on all cores for this many minutes")
-      ->check(CLI::Range(0.01, 1e5))
-      ->excludes(quick);
-  command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
-  as_folder(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));
-  as_output_file(command->add_option("--save", arguments->save, "write a profile of the machine to this file"));
-  as_path(command->add_option("--against", arguments->against,
-                              "judge every figure against this profile; exit code 7 if one is slower"));
-  as_output_file(command->add_option("--html", arguments->html, "write the result as a page to this file"));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return bringup_command(*arguments); }; });
-}
-
-void add_tokenize(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("tokenize", "Convert a JSON array of strings, or of pairs of them, to arrays of token ids");
-  auto arguments = std::make_shared<TokenizeArguments>();
-  auto padding = std::make_shared<std::string>();
-  as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
-  command->add_option("--max-length", arguments->max_length, "truncate to this many ids")
-      ->check(CLI::Range(2, 1 << 20));
-  CLI::Option* pad = command
-                         ->add_option("--padding", *padding,
-                                      "max_length: pad to --max-length; longest: pad to the longest text; without a "
-                                      "value: max_length if --max-length is set, else longest")
-                         ->expected(0, 1);
-  command->callback([=] {
-    if (pad->count() > 0) arguments->padding = *padding;
-    *chosen = [=] { return tokenize_command(*arguments); };
-  });
-}
-
-void add_decode(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("decode", "Decode JPEG and PNG files to the pixels that the model would see");
-  auto arguments = std::make_shared<DecodeArguments>();
-  auto mean = std::make_shared<std::string>(), std = std::make_shared<std::string>();
-  CLI::Option* size = command->add_option("--size", arguments->size, "side of the square, pixels; default: the model's")
-                          ->check(CLI::Range(1, 4096));
-  command
-      ->add_option(
-          "--preprocessing", arguments->preprocessing,
-          "training or processor; default: as `classify` and `search` prepare pictures for --model, without it "
-          "training")
-      ->check(CLI::IsMember({"training", "processor"}));
-  CLI::Option* model =
-      as_path(command->add_option("--model", arguments->model, "model folder, whose processor file counts"));
-  command->add_option("--mean", *mean, "a,b,c: mean of R, G and B in 0..1")->excludes(model);
-  command->add_option("--std", *std, "a,b,c: standard deviation of R, G and B in 0..1")->excludes(model);
-  command->add_flag("--raw", arguments->raw, "keep pixels in 0..255, not normalised");
-  as_output_file(command->add_option("--output", arguments->output, "safetensors file to write"))->required();
-  as_path(command->add_option("files", arguments->files, "JPEG and PNG files"))->required();
-  command->callback([=] {
-    if (!mean->empty()) arguments->mean = numbers_of<double>("--mean", *mean, 3);
-    if (!std->empty()) arguments->std = numbers_of<double>("--std", *std, 3);
-    const bool asks_model = size->count() == 0 && model->count() > 0;
-    *chosen = [=] {
-      if (asks_model) arguments->size = image_size_of(arguments->model);
-      return decode_command(*arguments);
-    };
-  });
-}
-
-void add_search(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("search", "Find pictures for a text, or captions for a picture, with a finished run");
-  auto arguments = std::make_shared<SearchArguments>();
-  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run"))->required();
-  command->add_option("query", arguments->query, "text, or path of a picture");
-  as_path(command->add_option("--picture", arguments->picture, "search captions for this picture"));
-  as_path(command->add_option("--images", arguments->images, "search the pictures in this folder and its subfolders"));
-  command->add_option("--top", arguments->top, "number of results")->check(CLI::Range(1, 1000));
-  as_output_file(
-      command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
-}
-
-void add_classify(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("classify", "Say what pictures show, with an image classifier");
-  auto arguments = std::make_shared<ClassifyArguments>();
-  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
-      ->required();
-  as_path(command->add_option("pictures", arguments->pictures, "JPEG and PNG files"))->required();
-  command->add_option("--top", arguments->top, "number of classes for each picture")->check(CLI::Range(1, 1000));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return classify_command(*arguments); }; });
-}
-
-void add_fill(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("fill", "Say which words fit the masks of a text, with a masked language model");
-  auto arguments = std::make_shared<FillArguments>();
-  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
-      ->required();
-  command->add_option("text", arguments->text, "text with the tokenizer's mask token, such as [MASK]")->required();
-  command->add_option("--top", arguments->top, "number of tokens for each mask")->check(CLI::Range(1, 1000));
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });
-}
-
-void add_reproduce(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
-  auto arguments = std::make_shared<ReproduceArguments>();
-  as_path(command->add_option("record", arguments->record, "output_dir of a finished run, or its bascule.json"))
-      ->required();
-  CLI::Option* check = command->add_flag(
-      "--check", arguments->check,
-      "run nothing: compare program, libraries, settings, model, rows, pictures and results with the record");
-  as_output_folder(command->add_option("--output", arguments->output,
-                                       "new folder for the repeated run (default: beside the recorded one)"))
-      ->excludes(check);
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->footer("Exit code 7: something is not what was recorded.");
-  command->callback([=] { *chosen = [=] { return reproduce_command(*arguments); }; });
-}
-
-void add_diff(CLI::App& app, Chosen* chosen) {
-  CLI::App* command =
-      app.add_subcommand("diff", "Find the first update and tensor where two runs differ (needs report.hash_steps)");
-  auto arguments = std::make_shared<DiffArguments>();
-  as_path(command->add_option("run_a", arguments->a, "output_dir of a run"))->required();
-  as_path(command->add_option("run_b", arguments->b, "output_dir of another run of the same model"))->required();
-  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->footer("Exit code 7: the runs differ.");
-  command->callback([=] { *chosen = [=] { return diff_command(*arguments); }; });
 }
 
 void add_help(CLI::App& app, Chosen* chosen) {
@@ -337,19 +77,7 @@ int run_command_line(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", version_text);
   Chosen chosen;
-  add_run(app, &chosen);
-  add_plan(app, &chosen);
-  add_settings(app, &chosen);
-  add_reproduce(app, &chosen);
-  add_diff(app, &chosen);
-  add_verify(app, &chosen);
-  add_bench(app, &chosen);
-  add_bringup(app, &chosen);
-  add_tokenize(app, &chosen);
-  add_decode(app, &chosen);
-  add_search(app, &chosen);
-  add_classify(app, &chosen);
-  add_fill(app, &chosen);
+  add_commands(app, &chosen);
   add_help(app, &chosen);
   try {
     app.parse(argc, argv);

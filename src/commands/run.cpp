@@ -103,7 +103,7 @@ SealedFigures measure_sealed(SealedRun& sealed) {
   figures.guarded = guard_is_active();
   ForeignAllocations foreign[64];
   const std::size_t count = foreign_allocations(foreign, 64);
-  const Update* const update = sealed.run().graphs.trains() ? &sealed.run().session.update() : nullptr;
+  const Update* const update = sealed.run().graphs.trains() ? &sealed.run().session.training().update() : nullptr;
   const double own[] = {static_cast<double>(resident_bytes(group.local_size())),
                         update != nullptr ? static_cast<double>(update->sent_bytes()) : 0.0,
                         update != nullptr ? static_cast<double>(update->received_bytes()) : 0.0};

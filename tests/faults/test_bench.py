@@ -50,6 +50,33 @@ class Bench(unittest.TestCase):
         self.assertGreater(text["layers"], 1)
         self.assertTrue(all(text[part] > 0 for part in ("forward_seconds", "backward_seconds", "recomputed_seconds")), text)
 
+    def test_measures_the_evaluation_of_a_run_that_does_not_train_or_is_asked_to(self):
+        validated = {"data__validation_file": json.dumps(str(EMOJI / "validation.jsonl"))}
+        folders = [self.folder / "only", self.folder / "both"]
+        for folder in folders:
+            folder.mkdir()
+        only = settings(folders[0], training__do_train="false", **validated)
+        both = settings(folders[1], **validated)
+        for arguments in ([only], [both, "--use", "evaluate"]):
+            done = run("bench", *arguments, "--steps", 40, "--warmup", 1, "--json")  # more than the file has
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads(done.stdout)
+            self.assertEqual((figures["measured"], len(figures["step_seconds"])), ("evaluation", 40))
+            self.assertGreater(figures["samples_per_second"]["median"], 0)
+            self.assertGreater(figures["phases"]["forward"], 0)
+            self.assertEqual([figures["phases"][phase] for phase in ("backward", "reduction", "update")], [0, 0, 0])
+            self.assertFalse([o["name"] for o in figures["operations"] if o["name"].endswith("_backward")])
+            self.assertEqual(sum(layer["backward_seconds"] for layer in figures["layers"]), 0)
+        self.assertEqual(json.loads(run("bench", both, "--steps", 1, "--json").stdout)["measured"], "training")
+        text = run("bench", only, "--steps", 2, "--batch", "3,6").stdout
+        self.assertRegex(text, r"batch, median .* ms")
+        self.assertNotRegex(text, "backward  +[0-9]")
+        self.assertIn("6 samples", text)
+        for file, use, words in ((settings(self.folder), "evaluate", "the run evaluates nothing"), (only, "train", "the run does not train")):
+            done = run("bench", file, "--use", use)
+            self.assertEqual(done.returncode, SETTINGS)
+            self.assertIn(words, done.stderr)
+
     def test_a_step_of_a_set_length_takes_that_long(self):
         done = run("bench", settings(self.folder, machine__step_seconds="0.05"), "--steps", 6, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
