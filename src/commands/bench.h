@@ -23,7 +23,7 @@ struct BenchArguments {
   std::int64_t warmup = 3;
   BenchAxis axis = BenchAxis::kWorkers;
   std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
-  std::string use;  // "train" or "evaluate"; empty: train, where the run trains
+  std::string use;                   // "train" or "evaluate"; empty: train, where the run trains
   bool json = false;
 };
 

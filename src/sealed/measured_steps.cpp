@@ -105,7 +105,8 @@ Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<d
     samples[i] = steps.so_far().rows.samples() - samples_before;
   }
   const Progressed after = steps.so_far();
-  for (int phase = 0; phase < kStepPhases; ++phase) measured->phases[phase] = after.phases[phase] - before.phases[phase];
+  for (int phase = 0; phase < kStepPhases; ++phase)
+    measured->phases[phase] = after.phases[phase] - before.phases[phase];
   measured->could_deliver = deliverable_samples_per_second(loaded_before, stream.statistics());
   measured->resident_bytes = resident_bytes();
   measured->micro_batches = after.batches;
@@ -144,8 +145,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   }
   if (!status.ok()) {
     const bool diverged = status.code == StatusCode::kNotFinite;
-    throw Error(ErrorKind::kData, "",
-                diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
+    throw Error(ErrorKind::kData, "", diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
   measured.nodes = tape.node_times(measured.rows);

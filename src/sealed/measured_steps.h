@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number of
-// updates as a training run would; one that does not train runs batches of its evaluation. Allocates before and after,
-// not between.
+// Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number
+// of updates as a training run would; one that does not train runs batches of its evaluation. Allocates before and
+// after, not between.
 #pragma once
 
 #include <cstddef>

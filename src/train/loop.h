@@ -130,7 +130,9 @@ class TrainingLoop {
   Status count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
                      TermWeights* weights) noexcept;
   Status begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept;
-  bool meets_early() const noexcept { return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr; }
+  bool meets_early() const noexcept {
+    return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr;
+  }
   Status replay(const Batch& batch, const TermWeights& weights, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
   double gradient_factor() const noexcept { return counted_[0] > 0.0 ? unit_[0] / counted_[0] : 1.0; }

@@ -67,7 +67,8 @@ Computed compute(const Model& model, bool every_row) {
   for (const LossTerm& term : recording.losses) computed.losses.push_back(*session.tape(0).at(term.loss));
   const ParameterSet& set = session.parameters();
   for (int p = 0; p < set.size(); ++p) {
-    const float* const first = session.training().gradients() + session.layout().places[static_cast<std::size_t>(p)].offset;
+    const float* const first =
+        session.training().gradients() + session.layout().places[static_cast<std::size_t>(p)].offset;
     for (const ParameterPiece& piece : set[p].pieces) {
       const float* const own = first + piece.first_element;
       computed.gradients[piece.name].assign(own, own + piece.elements);
