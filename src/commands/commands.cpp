@@ -166,13 +166,16 @@ void add_tokenize(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<TokenizeArguments>();
   auto padding = std::make_shared<std::string>();
   as_path(command->add_option("--model", arguments->model, "folder with the tokenizer's files"))->required();
-  command->add_option("--max-length", arguments->max_length, "truncate to this many ids")
-      ->check(CLI::Range(2, 1 << 20));
+  CLI::Option* length = command->add_option("--max-length", arguments->max_length, "truncate to this many ids")
+                            ->check(CLI::Range(1, 1 << 20));
   CLI::Option* pad = command
                          ->add_option("--padding", *padding,
                                       "max_length: pad to --max-length; longest: pad to the longest text; without a "
                                       "value: max_length if --max-length is set, else longest")
                          ->expected(0, 1);
+  command->add_flag("--decode", arguments->decodes, "convert arrays of token ids to strings, without special tokens")
+      ->excludes(length)
+      ->excludes(pad);
   command->callback([=] {
     if (pad->count() > 0) arguments->padding = *padding;
     *chosen = [=] { return tokenize_command(*arguments); };

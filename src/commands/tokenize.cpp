@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -41,15 +42,18 @@ Texts texts_of(const Json& row, const std::string& where) {
               "write a string, or an array of two for a pair of texts"};
 }
 
+void check_length(std::int64_t max_length, std::int64_t special_tokens) {
+  if (max_length != 0 && max_length < special_tokens) {
+    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(max_length) + " is too short",
+                "use " + std::to_string(special_tokens) + " or more: that many special tokens are always added"};
+  }
+}
+
 std::vector<std::int32_t> encode_row(const Json& row, std::size_t number, const Tokenizer& tokenizer,
                                      std::int64_t max_length) {
   const std::string where = std::string(kInputName) + ": text " + std::to_string(number);
   const Texts texts = texts_of(row, where);
-  const std::int64_t special = tokenizer.special_tokens(texts.second.has_value());
-  if (max_length > 0 && max_length < special) {
-    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(max_length) + " is too short",
-                "use " + std::to_string(special) + " or more: that many special tokens are always added"};
-  }
+  check_length(max_length, tokenizer.special_tokens(texts.second.has_value()));
   try {
     return tokenizer.encode(texts, max_length);
   } catch (const Error& error) {
@@ -63,18 +67,46 @@ void write_ids(const std::vector<std::int32_t>& ids, std::ostream& output) {
   output << ']';
 }
 
+Json read_array(std::istream& input, const char* of_what) {
+  const std::string text{std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
+  Json rows = parse_json(text, kInputName);
+  if (!rows.is_array())
+    throw Error{ErrorKind::kData, kInputName, "not an array", std::string("write a JSON array of ") + of_what};
+  return rows;
+}
+
+std::vector<std::int32_t> ids_of(const Json& row, std::size_t number) {
+  const std::string where = std::string(kInputName) + ": row " + std::to_string(number);
+  const auto refuse = [&](const Json& what) {
+    throw Error{ErrorKind::kData, where, json_text(what) + " is not a token id",
+                "write arrays of whole numbers from 0"};
+  };
+  std::vector<std::int32_t> ids;
+  if (!row.is_array()) refuse(row);
+  for (const Json& id : row) {
+    if (!id.is_integer() || id.integer() < 0 || id.integer() > std::numeric_limits<std::int32_t>::max()) refuse(id);
+    ids.push_back(static_cast<std::int32_t>(id.integer()));
+  }
+  return ids;
+}
+
+void decode_streams(const std::string& model, std::istream& input, std::ostream& output) {
+  const std::unique_ptr<const TokenDecoder> decoder = load_token_decoder(model);
+  const Json rows = read_array(input, "arrays of token ids");
+  output << '[';
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    output << (i == 0 ? "" : ",\n ") << json_text(Json(decoder->decode(ids_of(rows[i], i))));
+  output << "]\n";
+}
+
 }  // namespace
 
 void tokenize_streams(const TokenizeArguments& arguments, std::istream& input, std::ostream& output) {
-  if (arguments.max_length < 0 || arguments.max_length == 1) {
-    throw Error{ErrorKind::kSettings, "--max-length", std::to_string(arguments.max_length) + " is too short",
-                "use 2 or more: the tokens of the beginning and the end are always added"};
-  }
+  if (arguments.decodes) return decode_streams(arguments.model, input, output);
   const TokenPadding padding = padding_of(arguments);
   const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(arguments.model);
-  const std::string text{std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>()};
-  const Json texts = parse_json(text, kInputName);
-  if (!texts.is_array()) throw Error{ErrorKind::kData, kInputName, "not an array", "write a JSON array of strings"};
+  check_length(arguments.max_length, tokenizer->special_tokens(false));
+  const Json texts = read_array(input, "strings");
   std::vector<std::vector<std::int32_t>> rows;
   std::size_t width = padding == TokenPadding::kMaxLength ? static_cast<std::size_t>(arguments.max_length) : 0;
   for (const Json& value : texts) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bascule tokenize`: a JSON array of strings on standard input, a JSON array of arrays of ids on standard output. An
-// array of two strings in the place of a string is a pair of texts.
+// array of two strings in the place of a string is a pair of texts. With --decode the way back: an array of arrays of
+// ids on standard input, an array of strings on standard output.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct TokenizeArguments {
   // --padding: not given, given alone (empty: to max_length where that is given, else to the longest row), or given
   // with a value, "longest" or "max_length".
   std::optional<std::string> padding;
+  bool decodes = false;  // from ids to texts; neither max_length nor padding is given
 };
 
 // Throws Error (kSettings for the arguments, kData for the model and the input). Returns the exit code, 0.

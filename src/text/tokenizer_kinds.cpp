@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
+#include "src/text/unigram.h"
 #include "src/text/word_piece.h"
 
 namespace bascule {
@@ -18,6 +19,8 @@ constexpr TokenizerKind kKinds[] = {
      load_byte_level_bpe, byte_level_bpe_texts},
     {"WordPiece (BERT)", [](const TokenizerFolder& f) { return f.model == "WordPiece"; }, load_word_piece,
      word_piece_texts},
+    {"unigram (T5)", [](const TokenizerFolder& f) { return f.model == "Unigram"; }, load_unigram, unigram_texts,
+     load_unigram_decoder},
 };
 
 // The model that a vocabulary's file belongs to, where there is no tokenizer.json.
@@ -78,6 +81,14 @@ bool TokenizerFolder::has(const char* file) const {
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder) {
   const TokenizerFolder opened = open_folder(folder);
   return kind_of(opened).load(opened);
+}
+
+std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder) {
+  const TokenizerFolder opened = open_folder(folder);
+  const TokenizerKind& kind = kind_of(opened);
+  if (kind.load_decoder == nullptr)
+    throw Error{ErrorKind::kData, opened.where, std::string("token ids of ") + kind.name + " cannot be decoded yet"};
+  return kind.load_decoder(opened);
 }
 
 std::vector<std::string> load_token_texts(const std::string& folder) {

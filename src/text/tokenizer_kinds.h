@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/json/value.h"
+#include "src/text/token_decoder.h"
 #include "src/text/tokenizer.h"
 
 namespace bascule {
@@ -29,6 +30,7 @@ struct TokenizerKind {
   bool (*is)(const TokenizerFolder& folder);
   std::unique_ptr<const Tokenizer> (*load)(const TokenizerFolder& folder);
   std::vector<std::string> (*token_texts)(const TokenizerFolder& folder);
+  std::unique_ptr<const TokenDecoder> (*load_decoder)(const TokenizerFolder& folder) = nullptr;  // null: cannot decode
 };
 
 // A folder of no kind in the table is refused by the name of its kind.
@@ -36,5 +38,8 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder);
 
 // By id, the text of each token: what Transformers' convert_ids_to_tokens() gives. Empty for an id that no token has.
 std::vector<std::string> load_token_texts(const std::string& folder);
+
+// Ids back to text. Refused for a kind that cannot.
+std::unique_ptr<const TokenDecoder> load_token_decoder(const std::string& folder);
 
 }  // namespace bascule

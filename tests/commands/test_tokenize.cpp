@@ -106,6 +106,27 @@ TEST(Tokenize, RefusesWhatIsNoArrayOfUtf8Strings) {
   }
 }
 
+TEST(Tokenize, DecodesIdsOfAUnigramTokenizer) {
+  TokenizeArguments arguments;
+  arguments.model = std::string(BASCULE_TEST_DATA) + "/tokenizer/unigram";
+  const Json cases = read_json_file(std::string(BASCULE_TEST_DATA) + "/tokenizer/unigram_cases.json");
+  Json rows = Json::array(), texts = Json::array();
+  for (const Json& row : cases["cases"]) {
+    rows.push_back(row["ids"]);
+    texts.push_back(row["decoded"]);
+  }
+  arguments.decodes = true;
+  EXPECT_EQ(tokenize(arguments, json_text(rows)), texts);
+  for (const char* input : {"{}", "[1]", "[[1.5]]", "[[-1]]", "[[\"a\"]]", "[[4294967296]]"})
+    expect_refused(arguments, input, ErrorKind::kData);
+  arguments.model = small_model().model;
+  expect_refused(arguments, "[[1]]", ErrorKind::kData);
+  arguments.model = std::string(BASCULE_TEST_DATA) + "/tokenizer/unigram";
+  arguments.decodes = false;
+  arguments.max_length = 1;
+  EXPECT_EQ(json_text(tokenize(arguments, "[\"two cats\"]")), "[[1]]");
+}
+
 TEST(Tokenize, RefusesArgumentsThatMeanNothing) {
   TokenizeArguments arguments = small_model();
   arguments.max_length = 1;

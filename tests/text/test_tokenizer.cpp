@@ -296,9 +296,10 @@ TEST(Tokenizer, RefusesAnotherKindOfTokenizer) {
   TemporaryFolder folder;
   folder.write("tokenizer.json", head + splitter + ending + "}");
   EXPECT_EQ(load_tokenizer(folder.path())->encode("aba"), (Ids{0, 3, 3, 2}));  // a byte that is no token is left out
-  folder.write("tokenizer.json", R"({"model": {"type": "Unigram", "vocab": {}}})");
-  expect_refused(folder.path(), "tokenizer.json",
-                 "a Unigram tokenizer is not supported; use one of: byte-level BPE (RoBERTa), WordPiece (BERT)");
+  folder.write("tokenizer.json", R"({"model": {"type": "WordLevel", "vocab": {}}})");
+  expect_refused(
+      folder.path(), "tokenizer.json",
+      "a WordLevel tokenizer is not supported; use one of: byte-level BPE (RoBERTa), WordPiece (BERT), unigram (T5)");
   folder.write("tokenizer.json", R"({"model": {"type": "BPE", "end_of_word_suffix": "</w>"}})");
   expect_refused(folder.path(), "tokenizer.json", "a BPE tokenizer with \"</w>\" at the end of words is not supported");
   folder.write("tokenizer.json", head + splitter + ending + R"(, "normalizer": {"type": "NFC"}})");
@@ -322,7 +323,7 @@ TEST(Tokenizer, TellsTheKindFromTheVocabularyWhereThereIsNothingElse) {
   bert.write("vocab.txt", "[PAD]\n");
   expect_refused(bert.path(), "vocab.txt", "there is no token \"[SEP]\"");
   t5.write("spiece.model", "");
-  expect_refused(t5.path(), "spiece.model", "a Unigram tokenizer is not supported");
+  expect_refused(t5.path(), "spiece.model", "is not read: tokenizer.json is missing");
 }
 
 TEST(Tokenizer, TakesAddedTokensFromTheFilesBesideTheVocabulary) {

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/text/unigram.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/utf8.h"
+#include "src/text/character_map.h"
+#include "src/text/piece_trie.h"
+#include "src/text/pieces.h"
+#include "src/text/unicode_classes.h"
+#include "src/text/unigram_files.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::string_view kWordBegin = "\u2581";
+constexpr std::uint32_t kWordBeginCharacter = 0x2581;
+constexpr double kUnknownPenalty = 10.0;
+// In the place of a piece's id: no way leads here yet; a character that no piece covers.
+constexpr std::int32_t kNone = -1, kUncovered = -2;
+
+std::vector<std::pair<std::string, std::int32_t>> numbered(const std::vector<UnigramFiles::Piece>& pieces) {
+  std::vector<std::pair<std::string, std::int32_t>> all;
+  for (const UnigramFiles::Piece& piece : pieces) all.emplace_back(piece.text, static_cast<std::int32_t>(all.size()));
+  return all;
+}
+
+// The working memory of one call.
+struct Work {
+  char* text;            // normalised
+  char* word;            // as it grows
+  double* scores;        // best sums, by place in the word, in a ring
+  std::int32_t* pieces;  // by place: the last piece of the best way there
+  std::size_t size = 0;  // bytes of the word
+};
+
+class Unigram final : public Tokenizer {
+ public:
+  Unigram(TokenizerFacts facts, const UnigramFiles& files);
+  std::size_t scratch_bytes(std::size_t longest_text_bytes) const noexcept override {
+    const std::size_t word = word_bytes(longest_text_bytes);
+    return alignof(double) + ring_ * sizeof(double) + (word + 1) * sizeof(std::int32_t) + 2 * word;
+  }
+
+ private:
+  // A word is never longer than the text with the sign of its beginning.
+  std::size_t word_bytes(std::size_t text_bytes) const noexcept {
+    return map_.most_bytes(text_bytes) + kWordBegin.size();
+  }
+  Work work_in(Span<std::byte> scratch) const noexcept;
+  Status tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept override;
+  void tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept;
+  void end_word(TokenOutput& output, Work& work) const noexcept;
+  void find_best(const Work& work) const noexcept;
+
+  CharacterMap map_;
+  PieceTrie trie_;
+  std::vector<double> scores_;          // by id
+  std::vector<std::uint32_t> lengths_;  // by id, bytes
+  AddedTokens added_;
+  std::int32_t unknown_;
+  double unknown_score_;
+  std::size_t ring_ = 8;  // a power of two, more than the bytes of any piece
+  bool splits_at_space_, joins_spaces_;
+};
+
+Unigram::Unigram(TokenizerFacts facts, const UnigramFiles& files)
+    : Tokenizer(std::move(facts)),
+      trie_(numbered(files.pieces)),
+      added_(files.added),
+      unknown_(files.unknown),
+      splits_at_space_(files.splits_at_space),
+      joins_spaces_(files.joins_spaces) {
+  if (!files.character_map.empty()) map_ = CharacterMap(files.character_map, files.where);
+  for (const UnigramFiles::Piece& piece : files.pieces) {
+    scores_.push_back(piece.score);
+    lengths_.push_back(static_cast<std::uint32_t>(piece.text.size()));
+  }
+  unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
+  while (ring_ <= trie_.longest()) ring_ *= 2;
+}
+
+Work Unigram::work_in(Span<std::byte> scratch) const noexcept {
+  const std::size_t skipped = align_up(reinterpret_cast<std::uintptr_t>(scratch.data()), alignof(double)) -
+                              reinterpret_cast<std::uintptr_t>(scratch.data());
+  const std::size_t fixed = alignof(double) + ring_ * sizeof(double) + sizeof(std::int32_t);
+  const std::size_t word = (scratch.size() - fixed) / (sizeof(std::int32_t) + 2);
+  std::byte* const memory = scratch.data() + skipped;
+  void* const pieces = memory + ring_ * sizeof(double);
+  void* const bytes = memory + ring_ * sizeof(double) + (word + 1) * sizeof(std::int32_t);
+  void* const scores = memory;
+  char* const text = static_cast<char*>(bytes);
+  return {text, text + word, static_cast<double*>(scores), static_cast<std::int32_t*>(pieces)};
+}
+
+// Fills work.pieces for the word.
+void Unigram::find_best(const Work& work) const noexcept {
+  const std::string_view word(work.word, work.size);
+  std::fill_n(work.pieces, word.size() + 1, kNone);
+  work.scores[0] = 0.0;
+  for (std::size_t place = 0; place < word.size();) {
+    const double so_far = work.scores[place & (ring_ - 1)];
+    const std::size_t character = utf8_character(word, place).bytes;
+    bool has_character = false;
+    const auto offer = [&](std::size_t bytes, std::int32_t id, double score) {
+      const std::size_t end = place + bytes;
+      if (work.pieces[end] != kNone && so_far + score <= work.scores[end & (ring_ - 1)]) return;
+      work.pieces[end] = id;
+      work.scores[end & (ring_ - 1)] = so_far + score;
+    };
+    trie_.find_all(word, place, [&](std::size_t bytes, std::int32_t id) {
+      offer(bytes, id, scores_[static_cast<std::size_t>(id)]);
+      has_character |= bytes == character;
+    });
+    if (!has_character) offer(character, kUncovered, unknown_score_);
+    place += character;
+  }
+}
+
+void Unigram::end_word(TokenOutput& output, Work& work) const noexcept {
+  if (work.size == 0) return;
+  find_best(work);
+  // From the end to the beginning; the pieces of the best way go where places have been read already.
+  std::size_t first = work.size + 1;
+  for (std::size_t end = work.size; end > 0;) {
+    const std::int32_t id = work.pieces[end] == kUncovered ? unknown_ : work.pieces[end];
+    if (work.pieces[end] == kUncovered) {
+      do --end;
+      while ((static_cast<unsigned char>(work.word[end]) & 0xC0) == 0x80);
+    } else {
+      end -= lengths_[static_cast<std::size_t>(id)];
+    }
+    const bool joins = id == unknown_ && first <= work.size && work.pieces[first] == unknown_;
+    if (!joins) work.pieces[--first] = id;
+  }
+  for (; first <= work.size; ++first) output.add(work.pieces[first]);
+  work.size = 0;
+}
+
+// Drops white space at the end, and all but one of several spaces. Returns the bytes left.
+std::size_t tidied(char* text, std::size_t size, bool joins_spaces) noexcept {
+  size = skip_space_back({text, size}, size);
+  if (!joins_spaces) return size;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (text[i] == ' ' && kept > 0 && text[kept - 1] == ' ') continue;
+    text[kept++] = text[i];
+  }
+  return kept;
+}
+
+void Unigram::tokenize_between(std::string_view text, TokenOutput& output, Work& work) const noexcept {
+  std::size_t size = map_.apply(text, work.text);
+  if (!splits_at_space_) size = tidied(work.text, size, joins_spaces_);
+  const std::string_view normalised(work.text, size);
+  const auto put = [&](std::string_view what) {
+    std::memcpy(work.word + work.size, what.data(), what.size());
+    work.size += what.size();
+  };
+  for (std::size_t place = 0; place < size && !output.is_done();) {
+    const Utf8Character character = utf8_character(normalised, place);
+    const bool is_begin =
+        character.code_point == kWordBeginCharacter || (character.code_point == ' ' && !splits_at_space_);
+    const bool is_space = splits_at_space_ && character_class(character.code_point) == CharacterClass::kSpace;
+    if (is_begin || is_space) end_word(output, work);
+    if (work.size == 0 && !is_space) put(kWordBegin);
+    if (!is_begin && !is_space) put(normalised.substr(place, character.bytes));
+    place += character.bytes;
+  }
+  end_word(output, work);
+}
+
+Status Unigram::tokenize(std::string_view text, TokenOutput& output, Span<std::byte> scratch) const noexcept {
+  if (scratch.size() < scratch_bytes(text.size())) return Status{StatusCode::kBadSample, {0, kPieceTooLong}};
+  Work work = work_in(scratch);
+  for (std::size_t place = 0; place < text.size() && !output.is_done();) {
+    const AddedMatch added = added_.find(text, place);
+    tokenize_between(text.substr(place, added.begin - place), output, work);
+    if (added.id >= 0) output.add(added.id);
+    place = added.end;
+  }
+  return ok_status();
+}
+
+std::vector<std::string> texts_of(const UnigramFiles& files) {
+  std::vector<std::string> texts;
+  for (const UnigramFiles::Piece& piece : files.pieces) texts.push_back(piece.text);
+  for (const AddedToken& token : files.added) {
+    texts.resize(std::max(texts.size(), static_cast<std::size_t>(token.id) + 1));
+    texts[static_cast<std::size_t>(token.id)] = token.text;
+  }
+  return texts;
+}
+
+std::uint64_t digest_of(const UnigramFiles& files) {
+  std::string said = std::string("Unigram ") + (files.splits_at_space ? "white space " : "spaces ") +
+                     (files.joins_spaces ? "joined " : "");
+  const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
+  for (const UnigramFiles::Piece& piece : files.pieces) {
+    add(piece.text);
+    said.append(reinterpret_cast<const char*>(&piece.score), sizeof piece.score);
+  }
+  for (const AddedToken& token : files.added) {
+    add(token.text);
+    add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
+        (token.special ? "*" : ""));
+  }
+  add(files.character_map);
+  for (const std::int32_t id : {files.unknown, files.end, files.pad}) add(std::to_string(id));
+  return XXH3_64bits(said.data(), said.size());
+}
+
+class UnigramDecoder final : public TokenDecoder {
+ public:
+  explicit UnigramDecoder(const UnigramFiles& files) : texts_(texts_of(files)) {
+    for (const AddedToken& token : files.added) {
+      if (token.special) texts_[static_cast<std::size_t>(token.id)].clear();
+    }
+  }
+
+  std::string decode(Span<const std::int32_t> ids) const override {
+    std::string text;
+    bool is_first = true;
+    for (const std::int32_t id : ids) {
+      if (id < 0 || static_cast<std::size_t>(id) >= texts_.size()) continue;
+      const std::string& token = texts_[static_cast<std::size_t>(id)];
+      if (token.empty()) continue;
+      for (std::size_t place = 0; place < token.size();) {
+        const std::size_t found = std::min(token.find(kWordBegin, place), token.size());
+        text.append(token, place, found - place);
+        if (found < token.size() && !is_first) text += ' ';
+        place = found + kWordBegin.size();
+      }
+      is_first = false;
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::string> texts_;  // by id; empty: left out
+};
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
+  const UnigramFiles files = read_unigram_files(folder);
+  TokenizerFacts facts;
+  facts.between = facts.after = {files.end};
+  facts.pad_id = files.pad;
+  for (const AddedToken& token : files.added) {
+    if (token.special) facts.special_ids.push_back(token.id);
+  }
+  std::sort(facts.special_ids.begin(), facts.special_ids.end());
+  facts.vocabulary_size = static_cast<std::int32_t>(texts_of(files).size());
+  facts.digest = digest_of(files);
+  return std::make_unique<Unigram>(std::move(facts), files);
+}
+
+std::vector<std::string> unigram_texts(const TokenizerFolder& folder) { return texts_of(read_unigram_files(folder)); }
+
+std::unique_ptr<const TokenDecoder> load_unigram_decoder(const TokenizerFolder& folder) {
+  return std::make_unique<UnigramDecoder>(read_unigram_files(folder));
+}
+
+}  // namespace bascule

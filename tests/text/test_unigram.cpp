@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// T5's unigram tokenizer against the ids of Transformers' T5Tokenizer, and decoding.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "src/text/character_map.h"
+#include "src/text/piece_trie.h"
+#include "src/text/tokenizer_kinds.h"
+#include "tests/support/seeded.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule {
+namespace {
+
+using test::Seeded;
+using test::TemporaryFolder;
+using Ids = std::vector<std::int32_t>;
+
+const std::string kFolder = std::string(BASCULE_TEST_DATA) + "/tokenizer/unigram";
+
+Json read_data(const std::string& name) {
+  return read_json_file(std::string(BASCULE_TEST_DATA) + "/tokenizer/" + name);
+}
+
+Json document() { return read_json_file(kFolder + "/tokenizer.json"); }
+
+std::unique_ptr<const Tokenizer> load(const Json& changed) {
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", json_text(changed));
+  return load_tokenizer(folder.path());
+}
+
+Ids ids_of(const Json& row) {
+  Ids ids;
+  for (const Json& id : row) ids.push_back(static_cast<std::int32_t>(id.integer()));
+  return ids;
+}
+
+TEST(Unigram, GivesTheIdsOfTransformersForEveryCase) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  const Json cases = read_data("unigram_cases.json");
+  ASSERT_EQ(cases["cases"].size(), 200u);
+  for (const Json& row : cases["cases"])
+    EXPECT_EQ(tokenizer->encode(row["text"].string()), ids_of(row["ids"])) << row["text"].string();
+  ASSERT_EQ(cases["shaped"].size(), 8u);
+  for (const Json& row : cases["shaped"]) {
+    Ids ids = tokenizer->encode(row["text"].string(), row["max_length"].integer());
+    ids.resize(row["ids"].size(), tokenizer->pad_id());
+    EXPECT_EQ(ids, ids_of(row["ids"])) << row["text"].string();
+  }
+}
+
+TEST(Unigram, DecodesAsTransformersDoes) {
+  const std::unique_ptr<const TokenDecoder> decoder = load_token_decoder(kFolder);
+  const Json cases = read_data("unigram_cases.json");
+  for (const Json& row : cases["cases"]) EXPECT_EQ(decoder->decode(ids_of(row["ids"])), row["decoded"].string());
+  const Json forms = read_data("unigram_forms.json");
+  for (std::size_t i = 0; i < forms["ids"].size(); ++i)
+    EXPECT_EQ(decoder->decode(ids_of(forms["ids"][i])), forms["decoded"][i].string()) << forms["texts"][i].string();
+  EXPECT_EQ(decoder->decode(Ids{-1, 2100, 32000, 1}), "");
+}
+
+TEST(Unigram, TakesTheOtherPublishedFormsOfThePipeline) {
+  const Json forms = read_data("unigram_forms.json");
+  const std::unique_ptr<const Tokenizer> as_it_is = load_tokenizer(kFolder);
+  for (std::size_t i = 0; i < forms["texts"].size(); ++i)
+    EXPECT_EQ(as_it_is->encode(forms["texts"][i].string()), ids_of(forms["ids"][i])) << forms["texts"][i].string();
+  for (const char* name : {"strip", "strip-space"}) {
+    const Json& form = forms["forms"][name];
+    Json changed = document();
+    Json normalizers = Json::array();
+    normalizers.push_back(changed["normalizer"]);
+    for (const Json& normalizer : form["normalizers"]) normalizers.push_back(normalizer);
+    changed["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
+    changed["pre_tokenizer"] = form["pre_tokenizer"];
+    const std::unique_ptr<const Tokenizer> tokenizer = load(changed);
+    EXPECT_NE(tokenizer->digest(), as_it_is->digest());
+    for (std::size_t i = 0; i < forms["texts"].size(); ++i)
+      EXPECT_EQ(tokenizer->encode(forms["texts"][i].string()), ids_of(form["ids"][i])) << forms["texts"][i].string();
+  }
+}
+
+TEST(Unigram, HasAnotherDigestWithAnotherMap) {
+  Json without = document();
+  without["normalizer"] = Json();
+  const std::unique_ptr<const Tokenizer> tokenizer = load(without), as_it_is = load_tokenizer(kFolder);
+  EXPECT_NE(tokenizer->digest(), as_it_is->digest());
+  EXPECT_NE(tokenizer->encode("\uFB01"), as_it_is->encode("\uFB01"));
+}
+
+TEST(Unigram, EndsEachTextOfAPairAndCutsDownToOneToken) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  const Json forms = read_data("unigram_forms.json");
+  for (const Json& row : forms["pairs"])
+    EXPECT_EQ(tokenizer->encode(Texts{row["first"].string(), row["second"].string()}), ids_of(row["ids"]));
+  EXPECT_EQ(tokenizer->special_tokens(false), 1);
+  EXPECT_EQ(tokenizer->encode("two cats", 1), Ids{1});
+  EXPECT_EQ(tokenizer->encode(""), Ids{1});
+  EXPECT_EQ(tokenizer->pad_id(), 0);
+  EXPECT_EQ(tokenizer->vocabulary_size(), 2100);
+  EXPECT_EQ(tokenizer->special_ids().size(), 103u);
+  EXPECT_EQ(load_token_texts(kFolder)[2099], "<extra_id_0>");
+}
+
+TEST(Unigram, EncodesIntoMemoryOfTheCallerAndSaysWhereItIsTooSmall) {
+  const std::unique_ptr<const Tokenizer> tokenizer = load_tokenizer(kFolder);
+  Seeded random;
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (std::int64_t i = random.integer(0, 40); i > 0; --i) {
+      const char* const parts[] = {"a",       "cats",   " ",      "  ",    "\uFDFA", "\u00AA\u0301",
+                                   "e\u0301", "\u65E5", "\u2581", "<unk>", "\t"};
+      text += parts[random.integer(0, 10)];
+    }
+    // As small as it may be, at an odd address, with bytes behind it that must stay.
+    std::vector<std::byte> memory(tokenizer->scratch_bytes(text.size()) + 9, std::byte{0x5A});
+    Ids ids(200);
+    Encoded encoded;
+    const Span<std::byte> scratch(memory.data() + 1, memory.size() - 9);
+    ASSERT_TRUE(tokenizer->encode_into({text}, ids, &encoded, scratch).ok());
+    for (std::size_t i = memory.size() - 8; i < memory.size(); ++i) EXPECT_EQ(memory[i], std::byte{0x5A});
+    ids.resize(static_cast<std::size_t>(encoded.tokens));
+    EXPECT_EQ(ids, tokenizer->encode(text, 200)) << text;
+  }
+  std::vector<std::byte> scratch(tokenizer->scratch_bytes(3));
+  Ids ids(8);
+  Encoded encoded;
+  const Status status = tokenizer->encode_into({"four"}, ids, &encoded, scratch);
+  EXPECT_EQ(status.code, StatusCode::kBadSample);
+  EXPECT_EQ(status.detail[1], Tokenizer::kPieceTooLong);
+}
+
+TEST(Unigram, RefusesWhatT5DoesNotHave) {
+  const auto refused = [](const Json& changed, const std::string& words) {
+    try {
+      load(changed);
+      ADD_FAILURE() << "taken: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  const auto with = [](const auto& change) {
+    Json changed = document();
+    change(changed);
+    return changed;
+  };
+  refused(with([](Json& d) { d["model"]["unk_id"] = Json(); }), "no unknown token");
+  refused(with([](Json& d) { d["model"]["unk_id"] = 5000; }), "no unknown token");
+  refused(with([](Json& d) { d["model"]["byte_fallback"] = true; }), "byte_fallback");
+  refused(with([](Json& d) { d["post_processor"] = {{"type", "ByteLevel"}}; }), "</s> behind a text");
+  refused(with([](Json& d) { d["normalizer"] = {{"type", "NFKC"}}; }), "\"NFKC\" is not supported");
+  refused(with([](Json& d) { d["pre_tokenizer"] = {{"type", "Whitespace"}}; }), "is not Metaspace");
+  refused(with([](Json& d) { d["normalizer"]["precompiled_charsmap"] = "ab!"; }), "not base64");
+  refused(with([](Json& d) { d["normalizer"]["precompiled_charsmap"] = "AAEAAAAA"; }), "cut short");
+  TemporaryFolder folder;
+  std::filesystem::copy_file(kFolder + "/spiece.model", folder.path() + "/spiece.model");
+  try {
+    load_tokenizer(folder.path());
+    ADD_FAILURE() << "spiece.model alone is taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("save_pretrained"), std::string::npos) << error.what();
+  }
+}
+
+std::string word(std::uint32_t value) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<char>(value >> 8 * i & 0xff));
+  return bytes;
+}
+
+// A map of one key, "A", in a trie of 256 units whose root's children lie at their own bytes.
+std::string one_key(std::uint32_t value, const std::string& values) {
+  std::vector<std::uint32_t> units(256, 0x80000000u);
+  units[0] = 0;
+  units['A'] = (std::uint32_t{'A'} ^ 1u) << 10 | 1u << 8 | 'A';  // its leaf is unit 1
+  units[1] = 0x80000000u | value;
+  std::string bytes = word(4 * 256);
+  for (const std::uint32_t unit : units) bytes += word(unit);
+  return bytes + values;
+}
+
+TEST(CharacterMap, ReplacesAKeyAndIsRefusedWhereItLeadsOutside) {
+  const std::string values = std::string("x\0bcd\0", 6);
+  const CharacterMap map(one_key(2, values), "map");
+  char out[32];
+  EXPECT_EQ(map.most_bytes(5), 15u);
+  EXPECT_EQ(std::string(out, map.apply("zAA\u0301", out)), "zbcdbcd");  // the mark goes with the cluster
+  EXPECT_EQ(std::string(out, map.apply("A\u0301\u0301\u0301", out)), "bcd\u0301\u0301\u0301");  // a long cluster
+  EXPECT_EQ(std::string(out, CharacterMap().apply("A", out)), "A");
+  const std::string whole = one_key(2, values);
+  for (std::size_t bytes = 0; bytes + 6 <= whole.size(); bytes += 5)
+    EXPECT_THROW(CharacterMap(whole.substr(0, bytes), "map"), Error) << bytes;
+  EXPECT_THROW(CharacterMap(one_key(6, values), "map"), Error);
+  EXPECT_THROW(CharacterMap(one_key(0, std::string("\xFFx\0", 3)), "map"), Error);
+  EXPECT_THROW(CharacterMap(one_key(0, "no end"), "map"), Error);
+}
+
+TEST(PieceTrie, FindsAllPiecesThatATextBeginsWith) {
+  const PieceTrie trie({{"a", 0}, {"abc", 1}, {"ab", 2}, {"b", 3}, {"", 4}, {"abc", 5}, {"\xC3\xA9", 6}});
+  const auto found = [&](std::string_view text, std::size_t place) {
+    std::vector<std::pair<std::size_t, std::int32_t>> all;
+    trie.find_all(text, place, [&](std::size_t bytes, std::int32_t id) { all.emplace_back(bytes, id); });
+    return all;
+  };
+  using All = std::vector<std::pair<std::size_t, std::int32_t>>;
+  EXPECT_EQ(found("abcd", 0), (All{{1, 0}, {2, 2}, {3, 5}}));
+  EXPECT_EQ(found("xab", 1), (All{{1, 0}, {2, 2}}));
+  EXPECT_EQ(found("xyz", 0), All{});
+  EXPECT_EQ(found("ab", 2), All{});
+  EXPECT_EQ(trie.longest(), 3u);
+}
+
+}  // namespace
+}  // namespace bascule

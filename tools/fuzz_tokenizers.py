@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares `bascule tokenize` with the tokenizers library on random strings, and both rates on a text.
+
+  tools/fuzz_tokenizers.py [--program build/bascule] [--model FOLDER] [--form FORM] [--strings 100000] [--pairs 10000] [--seed 1] [--text FILE]
+
+FOLDER holds a WordPiece tokenizer (tests/data/tokenizer/wordpiece, the default) or a unigram one (tests/data/tokenizer/unigram). --form
+replaces the pipeline of a unigram tokenizer by another published one: "strip" or "strip-space". Of unigram tokenizers the decoded text is
+compared too. Needs Python with the package tokenizers. Strings are drawn from letters, accents, Chinese, control characters, spaces of every
+kind, punctuation, emoji and pieces of the vocabulary. Exit code 1 where ids differ: the first string that does is printed.
+"""
+import argparse
+import json
+import pathlib
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ALPHABETS = [
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "      ", ".,;:!?-_'\"()[]{}/\\@#$%^&*+=~`|<>", "àéîõüçñßøłžÅÉİıſﬀ",
+    "\u0301\u0308\u0327\u0338", "漢字仮名交じり文한국어", "\t\n\r\u00a0\u2003\u200b\u3000\ufeff", "\x00\x01\x7f\ufffd\u00ad\u200d", "😀👍🏽🇩🇪👩‍👩‍👧", "абвгдЯЖЩ", "αβγΔΩ", "אבגשׁ", "كتاب",
+    "ªﬁ①½Å\u0301\u0308\u200d\u0340\u0344\u0e33", "▁▁ ", "a\u0301e\u0301\u0302\u200b\r\n", "ﷺ㍿㈠ｶﾞ",
+]
+
+
+def random_string(draw, pieces):
+    words = []
+    for _ in range(draw.randrange(12)):
+        kind = draw.random()
+        if kind < 0.3:
+            words.append(draw.choice(pieces))
+        elif kind < 0.35:
+            words.append(draw.choice(("[MASK]", "[CLS]", "[SEP]", "[UNK]", "[mask]", "[ MASK ]", "<extra_id_0>", "<extra_id_99>", "</s>", "<unk>", "＜unk＞")))
+        elif kind < 0.4:
+            words.append("".join(chr(draw.choice((draw.randrange(32, 0xD800), draw.randrange(0xE000, 0x11000), draw.randrange(0x1F000, 0x20000)))) for _ in range(draw.randrange(1, 6))))
+        else:
+            alphabet = draw.choice(ALPHABETS)
+            words.append("".join(draw.choice(alphabet) for _ in range(draw.randrange(1, 120 if kind > 0.98 else 12))))
+        words.append(draw.choice(("", " ", "  ")))
+    return "".join(words)
+
+
+def ours(program, model, rows, *options):
+    """(ids or texts, seconds of CPU time)"""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([program, "tokenize", "--model", model, *options], input=json.dumps(rows), capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(done.stderr.strip())
+    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def with_form(document, form):
+    """The unigram tokenizer with another pipeline: white space at the end goes, several spaces are one."""
+    replacement = {"strip": "▁", "strip-space": " "}[form]
+    map_of_characters = document["normalizer"]
+    document["normalizer"] = {"type": "Sequence", "normalizers": [
+        map_of_characters, {"type": "Strip", "strip_left": False, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": replacement}]}
+    document["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    return document
+
+
+def library(model):
+    """(tokenizer, pieces of its vocabulary)"""
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+    if (model / "vocab.txt").is_file():
+        lowers = json.loads((model / "tokenizer_config.json").read_text()).get("do_lower_case", True)
+        pieces = [token.removeprefix("##") for token in (model / "vocab.txt").read_text().splitlines()]
+        return BertWordPieceTokenizer(str(model / "vocab.txt"), lowercase=lowers), pieces
+    pieces = [piece for piece, _ in json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]]
+    return Tokenizer.from_file(str(model / "tokenizer.json")), [*pieces, *(piece.replace("▁", " ") for piece in pieces)]
+
+
+def compare(name, what, texts, found, expected):
+    for text, a, b in zip(texts, found, expected, strict=True):
+        if a != b:
+            sys.exit(f"{name}: {text!r}: {a}, the library has {b}")
+    print(f"{name}: the {what} of all {len(texts):,} are equal")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "bascule")
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "tests" / "data" / "tokenizer" / "wordpiece")
+    parser.add_argument("--form", choices=("strip", "strip-space"))
+    parser.add_argument("--strings", type=int, default=100_000)
+    parser.add_argument("--pairs", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--text", type=pathlib.Path, help="lines to measure the rates with")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        if options.form:
+            document = with_form(json.loads((options.model / "tokenizer.json").read_text()), options.form)
+            options.model = pathlib.Path(temporary)
+            (options.model / "tokenizer.json").write_text(json.dumps(document))
+        measure(options)
+
+
+def measure(options):
+    draw, (tokenizer, pieces) = random.Random(options.seed), library(options.model)
+    texts = [random_string(draw, pieces) for _ in range(options.strings)]
+    found = ours(options.program, options.model, texts)[0]
+    compare("strings", "ids", texts, found, [one.ids for one in tokenizer.encode_batch(texts)])
+    if not (options.model / "vocab.txt").is_file():
+        rows = [[draw.randrange(tokenizer.get_vocab_size() + 20) for _ in range(draw.randrange(12))] for _ in range(options.strings // 10)] + found[: options.strings // 2]
+        compare("ids", "texts", rows, ours(options.program, options.model, rows, "--decode")[0], tokenizer.decode_batch(rows))
+    pairs = [[random_string(draw, pieces), random_string(draw, pieces)] for _ in range(options.pairs)]
+    found = ours(options.program, options.model, pairs)[0]
+    expected = tokenizer.encode_batch([tuple(pair) for pair in pairs])
+    compare("pairs", "ids", pairs, found, [one.ids for one in expected])
+    if options.text is None:
+        return
+    lines = [line for line in options.text.read_text(encoding="utf-8").splitlines() if line]
+    _, seconds = ours(options.program, options.model, lines)
+    began = time.process_time()
+    tokenizer.encode_batch(lines)
+    theirs = time.process_time() - began
+    print(f"{len(lines):,} lines of {options.text.name}: {seconds:.2f} s of CPU time with JSON read and written, the library {theirs:.2f} s: {theirs / seconds:.1f} times as fast")
+
+
+if __name__ == "__main__":
+    main()
