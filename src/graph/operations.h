@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operation kinds: each function adds one to a graph and returns what it writes. Formulas and sources stand at the
-// kernels that they name (kernels/*.h); shapes are given here. B samples, R packed rows, C columns. Indexes, offsets,
-// labels and keys are operands like any other, commonly fields of the batch.
+// The operation kinds: each function adds one to a graph and returns what it writes, a tensor of the given name.
+// Formulas and sources stand at the kernels that they name (kernels/*.h); shapes are given here. B samples, R packed
+// rows, C columns. Indexes, offsets, labels and keys are operands like any other, commonly fields of the batch.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,7 @@ Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleR
 // (B, C): the mean of each sample's rows, of which each has as many.
 Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 
-// (rows of index, C): the rows of x that index (int32) names.
+// (rows of index, C): the rows of x that index (int32) names; where x has a gradient, none of them twice.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
 
 // Puts the rows of x into the rows of a state that index (int32) names, none of them twice; the state's other rows keep
