@@ -18,6 +18,7 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
       at_(position),
       control_(run.pace.control, position.best),
       agreement_(parts.group),
+      weights_(run.graphs.trains() ? run.graphs[Use::kTrain].recording.losses.size() : 0),
       weights_step_(run.resume.finished ? run.resume.finished->step : position.global_step),
       other_rows_until_(run.resume.point && !has_same_validation(run.resume) ? position.global_step : -1),
       saves_first_(saves_first(run.settings.run.output_dir.resolved, run.resume)) {
@@ -28,52 +29,42 @@ TrainingLoop::TrainingLoop(const RecordedRun& run, const Parts& parts, const Sav
   bad_rows_.resize(kMostBadRowsKept);
 }
 
-// The units in which the gradients of an update add up, as its first micro-batch is counted. How many rows of another
-// stream than samples are to come nobody knows yet: they are in units of the first micro-batch, and the update divides.
-// Only a loss of one term can be divided so. Terms that share a gradient each need their count of the whole update:
-// labelled tokens are counted ahead.
-Status TrainingLoop::begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept {
+// The units of an update's weights, see UpdateWeights. Nobody knows yet how many rows of another stream than samples
+// are to come: the unit is the first micro-batch, and the update divides. Terms that share a gradient each need the
+// count of the whole update: labelled tokens are counted ahead.
+Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept {
   const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
-  for (std::size_t t = 0; t < losses.size(); ++t) {
-    double total = first[t];
-    if (losses.size() > 1 && batches > 1) {
-      total = 0.0;
-      if (losses[t].stream == kSamples) {
-        for (std::int64_t i = 0; i < batches; ++i)
-          total += static_cast<double>(run_.pace.length.cut.batch(index + i).count);
-      } else {
-        total = static_cast<double>(train_stream().labelled_ahead(batches));
-        BASCULE_TRY(agreement_.settle(ok_status(), {&total, 1}));
-      }
+  RowsByTerm units = first;
+  for (std::size_t t = 0; losses.size() > 1 && batches > 1 && t < losses.size(); ++t) {
+    if (losses[t].stream == kSamples) {
+      units[t] = 0.0;
+      for (std::int64_t i = 0; i < batches; ++i)
+        units[t] += static_cast<double>(run_.pace.length.cut.batch(index + i).count);
+    } else {
+      units[t] = static_cast<double>(train_stream().labelled_ahead(batches));
+      BASCULE_TRY(agreement_.settle(ok_status(), {&units[t], 1}));
     }
-    counted_[t] = 0.0;
-    unit_[t] = std::max(total, 1.0);
   }
+  weights_.begin(units);
   return ok_status();
 }
 
-// How much a micro-batch counts in its update, and this rank's batch in the micro-batch of all ranks, for each term of
-// the loss: by the rows that it is a mean over, samples or those of another stream, which the ranks tell each other. So
-// an update is the mean over its rows, however they are cut into ranks and micro-batches. Where ranks meet before their
-// gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
-Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
-                                 TermWeights* weights) noexcept {
+// Counts a micro-batch for its weights: the rows of all ranks, which the ranks tell each other. Where ranks meet before
+// their gradients are whole, all learn here that one of them has no batch. number: of the update's micro-batches.
+Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::int64_t number,
+                                 std::int64_t batches) noexcept {
   const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   if (!meets_early()) BASCULE_TRY(loaded);
-  const BatchCounts counts = loaded.ok() ? batch->counts : BatchCounts{};
-  double all[kMaxLossTerms] = {};
-  for (std::size_t t = 0; t < losses.size(); ++t) all[t] = static_cast<double>(counts[losses[t].stream]);
-  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {all, losses.size()}));
+  RowsByTerm own = {};
+  for (std::size_t t = 0; loaded.ok() && t < losses.size(); ++t)
+    own[t] = static_cast<double>(batch->counts[losses[t].stream]);
+  RowsByTerm all = own;
+  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {all.data(), losses.size()}));
   for (std::size_t t = 0; t < losses.size(); ++t) {
     if (losses[t].stream == kSamples) all[t] = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
   }
-  if (number == 0) BASCULE_TRY(begin_counting(all, batch->index, batches));
-  for (std::size_t t = 0; t < losses.size(); ++t) {
-    const double own = static_cast<double>(counts[losses[t].stream]);
-    weights->share[t] = own < all[t] ? own / all[t] : 1.0;
-    counted_[t] += all[t];
-    weights->of_all[t] = all[t] / unit_[t];
-  }
+  if (number == 0) BASCULE_TRY(begin_weights(all, batch->index, batches));
+  weights_.count(own, all);
   return ok_status();
 }
 
@@ -89,7 +80,7 @@ bool TrainingLoop::replay_without_samples(bool first) noexcept {
 }
 
 // Gradients of one micro-batch, of which the batch is a share.
-Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool first) noexcept {
+Status TrainingLoop::replay(const Batch& batch, bool first) noexcept {
   const std::uint64_t seed = static_cast<std::uint64_t>(run_.settings.run.seed);
   Replay replay;
   if (p_.gathered != nullptr) replay.peers = p_.gathered->peers(run_.pace.length.cut, batch.index);
@@ -102,7 +93,7 @@ Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool
   // Gathered, every rank has the loss of all samples and a part of its gradient; else the loss of its own.
   const std::vector<LossTerm>& losses = run_.graphs[Use::kTrain].recording.losses;
   for (std::size_t t = 0; t < losses.size(); ++t) {
-    const double own = p_.gathered != nullptr ? weights.of_all[t] : weights.of_all[t] * weights.share[t];
+    const double own = p_.gathered != nullptr ? weights_.of_all(t) : weights_.of_all(t) * weights_.share(t);
     replay.loss_weights[t] = static_cast<float>(own);
   }
   replay.add_to_gradients = !first;
@@ -115,7 +106,7 @@ Status TrainingLoop::replay(const Batch& batch, const TermWeights& weights, bool
     tape.replay(p_.threads, replay);
   }
   for (std::size_t t = 0; t < losses.size(); ++t)
-    loss_ += weights.of_all[t] * weights.share[t] * static_cast<double>(*tape.at(losses[t].loss));
+    loss_ += weights_.of_all(t) * weights_.share(t) * static_cast<double>(*tape.at(losses[t].loss));
   return ok_status();
 }
 
@@ -129,8 +120,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
   interval_.seconds[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
   p_.group.set_phase(RankPhase::kComputing);
   double backward = 0.0, reduction = 0.0;
-  TermWeights weights;
-  BASCULE_TRY(count_batch(next, batch, number, batches, &weights));
+  BASCULE_TRY(count_batch(next, batch, number, batches));
   if (run_.settings.machine.step_seconds > 0.0) {
     sleep_until(loaded + run_.settings.machine.step_seconds);
   } else {
@@ -140,7 +130,7 @@ Status TrainingLoop::micro_batch(std::int64_t number, std::int64_t batches, std:
       p_.group.position().begin_gradients(at_.global_step + 1);
       p_.session.training().update().begin(at_.global_step + 1);
     }
-    BASCULE_TRY(replay(*batch, weights, number == 0));
+    BASCULE_TRY(replay(*batch, number == 0));
     backward = tape.seconds(true) - backward_before;
     if (p_.session.training().ring() != nullptr) reduction = p_.session.training().ring()->reduction_seconds();
   }
@@ -175,7 +165,7 @@ Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcep
   double sums[] = {loss_, static_cast<double>(*samples)};
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
   BASCULE_TRY(agreement_.settle(computed, {sums, 2}, &signal_));
-  loss_ = sums[0] * gradient_factor();
+  loss_ = sums[0] * weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
   return ok_status();
@@ -201,7 +191,7 @@ Status TrainingLoop::update() noexcept {
   settings.weight_decay = training.weight_decay;
   settings.max_grad_norm = training.max_grad_norm;
   settings.step = at_.global_step + 1;
-  settings.gradient_factor = gradient_factor();
+  settings.gradient_factor = weights_.factor();
   settings.groups = run_.pace.group_rules;
   settings.average_share = average_share(settings.step);
   const bool hashes = p_.hashes != nullptr && settings.step % run_.settings.report.hash_steps == 0;

@@ -27,6 +27,7 @@
 #include "src/run/training_position.h"
 #include "src/runtime/threads.h"
 #include "src/session/tensor_hashes.h"
+#include "src/train/update_weights.h"
 #include "src/update/state_exchange.h"
 
 namespace bascule {
@@ -119,23 +120,15 @@ class TrainingLoop {
   Split reading() const { return reading_; }
 
  private:
-  // By term of the loss: what a micro-batch counts in its update, and this rank's batch in the micro-batch of all
-  // ranks.
-  struct TermWeights {
-    double of_all[kMaxLossTerms] = {1.0, 1.0}, share[kMaxLossTerms] = {1.0, 1.0};
-  };
-
   Status compute_gradients(std::int64_t* samples) noexcept;
   Status micro_batch(std::int64_t number, std::int64_t batches, std::int64_t* samples) noexcept;
-  Status count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches,
-                     TermWeights* weights) noexcept;
-  Status begin_counting(const double* first, std::int64_t index, std::int64_t batches) noexcept;
+  Status count_batch(const Status& loaded, const Batch* batch, std::int64_t number, std::int64_t batches) noexcept;
+  Status begin_weights(const RowsByTerm& first, std::int64_t index, std::int64_t batches) noexcept;
   bool meets_early() const noexcept {
     return counts_early_ || p_.gathered != nullptr || p_.session.training().ring() != nullptr;
   }
-  Status replay(const Batch& batch, const TermWeights& weights, bool first) noexcept;
+  Status replay(const Batch& batch, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
-  double gradient_factor() const noexcept { return counted_[0] > 0.0 ? unit_[0] / counted_[0] : 1.0; }
   Status meet(const Status& computed, std::int64_t* samples) noexcept;
   double average_share(std::int64_t step) const noexcept;
   Status update() noexcept;
@@ -175,14 +168,12 @@ class TrainingLoop {
   TrainingPosition at_;
   TrainingControl control_;
   Agreement agreement_;
+  UpdateWeights weights_;
   Digest digest_;
   int signal_ = 0;  // that all ranks know of
   TrainingTimes times_;
   StepRecord interval_;
   double loss_ = 0.0, norm_ = 0.0, rate_ = 0.0;
-  // Counts of the update under way, over all ranks and by term of the loss: of its micro-batches so far, and the unit
-  // in which its gradients add up, see begin_counting().
-  double counted_[kMaxLossTerms] = {}, unit_[kMaxLossTerms] = {1.0, 1.0};
   bool counts_early_ = false;  // a term is a mean over rows that only the ranks together can count
   double began_ = 0.0;
   // When counting began, the pauses before it, and what the loader had done by then.
