@@ -19,6 +19,11 @@ template <typename Element>
 constexpr Element* advance(Element* from, std::int64_t elements) {
   return from == nullptr ? nullptr : from + elements;
 }
+// Pointers or Elements.
+template <typename... Places>
+constexpr void advance_each(std::int64_t elements, Places&... places) {
+  ((places ? void(places += elements) : void()), ...);
+}
 
 // By elements.
 
@@ -29,23 +34,19 @@ inline Fill part_of(Fill a, std::int64_t first, std::int64_t count) {
 }
 
 inline Add part_of(Add a, std::int64_t first, std::int64_t count) {
-  a.out += first;
-  a.a += first;
-  a.b += first;
+  advance_each(first, a.out, a.a, a.b);
   a.count = count;
   return a;
 }
 
 inline ActivationForward part_of(ActivationForward a, std::int64_t first, std::int64_t count) {
-  a.y += first;
-  a.x += first;
+  advance_each(first, a.y, a.x);
   a.count = count;
   return a;
 }
 
 inline ToBf16 part_of(ToBf16 a, std::int64_t first, std::int64_t count) {
-  a.out += first;
-  a.x += first;
+  advance_each(first, a.out, a.x);
   a.count = count;
   return a;
 }
@@ -53,8 +54,7 @@ inline ToBf16 part_of(ToBf16 a, std::int64_t first, std::int64_t count) {
 // By columns of the sum.
 
 inline AddParts part_of(AddParts a, std::int64_t first, std::int64_t count) {
-  a.out += first;
-  a.parts += first;
+  advance_each(first, a.out, a.parts);
   a.cols = count;
   return a;
 }
@@ -62,50 +62,34 @@ inline AddParts part_of(AddParts a, std::int64_t first, std::int64_t count) {
 // By rows.
 
 inline ActivationBackward part_of(ActivationBackward a, std::int64_t first, std::int64_t count) {
-  a.d_x += first * a.cols;
-  a.d_y += first * a.cols;
-  a.x += first * a.cols;
+  advance_each(first * a.cols, a.d_x, a.d_y, a.x);
   a.rows = count;
   return a;
 }
 
 inline LayerNormForward part_of(LayerNormForward a, std::int64_t first, std::int64_t count) {
-  a.y += first * a.cols;
-  a.sum = advance(a.sum, first * a.cols);
-  a.mean += first;
-  a.rstd += first;
-  a.x += first * a.cols;
-  a.h = advance(a.h, first * a.cols);
-  a.row_keys = advance(a.row_keys, first);
+  advance_each(first * a.cols, a.y, a.sum, a.x, a.h);
+  advance_each(first, a.mean, a.rstd, a.row_keys);
   a.rows = count;
   return a;
 }
 
 inline LayerNormBackward part_of(LayerNormBackward a, std::int64_t first, std::int64_t count) {
-  a.d_x = advance(a.d_x, first * a.cols);
-  a.d_h = advance(a.d_h, first * a.cols);
-  a.d_sum = advance(a.d_sum, first * a.cols);
-  a.d_y += first * a.cols;
-  a.sum += first * a.cols;
-  a.mean += first;
-  a.rstd += first;
-  a.row_keys = advance(a.row_keys, first);
+  advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
+  advance_each(first, a.mean, a.rstd, a.row_keys);
   a.rows = count;
   return a;
 }
 
 inline NormalizeForward part_of(NormalizeForward a, std::int64_t first, std::int64_t count) {
-  a.y += first * a.cols;
+  advance_each(first * a.cols, a.y, a.x);
   a.norm += first;
-  a.x += first * a.cols;
   a.rows = count;
   return a;
 }
 
 inline NormalizeBackward part_of(NormalizeBackward a, std::int64_t first, std::int64_t count) {
-  a.d_x += first * a.cols;
-  a.d_y += first * a.cols;
-  a.y += first * a.cols;
+  advance_each(first * a.cols, a.d_x, a.d_y, a.y);
   a.norm += first;
   a.rows = count;
   return a;
@@ -113,46 +97,28 @@ inline NormalizeBackward part_of(NormalizeBackward a, std::int64_t first, std::i
 
 inline TextEmbeddingForward part_of(TextEmbeddingForward a, std::int64_t first, std::int64_t count) {
   a.out += first * a.cols;
-  a.word_index += first;
-  a.position_index += first;
-  if (a.type_index != nullptr) a.type_index += first;
+  advance_each(first, a.word_index, a.position_index, a.type_index);
   a.rows = count;
   return a;
 }
 
 inline DropoutForward part_of(DropoutForward a, std::int64_t first, std::int64_t count) {
-  a.y += first * a.cols;
-  a.x += first * a.cols;
+  advance_each(first * a.cols, a.y, a.x);
   a.row_keys += first;
   a.rows = count;
   return a;
 }
 
 inline CrossEntropyForward part_of(CrossEntropyForward a, std::int64_t first, std::int64_t count) {
-  a.loss += first;
-  a.top += first;
-  a.others += first;
-  a.hit += first;
   a.logits += first * a.cols;
-  a.label += first;
-  if (a.mixed_label != nullptr) {
-    a.mixed_label += first;
-    a.share += first;
-  }
+  advance_each(first, a.loss, a.top, a.others, a.hit, a.label, a.mixed_label, a.share);
   a.rows = count;
   return a;
 }
 
 inline CrossEntropyBackward part_of(CrossEntropyBackward a, std::int64_t first, std::int64_t count) {
-  a.d_logits += first * a.cols;
-  a.logits += first * a.cols;
-  a.top += first;
-  a.others += first;
-  a.label += first;
-  if (a.mixed_label != nullptr) {
-    a.mixed_label += first;
-    a.share += first;
-  }
+  advance_each(first * a.cols, a.d_logits, a.logits);
+  advance_each(first, a.top, a.others, a.label, a.mixed_label, a.share);
   a.rows = count;
   return a;
 }

@@ -17,16 +17,6 @@ namespace bascule {
 // config.json for weights that we write: `source` with "architectures" = [model_class] and "dtype" = "float32".
 Json config_to_write(const Json& source, const std::string& model_class);
 
-// The files of a tokenizer, in any of its forms, and of an image processor. A folder has some of them.
-inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
-                                                  "tokenizer_config.json",
-                                                  "special_tokens_map.json",
-                                                  "added_tokens.json",
-                                                  "vocab.json",
-                                                  "merges.txt",
-                                                  "vocab.txt"};
-inline constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
-
 // Transformers cuts weights into shards above this size (50 GB since its version 5).
 constexpr std::int64_t kMaxShardBytes = 50'000'000'000;
 

@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
+#include "src/files/model_file_names.h"
 #include "src/index/glob.h"
 #include "src/index/run_names.h"
 #include "src/index/shard_names.h"
@@ -153,7 +154,9 @@ bool matches_one_of(const std::string& pattern, const char* const (&names)[N]) {
 // Whether the part of a pattern behind output_dir matches something that a run writes there.
 bool matches_a_run(const std::vector<std::string>& parts) {
   const bool has_folder = matches_one_of(parts.front(), kRunFolders);
-  const bool has_file = matches_one_of(parts.back(), kModelAndStateFiles);
+  const bool has_file = matches_one_of(parts.back(), kModelAndStateFiles) ||
+                        matches_one_of(parts.back(), kTokenizerFiles) ||
+                        matches_one_of(parts.back(), kPreprocessorFiles);
   if (parts.size() > 1) return has_folder && has_file;
   return has_folder || has_file || matches_one_of(parts.front(), kResultFiles);
 }

@@ -16,26 +16,17 @@ inline constexpr const char* kResultFiles[] = {
     "status.json",        "tensor_hashes.bin",      "test_results.json", "trace.json",   "train_results.json",
     "trainer_state.json", "validation_results.json"};
 
-// In folders of output_dir; those of a model in output_dir too.
-inline constexpr const char* kModelAndStateFiles[] = {"added_tokens.json",
-                                                      "averaged_evaluation_records.bin",
+// In folders of output_dir; those of a model in output_dir too, and the files that src/files/model_file_names.h has.
+inline constexpr const char* kModelAndStateFiles[] = {"averaged_evaluation_records.bin",
                                                       "bascule_state.json",
                                                       "config.json",
                                                       "evaluation_records.bin",
                                                       "events.out.tfevents.1700000000.host.1.0",
-                                                      "merges.txt",
                                                       "model-00001-of-00002.safetensors",
                                                       "model.safetensors",
                                                       "model.safetensors.index.json",
                                                       "picture_digests.bin",
-                                                      "preprocessor_config.json",
-                                                      "processor_config.json",
-                                                      "special_tokens_map.json",
                                                       "step_records.bin",
-                                                      "tokenizer.json",
-                                                      "tokenizer_config.json",
-                                                      "training_state.safetensors",
-                                                      "vocab.json",
-                                                      "vocab.txt"};
+                                                      "training_state.safetensors"};
 
 }  // namespace bascule

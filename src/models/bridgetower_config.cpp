@@ -9,23 +9,21 @@ namespace {
 
 BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
   BridgeTowerConfig::Text text;
-  text.vocab_size = config_extent(t, "vocab_size", path, text.vocab_size);
-  text.hidden_size = config_extent(t, "hidden_size", path, text.hidden_size);
-  text.num_hidden_layers = config_extent(t, "num_hidden_layers", path, text.num_hidden_layers);
-  text.num_attention_heads = config_extent(t, "num_attention_heads", path, text.num_attention_heads);
-  text.intermediate_size = config_extent(t, "intermediate_size", path, text.intermediate_size);
-  text.max_position_embeddings = config_extent(t, "max_position_embeddings", path, text.max_position_embeddings);
-  text.type_vocab_size = config_extent(t, "type_vocab_size", path, text.type_vocab_size);
+  read_config_extents(t, path,
+                      {{"vocab_size", &text.vocab_size},
+                       {"hidden_size", &text.hidden_size},
+                       {"num_hidden_layers", &text.num_hidden_layers},
+                       {"num_attention_heads", &text.num_attention_heads},
+                       {"intermediate_size", &text.intermediate_size},
+                       {"max_position_embeddings", &text.max_position_embeddings},
+                       {"type_vocab_size", &text.type_vocab_size}});
   text.pad_token_id = get_int(t, "pad_token_id", path, text.pad_token_id);
   text.hidden_act = config_activation(t, path);
   text.hidden_dropout_prob = config_probability(t, "hidden_dropout_prob", path, 0.1);
   text.attention_probs_dropout_prob = config_probability(t, "attention_probs_dropout_prob", path, 0.1);
   text.layer_norm_eps = config_epsilon(t, path, 1e-5);
-  if (text.pad_token_id < 0 || text.pad_token_id >= text.vocab_size)
-    refuse_config(path, "pad_token_id = " + std::to_string(text.pad_token_id) + " is outside the vocabulary");
-  const std::string kind = get_string(t, "position_embedding_type", path, "absolute");
-  if (kind != "absolute")
-    refuse_config(path, "position_embedding_type = \"" + kind + "\" is not supported", "only \"absolute\" is");
+  check_padding_token(text.pad_token_id, text.vocab_size, path);
+  check_positions_are_absolute(t, path);
   if (get_bool(t, "add_cross_attention", path, false))
     refuse_config(path, "text_config.add_cross_attention = true is not supported");
   return text;
@@ -33,11 +31,12 @@ BridgeTowerConfig::Text read_text(const Json& t, const std::string& path) {
 
 BridgeTowerConfig::Vision read_vision(const Json& v, const std::string& path) {
   BridgeTowerConfig::Vision vision;
-  vision.hidden_size = config_extent(v, "hidden_size", path, vision.hidden_size);
-  vision.num_hidden_layers = config_extent(v, "num_hidden_layers", path, vision.num_hidden_layers);
-  vision.num_channels = config_extent(v, "num_channels", path, vision.num_channels);
-  vision.patch_size = config_extent(v, "patch_size", path, vision.patch_size);
-  vision.image_size = config_extent(v, "image_size", path, vision.image_size);
+  read_config_extents(v, path,
+                      {{"hidden_size", &vision.hidden_size},
+                       {"num_hidden_layers", &vision.num_hidden_layers},
+                       {"num_channels", &vision.num_channels},
+                       {"patch_size", &vision.patch_size},
+                       {"image_size", &vision.image_size}});
   vision.layer_norm_eps = config_epsilon(v, path, 1e-5);
   vision.initializer_factor = get_number(v, "initializer_factor", path, 1.0);
   vision.share_layernorm = get_bool(v, "share_layernorm", path, true);
@@ -82,8 +81,8 @@ BridgeTowerConfig read_bridgetower_config(const std::string& path) {
   BridgeTowerConfig config;
   config.text = read_text(text == nullptr ? empty : *text, path);
   config.vision = read_vision(vision == nullptr ? empty : *vision, path);
-  config.hidden_size = config_extent(json, "hidden_size", path, config.hidden_size);
-  config.num_hidden_layers = config_extent(json, "num_hidden_layers", path, config.num_hidden_layers);
+  read_config_extents(json, path,
+                      {{"hidden_size", &config.hidden_size}, {"num_hidden_layers", &config.num_hidden_layers}});
   config.hidden_act = config_activation(json, path);
   config.layer_norm_eps = config_epsilon(json, path, 1e-5);
   config.initializer_factor = get_number(json, "initializer_factor", path, 1.0);

@@ -23,6 +23,10 @@ std::int64_t config_extent(const Json& object, const char* key, const std::strin
   return value;
 }
 
+void read_config_extents(const Json& object, const std::string& path, std::initializer_list<ConfigExtent> extents) {
+  for (const auto& [key, value] : extents) *value = config_extent(object, key, path, *value);
+}
+
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback) {
   const double value = get_number(object, key, path, fallback);
   if (!(value >= 0.0 && value < 1.0))
@@ -67,6 +71,23 @@ Activation config_activation(const Json& object, const std::string& path) {
   std::string known;
   for (const auto& entry : kNames) known += (known.empty() ? "" : ", ") + entry.first;
   refuse_config(path, "hidden_act = \"" + name + "\" is not supported", "supported: " + known);
+}
+
+void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, const std::string& path) {
+  if (pad_token_id < 0 || pad_token_id >= vocab_size)
+    refuse_config(path, "pad_token_id = " + std::to_string(pad_token_id) + " is outside the vocabulary");
+}
+
+void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path) {
+  if (hidden_size % num_attention_heads != 0)
+    refuse_config(path, "hidden_size = " + std::to_string(hidden_size) +
+                            " is not a multiple of num_attention_heads = " + std::to_string(num_attention_heads));
+}
+
+void check_positions_are_absolute(const Json& object, const std::string& path) {
+  const std::string kind = get_string(object, "position_embedding_type", path, "absolute");
+  if (kind != "absolute")
+    refuse_config(path, "position_embedding_type = \"" + kind + "\" is not supported", "only \"absolute\" is");
 }
 
 }  // namespace bascule

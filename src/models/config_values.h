@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "kernels/activation.h"
@@ -14,11 +15,21 @@ namespace bascule {
 
 // A positive integer, within a bound that keeps every product of extents far from overflow.
 std::int64_t config_extent(const Json& object, const char* key, const std::string& path, std::int64_t fallback);
+// Several, each with its value as the default.
+struct ConfigExtent {
+  const char* key;
+  std::int64_t* value;
+};
+void read_config_extents(const Json& object, const std::string& path, std::initializer_list<ConfigExtent> extents);
 // In [0, 1).
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback);
 // initializer_range, a standard deviation.
 double config_initializer_range(const Json& object, const std::string& path, double fallback);
 float config_epsilon(const Json& object, const std::string& path, double fallback);  // "layer_norm_eps"
 Activation config_activation(const Json& object, const std::string& path);           // "hidden_act"
+
+void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, const std::string& path);
+void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path);
+void check_positions_are_absolute(const Json& object, const std::string& path);  // "position_embedding_type"
 
 }  // namespace bascule

@@ -62,10 +62,11 @@ ViTClassifier classifier_of(const Json& json, const std::string& path) {
 ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   const Json json = read_json_file(path);
   ViTConfig config;
-  config.hidden_size = config_extent(json, "hidden_size", path, config.hidden_size);
-  config.num_hidden_layers = config_extent(json, "num_hidden_layers", path, config.num_hidden_layers);
-  config.num_attention_heads = config_extent(json, "num_attention_heads", path, config.num_attention_heads);
-  config.intermediate_size = config_extent(json, "intermediate_size", path, config.intermediate_size);
+  read_config_extents(json, path,
+                      {{"hidden_size", &config.hidden_size},
+                       {"num_hidden_layers", &config.num_hidden_layers},
+                       {"num_attention_heads", &config.num_attention_heads},
+                       {"intermediate_size", &config.intermediate_size}});
   config.image_size = side_of(json, "image_size", path, config.image_size);
   if (image_size > 0) config.image_size = image_size;
   config.patch_size = side_of(json, "patch_size", path, config.patch_size);
@@ -80,10 +81,7 @@ ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   config.qkv_bias = get_bool(json, "qkv_bias", path, true);
   config.classifier = classifier_of(json, path);
   if (config.num_labels < 2) refuse_config(path, "the model has one class", "a classifier needs two or more");
-  if (config.hidden_size % config.num_attention_heads != 0)
-    refuse_config(path,
-                  "hidden_size = " + std::to_string(config.hidden_size) +
-                      " is not a multiple of num_attention_heads = " + std::to_string(config.num_attention_heads));
+  check_width_of_heads(config.hidden_size, config.num_attention_heads, path);
   const std::int64_t head_dim = config.hidden_size / config.num_attention_heads;
   if (config_extent(json, "head_dim", path, head_dim) != head_dim)
     refuse_config(path, "head_dim differs from hidden_size / num_attention_heads = " + std::to_string(head_dim),

@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
-#include "src/checkpoint/hf_write.h"
+#include "src/files/model_file_names.h"
 
 namespace bascule {
 namespace {

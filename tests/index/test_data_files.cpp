@@ -147,7 +147,8 @@ TEST_F(SeveralFiles, TellWhichOfThemHoldsAFolder) {
   EXPECT_EQ(holds({"dd"}, "link/out"), "dd");
   EXPECT_EQ(holds({data.path() + "/dd"}, "dd/out"), data.path() + "/dd");
   for (const char* glob : {"dd/*", "d?/*", "link/[o]*", "*/*/*.jsonl", "dd/*/*/*.txt", "*", "dd/out/train*.json",
-                           "dd/out/[c]onfig.json", "d*/out/r*", "dd/out/*/*", "dd/out/checkpoint-*/t*.json"})
+                           "dd/out/[c]onfig.json", "d*/out/r*", "dd/out/*/*", "dd/out/checkpoint-*/t*.json",
+                           "dd/out/mer*.txt", "dd/out/checkpoint-*/pre*_config.json"})
     EXPECT_EQ(holds({glob}, "dd/out"), glob);
   // Files beside the folder, or of names that no run writes, are no matter; nor is a folder that only begins like it.
   for (const char* apart :
