@@ -15,6 +15,7 @@
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
+#include "src/settings/key_advice.h"
 #include "src/settings/keys.h"
 #include "src/settings/nearest_key.h"
 #include "src/settings/settings.h"
@@ -245,44 +246,6 @@ void read_value(Settings& out, const ChoiceOrPathKey& key, const Written& w) {
   read_path(key.path.at(out), w);
 }
 
-// Tables in the order of the keys: "model", "data", "media_engine", "media_engine.simulation", ...
-std::vector<std::string> table_names() {
-  std::vector<std::string> names;
-  for (const Key& key : keys_of_file()) {
-    if (names.empty() || names.back() != key.table) names.emplace_back(key.table);
-  }
-  return names;
-}
-
-std::vector<std::string> key_names(const std::string& table) {
-  std::vector<std::string> names;
-  for (const Key& key : keys_of_file()) {
-    if (table == key.table) names.emplace_back(key.name);
-  }
-  return names;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-// The nearest key: the same name in another table before a similar one in this, before a similar one elsewhere.
-std::string advice_for_key(const std::string& table, const std::string& name) {
-  const std::vector<std::string> here = key_names(table);
-  for (const Key& key : keys_of_file()) {
-    if (name == key.name) return "it belongs in [" + std::string(key.table) + "]";
-  }
-  if (const auto near = nearest_name(name, here)) return "did you mean " + quoted(*near) + "?";
-  for (const std::string& other : table_names()) {
-    const auto near = nearest_name(name, key_names(other));
-    if (near) return "did you mean " + quoted(*near) + " in [" + other + "]?";
-  }
-  return here.empty() ? "every key belongs in a table: " + listed(table_names())
-                      : "keys of [" + table + "]: " + listed(here);
-}
-
 void read_key(Reading& reading, const std::string& table, const toml::key& name, const toml::node& node) {
   for (const Key& key : keys_of_file()) {
     if (table != key.table || name.str() != key.name) continue;
@@ -337,9 +300,7 @@ void read_table(Reading& reading, const std::string& table, const toml::table& c
       refuse(position(reading, node.source()), inner + " is " + type_name(node),
              "write [" + inner + "] on a line of its own and its keys below");
     } else if (table.empty() && (node.is_table() || node.is_array_of_tables())) {
-      const auto near = nearest_name(cut(inner), tables);
-      refuse(position(reading, name.source()), "unknown table [" + cut(inner) + "]",
-             near ? "did you mean [" + *near + "]?" : "tables: " + listed(tables));
+      refuse(position(reading, name.source()), "unknown table [" + cut(inner) + "]", advice_for_table(cut(inner)));
     } else {
       read_key(reading, table, name, node);
     }

@@ -53,9 +53,20 @@ std::string list_text(const std::vector<std::string>& words) {
   return text + "]";
 }
 
+// A member as canonical TOML: its type says how, whatever the key's kind allows.
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(double value) { return real_text(value); }
+std::string text_of(const NumberRange& range) {
+  return "[" + real_text(range.least) + ", " + real_text(range.most) + "]";
+}
+std::string text_of(const std::string& text) { return quoted(text); }
+std::string text_of(const PathSetting& path) { return quoted(path.written); }
+std::string text_of(const std::vector<std::string>& words) { return list_text(words); }
 // A list of one is that path.
-std::string paths_text(const std::vector<std::string>& paths) {
-  return paths.size() > 1 ? list_text(paths) : quoted(paths.empty() ? "" : paths.front());
+std::string text_of(const PathsSetting& paths) {
+  if (paths.written.size() > 1) return list_text(paths.written);
+  return quoted(paths.written.empty() ? "" : paths.written.front());
 }
 
 }  // namespace
@@ -110,24 +121,12 @@ std::string allowed_values(const Key& key, const ModelWords& words) {
 
 std::string value_text(const Key& key, const Settings& settings) {
   return std::visit(Overloaded{
-                        [&](const BoolKey& k) -> std::string { return k.member.get(settings) ? "true" : "false"; },
-                        [&](const IntegerKey& k) { return std::to_string(k.member.get(settings)); },
-                        [&](const RealKey& k) { return real_text(k.member.get(settings)); },
-                        [&](const RangeKey& k) {
-                          const NumberRange& range = k.member.get(settings);
-                          return "[" + real_text(range.least) + ", " + real_text(range.most) + "]";
-                        },
-                        [&](const TextKey& k) { return quoted(k.member.get(settings)); },
-                        [&](const PathKey& k) { return quoted(k.member.get(settings).written); },
-                        [&](const PathsKey& k) { return paths_text(k.member.get(settings).written); },
-                        [&](const WordsKey& k) { return list_text(k.member.get(settings)); },
-                        [&](const HeadKey& k) { return quoted(k.member.get(settings)); },
-                        [&](const FreezeKey& k) { return list_text(k.member.get(settings)); },
                         [&](const ChoiceKey& k) { return quoted(k.names[k.get(settings)]); },
                         [&](const ChoiceOrPathKey& k) {
                           const int word = k.choice.get(settings);
-                          return quoted(word < k.choice.count ? k.choice.names[word] : k.path.get(settings).written);
+                          return word < k.choice.count ? quoted(k.choice.names[word]) : text_of(k.path.get(settings));
                         },
+                        [&](const auto& k) { return text_of(k.member.get(settings)); },
                     },
                     key.kind);
 }

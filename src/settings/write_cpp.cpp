@@ -55,28 +55,28 @@ struct Assignment {
   std::string assigned(const std::string& to, const std::string& value) const {
     return "  " + to + " = " + value + ";\n";
   }
-  std::string canonical() const { return assigned(member, value_text(key, settings)); }
   std::string word(const ChoiceKey& kind) const {
     const int value = kind.get(settings);
     return assigned(member, "static_cast<decltype(" + member + ")>(" + std::to_string(value) + ")");
   }
 
-  std::string operator()(const BoolKey&) const { return canonical(); }
-  std::string operator()(const IntegerKey&) const { return canonical(); }
-  std::string operator()(const RealKey&) const { return canonical(); }
-  std::string operator()(const RangeKey&) const {
+  // The member's type says how, whatever the key's kind allows.
+  template <typename Number>
+  std::string given(const Number&) const {
+    return assigned(member, value_text(key, settings));
+  }
+  std::string given(const NumberRange&) const {
     const std::string text = value_text(key, settings);
     return assigned(member, "{" + text.substr(1, text.size() - 2) + "}");
   }
-  std::string operator()(const TextKey& kind) const { return assigned(member, literal(kind.member.get(settings))); }
-  std::string operator()(const HeadKey& kind) const { return assigned(member, literal(kind.member.get(settings))); }
-  std::string operator()(const WordsKey& kind) const { return assigned(member, list(kind.member.get(settings))); }
-  std::string operator()(const FreezeKey& kind) const { return assigned(member, list(kind.member.get(settings))); }
-  std::string operator()(const PathKey& kind) const {
-    return assigned(member + ".written", literal(kind.member.get(settings).written));
-  }
-  std::string operator()(const PathsKey& kind) const {
-    return assigned(member + ".written", list(kind.member.get(settings).written));
+  std::string given(const std::string& text) const { return assigned(member, literal(text)); }
+  std::string given(const std::vector<std::string>& words) const { return assigned(member, list(words)); }
+  std::string given(const PathSetting& path) const { return assigned(member + ".written", literal(path.written)); }
+  std::string given(const PathsSetting& paths) const { return assigned(member + ".written", list(paths.written)); }
+
+  template <typename Kind>
+  std::string operator()(const Kind& kind) const {
+    return given(kind.member.get(settings));
   }
   std::string operator()(const ChoiceKey& kind) const { return word(kind); }
   // Its path is a member of its own, named after what it leads to.
