@@ -84,9 +84,9 @@ __attribute__((target("sha,sse4.1"))) void add_with_instructions(std::uint32_t* 
   }
   low = _mm_shuffle_epi32(abef, 0x1B);
   high = _mm_shuffle_epi32(cdgh, 0xB1);
-  const auto to = [](void* at) { return static_cast<__m128i*>(at); };
-  _mm_storeu_si128(to(state), _mm_blend_epi16(low, high, 0xF0));
-  _mm_storeu_si128(to(state + 4), _mm_alignr_epi8(high, low, 8));
+  const auto output_at = [](void* at) { return static_cast<__m128i*>(at); };
+  _mm_storeu_si128(output_at(state), _mm_blend_epi16(low, high, 0xF0));
+  _mm_storeu_si128(output_at(state + 4), _mm_alignr_epi8(high, low, 8));
 }
 #else
 void add_with_instructions(std::uint32_t*, const unsigned char*, std::size_t) noexcept {}

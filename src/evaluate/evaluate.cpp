@@ -56,7 +56,7 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_pred
   record->steps = divide_up(manifest.rows(), batch_);
   progress->begin(split_name(record->split), 0, stream.batches_per_epoch(), began);
   BASCULE_TRY(clear());
-  BASCULE_TRY(agreement_.settle(run_own_batches(stream, manifest, threads, stop, progress)));
+  BASCULE_TRY(agreement_.reach(run_own_batches(stream, manifest, threads, stop, progress)));
   if (!group_.combine(judge_.taken())) return {StatusCode::kRankFailed, {-1, 0}};
   Status judged = ok_status();
   if (group_.is_first()) {
@@ -65,7 +65,7 @@ Status Evaluation::run(Stream& stream, const Manifest& manifest, bool keeps_pred
     if (record->samples == 0) judged = all_left_out(stream.replacements()[0]);
   }
   // Until the metrics are made, what they are made of stays as it is.
-  BASCULE_TRY(agreement_.settle(judged));
+  BASCULE_TRY(agreement_.reach(judged));
   record->seconds = monotonic_seconds() - began;
   progress->end(monotonic_seconds());
   return ok_status();

@@ -48,7 +48,7 @@ class Evaluation {
   const std::int64_t batch_;  // rows of one, but for the last
   BatchRunner& runner_;
   Group& group_;
-  Agreement agreement_;
+  RankAgreement agreement_;
 };
 
 }  // namespace bascule

@@ -221,7 +221,7 @@ std::optional<Manifest> IndexFile::open(const std::string& path, const IndexSour
 }
 
 // A plan made from the figures that were read first holds only if the file still has them.
-bool IndexFile::own(Manifest* manifest) {
+bool IndexFile::read_into_memory(Manifest* manifest) {
   std::unique_ptr<IndexMapping> own = manifest->mapping_->read();
   ManifestTables tables;
   ManifestFigures figures;

@@ -58,8 +58,8 @@ class IndexFile {
  public:
   // The manifest of those files, or nothing where there is none, it is of another source or version, or damaged.
   static std::optional<Manifest> open(const std::string& path, const IndexSource& source, const DataFiles& files);
-  // Manifest::own() for a mapped manifest; the file stays.
-  static bool own(Manifest* manifest);
+  // Manifest::read_into_memory() for a mapped manifest; the file stays.
+  static bool read_into_memory(Manifest* manifest);
   // Whole or not at all, and by one process at a time. Returns an empty text, or the reason why it was not written. A
   // measured manifest.
   static std::string write(const std::string& path, const IndexSource& source, const Manifest& manifest);

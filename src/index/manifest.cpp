@@ -325,8 +325,8 @@ std::size_t Manifest::resident_bytes() const noexcept {
 
 bool Manifest::is_whole() const { return !mapping_ || mapping_->is_own() || mapping_->is_whole(); }
 
-bool Manifest::own() {
-  if (!mapping_ || mapping_->is_own() || IndexFile::own(this)) return true;
+bool Manifest::read_into_memory() {
+  if (!mapping_ || mapping_->is_own() || IndexFile::read_into_memory(this)) return true;
   ::unlink(mapping_->path().c_str());
   return false;
 }

@@ -159,7 +159,7 @@ class Manifest {
   // Where the index is mapped from a cache file, reads it into memory of this process and checks all of it: from then
   // on nothing that happens to the file matters. False: it is not what was written, the file has been removed, and this
   // manifest is of no use. Before the seal. Throws Error (kMemory).
-  bool own();
+  bool read_into_memory();
 
  private:
   friend class ManifestBuilder;
@@ -185,7 +185,7 @@ class Manifest {
   std::unique_ptr<IndexMapping> mapping_;
 };
 
-// The Error for a manifest whose index is not what was written: own() has removed the file.
+// The Error for a manifest whose index is not what was written: read_into_memory() has removed the file.
 Error damaged_index(const Manifest& manifest);
 
 }  // namespace bascule

@@ -12,9 +12,9 @@
 //   bounds and counts of the tables. A file that fails is made anew. Every access stays within the tables whatever they
 //   hold.
 // - Until then the file is mapped, and whoever may write to it can change what is read, or end the process by cutting
-//   it short. Manifest::own() reads it into memory of the process and checks all of it: called before the seal, and
-//   before anything that is derived from the texts is kept (longest_text() insists), it makes sure that what a
-//   run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
+//   it short. Manifest::read_into_memory() reads it into memory of the process and checks all of it: called before the
+//   seal, and before anything that is derived from the texts is kept (longest_text() insists), it makes sure that what
+//   a run trains on is what the source said, and that nothing that happens to the file afterwards reaches the run.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,7 @@ bool Worker::submit_pending() noexcept {
   const media_engine_status status = media_engine_submit(crew_.media->engine(), &form);
   const bool failed_meanwhile = status == MEDIA_ENGINE_OK && crew_.device_status.load() != 0;
   if (status == MEDIA_ENGINE_OK && !failed_meanwhile) return true;
-  if (!take_back(*job)) return true;  // whoever gave up on the device has finished it
+  if (!claim_from_engine(*job)) return true;  // whoever gave up on the device has finished it
   if (status == MEDIA_ENGINE_FULL) {
     job->next_pending = pending_first_;
     pending_first_ = job;
@@ -152,7 +152,7 @@ void Worker::handle(const media_engine_completion& completion) noexcept {
   const std::uint64_t place = completion.sequence & kJobMask;
   if (place >= crew_.jobs.size()) return;
   Job& job = crew_.jobs[place];
-  if (job.sequence.load() != completion.sequence || !take_back(job)) return;
+  if (job.sequence.load() != completion.sequence || !claim_from_engine(job)) return;
   worked_for_ = job.stream;
   const media_engine_status status = static_cast<media_engine_status>(completion.status);
   if (status == MEDIA_ENGINE_OK) {
@@ -240,12 +240,12 @@ void Worker::fail_device(media_engine_status status) noexcept {
   crew_.device_status.compare_exchange_strong(none, status);
   (void)media_engine_reset(crew_.media->engine());
   for (Job& job : crew_.jobs) {
-    if (take_back(job)) finish(job, device_failure(job, crew_.device_status.load()));
+    if (claim_from_engine(job)) finish(job, device_failure(job, crew_.device_status.load()));
   }
 }
 
 // True: the job was in the engine and is this worker's now; at most one worker hears that.
-bool Worker::take_back(Job& job) noexcept {
+bool Worker::claim_from_engine(Job& job) noexcept {
   JobState expected = JobState::kInEngine;
   return job.state.compare_exchange_strong(expected, JobState::kHeld);
 }

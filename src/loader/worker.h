@@ -90,7 +90,7 @@ class Worker {
   void note_digest(const Job& job) noexcept;
   void finish(Job& job, const Status& status) noexcept;
   void fail_device(media_engine_status status) noexcept;
-  bool take_back(Job& job) noexcept;
+  bool claim_from_engine(Job& job) noexcept;
   void put_last(Job& job) noexcept;
 
   Crew& crew_;

@@ -20,8 +20,8 @@ constexpr int kMaskedTokens = kFirstModelStream + 1;  // those that are predicte
 constexpr int kReadTokens = kFirstModelStream + 2;    // those that the heads read: of each text the first one too
 
 struct BertRecorder : Recorder {
-  BertRecorder(Graph& to, const BertConfig& its_config, const RecordOptions& options)
-      : Recorder{to, {}, its_config.initializer_range, options.dropout}, config(its_config) {
+  BertRecorder(Graph& target, const BertConfig& model_config, const RecordOptions& options)
+      : Recorder{target, {}, model_config.initializer_range, options.dropout}, config(model_config) {
     if (std::find(options.frozen.begin(), options.frozen.end(), kBody) != options.frozen.end()) frozen = {kPrefix};
     layer = {config.hidden_size,    config.num_attention_heads, config.intermediate_size,           config.hidden_act,
              config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};

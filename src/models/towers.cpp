@@ -7,9 +7,11 @@
 
 namespace bascule {
 
-BridgeTowerRecorder::BridgeTowerRecorder(Graph& to, const BridgeTowerConfig& its_config, std::string its_prefix,
+BridgeTowerRecorder::BridgeTowerRecorder(Graph& target, const BridgeTowerConfig& model_config, std::string name_prefix,
                                          const std::vector<std::string>& frozen_parts, bool drops)
-    : Recorder{to, {}, 0.05 * its_config.initializer_factor, drops}, config(its_config), prefix(std::move(its_prefix)) {
+    : Recorder{target, {}, 0.05 * model_config.initializer_factor, drops},
+      config(model_config),
+      prefix(std::move(name_prefix)) {
   for (const std::string& part : frozen_parts) frozen.push_back(prefix + part + ".");
   const BridgeTowerConfig::Text& text = config.text;
   layer = {text.hidden_size,    text.num_attention_heads, text.intermediate_size,           text.hidden_act,

@@ -14,7 +14,7 @@ namespace bascule {
 
 struct BridgeTowerRecorder : Recorder {
   // frozen: names of parts of the body, without its prefix.
-  BridgeTowerRecorder(Graph& to, const BridgeTowerConfig& its_config, std::string its_prefix,
+  BridgeTowerRecorder(Graph& target, const BridgeTowerConfig& model_config, std::string name_prefix,
                       const std::vector<std::string>& frozen_parts, bool drops);
 
   const BridgeTowerConfig& config;

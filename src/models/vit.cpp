@@ -22,8 +22,8 @@ struct ViTState {
 };
 
 struct ViTRecorder : Recorder {
-  ViTRecorder(Graph& to, const ViTConfig& its_config, const RecordOptions& options)
-      : Recorder{to, {}, its_config.initializer_range, options.dropout}, config(its_config) {
+  ViTRecorder(Graph& target, const ViTConfig& model_config, const RecordOptions& options)
+      : Recorder{target, {}, model_config.initializer_range, options.dropout}, config(model_config) {
     if (std::find(options.frozen.begin(), options.frozen.end(), kBody) != options.frozen.end()) frozen = {kPrefix};
     layer = {config.hidden_size,    config.num_attention_heads, config.intermediate_size,           config.hidden_act,
              config.layer_norm_eps, config.hidden_dropout_prob, config.attention_probs_dropout_prob};

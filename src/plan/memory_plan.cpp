@@ -54,13 +54,13 @@ MemoryPlan make_memory_plan(std::vector<PlannedRange> categories, std::size_t ou
 std::string print_memory_plan(const MemoryPlan& plan) {
   const std::size_t total = plan.peak_bytes();
   std::string text = "memory plan\n";
-  const std::string of_each = plan.ranks > 1 ? " x " + std::to_string(plan.ranks) : "";
+  const std::string times_ranks = plan.ranks > 1 ? " x " + std::to_string(plan.ranks) : "";
   for (const PlannedRange& category : plan.categories) {
     text += category.shared ? line(category.name, category.bytes, total)
-                            : line(category.name + of_each, plan.ranks * category.bytes, total);
+                            : line(category.name + times_ranks, plan.ranks * category.bytes, total);
   }
-  text += line("index of the data" + of_each, plan.ranks * plan.index_bytes, total);
-  text += line("program and libraries" + of_each, plan.ranks * plan.outside_bytes, total);
+  text += line("index of the data" + times_ranks, plan.ranks * plan.index_bytes, total);
+  text += line("program and libraries" + times_ranks, plan.ranks * plan.outside_bytes, total);
   text += line("total", total, total);
   text += line("lower bound", plan.lower_bound_bytes(), total);
   if (!plan.largest.empty()) text += "largest buffers of the workspace\n";

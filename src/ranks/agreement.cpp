@@ -9,13 +9,13 @@ namespace bascule {
 namespace {
 
 constexpr std::size_t kCode = 0, kDetail = 1, kSignal = 2, kSums = 3;
-static_assert(kSums + Agreement::kMostSums <= kExchanged);
+static_assert(kSums + RankAgreement::kMostSums <= kExchanged);
 
 }  // namespace
 
-Agreement::Agreement(Group& group) : group_(group), all_(static_cast<std::size_t>(group.size()) * kExchanged) {}
+RankAgreement::RankAgreement(Group& group) : group_(group), all_(static_cast<std::size_t>(group.size()) * kExchanged) {}
 
-Status Agreement::settle(const Status& own, Span<double> sums, int* signal) noexcept {
+Status RankAgreement::reach(const Status& own, Span<double> sums, int* signal) noexcept {
   BASCULE_CHECK(sums.size() <= kMostSums);
   double mine[kExchanged] = {static_cast<double>(own.code), static_cast<double>(own.detail[0]),
                              static_cast<double>(signal != nullptr ? *signal : 0)};

@@ -50,7 +50,7 @@ void keep_search(Metrics metrics, const BestSoFar& best, Pace* pace, ResumeState
   }
 }
 
-void search_anew(ResumeState* resume, const std::string& reason) {
+void restart_search(ResumeState* resume, const std::string& reason) {
   resume->searches_anew = true;
   resume->notes.push_back("resume: " + reason + ": restarting the search for the best, from the weights of update " +
                           std::to_string(resume->point->global_step));
@@ -75,9 +75,9 @@ void plan_control(const Settings& settings, const RunData& data, Metrics metrics
   if (resume->is_over) {
     keep_search(metrics, best, pace, resume);
   } else if (pace->best_figure && figure_number_then(*resume->point) != pace->best_figure_number()) {
-    search_anew(resume, "the metric for the best has changed");
+    restart_search(resume, "the metric for the best has changed");
   } else if (pace->best_figure && !has_same_validation(*resume)) {
-    search_anew(resume, "validation rows or batches have changed");
+    restart_search(resume, "validation rows or batches have changed");
   }
 }
 
@@ -86,8 +86,8 @@ void check_best_checkpoint(const Settings& settings, ResumeState* resume) {
   if (!resume->point || resume->finished || resume->searches_anew || !training.load_best_model_at_end) return;
   const std::int64_t best = read_position(*resume->point).best.checkpoint;
   if (best < 0 || has_checkpoint(settings.run.output_dir.resolved, best)) return;
-  search_anew(resume, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
-                          settings.run.output_dir.shown());
+  restart_search(resume, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
+                             settings.run.output_dir.shown());
 }
 
 bool saves_first(const std::string& output_dir, const ResumeState& resume) {

@@ -95,7 +95,7 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   } else {
     OpenedManifest opened = open();
     // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
-    if (!has_text_lengths(loader, opened.manifest) && !opened.manifest.own()) {
+    if (!has_text_lengths(loader, opened.manifest) && !opened.manifest.read_into_memory()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
     }

@@ -232,7 +232,7 @@ int compute_threads(const Settings& settings, const RankPlace& place) {
 
 void own_indexes(const RunData& data) {
   for (const RecordedSplit& split : data.splits) {
-    if (!split.manifest->own()) throw damaged_index(*split.manifest);
+    if (!split.manifest->read_into_memory()) throw damaged_index(*split.manifest);
   }
 }
 

@@ -35,13 +35,13 @@ PackedBatch::PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, b
     for (int text = 0; text < kMaxTexts; ++text) {
       if (padded.texts[text].length > 0) add_text(padded.texts[text], inputs.texts[text], text, s, number, every_row);
     }
-    const auto add_class = [&](const std::vector<std::int64_t>& labels, std::vector<std::int32_t>* to) {
+    const auto add_class = [&](const std::vector<std::int64_t>& labels, std::vector<std::int32_t>* out) {
       if (labels.empty()) return;
       const std::int64_t label = labels[static_cast<std::size_t>(s)];
       if (label < 0 || label >= inputs.classes)
         refuse(where, s,
                "label " + std::to_string(label) + " is none of the " + std::to_string(inputs.classes) + " classes");
-      to->push_back(static_cast<std::int32_t>(label));
+      out->push_back(static_cast<std::int32_t>(label));
     };
     add_class(padded.labels, &labels_);
     add_class(padded.mixed_labels, &mixed_labels_);

@@ -42,7 +42,7 @@ Status TrainingLoop::begin_weights(const RowsByTerm& first, std::int64_t index, 
         units[t] += static_cast<double>(run_.pace.length.cut.batch(index + i).count);
     } else {
       units[t] = static_cast<double>(train_stream().labelled_ahead(batches));
-      BASCULE_TRY(agreement_.settle(ok_status(), {&units[t], 1}));
+      BASCULE_TRY(agreement_.reach(ok_status(), {&units[t], 1}));
     }
   }
   weights_.begin(units);
@@ -59,7 +59,7 @@ Status TrainingLoop::count_batch(const Status& loaded, const Batch* batch, std::
   for (std::size_t t = 0; loaded.ok() && t < losses.size(); ++t)
     own[t] = static_cast<double>(batch->counts[losses[t].stream]);
   RowsByTerm all = own;
-  if (meets_early()) BASCULE_TRY(agreement_.settle(loaded, {all.data(), losses.size()}));
+  if (meets_early()) BASCULE_TRY(agreement_.reach(loaded, {all.data(), losses.size()}));
   for (std::size_t t = 0; t < losses.size(); ++t) {
     if (losses[t].stream == kSamples) all[t] = static_cast<double>(run_.pace.length.cut.batch(batch->index).count);
   }
@@ -158,13 +158,13 @@ Status TrainingLoop::compute_gradients(std::int64_t* samples) noexcept {
 }
 
 // The ranks have their gradients: loss and samples of all.
-Status TrainingLoop::meet(const Status& computed, std::int64_t* samples) noexcept {
+Status TrainingLoop::sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept {
   if (!computed.ok() && meets_early()) return computed;  // all ranks know: see count_batch
   const double began = monotonic_seconds();
   p_.group.set_phase(RankPhase::kReducing);
   double sums[] = {loss_, static_cast<double>(*samples)};
   signal_ = *p_.stop != 0 ? *p_.stop : p_.group.stop_signal();
-  BASCULE_TRY(agreement_.settle(computed, {sums, 2}, &signal_));
+  BASCULE_TRY(agreement_.reach(computed, {sums, 2}, &signal_));
   loss_ = sums[0] * weights_.factor();
   *samples = static_cast<std::int64_t>(sums[1]);
   interval_.seconds[static_cast<int>(StepPhase::kReduction)] += p_.group.size() > 1 ? monotonic_seconds() - began : 0.0;
@@ -212,7 +212,7 @@ Status TrainingLoop::step() noexcept {
   const TrainingSettings& training = run_.settings.training;
   rate_ = run_.pace.schedule.at(at_.global_step);
   std::int64_t samples = 0;
-  BASCULE_TRY(meet(compute_gradients(&samples), &samples));
+  BASCULE_TRY(sum_over_ranks(compute_gradients(&samples), &samples));
   if (run_.settings.machine.step_seconds == 0.0) BASCULE_TRY(update());
   weights_step_ = ++at_.global_step;
   at_.loss_sum += loss_;
@@ -309,7 +309,7 @@ Status TrainingLoop::run() noexcept {
   const TrainingSettings& training = run_.settings.training;
   const TrainingLength& length = run_.pace.length;
   began_ = counted_from_ = interval_began_ = monotonic_seconds();
-  if (!run_.resume.finished) BASCULE_TRY(make_up());
+  if (!run_.resume.finished) BASCULE_TRY(catch_up());
   const bool is_over = run_.resume.is_over || control_.ends_after(at_.global_step);
   if (!run_.resume.finished) out_.progress.begin("train", at_.global_step, length.total_updates, monotonic_seconds());
   if (!is_over) begin();

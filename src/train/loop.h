@@ -129,7 +129,7 @@ class TrainingLoop {
   }
   Status replay(const Batch& batch, bool first) noexcept;
   bool replay_without_samples(bool first) noexcept;
-  Status meet(const Status& computed, std::int64_t* samples) noexcept;
+  Status sum_over_ranks(const Status& computed, std::int64_t* samples) noexcept;
   double average_share(std::int64_t step) const noexcept;
   Status update() noexcept;
   Status evaluate_average(const RecordedSplit& recorded) noexcept;
@@ -153,8 +153,8 @@ class TrainingLoop {
   Stream& train_stream() const noexcept { return p_.loader.stream(run_.data.find(Split::kTrain)->stream); }
   TrainingPosition position_to_save(double now) const noexcept;
   double epoch_of(std::int64_t step) const noexcept { return run_.pace.length.epoch_of(step); }
-  Status make_up() noexcept;
-  Status search_anew() noexcept;
+  Status catch_up() noexcept;
+  Status restart_search() noexcept;
   void keep_if_best() noexcept;
   Status evaluate_and_judge() noexcept;
   bool has_evaluated(std::int64_t step) const noexcept;
@@ -167,7 +167,7 @@ class TrainingLoop {
   TrainingOutputs& out_;
   TrainingPosition at_;
   TrainingControl control_;
-  Agreement agreement_;
+  RankAgreement agreement_;
   UpdateWeights weights_;
   Digest digest_;
   int signal_ = 0;  // that all ranks know of

@@ -97,7 +97,7 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
   BASCULE_TRY(evaluate(Split::kValidation));
   if (!run_.pace.best_figure) return ok_status();
   double figure = p_.group.is_first() ? run_.pace.best_figure->of(last_validation_) : 0.0;
-  BASCULE_TRY(agreement_.settle(ok_status(), {&figure, 1}));  // the figures are rank 0's
+  BASCULE_TRY(agreement_.reach(ok_status(), {&figure, 1}));  // the figures are rank 0's
   const bool is_best = control_.judge(at_.global_step, figure);
   const BestSoFar& best = control_.best();
   const char* const name = run_.pace.best_figure->name();
@@ -118,8 +118,8 @@ Status TrainingLoop::evaluate_and_judge() noexcept {
 
 // Makes up for an evaluation or save that a signal prevented after an update: the curve has no gap, and the best is the
 // one of the unbroken run.
-Status TrainingLoop::make_up() noexcept {
-  if (run_.resume.searches_anew) return search_anew();
+Status TrainingLoop::catch_up() noexcept {
+  if (run_.resume.searches_anew) return restart_search();
   const std::int64_t step = at_.global_step;
   if (!control_.evaluates_after(step) || has_evaluated(step)) return ok_status();
   BASCULE_TRY(evaluate_and_judge());
@@ -127,7 +127,7 @@ Status TrainingLoop::make_up() noexcept {
 }
 
 // The weights that the run goes on from are the first candidate.
-Status TrainingLoop::search_anew() noexcept {
+Status TrainingLoop::restart_search() noexcept {
   BASCULE_TRY(evaluate_and_judge());
   other_rows_until_ = std::min(other_rows_until_, at_.global_step - 1);
   keep_if_best();
@@ -156,10 +156,10 @@ Status TrainingLoop::load_best() noexcept {
   const auto beat = [](void* group, std::int64_t) noexcept { static_cast<Group*>(group)->heart().beat(); };
   const bool reads = saving_.best_weights != nullptr;
   double written = p_.group.is_first() ? at_.best_digest : 0.0;
-  BASCULE_TRY(agreement_.settle(reads ? saving_.best_weights->read(folder.c_str(), {beat, &p_.group}) : ok_status(),
-                                {&written, 1}));
+  BASCULE_TRY(agreement_.reach(reads ? saving_.best_weights->read(folder.c_str(), {beat, &p_.group}) : ok_status(),
+                               {&written, 1}));
   const bool same = !reads || digest_of_weights() == written;
-  BASCULE_TRY(agreement_.settle(same ? ok_status() : Status{StatusCode::kReadFailed, {WeightsReader::kUnreadable, 0}}));
+  BASCULE_TRY(agreement_.reach(same ? ok_status() : Status{StatusCode::kReadFailed, {WeightsReader::kUnreadable, 0}}));
   weights_step_ = step;
   char text[96];
   std::snprintf(text, sizeof text, "loaded the best weights, from checkpoint-%lld", static_cast<long long>(step));

@@ -35,7 +35,7 @@ Status TrainingLoop::save() noexcept {
   p_.group.set_phase(RankPhase::kSaving);
   if (control_.saves_after(at_.global_step)) keep_if_best();
   BASCULE_TRY(gather_replaced());
-  BASCULE_TRY(agreement_.settle(write_or_serve()));
+  BASCULE_TRY(agreement_.reach(write_or_serve()));
   const double seconds = monotonic_seconds() - began;
   times_.save_seconds += seconds;
   ++times_.checkpoints;
@@ -140,7 +140,7 @@ Status TrainingLoop::save_last_state() noexcept {
     fill(&saved);
     written = saving_.writer->save_last_state(saved.moment);
   }
-  return agreement_.settle(written);
+  return agreement_.reach(written);
 }
 
 // Trained weights are kept, whatever ends the run: parameters only change when a whole update is made.

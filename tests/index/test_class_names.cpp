@@ -123,7 +123,7 @@ TEST(ClassNames, ComeBackFromACachedIndex) {
   OpenedManifest again = open_manifest(file, named(), cache);
   EXPECT_EQ(again.note, "");
   EXPECT_EQ(classes_of(again.manifest), expected);
-  ASSERT_TRUE(again.manifest.own());
+  ASSERT_TRUE(again.manifest.read_into_memory());
   EXPECT_EQ(classes_of(again.manifest), expected);
 }
 

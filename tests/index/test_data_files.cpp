@@ -233,7 +233,7 @@ TEST_F(SeveralFiles, AreKeptInAnIndexUntilOneOfThemChanges) {
   EXPECT_EQ(again.note, "");
   EXPECT_EQ(rows(again.manifest), rows(read.manifest));
   EXPECT_EQ(again.manifest.data_digest(), read.manifest.data_digest());
-  EXPECT_TRUE(again.manifest.own());
+  EXPECT_TRUE(again.manifest.read_into_memory());
   EXPECT_EQ(rows(again.manifest), rows(read.manifest));
   EXPECT_EQ(rows(again.manifest)[2], "b/rows.csv:2|three|1|b/x.jpg");
   EXPECT_EQ(open({"?/rows.*"}).note, "");  // the same files

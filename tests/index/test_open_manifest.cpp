@@ -97,7 +97,7 @@ TEST_F(KeptIndexes, AreTextsWithoutPicturesAgain) {
   EXPECT_EQ(again.manifest.row(0).label, 999);
   EXPECT_FALSE(again.manifest.has_pictures());
   EXPECT_EQ(again.manifest.data_digest(), read.manifest.data_digest());
-  EXPECT_TRUE(again.manifest.own());
+  EXPECT_TRUE(again.manifest.read_into_memory());
   columns.classes = 999;
   EXPECT_THROW((void)open_manifest(path, columns, cache), Error) << "the class is one too many now";
 }
@@ -108,7 +108,7 @@ TEST_F(KeptIndexes, ArePairsOfCaptionsAgain) {
   EXPECT_FALSE(is_from_index(path));
   OpenedManifest again = open_manifest(path, columns, cache);
   EXPECT_EQ(again.note, "");
-  EXPECT_TRUE(again.manifest.own());
+  EXPECT_TRUE(again.manifest.read_into_memory());
   EXPECT_EQ(again.manifest.row(0).second_text, "1");
   EXPECT_EQ(again.manifest.row(1).text, "two");
   EXPECT_EQ(again.manifest.row(1).second_text, "");
@@ -253,7 +253,7 @@ TEST_F(KeptIndexes, WithDamagedTablesAreFoundByReadingThemAndStayWithinBounds) {
     ++mapped;
     rows_of(opened.manifest);
     EXPECT_FALSE(opened.manifest.is_whole()) << at;
-    EXPECT_FALSE(opened.manifest.own()) << at;
+    EXPECT_FALSE(opened.manifest.read_into_memory()) << at;
     EXPECT_FALSE(fs::exists(index));
     EXPECT_FALSE(is_from_index(path));
   }
@@ -266,7 +266,7 @@ TEST_F(KeptIndexes, ThatAreOwnedDoNotCareWhatBecomesOfTheFile) {
   const std::vector<std::string> rows = rows_of(open_manifest(path, columns, cache).manifest);
   const std::string index = files()[0], whole = read_file(index);
   OpenedManifest overwritten = open_manifest(path, columns, cache);
-  ASSERT_TRUE(overwritten.manifest.own());
+  ASSERT_TRUE(overwritten.manifest.read_into_memory());
   const std::size_t planned = overwritten.manifest.resident_bytes();
   {
     std::fstream file(index, std::ios::binary | std::ios::in | std::ios::out);
@@ -279,10 +279,10 @@ TEST_F(KeptIndexes, ThatAreOwnedDoNotCareWhatBecomesOfTheFile) {
   OpenedManifest cut = open_manifest(path, columns, cache);
   OpenedManifest cut_before = open_manifest(path, columns, cache);
   ASSERT_EQ(cut.note, "");
-  ASSERT_TRUE(cut.manifest.own());
+  ASSERT_TRUE(cut.manifest.read_into_memory());
   fs::resize_file(index, 100);
   EXPECT_EQ(rows_of(cut.manifest), rows);  // mapped, this would be SIGBUS
-  EXPECT_FALSE(cut_before.manifest.own());
+  EXPECT_FALSE(cut_before.manifest.read_into_memory());
 }
 
 TEST_F(KeptIndexes, ThatArePipesAreMadeAnewWithoutWaiting) {
@@ -312,7 +312,7 @@ TEST_F(KeptIndexes, ThatAreDamagedGiveNoLengthsToKeep) {
   ASSERT_EQ(opened.note, "");
   EXPECT_THROW(longest_text(opened.manifest, text, cache), Error);
   EXPECT_FALSE(has_longest_text(opened.manifest, text, cache));
-  EXPECT_FALSE(opened.manifest.own());
+  EXPECT_FALSE(opened.manifest.read_into_memory());
   opened = open_manifest(path, columns, cache);
   EXPECT_EQ(longest_text(opened.manifest, text, cache), longest_text(Manifest::load(path, columns), text));
   EXPECT_TRUE(has_longest_text(opened.manifest, text, cache));
