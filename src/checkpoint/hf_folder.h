@@ -23,7 +23,7 @@
 
 namespace bascule {
 
-// What a library calls the files of weights, without their endings and "-00001-of-00002".
+// The name that a library gives the files of weights, without their endings and "-00001-of-00002".
 struct WeightsStem {
   const char* safetensors = "model";
   const char* bin = "pytorch_model";

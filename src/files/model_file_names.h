@@ -5,7 +5,7 @@
 
 namespace bascule {
 
-// Of a tokenizer, in any of its forms. A folder has some of them.
+// The files of a tokenizer, in any of its forms. A folder has some of them.
 inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                                   "tokenizer_config.json",
                                                   "special_tokens_map.json",
@@ -13,7 +13,7 @@ inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                                   "vocab.json",
                                                   "merges.txt",
                                                   "vocab.txt"};
-// Of an image processor.
+// Those of an image processor.
 inline constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
 
 }  // namespace bascule

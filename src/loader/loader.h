@@ -92,7 +92,7 @@ struct LoaderSettings {
   std::vector<StreamSettings> streams;
 };
 
-// Of one of the texts of a stream's samples, in tokens.
+// The lengths of one text of a stream's samples, in tokens.
 struct TextPlan {
   std::int64_t longest = 0;      // with those of the beginning and the end
   std::int64_t most_masked = 0;  // of a sample

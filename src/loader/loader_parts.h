@@ -17,7 +17,7 @@ BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings&
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
 // corpus: of the stream; may be null.
 SampleSettings sample_settings(const LoaderSettings& settings, const Corpus* corpus);
-// Of the text of that number.
+// The settings of the text of that number.
 TextSettings text_settings(const LoaderSettings& settings, int text, const Corpus* corpus = nullptr);
 MediaSettings media_settings(const LoaderSettings& settings);
 // Whether a sample has a picture, and the text of that number.

@@ -31,7 +31,7 @@ struct Appended {
   Span<std::int32_t> ids;
 
   TextSlot& text() const noexcept { return slot->texts[number]; }
-  // Of one of its tokens, by the batch's row.
+  // The key of one of its tokens, by the batch's row.
   std::uint64_t key(const TextSample& sample, std::int64_t row) const noexcept {
     return text_row_key(sample.number, number, static_cast<std::uint64_t>(row - first_row));
   }

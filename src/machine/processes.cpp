@@ -11,10 +11,10 @@
 namespace bascule {
 namespace {
 
-// Of one core. Each process of an idle machine (the kernel's threads, its journal, monitoring) uses less than 1 %, and
-// the tick of 10 ms in which time is counted is 0.1 % of a short bring-up: 3 % is well beyond both. Whoever takes 5 %
-// of a core from the figures throughout uses more; whoever used less may have delayed one figure, but nothing shows
-// that.
+// A share of one core. Each process of an idle machine (the kernel's threads, its journal, monitoring) uses less than
+// 1 %, and the tick of 10 ms in which time is counted is 0.1 % of a short bring-up: 3 % is well beyond both. A process
+// that takes 5 % of a core from the figures throughout uses more; one that used less may have delayed one figure, but
+// nothing shows that.
 constexpr double kHousekeeping = 0.03;
 
 }  // namespace

@@ -55,7 +55,7 @@ struct ModelCode {
   const char* auto_class = nullptr;  // of Transformers, which loads the folder with trust_remote_code=True
 };
 
-// What a graph of a model is for. Its parameters are the same in every one.
+// The purpose of a graph of a model. The parameters are the same in every one.
 enum class Use {
   kTrain,        // the loss; derive_backward(graph) then makes it a training graph
   kEvaluate,     // the loss, and what the judge keeps
@@ -103,7 +103,7 @@ struct Recording {
   std::vector<LossTerm> losses;            // each at the place of its number; none: a bare model
   std::int64_t gathered_cols = 0;          // of what a loss over the samples of all ranks gathers
 
-  // Of that name, which is there.
+  // The output of that name, which must exist.
   Tensor output(const std::string& name) const;
 };
 

@@ -12,8 +12,8 @@
 
 namespace bascule {
 
-// What a model is opened from: the folder's config.json, and its weights, whose names are read at the first question
-// about them. reads_weights: false where fresh ones are made, so that those in the folder do not matter.
+// The source that a model is opened from: config.json of the folder, and its weights, whose names are read at the first
+// question about them. reads_weights: false where fresh ones are made, so that those in the folder do not matter.
 ModelSource model_source(const std::string& folder, bool reads_weights = true, const WeightsStem& stem = {});
 
 // One model of a pipeline.

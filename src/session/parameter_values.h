@@ -52,7 +52,7 @@ std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const Param
                                             const float* fixed, const std::string& name_prefix,
                                             const std::string& part = "");
 
-// What the part's files call a tensor: "conv_in.weight" for "unet/conv_in.weight". Nothing where it is another part's.
+// The tensor's name in the files of the part: "conv_in.weight" for "unet/conv_in.weight". Nothing for other parts.
 std::optional<std::string> name_in_part(const std::string& tensor, const std::string& part);
 
 }  // namespace bascule

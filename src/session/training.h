@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session that trains holds beside its graphs: gradients, the optimizer's states, the average of the weights,
-// and what updates them. A session that does not train has none of it.
+// The part of a session that trains: gradients, the optimizer's states, the average of the weights, and what updates
+// them. A session that does not train has none of it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to write in place of a table or a key that does not exist. Before the seal.
+// Advice for a table or a key that does not exist. Before the seal.
 #pragma once
 
 #include <string>

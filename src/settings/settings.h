@@ -181,8 +181,8 @@ struct GroupSettings {
   bool freeze = false;
 };
 
-// Of a run of any kind, also one that trains nothing. The keys stand in [training], where Hugging Face's users look for
-// them.
+// Settings of every run, also of one that trains nothing. The keys stand in [training], where users of Hugging Face
+// look for them.
 struct RunSettings {
   PathSetting output_dir;
   std::int64_t seed = 42;

@@ -16,7 +16,7 @@
 
 namespace bascule {
 
-// What is done with a bucket whose gradients are final.
+// The work on a bucket whose gradients are final.
 class BucketAction {
  public:
   virtual ~BucketAction() = default;

@@ -16,7 +16,7 @@ double bias_correction(double beta, const UpdateSettings& settings) noexcept {
   return 1.0 - fixed_power(beta, static_cast<double>(settings.step));
 }
 
-// What AdamW and LambDirection, the kernels' arguments, both have: the block, its moments and their decay.
+// The members that the arguments of AdamW and LambDirection share: the block, its moments and their decay.
 template <typename Arguments>
 Arguments moments_of(const OptimizerBlock& b) noexcept {
   const UpdateSettings& s = b.settings;

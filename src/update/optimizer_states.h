@@ -46,7 +46,7 @@ struct StateTensor {
   std::vector<std::int64_t> shape;
   std::int64_t first = 0;
 };
-// Of all trained tensors, parameter by parameter.
+// The state of all trained tensors, parameter by parameter.
 std::vector<StateTensor> state_tensors(const OptimizerState& state, const ParameterSet& set,
                                        const ParameterLayout& layout);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one update is told: rates, rules of groups, who looks on.
+// The settings of one update: rates, rules of groups, its observer.
 #pragma once
 
 #include <cstddef>

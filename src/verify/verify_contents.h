@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reference case holds, worked out from case.json and the tensors beside it. What it lacks is not demanded; what
-// it holds and this program does not compute has a line in `not_compared` and no part in whether the case passes. A
-// tensor that no line names and no graph computes fails.
+// The contents of a reference case, worked out from case.json and the tensors beside it. Nothing that it lacks is
+// demanded; tensors that this program does not compute have a line in `not_compared`, and the case may pass all the
+// same. A tensor that no line names and no graph computes fails.
 #pragma once
 
 #include <string>
@@ -45,7 +45,7 @@ CaseContents contents_of(const CaseStatements& files, Precision precision);
 const Optimizer* find_optimizer(const std::string& name);
 const Scheduler* find_scheduler(const std::string& name);
 
-// Of "train" in case.json, which is an object. Throw Error kData for a value that is no text.
+// train: the object in case.json. Throw Error kData for a value that is no text.
 std::string optimizer_name(const Json& train, const std::string& where);
 std::string scheduler_name(const Json& train, const std::string& where);
 

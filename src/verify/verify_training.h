@@ -7,7 +7,7 @@
 
 namespace bascule {
 
-// What the case holds of the run: losses, gradient norms and rates, and what became of the parameters.
+// Compares what the case has of a run: losses, gradient norms, rates, and the parameters at the end.
 // files.contents.run is true.
 void judge_training(const CaseFiles& files, CaseModel* model, Judgement* judgement);
 
