@@ -22,7 +22,10 @@ constexpr std::int64_t kClassBytes = 160;
 
 class Classes final : public Judge {
  public:
-  explicit Classes(const JudgeShape& shape) : Judge(shape) {
+  explicit Classes(const JudgeShape& shape)
+      : Judge(shape), label_field_(field_number("labels")), classes_(output("logits").cols) {
+    read(&hits_, "hits");
+    read(&logits_, "logits");
     plan(Part::kRows, &is_among_best_, shape.max_rows);
     plan(Part::kPredictions, &labels_, shape.predicted_rows);
     plan(Part::kPredictions, &best_, shape.predicted_rows * kBest);
@@ -58,14 +61,8 @@ class Classes final : public Judge {
   }
 
  protected:
-  void found(GemmLibrary&) override {
-    hits_ = integers("hits");
-    logits_ = floats("logits");
-    classes_ = output("logits").cols;
-  }
-
   void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
-    const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
+    const std::int32_t* const labels = batch.field<std::int32_t>(label_field_);
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       const float* const logits = logits_ + s * classes_;
@@ -100,9 +97,10 @@ class Classes final : public Judge {
     }
   }
 
-  const std::int32_t* hits_ = nullptr;  // (samples), 1 where the largest logit is the label's
-  const float* logits_ = nullptr;       // (samples, classes)
-  std::int64_t classes_ = 0;
+  const int label_field_;
+  const std::int64_t classes_;
+  const std::int32_t* hits_ = nullptr;     // (samples), 1 where the largest logit is the label's
+  const float* logits_ = nullptr;          // (samples, classes)
   std::uint8_t* is_among_best_ = nullptr;  // by row
   std::int32_t* labels_ = nullptr;         // by row
   ClassPrediction* best_ = nullptr;        // by row, kBest each, or all classes where there are fewer

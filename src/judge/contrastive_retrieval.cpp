@@ -34,7 +34,10 @@ class ContrastiveRetrieval final : public Judge {
  public:
   explicit ContrastiveRetrieval(const JudgeShape& shape) : Judge(shape), width_(output("text_embeds").cols) {
     const std::int64_t rows = align_up<std::int64_t>(shape.max_rows, 16);
-    for (Embeddings& one : embeddings_) plan(Part::kRows, &one.of_rows, rows * width_);
+    for (Embeddings& one : embeddings_) {
+      plan(Part::kRows, &one.of_rows, rows * width_);
+      read(&one.of_batch, one.name);
+    }
     plan(Part::kRows, &pictures_, rows);
     plan(Part::kScratch, &scratch_, static_cast<std::int64_t>(Retrieval::bytes(shape.max_rows)));
   }
@@ -49,7 +52,6 @@ class ContrastiveRetrieval final : public Judge {
 
  protected:
   void found(GemmLibrary& products) override {
-    for (Embeddings& one : embeddings_) one.of_batch = floats(one.name);
     retrieval_ = std::make_unique<Retrieval>(shape().max_rows, width_, scratch_, products);
   }
 

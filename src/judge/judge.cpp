@@ -19,6 +19,7 @@ Judge::Judge(const JudgeShape& shape) : shape_(shape) {
   BASCULE_CHECK(!shape.losses.empty() && shape.losses.size() <= kMaxLossTerms);
   plan(Part::kRows, &sums_, divide_up(shape.max_rows, shape.batch) * static_cast<std::int64_t>(shape.losses.size()));
   plan(Part::kRows, &judged_, align_up<std::int64_t>(shape.max_rows, 16));
+  for (std::size_t t = 0; t < shape.losses.size(); ++t) read(&losses_[t], shape.losses[t].output);
 }
 
 void Judge::plan_bytes(Part part, std::size_t bytes, std::function<void(std::byte*)> place) {
@@ -39,7 +40,7 @@ void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, Ge
   }
   memory_ = memory;
   shape_.outputs = outputs;
-  for (std::size_t t = 0; t < shape_.losses.size(); ++t) losses_[t] = floats(shape_.losses[t].output);
+  for (const ReadOutput& one : read_) one.place(output(one.name).address);
   found(products);
 }
 
@@ -50,7 +51,15 @@ const JudgedOutput& Judge::output(std::string_view name) const {
   return *found;
 }
 
-const void* Judge::address_of(std::string_view name) const { return output(name).address; }
+int Judge::field_number(std::string_view name) const {
+  const int number = field_named(shape_.fields, name);
+  BASCULE_CHECK(number >= 0);
+  return number;
+}
+
+void Judge::read_output(std::string_view name, std::function<void(const void*)> place) {
+  read_.push_back({output(name).name, std::move(place)});
+}
 
 Span<std::byte> Judge::taken() const { return {memory_, keeps_predictions_ ? taken_bytes_ : row_bytes_}; }
 

@@ -116,22 +116,20 @@ class Judge {
     plan_bytes(part, static_cast<std::size_t>(count) * sizeof(T),
                [place](std::byte* memory) { *place = static_cast<T*>(static_cast<void*>(memory)); });
   }
-  // In found(): where a replay leaves it. The model gives every output that its judge reads.
-  const float* floats(std::string_view name) const { return static_cast<const float*>(address_of(name)); }
-  const std::int32_t* integers(std::string_view name) const {
-    return static_cast<const std::int32_t*>(address_of(name));
+  // In the constructor: *place will be where every replay leaves the output, once sealed. The model gives every output
+  // that its judge reads, and declares every field: another name is a bug, which ends the program while it records.
+  template <typename T>
+  void read(const T** place, std::string_view name) {
+    read_output(name, [place](const void* address) { *place = static_cast<const T*>(address); });
   }
   const JudgedOutput& output(std::string_view name) const;
-  // A field of the batch that the model declares.
-  template <typename Element>
-  const Element* field(const Batch& batch, std::string_view name) const noexcept {
-    return batch.field<Element>(field_named(shape_.fields, name));
-  }
+  // The number of a field, for Batch::field().
+  int field_number(std::string_view name) const;
   const JudgeShape& shape() const { return shape_; }
   bool keeps_predictions() const noexcept { return keeps_predictions_; }
 
   // The memory has its place and the outputs have their addresses.
-  virtual void found(GemmLibrary& products) = 0;
+  virtual void found(GemmLibrary&) {}
   // Everything of a row goes to the row's place. sums: of the batch, by term of the loss; where right rows are counted,
   // sets their number.
   virtual void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept = 0;
@@ -146,12 +144,17 @@ class Judge {
     std::size_t bytes;
     std::function<void(std::byte*)> place;
   };
+  struct ReadOutput {
+    std::string name;
+    std::function<void(const void*)> place;
+  };
   void plan_bytes(Part part, std::size_t bytes, std::function<void(std::byte*)> place);
-  const void* address_of(std::string_view name) const;
+  void read_output(std::string_view name, std::function<void(const void*)> place);
   void close_gaps() noexcept;
 
   JudgeShape shape_;
   std::vector<PlannedPart> parts_;
+  std::vector<ReadOutput> read_;
   std::size_t bytes_ = 0;
   std::byte* memory_ = nullptr;
   std::size_t row_bytes_ = 0, taken_bytes_ = 0;  // of kRows; of kRows and kPredictions

@@ -34,11 +34,21 @@ void add_token(JsonStream& out, const char* name, std::int32_t id, const std::ve
 }  // namespace
 
 MaskedTokens::MaskedTokens(const JudgeShape& shape) : Judge(shape) {
+  read(&hits_, "hits");
   plan(Part::kPredictions, &token_counts_, shape.predicted_rows);
   plan(Part::kPredictions, &tokens_, shape.predicted_rows * shape.counted_of_a_row);
   if (shape.predicted_rows == 0) return;
   plan(Part::kPredictions, &example_lengths_, kSentenceExamples);
   plan(Part::kPredictions, &example_ids_, kSentenceExamples * shape.longest_text);
+  read(&predicted_, "predicted");
+  read(&predicted_probabilities_, "predicted_probabilities");
+  read(&probabilities_, "probabilities");
+  guesses_ = output("predicted").cols;
+  BASCULE_CHECK(guesses_ <= kTokenGuesses);
+  labels_ = field_number("labels");
+  text_offsets_ = field_number("text_offsets");
+  token_ids_ = field_number("token_ids");
+  selected_rows_ = field_number("selected_rows");
 }
 
 const char* MaskedTokens::file() const { return kPredictionsFile; }
@@ -76,16 +86,6 @@ void MaskedTokens::add_prediction(JsonStream& out, std::int64_t row, const std::
   out.end_array();
 }
 
-void MaskedTokens::found(GemmLibrary&) {
-  hits_ = integers("hits");
-  if (shape().predicted_rows == 0) return;
-  predicted_ = integers("predicted");
-  predicted_probabilities_ = floats("predicted_probabilities");
-  guesses_ = output("predicted").cols;
-  BASCULE_CHECK(guesses_ <= kTokenGuesses);
-  probabilities_ = floats("probabilities");
-}
-
 void MaskedTokens::take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept {
   const std::int64_t counted = static_cast<std::int64_t>(sums->counted);
   if (keeps_predictions()) take_predictions(batch, counted);
@@ -100,9 +100,9 @@ void MaskedTokens::judge_rows(Threads&, const Sums* sums, EvaluationRecord* reco
 
 void MaskedTokens::take_predictions(const Batch& batch, std::int64_t counted) noexcept {
   std::int64_t token = 0;  // of the batch's labelled ones
-  const std::int32_t *const labels = field<std::int32_t>(batch, "labels"),
-                            *const offsets = field<std::int32_t>(batch, "text_offsets"),
-                            *const masked = field<std::int32_t>(batch, "selected_rows");
+  const std::int32_t *const labels = batch.field<std::int32_t>(labels_),
+                            *const offsets = batch.field<std::int32_t>(text_offsets_),
+                            *const masked = batch.field<std::int32_t>(selected_rows_);
   for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
     const std::int64_t row = batch.rows[s];
     std::int32_t count = 0;
@@ -124,12 +124,12 @@ void MaskedTokens::take_predictions(const Batch& batch, std::int64_t counted) no
 void MaskedTokens::take_example(const Batch& batch, std::int64_t sample) noexcept {
   const std::int64_t example = example_of_row(batch.rows[sample], shape().predicted_rows);
   if (example < 0) return;
-  const std::int32_t* const offsets = field<std::int32_t>(batch, "text_offsets");
+  const std::int32_t *const offsets = batch.field<std::int32_t>(text_offsets_), *const ids = batch.field<std::int32_t>(
+                                                                                    token_ids_);
   const std::int32_t begin = offsets[sample], end = offsets[sample + 1];
   BASCULE_CHECK(end - begin <= shape().longest_text);
   example_lengths_[example] = end - begin;
-  std::copy(field<std::int32_t>(batch, "token_ids") + begin, field<std::int32_t>(batch, "token_ids") + end,
-            example_ids_ + example * shape().longest_text);
+  std::copy(ids + begin, ids + end, example_ids_ + example * shape().longest_text);
 }
 
 void MaskedTokens::add_examples(Report* report, const std::vector<std::string>& tokens) const {

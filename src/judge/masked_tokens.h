@@ -22,7 +22,6 @@ class MaskedTokens : public Judge {
   void write_files(const JudgedFiles& files, Report* report) const override;
 
  protected:
-  void found(GemmLibrary& products) override;
   void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override;
   void move_row(std::int64_t, std::int64_t) noexcept override {}
   void judge_rows(Threads& threads, const Sums* sums, EvaluationRecord* record) noexcept override;
@@ -41,7 +40,8 @@ class MaskedTokens : public Judge {
   const float* predicted_probabilities_ = nullptr;  // the same
   const float* probabilities_ = nullptr;            // (labelled tokens), the same
   std::int64_t guesses_ = 0;
-  std::int32_t* token_counts_ = nullptr;     // by row
+  int labels_ = -1, text_offsets_ = -1, token_ids_ = -1, selected_rows_ = -1;  // fields, where predictions are kept
+  std::int32_t* token_counts_ = nullptr;                                       // by row
   TokenGuesses* tokens_ = nullptr;           // by row, counted_of_a_row each, those of a row in order
   std::int32_t* example_lengths_ = nullptr;  // by example
   std::int32_t* example_ids_ = nullptr;      // by example, longest_text each

@@ -18,12 +18,14 @@ constexpr Metric kMetrics[] = {kAccuracy, kAreaUnderCurve};
 
 class Matching final : public Judge {
  public:
-  explicit Matching(const JudgeShape& shape) : Judge(shape) {
+  explicit Matching(const JudgeShape& shape) : Judge(shape), label_field_(field_number("labels")) {
     const std::int64_t rows = align_up<std::int64_t>(shape.max_rows, 16);
     plan(Part::kRows, &scores_, rows);
     plan(Part::kRows, &labels_, rows);
     plan(Part::kPredictions, &caption_rows_, shape.predicted_rows);
     plan(Part::kScratch, &order_, rows);
+    read(&hits_, "hits");
+    read(&logits_, "logits");
   }
 
   const char* file() const override { return kPredictionsFile; }
@@ -42,13 +44,8 @@ class Matching final : public Judge {
   }
 
  protected:
-  void found(GemmLibrary&) override {
-    hits_ = integers("hits");
-    logits_ = floats("logits");
-  }
-
   void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
-    const std::int32_t* const labels = field<std::int32_t>(batch, "labels");
+    const std::int32_t* const labels = batch.field<std::int32_t>(label_field_);
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) {
       const std::int64_t row = batch.rows[s];
       scores_[row] = logits_[2 * s + 1] - logits_[2 * s];
@@ -69,6 +66,7 @@ class Matching final : public Judge {
   }
 
  private:
+  const int label_field_;
   const std::int32_t* hits_ = nullptr;  // (samples), 1 where the larger logit is the label's
   const float* logits_ = nullptr;       // (samples, 2)
   float* scores_ = nullptr;             // by row: the logit of a match less that of none

@@ -29,24 +29,21 @@ class Pretraining final : public MaskedTokens {
  public:
   explicit Pretraining(const JudgeShape& shape) : MaskedTokens(shape) {
     plan(Part::kPredictions, &sentences_, shape.predicted_rows);
+    read(&hits_, "next_sentence_hits");
+    if (shape.predicted_rows == 0) return;
+    read(&predicted_, "next_sentence_predicted");
+    read(&probabilities_, "next_sentence_probabilities");
+    answers_ = output("next_sentence_predicted").cols;
+    label_field_ = field_number("next_sentence_labels");
   }
 
  protected:
-  void found(GemmLibrary& products) override {
-    MaskedTokens::found(products);
-    hits_ = integers("next_sentence_hits");
-    if (shape().predicted_rows == 0) return;
-    predicted_ = integers("next_sentence_predicted");
-    answers_ = output("next_sentence_predicted").cols;
-    probabilities_ = floats("next_sentence_probabilities");
-  }
-
   void take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept override {
     MaskedTokens::take_rows(batch, manifest, sums);
     const std::int64_t samples = batch.counts.samples();
     sums[kSentences].right = static_cast<double>(std::count(hits_, hits_ + samples, 1));
     if (!keeps_predictions()) return;
-    const std::int32_t* const labels = field<std::int32_t>(batch, "next_sentence_labels");
+    const std::int32_t* const labels = batch.field<std::int32_t>(label_field_);
     for (std::int64_t s = 0; s < samples; ++s)
       sentences_[batch.rows[s]] = {labels[s], predicted_[s * answers_], probabilities_[s]};
   }
@@ -84,6 +81,7 @@ class Pretraining final : public MaskedTokens {
   const std::int32_t* predicted_ = nullptr;  // (samples, answers_), best first, where predictions are kept
   const float* probabilities_ = nullptr;     // (samples), the same
   std::int64_t answers_ = 0;
+  int label_field_ = -1;                     // where predictions are kept
   SentencePrediction* sentences_ = nullptr;  // by row
 };
 

@@ -20,13 +20,12 @@ constexpr Metric kMetrics[] = {{"class_accuracy", "right classes", 0, true, fals
 // The share of rows whose class has the largest logit.
 class ClassAccuracy final : public Judge {
  public:
-  explicit ClassAccuracy(const JudgeShape& shape) : Judge(shape) {}
+  explicit ClassAccuracy(const JudgeShape& shape) : Judge(shape) { read(&hits_, "hits"); }
   const char* file() const override { return "classes.txt"; }
   std::int64_t file_bytes(std::int64_t) const override { return 0; }
   void write_files(const JudgedFiles&, Report*) const override {}
 
  protected:
-  void found(GemmLibrary&) override { hits_ = integers("hits"); }
   void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
     for (std::int64_t s = 0; s < batch.counts.samples(); ++s) sums->right += hits_[s];
   }

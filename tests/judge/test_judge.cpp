@@ -159,7 +159,6 @@ class Counting final : public Judge {
   void write_files(const JudgedFiles&, Report*) const override {}
 
  protected:
-  void found(GemmLibrary&) override {}
   void take_rows(const Batch& batch, const Manifest&, Sums* sums) noexcept override {
     sums->right = static_cast<double>(batch.counts.samples());
   }
@@ -182,6 +181,54 @@ TEST(Judges, AJudgeFromOutsideIsFoundByItsName) {
   const EvaluationRecord record = judging.finish();
   EXPECT_EQ(record.loss, 2.0);
   EXPECT_EQ(judging.metric(record, "counted"), 3.0);
+}
+
+// Asks for an output and a field by their names.
+class Asking final : public Judge {
+ public:
+  Asking(const JudgeShape& shape, const char* output, const char* field) : Judge(shape) {
+    read(&output_, output);
+    field_ = field_number(field);
+  }
+  const char* file() const override { return "nothing"; }
+  std::int64_t file_bytes(std::int64_t) const override { return 0; }
+  void write_files(const JudgedFiles&, Report*) const override {}
+  const float* read_at() const { return output_; }
+  int field_at() const { return field_; }
+
+ protected:
+  void take_rows(const Batch&, const Manifest&, Sums*) noexcept override {}
+  void move_row(std::int64_t, std::int64_t) noexcept override {}
+  void judge_rows(Threads&, const Sums*, EvaluationRecord*) noexcept override {}
+
+ private:
+  const float* output_ = nullptr;
+  int field_ = -1;
+};
+
+JudgeShape shape_to_ask() {
+  JudgeShape shape;
+  shape.losses = {{"loss", kSamples}};
+  shape.fields = fields_of_batches;
+  shape.outputs = {{"loss"}, {"logits"}};
+  return shape;
+}
+
+TEST(Judges, FindsWhatItReadsByItsName) {
+  Asking judge(shape_to_ask(), "logits", "selected_rows");
+  EXPECT_EQ(judge.field_at(), kSelected);
+  EXPECT_EQ(judge.read_at(), nullptr);
+  const float loss = 0.0f, logits = 0.0f;
+  std::vector<std::byte> memory(judge.bytes());
+  OwnProducts products(1);
+  judge.seal(memory.data(), {{"loss", 1, &loss}, {"logits", 1, &logits}}, products);
+  EXPECT_EQ(judge.read_at(), &logits);
+}
+
+TEST(Judges, RefuseAWrongNameBeforeTheSeal) {
+  const JudgeShape shape = shape_to_ask();
+  EXPECT_DEATH(Asking(shape, "logitz", "labels"), "found != shape_.outputs.end");
+  EXPECT_DEATH(Asking(shape, "logits", "labelz"), "number >= 0");
 }
 
 TEST(Judges, NoTwoMetricsOfAJudgeShareAPlaceInCheckpoints) {
