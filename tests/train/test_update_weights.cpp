@@ -10,7 +10,7 @@
 namespace bascule {
 namespace {
 
-// Rows of each rank in each micro-batch; the sum over both of weight * factor * rows is what a mean over all rows has.
+// Rows of one micro-batch, by rank and term.
 struct MicroBatch {
   std::vector<RowsByTerm> ranks;
 
