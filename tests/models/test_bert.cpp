@@ -22,15 +22,17 @@ std::string text_with(const std::string& members) {
          (members.empty() ? "" : ", " + members) + "}";
 }
 
-std::string refusal(const std::string& members) {
+std::string refusal_of_text(const std::string& text) {
   const TemporaryFolder folder;
   try {
-    read_bert_config(folder.write("config.json", text_with(members)));
+    read_bert_config(folder.write("config.json", text));
   } catch (const Error& error) {
     return error.what();
   }
   return "";
 }
+
+std::string refusal(const std::string& members) { return refusal_of_text(text_with(members)); }
 
 TEST(BertConfig, HasTransformersDefaults) {
   const TemporaryFolder folder;
@@ -43,15 +45,21 @@ TEST(BertConfig, HasTransformersDefaults) {
 }
 
 TEST(BertConfig, RefusesWhatItCannotBeWithTheKey) {
-  for (const auto& [members, key] :
-       {std::pair<const char*, const char*>{R"("num_attention_heads": 5)", "num_attention_heads"},
-        {R"("is_decoder": true)", "is_decoder"},
-        {R"("add_cross_attention": true)", "add_cross_attention"},
-        {R"("pad_token_id": 30)", "pad_token_id"},
-        {R"("position_embedding_type": "relative_key")", "position_embedding_type"},
-        {R"("hidden_act": "mish")", "hidden_act"}}) {
+  for (const auto& [members, key] : {std::pair<const char*, const char*>{R"("is_decoder": true)", "is_decoder"},
+                                     {R"("add_cross_attention": true)", "add_cross_attention"},
+                                     {R"("pad_token_id": 30)", "pad_token_id"},
+                                     {R"("position_embedding_type": "relative_key")", "position_embedding_type"},
+                                     {R"("hidden_act": "mish")", "hidden_act"}}) {
     EXPECT_NE(refusal(members).find(key), std::string::npos) << members << ": " << refusal(members);
   }
+}
+
+TEST(BertConfig, RefusesHeadsThatDoNotDivideTheWidth) {
+  std::string text = text_with("");
+  text.replace(text.find("24"), 2, "25");
+  EXPECT_NE(refusal_of_text(text).find("hidden_size = 25 is not a multiple of num_attention_heads = 3"),
+            std::string::npos)
+      << refusal_of_text(text);
 }
 
 std::vector<std::string> names_of(const std::string& members, bool file_has_decoder,
