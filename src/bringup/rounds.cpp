@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rounds of a bring-up, and the time that was taken from each probe: read from the kernel's counters around every
-// call.
+// The rounds of a bring-up: every probe once a round, with the kernel's counters before and after.
 #include <algorithm>
 #include <ctime>
-#include <set>
 
 #include "src/base/clock.h"
+#include "src/bringup/taken_time.h"
 #include "src/bringup/workbench.h"
 
 namespace bascule {
@@ -17,42 +16,8 @@ double process_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double grown(const Fact& before, const Fact& after) {
-  return before && after && *after > *before ? static_cast<double>(*after - *before) : 0.0;
-}
-
-// Sums over the rounds of one probe, in seconds.
-struct Sums {
-  double due = 0.0;   // threads times wall time
-  double used = 0.0;  // CPU time of this process
-  double delay = 0.0, throttled = 0.0, stolen = 0.0;
-  double busy = 0.0, siblings = 0.0, siblings_due = 0.0;
-
-  TakenTime taken(const Probe& probe) const;
-};
-
-double share_of(double part, double whole) { return whole > 0.0 ? std::clamp(part / whole, 0.0, 1.0) : 0.0; }
-
-TakenTime Sums::taken(const Probe& probe) const {
-  constexpr double kTick = 0.01;  // the kernel counts busy and stolen time in ticks: one more or less says nothing
-  TakenTime taken;
-  // All threads of a step wait for the last: only work of one thread has no reason to wait.
-  if (probe.core >= 0 && !probe.waits) taken.missing = share_of(due - used, due);
-  taken.delay = share_of(delay, due);
-  taken.throttled = share_of(throttled, due);
-  taken.stolen = share_of(stolen - kTick, due);
-  taken.others = share_of(busy - used - kTick, due);
-  taken.siblings = share_of(siblings - kTick, siblings_due);
-  return taken;
-}
-
-// The cores that a probe runs on, and their siblings that this process may not use.
-struct Places {
-  std::set<std::int64_t> own, siblings;
-};
-
-Places places_of(const Probe& probe, const Workbench& bench, const std::vector<CoreFacts>& cores) {
-  Places places;
+CoresOfProbe places_of(const Probe& probe, const Workbench& bench, const std::vector<CoreFacts>& cores) {
+  CoresOfProbe places;
   if (probe.core >= 0) {
     places.own = {probe.core};
   } else {
@@ -68,35 +33,15 @@ Places places_of(const Probe& probe, const Workbench& bench, const std::vector<C
   return places;
 }
 
-void add(Sums* sums, const Places& places, double wall, const Counters& before, const Counters& after) {
-  sums->due += wall * static_cast<double>(places.own.size());
-  sums->delay += 1e-9 * grown(before.run_delay_ns, after.run_delay_ns);
-  double throttled = 0.0;  // groups lie within each other: the outer one has throttled the inner one's share too
-  for (std::size_t i = 0; i < std::min(before.groups.size(), after.groups.size()); ++i)
-    throttled = std::max(throttled, 1e-9 * grown(before.groups[i].throttled_ns, after.groups[i].throttled_ns));
-  sums->throttled += throttled;
-  for (std::size_t i = 0; i < std::min(before.cores.size(), after.cores.size()); ++i) {
-    const Counters::Core &was = before.cores[i], &is = after.cores[i];
-    const double busy = 1e-3 * grown(was.busy_ms, is.busy_ms);
-    if (places.own.count(is.number) > 0) {
-      sums->stolen += 1e-3 * grown(was.stolen_ms, is.stolen_ms);
-      sums->busy += busy;
-    }
-    if (places.siblings.count(is.number) > 0) {
-      sums->siblings += busy;
-      sums->siblings_due += wall;
-    }
-  }
-}
-
-void measure(Workbench& bench, const Probe& probe, const Places& places, Sums* sums, std::vector<double>* rounds) {
+void measure(Workbench& bench, const Probe& probe, const CoresOfProbe& places, TimeSums* sums,
+             std::vector<double>* rounds) {
   bench.move_to(probe.core >= 0 ? probe.core : bench.cores().front());
   const Counters before = read_counters();
   const double began = monotonic_seconds(), used = process_seconds();
   const double figure = probe.once();
   const double wall = monotonic_seconds() - began;
   sums->used += process_seconds() - used;
-  add(sums, places, wall, before, read_counters());
+  sums->add(places, wall, before, read_counters());
   rounds->push_back(figure);
 }
 
@@ -106,7 +51,7 @@ std::vector<Figure> measure_rounds(Workbench& bench, const std::vector<NamedItem
                                    const std::vector<CoreFacts>& cores) {
   std::vector<Figure> figures;
   std::vector<const Probe*> probes;
-  std::vector<Places> places;
+  std::vector<CoresOfProbe> places;
   for (const NamedItem& item : items) {
     for (const Probe& probe : item.item->probes) {
       Figure figure;
@@ -120,7 +65,7 @@ std::vector<Figure> measure_rounds(Workbench& bench, const std::vector<NamedItem
       places.push_back(places_of(probe, bench, cores));
     }
   }
-  std::vector<Sums> sums(probes.size());
+  std::vector<TimeSums> sums(probes.size());
   for (std::size_t i = 0; i < probes.size(); ++i) {
     bench.move_to(probes[i]->core >= 0 ? probes[i]->core : bench.cores().front());
     probes[i]->once();
@@ -130,7 +75,7 @@ std::vector<Figure> measure_rounds(Workbench& bench, const std::vector<NamedItem
   }
   bench.move_to(bench.cores().front());
   for (std::size_t i = 0; i < probes.size(); ++i) {
-    figures[i].taken = sums[i].taken(*probes[i]);
+    figures[i].taken = sums[i].taken(probes[i]->core >= 0 && !probes[i]->waits);
     if (probes[i]->limit) figures[i].limit = probes[i]->limit();
   }
   return figures;

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <fstream>
 #include <new>
+#include <string>
 #include <thread>
 
 #include "src/base/clock.h"
@@ -31,6 +34,16 @@ TEST(Futex, AThreadIsWoken) {
   sleeper.join();
 }
 
+// Until the process sleeps; a change before that would need no waking.
+void wait_for_sleep(pid_t process) {
+  const std::string file = "/proc/" + std::to_string(process) + "/stat";
+  for (int asleep = 0; asleep < 5; ::usleep(1000)) {
+    std::string text;
+    std::getline(std::ifstream(file), text);
+    asleep = text.find(") S ") != std::string::npos ? asleep + 1 : 0;
+  }
+}
+
 TEST(Futex, AProcessThatSharesTheMemoryIsWoken) {
   void* const memory = ::mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -40,10 +53,20 @@ TEST(Futex, AProcessThatSharesTheMemoryIsWoken) {
     while (word->load() == 0) futex_wait(*word, 0, FutexReach::kSharedMemory);
     ::_exit(0);
   }
+  wait_for_sleep(child);
   word->store(1);
   futex_wake_all(*word, FutexReach::kSharedMemory);
   int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  pid_t ended = 0;
+  for (int i = 0; i < 3000 && ended == 0; ++i) {
+    ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == 0) ::usleep(10'000);
+  }
+  EXPECT_EQ(ended, child) << "not woken within 30 s";
+  if (ended == 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
   EXPECT_EQ(status, 0);
   ::munmap(memory, sizeof(Word));
 }

@@ -262,6 +262,14 @@ std::string evidence_of(const char* cause, const Figure& figure, const BringUp& 
   return "";
 }
 
+TEST_F(Causes, FewLargePagesExplainNothingWhereTheProfileHadFewToo) {
+  BringUp saved = measured(1.0), now = measured(0.3);
+  now.huge_share = 0.1;
+  EXPECT_NE(evidence_of("no huge pages", now.figures[3], now, saved), "");
+  saved.huge_share = 0.2;
+  EXPECT_EQ(evidence_of("no huge pages", now.figures[3], now, saved), "");
+}
+
 TEST(Evidence, OfSeveralQuotasTheLeastIsNamed) {
   BringUp now;
   const std::pair<const char*, std::optional<double>> groups[] = {

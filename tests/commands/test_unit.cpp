@@ -50,6 +50,13 @@ TEST(Unit, BeforeItIsKilledARunHasTimeForItsUpdateAndACheckpoint) {
   }
 }
 
+TEST(Unit, APercentSignAndADollarInAPathStandForThemselves) {
+  DemoRun run("", "max_steps = 3\n");
+  const std::string unit = unit_text(*run, UnitPlace{"/opt/$a%b/bascule", "/etc/$HOME.toml", {0}});
+  EXPECT_NE(unit.find("\"/opt/$$a%%b/bascule\""), std::string::npos) << unit;
+  EXPECT_NE(unit.find("/etc/$$HOME.toml"), std::string::npos) << unit;
+}
+
 TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
   const LargeModel model;
   DemoRun run("", "max_steps = 3\nema_decay = 0.9\n[distributed]\ntimeout_seconds = 30\n", "", model.folder());

@@ -178,6 +178,12 @@ class AFinishedRun(Case):
         self.goes(**{**stops, "training__early_stopping_patience": "3"})
         self.assertGreater(read(self.folder, "trainer_state.json")["global_step"], 8)
 
+    def test_that_stopped_early_goes_on_where_early_stopping_is_switched_off(self):
+        self.goes(training__max_steps="40", training__early_stopping_patience="2")
+        self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 8)
+        self.goes(training__max_steps="40", training__early_stopping_patience="0")
+        self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 40)
+
     def test_is_evaluated_again_by_two_ranks(self):
         two = {"distributed__world_size": "2", "training__per_device_train_batch_size": "2", "training__per_device_eval_batch_size": "2",
                "training__save_total_limit": "1"}

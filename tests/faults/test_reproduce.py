@@ -183,6 +183,37 @@ class Reproduce(unittest.TestCase):
                 self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
                 self.assertTrue(any(name in line and promise in line for line in told), done.stdout)
 
+    def test_changed_rows_and_a_changed_processor_are_named(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            toml = files_of_their_own(folder, ROWS)
+            processor = folder / "model" / "preprocessor_config.json"
+            shutil.copy(DATA / "emoji-captions" / "model" / processor.name, processor)
+            self.assertEqual(run("run", toml).returncode, 0)
+            rows = (folder / "rows.jsonl").read_text()
+            for file, text, words in ((folder / "rows.jsonl", rows.replace(ROWS[0]["caption"], "something else", 1), "train data rows.jsonl: rows, or sizes of pictures, differ"),
+                                      (processor, processor.read_text() + "\n", "preprocessor_config.json")):
+                before = file.read_text()
+                file.write_text(text)
+                done = run("reproduce", "--check", folder / "run")
+                file.write_text(before)
+                told = [line for line in done.stdout.splitlines() if line.startswith("differs: ")]
+                self.assertEqual(done.returncode, 7, done.stdout + done.stderr)
+                self.assertTrue(any(words in line for line in told), done.stdout)
+            self.assertEqual(run("reproduce", "--check", folder / "run").returncode, 0)
+
+    def test_pictures_that_were_not_read_are_not_listed(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            toml = files_of_their_own(folder, ROWS)
+            toml.write_text(toml.read_text().replace("max_steps = 6", "max_steps = 1").replace('validation_file = "rows.jsonl"\n', ""))
+            self.assertEqual(run("run", toml).returncode, 0)
+            pictures = json.loads((folder / "run" / "bascule.json").read_text())["record"]["pictures"]
+            self.assertEqual((pictures["pictures"], pictures["listed"]), (len(ROWS), 4))
+            listed = (folder / "run" / "pictures.xxh3").read_text().splitlines()
+            self.assertEqual(len(listed), 4)
+            self.assertFalse([line for line in listed if line.startswith("0" * 16)], listed)
+
     def test_what_is_no_record_is_refused_in_one_line(self):
         with tempfile.TemporaryDirectory() as other:
             other = pathlib.Path(other)

@@ -127,7 +127,7 @@ TEST_F(MachineTree, GroupsOfVersion1AreReadFromEachHierarchyUpwards) {
 TEST_F(MachineTree, GroupsOfVersion2HaveAllControllersInOneFolder) {
   mount_version_2();
   const std::string folder = "/sys/fs/cgroup/user.slice/a";
-  write(folder + "/cpu.max", "150000 100000\n");
+  write(folder + "/cpu.max", "75000 50000\n");
   write(folder + "/cpuset.cpus.effective", "0-3,8\n");
   write(folder + "/memory.max", "157286400\n");
   write(folder + "/cpu.stat", "usage_usec 5\nnr_periods 7\nnr_throttled 3\nthrottled_usec 2000\n");

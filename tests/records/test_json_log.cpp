@@ -69,6 +69,7 @@ TEST_F(Log, HasALineForEveryIntervalAndEvaluation) {
   EXPECT_EQ(all[2]["eval_loss"], 2.5);
   EXPECT_EQ(all[2]["eval_accuracy"], 0.75);
   EXPECT_FALSE(all[2].contains("eval_auc"));
+  EXPECT_FALSE(all[2].contains("eval_perplexity"));  // not measured
   EXPECT_EQ(all[3]["test_loss"], 2.5);
 }
 

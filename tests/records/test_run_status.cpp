@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "src/base/clock.h"
 #include "src/json/json.h"
 #include "tests/support/temporary_folder.h"
 
@@ -30,6 +31,14 @@ struct SevenUpdates {
   }
   Json read() const { return read_json_file(folder.path() + "/" + kStatusFile); }
 };
+
+TEST(RunStatus, SaysWhenTheProcessBegan) {
+  const double before = unix_seconds();
+  SevenUpdates run(1.0);
+  run.update(1, 102.0);
+  EXPECT_GE(run.read()["started"].number(), before - 1e-3);
+  EXPECT_LE(run.read()["started"].number(), unix_seconds() + 1e-3);
+}
 
 TEST(RunStatus, AnEvaluationCountsItsBatchesAndLeavesTheFiguresOfTraining) {
   SevenUpdates run(1.0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/records/tensorboard.h"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -55,6 +56,31 @@ std::string file_with_steps(const std::string& folder, int number, const std::ve
     EXPECT_TRUE(events.step(record, 1.5).ok());
   }
   return folder + "/events.out.tfevents.1700000000.host.77." + std::to_string(number);
+}
+
+// The value of a scalar in a file of one step: behind its tag stand the field's key, 0x15, and a float.
+float scalar_in(const std::string& bytes, const std::string& tag) {
+  const std::size_t at = bytes.find(tag);
+  if (at == std::string::npos || bytes[at + tag.size()] != 0x15) return -1.0f;
+  float value;
+  std::memcpy(&value, bytes.data() + at + tag.size() + 1, sizeof value);
+  return value;
+}
+
+TEST(TensorBoard, TimesAreThoseOfOneStep) {
+  const std::string folder = fresh_folder();
+  {
+    TensorBoardWriter events = TensorBoardWriter::open(folder, {1700000000, "host", 77, 0});
+    StepRecord record;
+    record.global_step = 8;
+    record.steps = 4;
+    record.wall_seconds = 6.0;
+    record.seconds[static_cast<int>(StepPhase::kForward)] = 3.0;
+    ASSERT_TRUE(events.step(record, 1.5).ok());
+  }
+  const std::string bytes = bytes_of(folder + "/events.out.tfevents.1700000000.host.77.0");
+  EXPECT_EQ(scalar_in(bytes, "time/step"), 1.5f);
+  EXPECT_EQ(scalar_in(bytes, "time/forward"), 0.75f);
 }
 
 TEST(Crc32c, MatchesTheVectorsOfRfc3720) {
