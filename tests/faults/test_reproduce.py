@@ -191,7 +191,7 @@ class Reproduce(unittest.TestCase):
             shutil.copy(DATA / "emoji-captions" / "model" / processor.name, processor)
             self.assertEqual(run("run", toml).returncode, 0)
             rows = (folder / "rows.jsonl").read_text()
-            for file, text, words in ((folder / "rows.jsonl", rows.replace(ROWS[0]["caption"], "something else", 1), "train data rows.jsonl: rows, or sizes of pictures, differ"),
+            for file, text, words in ((folder / "rows.jsonl", rows.replace(ROWS[0]["caption"], "something else", 1), "rows.jsonl: rows, or sizes of pictures, differ"),
                                       (processor, processor.read_text() + "\n", "preprocessor_config.json")):
                 before = file.read_text()
                 file.write_text(text)
