@@ -15,8 +15,8 @@ DiskDemand checkpoints_to_write(const RecordedRun& run, std::int64_t checkpoint_
 // The tensors of the checkpoints and of the finished model alone.
 DiskDemand demand_of_tensors(const RecordedRun& run);
 
-// Before weights are read: throws Error kDisk if there is no room for these. SealedRun checks again with the exact
-// sizes.
+// Before weights are read: throws Error kDisk if there is no room for these. SealedWriters checks again with the
+// exact sizes.
 void check_disk_for_tensors(const RecordedRun& run);
 
 }  // namespace bascule

@@ -7,28 +7,32 @@
 #include "src/base/error.h"
 #include "src/evaluate/batch_runner.h"
 #include "src/runtime/guard.h"
+#include "src/runtime/start_work.h"
+#include "src/sealed/sealed_loader.h"
+#include "src/sealed/sealed_memory.h"
+#include "src/sealed/sealed_tapes.h"
+#include "src/session/parameter_values.h"
 #include "src/train/loop.h"
 
 namespace bascule {
 namespace {
 
-// Everything that a step needs, in an arena of its own, with fresh weights.
+// The parts of a sealed run that a step needs, with initial weights, for a group of one.
 struct Sealed {
-  Arena arena;
-  Loader loader;
-  Threads threads;
+  Group alone{RankPlace{}, GroupOptions{}};
+  SealedMemory memory;
+  SealedLoader loader;
+  SealedTapes tapes;
 
   Sealed(RecordedRun& run, Isa isa)
-      : arena(run.plan, run.settings.machine.huge_pages),
-        loader(run.data.loader, run.data.plan,
-               Span<std::byte>(arena.at(run.plan[kLoaderMemory]), run.plan[kLoaderMemory].bytes)),
-        threads(run.threads, run.threads == usable_cores()) {
-    run.session.seal(arena, run.plan, kernels_for(isa), run.threads);
+      : memory(run.plan, run.settings.machine.huge_pages, alone),
+        loader(run.data, run.plan, memory.arena(), alone),
+        tapes(run, isa, memory.arena(), alone) {
     StartWork work;
-    work.touch(arena.memory(), arena.huge_pages(), false);
+    memory.touch(&work, tapes.threads(), alone);
     initialise_parameters(&work, run.session.parameter_memory(), static_cast<std::uint64_t>(run.settings.run.seed));
-    work.run(threads);
-    if (run.settings.machine.lock_memory) arena.lock();
+    work.run(tapes.threads());
+    if (run.settings.machine.lock_memory) memory.lock();
   }
 };
 
@@ -42,8 +46,8 @@ struct Progressed {
 class TrainingSteps {
  public:
   TrainingSteps(const RecordedRun& run, Sealed& sealed, Session& session)
-      : alone_(RankPlace{}, GroupOptions{}),
-        loop_(run, {session, alone_, sealed.loader, sealed.threads, nullptr, nullptr, &never_}, {}, &outputs_, {}) {}
+      : loop_(run, {session, sealed.alone, sealed.loader.loader(), sealed.tapes.threads(), nullptr, nullptr, &never_},
+              {}, &outputs_, {}) {}
 
   void begin(std::int64_t) noexcept { loop_.begin(); }
   Status step() noexcept { return loop_.step(); }
@@ -58,7 +62,6 @@ class TrainingSteps {
  private:
   TrainingOutputs outputs_;
   const volatile int never_ = 0;
-  Group alone_;
   TrainingLoop loop_;
 };
 
@@ -134,13 +137,13 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   const bool trains = run.graphs.trains();
   const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
   const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
-  Stream& stream = sealed.loader.stream(split.stream);
+  Stream& stream = sealed.loader.loader().stream(split.stream);
   Status status = ok_status();
   if (trains) {
     TrainingSteps steps(run, sealed, run.session);
     status = run_sealed(steps, stream, warmup, &measured);
   } else {
-    EvaluationSteps steps(stream, tape, sealed.threads);
+    EvaluationSteps steps(stream, tape, sealed.tapes.threads());
     status = run_sealed(steps, stream, warmup, &measured);
   }
   if (!status.ok()) {

@@ -10,6 +10,7 @@
 #include "src/base/digest.h"
 #include "src/base/error.h"
 #include "src/base/span.h"
+#include "src/sealed/meet.h"
 #include "src/settings/settings.h"
 
 namespace bascule {
@@ -70,8 +71,7 @@ void compare(Group& group, const std::vector<Seen>& seen, int stride) {
   for (int rank = stride; rank < group.size(); rank += stride) {
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (all[static_cast<std::size_t>(rank) * seen.size() + i] == all[i]) continue;
-      if (!group.is_first() && !group.barrier())  // rank 0 says it, which ends this one
-        throw Error(ErrorKind::kRank, "comparing files", "another rank failed");
+      if (!group.is_first()) meet(group, "comparing files");  // rank 0 says it, which ends this one
       throw Error(ErrorKind::kSettings, seen[i].where,
                   "rank " + std::to_string(rank) + "'s machine reads different " + seen[i].what + " than rank 0's",
                   "use a file system that all machines see at the same path");

@@ -1,22 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // The third phase: arenas are mapped and touched, weights loaded or made, tapes and threads and loader started, files
-// opened. Everything that replay uses exists when the constructor returns. Before the seal; throws Error.
+// opened. Everything that replay uses exists when the constructor returns. It is made of parts that seal themselves,
+// each in a file of its own and each built from those before it:
+//
+//   SealedMemory      the arena, and what the ranks of a node share
+//   SealedLoader      the loader with its workers
+//   SealedTapes       the compute threads and the session's tapes
+//   SealedWeights     memory is touched, and has weights
+//   SealedRecords     records of steps and evaluations, those of a checkpoint among them
+//   SealedEvaluation  the judge, and the evaluations
+//   SealedWriters     the finished model and checkpoints, for which the disk has room
+//
+// Before the seal; throws Error.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/isa.h"
-#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_writer.h"
 #include "src/checkpoint/hf_write.h"
+#include "src/ranks/gathered_rows.h"
+#include "src/ranks/replaced_samples.h"
 #include "src/records/run_status.h"
 #include "src/run/recorded_run.h"
+#include "src/sealed/sealed_evaluation.h"
+#include "src/sealed/sealed_loader.h"
+#include "src/sealed/sealed_memory.h"
+#include "src/sealed/sealed_records.h"
+#include "src/sealed/sealed_tapes.h"
+#include "src/sealed/sealed_weights.h"
+#include "src/sealed/sealed_writers.h"
 #include "src/sealed/start_times.h"
-#include "src/session/state_values.h"
+#include "src/session/tensor_hashes.h"
 #include "src/train/loop.h"
 
 namespace bascule {
@@ -34,65 +52,39 @@ class SealedRun {
   RecordedRun& run() { return run_; }
   TrainingLoop& loop() { return *loop_; }
   Group& group() { return group_; }
-  Loader& loader() { return *loader_; }
-  ReplacedSamples* replaced() { return replaced_.get(); }                 // null in a run of one process
-  CheckpointWriter* writer() { return writer_.get(); }                    // rank 0's; null where nothing is trained
-  const HfFolderPlan* final_model() const { return final_model_.get(); }  // rank 0's; null: nothing is trained
-  const HfFolderPlan* averaged_model() const { return averaged_model_.get(); }  // null: no average is kept
-  const TensorSource& weights_source() const { return source_; }  // empty: no weights of the model folder are read
+  Loader& loader() { return loader_->loader(); }
+  ReplacedSamples* replaced() { return replaced_.get(); }         // null in a run of one process
+  CheckpointWriter* writer() { return writers_->checkpoints(); }  // rank 0's; null where nothing is trained
+  const HfFolderPlan* final_model() const { return writers_->final_model(); }  // rank 0's; null: nothing is trained
+  const HfFolderPlan* averaged_model() const { return writers_->averaged_model(); }  // null: no average is kept
+  // Empty: no weights of the model folder are read.
+  const TensorSource& weights_source() const { return weights_->source(); }
   // By id; rank 0's, where predictions name tokens.
-  const std::vector<std::string>& token_texts() const { return token_texts_; }
-  const TrainingOutputs& outputs() const { return out_; }
+  const std::vector<std::string>& token_texts() const { return evaluation_->token_texts(); }
+  const TrainingOutputs& outputs() const { return records_->outputs(); }
   Isa isa() const { return isa_; }
-  RunStatus& status() { return status_; }
+  RunStatus& status() { return records_->status(); }
 
  private:
-  void meet(const char* what);
-  StartWork::Figures fill_memory(const std::optional<ResumePoint>& point, void (*say)(const std::string&));
-  void say_small_pages(void (*say)(const std::string&)) const;
-  void load_weights(const std::optional<ResumePoint>& point, void (*say)(const std::string&), StartWork* work);
-  void load_finished(const FinishedWeights& finished, StartWork* work);
-  float* averages() const;  // of the weights; null: none are kept
-  void begin_average();
-  void make_unused_tensors();
-  void resume_records(const ResumePoint& point);
-  void resume_averaged_records(const ResumePoint& point);
-  void resume_picture_digests(const ResumePoint& point);
-  HfFolderContents folder_contents(const float* trained) const;
-  std::vector<TensorToWrite> optimizer_to_write();
-  void make_writers();
-  void check_disk() const;
-  void open_logs();
+  void share_samples();
+  void make_hashes(void (*say)(const std::string& line));
+  void make_loop(const volatile int* stop);
 
   RecordedRun& run_;
   Isa isa_;
   Group& group_;
-  SharedMemory shared_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<Threads> threads_;
-  std::unique_ptr<Loader> loader_;
-  std::unique_ptr<CountedProgress> loader_progress_;  // goes before what it counts
-  std::unique_ptr<BatchRunner> runner_, averaged_runner_;
-  std::unique_ptr<Evaluation> evaluation_, averaged_evaluation_;
-  std::unique_ptr<GatheredRows> gathered_;
+  // All are there once this is sealed. In the order in which they are made: each may refer to those before it.
+  std::optional<SealedMemory> memory_;
+  std::optional<SealedLoader> loader_;
+  std::optional<SealedTapes> tapes_;
+  std::optional<SealedWeights> weights_;
+  std::optional<SealedRecords> records_;
+  std::optional<SealedEvaluation> evaluation_;
+  std::optional<SealedWriters> writers_;
   std::unique_ptr<ReplacedSamples> replaced_;
+  std::unique_ptr<GatheredRows> gathered_;
   std::unique_ptr<TensorHashes> hashes_;
-  TensorSource source_;                            // the model folder's weights, for what only passes through
-  std::vector<ParameterPiece> unused_;             // tensors of the class that take no part
-  std::vector<std::vector<float>> unused_values_;  // fresh ones, where the source has none
-  std::unique_ptr<HfFolderPlan> final_model_, averaged_model_;
-  std::vector<std::string> token_texts_;
-  std::unique_ptr<StateExchange> state_exchange_;
-  std::deque<StateExchange::Part> parts_;  // the tensors that writer_ reads from it
-  std::unique_ptr<CheckpointWriter> writer_;
-  std::unique_ptr<WeightsReader> best_weights_;
-  RunStatus status_;  // rank 0's
-  TrainingOutputs out_;
-  TrainingPosition position_;
-  std::unique_ptr<TrainingLoop> loop_;
+  std::optional<TrainingLoop> loop_;
 };
-
-// Where TensorBoard events of a run lie.
-std::string events_folder(const Settings& settings);
 
 }  // namespace bascule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/sealed/model_folder.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "src/json/json.h"
+#include "src/pictures/preprocessor.h"
+#include "src/session/parameter_values.h"
+
+namespace bascule {
+namespace {
+
+// The rules by which pictures are made ready, where the model reads any.
+void add_preprocessor(HfFolderContents* contents, const RecordedRun& run) {
+  const std::int64_t side = run.opened.inputs.image_side;
+  if (side <= 0) return;
+  const std::string& folder = run.settings.model.model_name_or_path.resolved;
+  const std::string processor = run.opened.family->image_processor;
+  if (processor_file_of(folder).empty()) {
+    contents->texts.push_back({"preprocessor_config.json", default_processor_text(side, processor)});
+  } else if (run.opened.family->resizes_pictures && !makes_squares(folder, side, processor)) {
+    contents->texts.push_back({"preprocessor_config.json", square_processor_text(folder, side, processor)});
+  } else {
+    contents->preprocessor_folder = folder;
+  }
+}
+
+}  // namespace
+
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained) {
+  const OpenedModel& opened = run.opened;
+  HfFolderContents contents;
+  Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
+  opened.model->complete_config(&config);
+  contents.config_json = json_text(config, 2) + "\n";
+  if (opened.tokenizer) contents.tokenizer_folder = run.settings.model.tokenizer_name.resolved;
+  add_preprocessor(&contents, run);
+  if (const ModelCode code = opened.model->code(); code.file != nullptr)
+    contents.texts.push_back({code.file, code.text});
+  const ParameterMemory memory = run.session.parameter_memory();
+  contents.tensors = tensors_to_write(*memory.set, *memory.layout, trained, memory.fixed, "");
+  for (TensorToWrite& tensor : weights.unused_to_write()) contents.tensors.push_back(std::move(tensor));
+  return contents;
+}
+
+}  // namespace bascule

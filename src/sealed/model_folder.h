@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run writes as a Hugging Face folder: its configuration, the files of its sources, and its tensors. Before the
+// seal; throws Error.
+#pragma once
+
+#include "src/checkpoint/hf_write.h"
+#include "src/run/recorded_run.h"
+#include "src/sealed/sealed_weights.h"
+
+namespace bascule {
+
+// trained: the weights in the arena, or their average. weights: outlives what is made of the contents.
+HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weights, const float* trained);
+
+}  // namespace bascule

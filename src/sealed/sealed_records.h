@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fifth part of the seal: the records of steps and evaluations in the arena, those of a checkpoint among them, with
+// the position that they lead to; and, at the end of the start, the files and the status that they are reported to:
+//
+//   SealedRecords records(run, arena);       // once memory has been touched
+//   ...                                      // whatever may still refuse the run
+//   records.open_files(run, group);          // cuts off what is computed again
+//
+// Before the seal; throws Error.
+#pragma once
+
+#include <string>
+
+#include "src/distributed/group.h"
+#include "src/records/run_status.h"
+#include "src/run/recorded_run.h"
+#include "src/run/training_position.h"
+#include "src/runtime/arena.h"
+#include "src/train/loop.h"
+
+namespace bascule {
+
+class SealedRecords {
+ public:
+  // arena outlives this. Throws Error kData where the checkpoint's records are not those of this run.
+  SealedRecords(const RecordedRun& run, const Arena& arena);
+  SealedRecords(const SealedRecords&) = delete;
+  SealedRecords& operator=(const SealedRecords&) = delete;
+
+  // Rank 0 opens log, events and status, all others report nothing. Throws Error kDisk.
+  void open_files(const RecordedRun& run, const Group& group);
+
+  const TrainingPosition& position() const { return position_; }  // where the loop begins
+  TrainingOutputs& outputs() { return outputs_; }
+  const TrainingOutputs& outputs() const { return outputs_; }
+  RunStatus& status() { return status_; }  // rank 0's
+
+ private:
+  void resume(const RecordedRun& run, const ResumePoint& point);
+  void resume_averaged(const ResumePoint& point);
+  void open_logs(const RecordedRun& run);
+
+  RunStatus status_;  // outputs_.progress tells it
+  TrainingOutputs outputs_;
+  TrainingPosition position_;
+};
+
+// Where TensorBoard events of a run lie.
+std::string events_folder(const RunSettings& run);
+
+}  // namespace bascule
