@@ -116,7 +116,7 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
       for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }
     const ProcessLimits now = read_process_limits();
-    check_fits(*run, now, limits_here(column.settings, now));
+    check_fits(*run, now, limits_here(column.settings.machine, now));
   }
   return columns;
 }
@@ -126,8 +126,9 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings_file, model_words);
   refuse_unsupported(settings);
-  require_products(settings);
-  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is measured
+  require_products(settings.machine, settings.origin);
+  // Says what is wrong there before anything is measured.
+  (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   const TrainingSettings& training = settings.training;
   if (arguments.use == "train" && !training.do_train)
     throw Error(ErrorKind::kSettings, "--use train", "the run does not train", "set do_train = true");
@@ -146,7 +147,7 @@ int bench_command(const BenchArguments& arguments) {
   bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.trains = columns.front().settings.training.do_train;
-  bench.threads = compute_threads(settings, RankPlace{});
+  bench.threads = compute_threads(settings.machine, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());
     const std::string packed = "packed operands";

@@ -77,14 +77,15 @@ int plan_command(const PlanArguments& arguments) {
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
   }
   refuse_unsupported(settings);
-  require_products(settings);
-  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
-  check_output_is_apart(settings);
-  const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings));
+  require_products(settings.machine, settings.origin);
+  // Says what is wrong there before anything is read.
+  (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
+  check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+  const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings.distributed, settings.origin));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   const MemoryPlan& plan = run->plan;
   const ProcessLimits now = read_process_limits();
-  std::vector<MemoryLimit> limits = limits_of_plan(settings, now);
+  std::vector<MemoryLimit> limits = limits_of_plan(settings.machine, now);
   if (arguments.memory_gib) limits.front().owner = "--memory-gib";
   const PlanAnswers answers = answer_plan(*run, now, limits, arguments.frontier);
   if (!arguments.svg.empty()) {

@@ -217,8 +217,8 @@ std::optional<ResumePoint> agree_on_checkpoint(const Settings& settings, Group& 
     const auto step = static_cast<std::int64_t>(all[0]);
     const std::string own = settings.run.output_dir.resolved + "/" + name_of_checkpoint(step);
     try {
-      point =
-          all[2] > 0.0 ? read_last_state(settings, step) : read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
+      point = all[2] > 0.0 ? read_last_state(settings.run, step)
+                           : read_checkpoint(all[1] > 0.0 ? named.resolved : own, step);
     } catch (const Error&) {
       if (group.node() == 0) throw;  // that another machine sees other files is said when all of them are compared
     }
@@ -236,10 +236,10 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     std::optional<FolderLock> lock;
     bool done = false;
     agree_on(group, [&] {
-      if (!keeps_folder && group.is_first()) lock.emplace(settings, FolderUser::kRank);
+      if (!keeps_folder && group.is_first()) lock.emplace(settings.run, settings.origin, FolderUser::kRank);
       if (!keeps_folder) return;
       done = is_finished_and_clear(settings);
-      if (!done) lock.emplace(settings, FolderUser::kProcess);
+      if (!done) lock.emplace(settings.run, settings.origin, FolderUser::kProcess);
       if (lock && lock->has_waited()) done = is_finished_and_clear(settings);
       if (done && json) print_results(settings);
     });
@@ -251,9 +251,9 @@ int run_rank(const Settings& settings, const RankPlace& place, bool json, StartT
     agree_on(group, [&] {
       run = record_run(settings, place, media_engine_builtin(), std::move(point), NewTokens::kAreKept);
       plan_evaluation_again(settings, &run->resume);
-      check_best_checkpoint(settings, &run->resume);
+      check_best_checkpoint(settings.run, settings.training, &run->resume);
       const ProcessLimits now = read_process_limits();
-      check_fits(*run, now, limits_here(settings, now));
+      check_fits(*run, now, limits_here(settings.machine, now));
       if (group.is_first()) check_disk_for_tensors(*run);
     });
     times->end("data and plan");
@@ -270,9 +270,9 @@ int run_launcher(const Settings& settings, const std::string& settings_file, boo
     return done;
   };
   if (is_done()) return 0;
-  const RankPlace place = planned_place(settings);
+  const RankPlace place = planned_place(settings.distributed, settings.origin);
   catch_stop_signals(true);
-  const FolderLock lock(settings, FolderUser::kLauncher);
+  const FolderLock lock(settings.run, settings.origin, FolderUser::kLauncher);
   if (lock.has_waited() && is_done()) return 0;
   mark_folder(settings);
   LaunchSettings launch;
@@ -320,14 +320,16 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   const RankPlace place = place_from_environment();
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
-  require_products(settings);
-  (void)media_options(settings, media_engine_builtin());  // says what is wrong there before anything is read
+  require_products(settings.machine, settings.origin);
+  // Says what is wrong there before anything is read.
+  (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   // Says also whether the ranks can be spread over the machines.
-  settings.distributed.machines = place.is_alone() ? planned_place(settings).nodes : place.nodes;
+  settings.distributed.machines =
+      place.is_alone() ? planned_place(settings.distributed, settings.origin).nodes : place.nodes;
   refuse_machines_without_mpi(settings);
   (void)choose_isa(isa_word(settings.machine.isa));  // on any machine but the right one, before anything is read
-  check_output_is_apart(settings);
-  check_cores(settings, place.is_alone() ? planned_place(settings) : place);
+  check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
+  check_cores(settings, place.is_alone() ? planned_place(settings.distributed, settings.origin) : place);
   if (place.is_alone() && settings.distributed.world_size > 1) return run_launcher(settings, settings_file, json);
   if (place.world_size != settings.distributed.world_size) {
     throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),

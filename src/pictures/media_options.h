@@ -11,6 +11,7 @@ namespace bascule {
 
 // Words as in media_engine_config::options; "" where the table is missing. Throws Error (kSettings, with line and
 // column) where the engine has no simulated device, or does not know a fault.
-std::string media_options(const Settings& settings, const media_engine_driver* engine);
+std::string media_options(const SimulationSettings& simulation, const SettingsOrigin& origin,
+                          const media_engine_driver* engine);
 
 }  // namespace bascule

@@ -134,7 +134,7 @@ class Check {
   void check_data() {
     std::unique_ptr<RecordedRun> run;
     try {
-      run = record_run(recorded_.settings, planned_place(recorded_.settings));
+      run = record_run(recorded_.settings, planned_place(recorded_.settings.distributed, recorded_.settings.origin));
     } catch (const Error& error) {
       return add(std::string("the run cannot be repeated: ") + error.what(), Promise::kNothing);
     }

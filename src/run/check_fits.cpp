@@ -142,16 +142,16 @@ std::string advice_for(RecordedRun& run, const ProcessLimits& now, const std::ve
   return change + " = " + std::to_string(fitting) + " would fit" + (recomputing ? ", or " + key + " as it is" : "");
 }
 
-MemoryLimit written_limit(const Settings& settings) {
-  return {LimitKind::kMemory, static_cast<std::size_t>(settings.machine.memory_limit_gib * 1073741824.0),
+MemoryLimit written_limit(const MachineSettings& machine) {
+  return {LimitKind::kMemory, static_cast<std::size_t>(machine.memory_limit_gib * 1073741824.0),
           "machine.memory_limit_gib"};
 }
 
 }  // namespace
 
-std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits) {
+std::vector<MemoryLimit> limits_here(const MachineSettings& machine, const ProcessLimits& limits) {
   std::vector<MemoryLimit> all;
-  if (settings.machine.memory_limit_gib > 0.0) all.push_back(written_limit(settings));
+  if (machine.memory_limit_gib > 0.0) all.push_back(written_limit(machine));
   all.push_back({LimitKind::kMemory, limits.memory_bytes, limits.memory_owner});
   if (limits.address_bytes != kUnlimitedBytes)
     all.push_back({LimitKind::kAddresses, limits.address_bytes, "RLIMIT_AS (ulimit -v)"});
@@ -160,13 +160,13 @@ std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimi
   return all;
 }
 
-std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits) {
-  if (settings.machine.memory_limit_gib > 0.0) return {written_limit(settings)};
-  return limits_here(settings, limits);
+std::vector<MemoryLimit> limits_of_plan(const MachineSettings& machine, const ProcessLimits& limits) {
+  if (machine.memory_limit_gib > 0.0) return {written_limit(machine)};
+  return limits_here(machine, limits);
 }
 
-std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits) {
-  return settings.machine.memory_limit_gib > 0.0 ? written_limit(settings).bytes : limits.memory_bytes;
+std::size_t memory_of_plan(const MachineSettings& machine, const ProcessLimits& limits) {
+  return machine.memory_limit_gib > 0.0 ? written_limit(machine).bytes : limits.memory_bytes;
 }
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits) {

@@ -23,11 +23,11 @@ struct MemoryLimit {
 
 // All limits that hold for a run here: machine.memory_limit_gib, the machine's memory, control groups, and the limits
 // of a process.
-std::vector<MemoryLimit> limits_here(const Settings& settings, const ProcessLimits& limits);
+std::vector<MemoryLimit> limits_here(const MachineSettings& machine, const ProcessLimits& limits);
 // The limits of a plan: only machine.memory_limit_gib where it is set, as the plan may be for another machine.
-std::vector<MemoryLimit> limits_of_plan(const Settings& settings, const ProcessLimits& limits);
+std::vector<MemoryLimit> limits_of_plan(const MachineSettings& machine, const ProcessLimits& limits);
 // The memory of all ranks of this machine that a plan is made for: machine.memory_limit_gib, or the machine's.
-std::size_t memory_of_plan(const Settings& settings, const ProcessLimits& limits);
+std::size_t memory_of_plan(const MachineSettings& machine, const ProcessLimits& limits);
 
 bool fits(const RecordedRun& run, const ProcessLimits& now, const std::vector<MemoryLimit>& limits);
 // The largest training batch with which the run fits, of which no more than all rows of a rank are looked at. 0: none.

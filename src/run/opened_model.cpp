@@ -22,9 +22,9 @@ bool is_hub_name(const std::string& text) {
          text.back() != '/' && std::all_of(text.begin(), text.end(), is_allowed);
 }
 
-void check_is_downloaded(const Settings& settings, const char* key, const PathSetting& folder) {
+void check_is_downloaded(const SettingsOrigin& origin, const char* key, const PathSetting& folder) {
   if (!is_hub_name(folder.written) || std::filesystem::exists(folder.resolved)) return;
-  throw Error(ErrorKind::kData, where_written(settings, key),
+  throw Error(ErrorKind::kData, where_written(origin, key),
               std::string(key) + " = \"" + folder.written + "\": the folder " + folder.shown() +
                   " does not exist, and Bascule downloads nothing",
               "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
@@ -32,28 +32,26 @@ void check_is_downloaded(const Settings& settings, const char* key, const PathSe
 
 }  // namespace
 
-bool mixes_labels(const Settings& settings) {
-  return settings.training.do_train && (settings.data.mixup_alpha > 0.0 || settings.data.cutmix_alpha > 0.0);
+bool mixes_labels(const DataSettings& data, const TrainingSettings& training) {
+  return training.do_train && (data.mixup_alpha > 0.0 || data.cutmix_alpha > 0.0);
 }
 
-bool reads_rows(const Settings& settings) {
-  const TrainingSettings& training = settings.training;
-  const DataSettings& data = settings.data;
+bool reads_rows(const DataSettings& data, const TrainingSettings& training) {
   return (training.do_train && !data.train_file.is_corpus()) ||
          (training.do_eval && !data.validation_file.is_corpus()) ||
          (training.do_predict && !data.test_file.is_corpus());
 }
 
-OpenedModel open_model_of(const Settings& settings) {
-  const ModelSettings& model = settings.model;
-  check_is_downloaded(settings, "model.model_name_or_path", model.model_name_or_path);
-  check_is_downloaded(settings, "model.tokenizer_name", model.tokenizer_name);
+OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, const TrainingSettings& training,
+                          const SettingsOrigin& origin) {
+  check_is_downloaded(origin, "model.model_name_or_path", model.model_name_or_path);
+  check_is_downloaded(origin, "model.tokenizer_name", model.tokenizer_name);
   OpenedModel opened;
   opened.config_path = model.model_name_or_path.resolved + "/config.json";
   opened.family = &family_of(opened.config_path);
   opened.judge_kind = &judge_named(opened.family->head(model.head)->judge);
   if (model.image_size > 0 && !opened.family->resizes_pictures) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "model.image_size"),
+    throw Error(ErrorKind::kSettings, where_written(origin, "model.image_size"),
                 "model.image_size is set, but models of type \"" + std::string(opened.family->model_type) +
                     "\" are not resized",
                 "remove it");
@@ -63,8 +61,8 @@ OpenedModel open_model_of(const Settings& settings) {
   opened.model = opened.family->open(opened.source, model.head);
   opened.inputs = opened.model->inputs();
   RecordOptions options;
-  options.dropout = model.dropout == Dropout::kConfig && settings.training.do_train;
-  options.mixed_labels = mixes_labels(settings);
+  options.dropout = model.dropout == Dropout::kConfig && training.do_train;
+  options.mixed_labels = mixes_labels(data, training);
   opened.fields = opened.model->fields(options);
   const auto reads = [&](FieldSource source) { return field_from(opened.fields, source) >= 0; };
   const auto need = [&](bool is_read, std::int64_t number, const char* what) {
@@ -90,14 +88,14 @@ OpenedModel open_model_of(const Settings& settings) {
                     ", the model has " + std::to_string(opened.inputs.texts[0].token_types) + " token types",
                 "use the tokenizer that belongs to the model");
   }
-  if (reads(FieldSource::kPixels) && !settings.data.text_column.empty()) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "data.text_column"),
+  if (reads(FieldSource::kPixels) && !data.text_column.empty()) {
+    throw Error(ErrorKind::kSettings, where_written(origin, "data.text_column"),
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
   const bool reads_two = field_from(opened.fields, FieldSource::kTokenIds, 1) >= 0;
-  if ((opened.inputs.reads_pairs || reads_two) && reads_rows(settings) && settings.data.text_pair_column.empty()) {
+  if ((opened.inputs.reads_pairs || reads_two) && reads_rows(data, training) && data.text_pair_column.empty()) {
     throw Error(
-        ErrorKind::kSettings, where_written(settings, "data.text_pair_column"),
+        ErrorKind::kSettings, where_written(origin, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",
         "name its column");
   }

@@ -27,11 +27,12 @@ struct OpenedModel {
 
 // Throws Error kData for folders that are missing, broken or do not belong together, kSettings for settings that do not
 // fit the model.
-OpenedModel open_model_of(const Settings& settings);
+OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, const TrainingSettings& training,
+                          const SettingsOrigin& origin);
 
 // Whether a split that the run reads is a table of rows: a text corpus has no columns.
-bool reads_rows(const Settings& settings);
+bool reads_rows(const DataSettings& data, const TrainingSettings& training);
 // Whether training mixes pictures and labels in pairs.
-bool mixes_labels(const Settings& settings);
+bool mixes_labels(const DataSettings& data, const TrainingSettings& training);
 
 }  // namespace bascule

@@ -8,14 +8,13 @@
 
 namespace bascule {
 
-void check_output_is_apart(const Settings& settings) {
-  const DataSettings& data = settings.data;
-  const TrainingSettings& training = settings.training;
-  const PathSetting& output = settings.run.output_dir;
+void check_output_is_apart(const DataSettings& data, const RunSettings& run, const TrainingSettings& training,
+                           const SettingsOrigin& origin) {
+  const PathSetting& output = run.output_dir;
   const auto check = [&](bool is_read, const PathsSetting& paths, const std::string& key) {
     const std::string around = is_read ? path_with_folder(paths, output.resolved) : "";
     if (around.empty()) return;
-    throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"),
+    throw Error(ErrorKind::kSettings, where_written(origin, "training.output_dir"),
                 "training.output_dir = \"" + output.written + "\" lies in the data of " + key + " = \"" + around + "\"",
                 "choose a folder outside of the data");
   };

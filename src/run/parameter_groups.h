@@ -10,10 +10,11 @@
 namespace bascule {
 
 // The groups of a run, for recording its parameters.
-std::vector<ParameterGroup> parameter_groups(const Settings& settings);
+std::vector<ParameterGroup> parameter_groups(const TrainingSettings& training);
 
 // After recording. Throws Error (kSettings) for a group without effect (its pattern matches no tensor of the model, or
 // earlier groups have them all), for one that freezes a part of a matrix, and where nothing is left to train.
-void check_parameter_groups(const Settings& settings, const ParameterSet& parameters);
+void check_parameter_groups(const TrainingSettings& training, const SettingsOrigin& origin,
+                            const ParameterSet& parameters);
 
 }  // namespace bascule

@@ -14,14 +14,13 @@ namespace {
 constexpr char kBestFigureNumber[] = "best_figure_number";
 
 // Settings name the figure that says what is best; the judge knows which there are.
-void plan_best_figure(const Settings& settings, Metrics metrics, Pace* pace) {
-  const TrainingSettings& training = settings.training;
+void plan_best_figure(const TrainingSettings& training, const SettingsOrigin& origin, Metrics metrics, Pace* pace) {
   ControlSettings& control = pace->control;
   if (training.metric_for_best_model.empty()) return;
   pace->best_figure = EvaluationFigure::named(training.metric_for_best_model, metrics);
   if (!pace->best_figure) {
     throw Error(
-        ErrorKind::kSettings, where_written(settings, "training.metric_for_best_model"),
+        ErrorKind::kSettings, where_written(origin, "training.metric_for_best_model"),
         "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" is not a metric of this head",
         "choose one of: " + EvaluationFigure::names_of(metrics));
   }
@@ -58,8 +57,8 @@ void restart_search(ResumeState* resume, const std::string& reason) {
 
 }  // namespace
 
-void plan_control(const Settings& settings, const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume) {
-  const TrainingSettings& training = settings.training;
+void plan_control(const TrainingSettings& training, const SettingsOrigin& origin, const RunData& data, Metrics metrics,
+                  Pace* pace, ResumeState* resume) {
   ControlSettings& control = pace->control;
   control.evaluate = data.find(Split::kValidation) != nullptr ? training.eval_strategy : Interval::kNo;
   control.save = training.save_strategy;
@@ -67,7 +66,7 @@ void plan_control(const Settings& settings, const RunData& data, Metrics metrics
   control.save_steps = training.save_steps;
   control.updates_per_epoch = pace->length.updates_per_epoch;
   control.total_updates = pace->length.total_updates;
-  plan_best_figure(settings, metrics, pace);
+  plan_best_figure(training, origin, metrics, pace);
   if (!resume->point) return;
   const std::int64_t step = resume->point->global_step;
   const BestSoFar best = read_position(*resume->point).best;
@@ -81,13 +80,12 @@ void plan_control(const Settings& settings, const RunData& data, Metrics metrics
   }
 }
 
-void check_best_checkpoint(const Settings& settings, ResumeState* resume) {
-  const TrainingSettings& training = settings.training;
+void check_best_checkpoint(const RunSettings& run, const TrainingSettings& training, ResumeState* resume) {
   if (!resume->point || resume->finished || resume->searches_anew || !training.load_best_model_at_end) return;
   const std::int64_t best = read_position(*resume->point).best.checkpoint;
-  if (best < 0 || has_checkpoint(settings.run.output_dir.resolved, best)) return;
+  if (best < 0 || has_checkpoint(run.output_dir.resolved, best)) return;
   restart_search(resume, "the best checkpoint so far, " + name_of_checkpoint(best) + ", is missing from " +
-                             settings.run.output_dir.shown());
+                             run.output_dir.shown());
 }
 
 bool saves_first(const std::string& output_dir, const ResumeState& resume) {

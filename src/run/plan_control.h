@@ -9,10 +9,11 @@ namespace bascule {
 
 // Fills pace->control and pace->best_figure, and for a run that resumes from a checkpoint resume->is_over and
 // resume->searches_anew, with a note of each. Throws Error{kSettings} for a figure that the head does not have.
-void plan_control(const Settings& settings, const RunData& data, Metrics metrics, Pace* pace, ResumeState* resume);
+void plan_control(const TrainingSettings& training, const SettingsOrigin& origin, const RunData& data, Metrics metrics,
+                  Pace* pace, ResumeState* resume);
 
 // The checkpoint of the best weights so far is needed at the end: where it is missing, resume->searches_anew.
-void check_best_checkpoint(const Settings& settings, ResumeState* resume);
+void check_best_checkpoint(const RunSettings& run, const TrainingSettings& training, ResumeState* resume);
 
 // Whether a search that begins anew saves the weights that it begins with: not where they are in the run's own folder
 // and training goes on, so that no checkpoint is replaced before there is something new.

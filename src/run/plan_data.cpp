@@ -175,14 +175,15 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.cache = user_index_cache();
   loader.device_units = settings.media_engine.simulation.units;
   loader.engine = engine;
-  if (engine == media_engine_builtin()) loader.device_options = media_options(settings, engine);
+  if (engine == media_engine_builtin())
+    loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
   loader.device_fallback = settings.media_engine.fallback;
   check_texts(loader);  // before a corpus is tokenised
   add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lent);
   add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lent);
   add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lent);
   take_classes(run);
-  check_data(settings, run->data, &run->resume);
+  check_data(settings.origin, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
 }
 

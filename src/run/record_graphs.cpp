@@ -19,7 +19,7 @@ RecordOptions options_of(const Settings& settings, Use use, const FamilyHead& he
     options.label_smoothing = static_cast<float>(settings.training.label_smoothing_factor);
   if (use != Use::kTrain) return options;
   options.dropout = settings.model.dropout == Dropout::kConfig;
-  options.mixed_labels = mixes_labels(settings);
+  options.mixed_labels = mixes_labels(settings.data, settings.training);
   return options;
 }
 
@@ -33,12 +33,12 @@ Graph& add_graph(RecordedRun* run, Use use, const BatchCounts& bounds, const Rec
 }
 
 void record_training(RecordedRun* run, const RecordedSplit& train, const FamilyHead& head) {
-  run->session.set_groups(parameter_groups(run->settings), run->opened.model->body_prefix());
+  run->session.set_groups(parameter_groups(run->settings.training), run->opened.model->body_prefix());
   BatchCounts bounds = run->data.plan.streams[train.stream].bounds;
   bounds[kSamplesOfAllRanks] = run->pace.length.gathered_samples;
   Graph& graph = add_graph(run, Use::kTrain, bounds, options_of(run->settings, Use::kTrain, head));
   BASCULE_CHECK(static_cast<int>(run->graphs[Use::kTrain].recording.losses.size()) == head.loss_terms);
-  check_parameter_groups(run->settings, run->session.parameters());
+  check_parameter_groups(run->settings.training, run->settings.origin, run->session.parameters());
   derive_backward(graph);
   if (run->settings.model.precision == Precision::kBf16) choose_element_types(graph);
 }

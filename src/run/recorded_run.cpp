@@ -55,7 +55,8 @@ void plan_pace(RecordedRun* run) {
   if (training.gather_negatives && run->place.world_size > 1)
     length.gathered_samples = std::min(cut.global_batch(), cut.rows);
   if (run->resume.point) check_length(run->settings, pace, &run->resume);
-  plan_control(run->settings, run->data, run->opened.judge_kind->metrics, &pace, &run->resume);
+  plan_control(run->settings.training, run->settings.origin, run->data, run->opened.judge_kind->metrics, &pace,
+               &run->resume);
   pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
@@ -137,15 +138,14 @@ const RecordedSplit* RunData::last_judged() const {
   return test != nullptr ? test : find(Split::kValidation);
 }
 
-RankPlace planned_place(const Settings& settings) {
+RankPlace planned_place(const DistributedSettings& distributed, const SettingsOrigin& origin) {
   RankPlace place;
-  const DistributedSettings& distributed = settings.distributed;
   place.world_size = place.local_size = static_cast<int>(distributed.world_size);
   if (!distributed.hostfile.is_given()) return place;
-  const std::string where = where_written(settings, "distributed.hostfile");
+  const std::string where = where_written(origin, "distributed.hostfile");
   place.nodes = machines_in(distributed.hostfile.resolved, where);
   if (place.world_size % place.nodes != 0) {
-    throw Error(ErrorKind::kSettings, where_written(settings, "distributed.world_size"),
+    throw Error(ErrorKind::kSettings, where_written(origin, "distributed.world_size"),
                 "distributed.world_size = " + std::to_string(place.world_size) +
                     " ranks cannot be spread evenly over " + std::to_string(place.nodes) + " machines",
                 "make it a multiple of the number of machines in " + distributed.hostfile.shown());
@@ -175,7 +175,7 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
   run->data.new_tokens = new_tokens;
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   run->place = place;
-  run->threads = compute_threads(settings, place);
+  run->threads = compute_threads(settings.machine, place);
   if (place.is_on_one_node() && settings.distributed.wire_type == WireType::kBf16)
     run->notes.push_back("plan: wire_type has no effect on one machine");
   if (settings.model.precision == Precision::kBf16 && !isa_supported(Isa::kAvx512Bf16)) {
@@ -189,10 +189,10 @@ std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlac
     run->notes.push_back("plan: for one of " + std::to_string(place.nodes) + " machines with " +
                          std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") + " each");
   }
-  run->opened = open_model_of(settings);
+  run->opened = open_model_of(settings.model, settings.data, settings.training, settings.origin);
   if (settings.training.do_train) note_saved_model(run.get());
   for (const std::string& note : run->opened.model->notes()) run->notes.push_back("model: " + note);
-  check_model_files(settings, run->opened, &run->resume);
+  check_model_files(settings.model, settings.origin, run->opened, &run->resume);
   plan_opened(run.get(), engine, nullptr);
   run->resume.history = history_of(run->resume);
   return run;
@@ -224,8 +224,8 @@ void RunVariant::give_back() {
 }
 
 // A rank that was started has its part of the cores already; one that is only planned would get it.
-int compute_threads(const Settings& settings, const RankPlace& place) {
-  if (settings.machine.threads > 0) return static_cast<int>(settings.machine.threads);
+int compute_threads(const MachineSettings& machine, const RankPlace& place) {
+  if (machine.threads > 0) return static_cast<int>(machine.threads);
   const int cores = place.run.empty() ? std::max(1, usable_cores() / place.local_size) : usable_cores();
   return threads_within(read_process_limits(), cores, place.local_size);
 }

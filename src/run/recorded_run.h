@@ -181,10 +181,10 @@ class RunVariant {
 
 // The place of rank 0 before any rank is started: what a plan is made for. Throws kSettings where the ranks cannot be
 // spread over the machines of distributed.hostfile.
-RankPlace planned_place(const Settings& settings);
+RankPlace planned_place(const DistributedSettings& distributed, const SettingsOrigin& origin);
 
 // machine.threads, or every core of the rank that control groups leave it the time of.
-int compute_threads(const Settings& settings, const RankPlace& place);
+int compute_threads(const MachineSettings& machine, const RankPlace& place);
 
 // At the seal: from here on no file of an index matters. Throws Error (kData) where one is damaged; it is gone then.
 void own_indexes(const RunData& data);

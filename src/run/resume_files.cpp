@@ -50,17 +50,17 @@ const std::string* find(const std::vector<SettingValue>& values, const std::stri
 }
 
 // problem: "config.json differs". Throws.
-[[noreturn]] void refuse(const Settings& settings, const ResumeState& resume, const std::string& key,
+[[noreturn]] void refuse(const SettingsOrigin& origin, const ResumeState& resume, const std::string& key,
                          const std::string& problem) {
   const ResumePoint& point = *resume.point;
   for (const SettingChange& change : resume.changes) {
     if (change.key != key) continue;
-    throw Error(ErrorKind::kSettings, where_written(settings, key),
+    throw Error(ErrorKind::kSettings, where_written(origin, key),
                 key + " is " + change.to + ", but " + shown_path(point.folder) + " was trained with " + change.from +
                     ": " + problem,
                 "set it back, or choose another output_dir");
   }
-  throw Error(ErrorKind::kData, where_written(settings, key),
+  throw Error(ErrorKind::kData, where_written(origin, key),
               key + " differs from what " + shown_path(point.folder) + " was trained with: " + problem,
               "restore it, or choose another output_dir");
 }
@@ -116,27 +116,28 @@ void note_mended(const std::vector<MendedRow>& mended, ResumeState* resume) {
 }
 
 // The digest differs: whether the rows are the same all the same.
-void check_rows(const Settings& settings, const RunData& data, ResumeState* resume, const std::string& now,
+void check_rows(const SettingsOrigin& origin, const RunData& data, ResumeState* resume, const std::string& now,
                 const std::string& then) {
   const RowsState& state = resume->point->rows;
   const char* const other =
       data.find(Split::kTrain)->corpus ? "its text differs" : "its rows or the sizes of its pictures differ";
   if (state.count == 0 || data.find(Split::kTrain)->corpus)
-    refuse(settings, *resume, kTrainFile, other + digests_text(now, then));
+    refuse(origin, *resume, kTrainFile, other + digests_text(now, then));
   RowsOfCheckpoint rows{state.count, state.blocks, state.taken_out, {}};
   for (std::size_t i = 0; i < state.bad.size(); i += 3)
     rows.bad.push_back({state.bad[i], state.bad[i + 1], state.bad[i + 2]});
   Manifest& manifest = *data.find(Split::kTrain)->manifest;
   const RowsComparison compared = compare_rows(manifest, rows);
-  if (!compared.problem.empty()) refuse(settings, *resume, kTrainFile, compared.problem);
+  if (!compared.problem.empty()) refuse(origin, *resume, kTrainFile, compared.problem);
   note_mended(compared.mended, resume);
   manifest.take_out(compared.taken_out);
 }
 
 // Those that take no part in training pass from the model folder into every checkpoint.
-void check_unused_weights(const Settings& settings, const Model& model, const ResumeState& resume) {
+void check_unused_weights(const std::string& model_folder, const SettingsOrigin& origin, const Model& model,
+                          const ResumeState& resume) {
   if (std::filesystem::path(resume.point->folder).filename() == kLastStateFolder) return;  // which has none
-  const TensorSource now = open_hf_weights(settings.model.model_name_or_path.resolved);
+  const TensorSource now = open_hf_weights(model_folder);
   const TensorSource then = open_hf_weights(resume.point->folder);
   std::vector<float> block, other;
   for (const ParameterPiece& piece : model.unused_tensors()) {
@@ -153,7 +154,7 @@ void check_unused_weights(const Settings& settings, const Model& model, const Re
       then.read_float32(other.data(), *saved, first, part);
       differs = std::memcmp(block.data(), other.data(), block.size() * sizeof(float)) != 0;
     }
-    if (differs) refuse(settings, resume, kModelKey, piece.name + " differs");
+    if (differs) refuse(origin, resume, kModelKey, piece.name + " differs");
   }
 }
 
@@ -182,8 +183,8 @@ std::vector<SettingValue> data_digests(const RunData& data) {
   return values;
 }
 
-void check_model_files(const Settings& settings, const OpenedModel& opened, ResumeState* resume) {
-  const ModelSettings& model = settings.model;
+void check_model_files(const ModelSettings& model, const SettingsOrigin& origin, const OpenedModel& opened,
+                       ResumeState* resume) {
   resume->model_files = model_digests(model, opened);
   if (!resume->point) return;
   const std::vector<SettingValue>& then = resume->point->data;
@@ -197,23 +198,23 @@ void check_model_files(const Settings& settings, const OpenedModel& opened, Resu
     const std::string* const now = find(resume->model_files, file.name);
     const std::string* const was = find(then, file.name);
     if (now != nullptr && was != nullptr && *now != *was)
-      refuse(settings, *resume, file.key, name_of(file, model) + " differs" + digests_text(*now, *was));
+      refuse(origin, *resume, file.key, name_of(file, model) + " differs" + digests_text(*now, *was));
   }
-  if (!model.from_scratch) check_unused_weights(settings, *opened.model, *resume);
+  if (!model.from_scratch) check_unused_weights(model.model_name_or_path.resolved, origin, *opened.model, *resume);
   if (folder != nullptr) return;
   for (const SettingChange& change : resume->changes) {
     if (change.effect == KeyEffect::kSameFiles)
-      refuse(settings, *resume, change.key, "an older version wrote it, without digests of the files");
+      refuse(origin, *resume, change.key, "an older version wrote it, without digests of the files");
   }
 }
 
-void check_data(const Settings& settings, const RunData& data, ResumeState* resume) {
+void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* resume) {
   if (!resume->point) return;
   for (const SettingValue& now : data_digests(data)) {
     const std::string* const then = find(resume->point->data, now.key);
     if (then == nullptr) continue;  // a split that was not read before is no conflict
     if (*then != now.value && now.key == kTrainFile) {
-      check_rows(settings, data, resume, now.value, *then);
+      check_rows(origin, data, resume, now.value, *then);
     } else if (*then != now.value) {
       resume->changes.push_back({now.key + " (content)", *then, now.value, KeyEffect::kFromThereOn});
     } else if (now.key == kTrainFile) {

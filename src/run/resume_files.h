@@ -18,8 +18,9 @@ std::vector<SettingValue> data_digests(const RunData& data);
 
 // Throws Error where the model folder's files are not those of resume->point: kSettings naming both paths where the
 // path was changed, else kData. The weights are read where the folder is another one.
-void check_model_files(const Settings& settings, const OpenedModel& opened, ResumeState* resume);
+void check_model_files(const ModelSettings& model, const SettingsOrigin& origin, const OpenedModel& opened,
+                       ResumeState* resume);
 // The same for the training data. Other evaluation data is a change of the history.
-void check_data(const Settings& settings, const RunData& data, ResumeState* resume);
+void check_data(const SettingsOrigin& origin, const RunData& data, ResumeState* resume);
 
 }  // namespace bascule

@@ -85,7 +85,7 @@ void plan_run_memory(RecordedRun* run) {
   if (trains && asked == GradientCheckpointing::kFull)
     run->recomputation = recompute_everywhere(&run->session.graph(run->graphs[Use::kTrain].number), Recompute::kAll);
   plan_memory(run);
-  const std::size_t limit = memory_of_plan(run->settings, read_process_limits());
+  const std::size_t limit = memory_of_plan(run->settings.machine, read_process_limits());
   if (trains && asked == GradientCheckpointing::kFit && run->plan.peak_bytes() > limit) {
     const std::size_t ranks = run->plan.ranks, workspaces = ranks * align_up(run->plan["workspace"].bytes, kPage);
     const std::size_t others = run->plan.peak_bytes() - workspaces;

@@ -21,7 +21,8 @@ struct Reader {
 }  // namespace
 
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
-  const bool pictures = reads_pictures(loader), text = reads_text(loader), rows = reads_rows(settings);
+  const bool pictures = reads_pictures(loader), text = reads_text(loader),
+             rows = reads_rows(settings.data, settings.training);
   const bool masks = field_from(opened.fields, FieldSource::kMaskedRows, 0) >= 0 ||
                      field_from(opened.fields, FieldSource::kMaskedRows, 1) >= 0;
   const bool exchanges =

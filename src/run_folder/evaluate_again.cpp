@@ -48,9 +48,9 @@ bool is_last_state(const ResumePoint& point) {
   return std::filesystem::path(point.folder).filename() == kLastStateFolder;
 }
 
-ResumePoint read_last_state(const Settings& settings, std::int64_t step) {
+ResumePoint read_last_state(const RunSettings& run, std::int64_t step) {
   try {
-    ResumePoint point = read_checkpoint(settings.run.output_dir.resolved + "/" + kLastStateFolder, step);
+    ResumePoint point = read_checkpoint(run.output_dir.resolved + "/" + kLastStateFolder, step);
     check_contents(point);
     return point;
   } catch (const Error& error) {
@@ -64,7 +64,7 @@ std::optional<ResumePoint> last_state_of(const Settings& settings) {
   const RunMarker marker = read_run_marker(folder);
   if (!marker.finished || !marker.trained || !settings.training.do_train) return std::nullopt;
   if (!std::filesystem::exists(folder + "/" + kLastStateFolder)) return std::nullopt;
-  ResumePoint end = read_last_state(settings, marker.global_step);
+  ResumePoint end = read_last_state(settings.run, marker.global_step);
   if (asks_for_training(end, settings)) return std::nullopt;
   return end;
 }

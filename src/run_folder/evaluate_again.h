@@ -18,7 +18,7 @@ namespace bascule {
 // Error{kData} where it cannot be read.
 std::optional<ResumePoint> last_state_of(const Settings& settings);
 // The same, as another rank has found it. Throws Error{kData}.
-ResumePoint read_last_state(const Settings& settings, std::int64_t step);
+ResumePoint read_last_state(const RunSettings& run, std::int64_t step);
 bool is_last_state(const ResumePoint& point);
 
 // After recording: whether the run only evaluates a finished one again; then resume->finished says with which

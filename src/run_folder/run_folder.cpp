@@ -172,8 +172,8 @@ bool is_finished(const Settings& settings) {
 
 }  // namespace
 
-FolderLock::FolderLock(const Settings& settings, FolderUser user) {
-  const std::string& folder = settings.run.output_dir.resolved;
+FolderLock::FolderLock(const RunSettings& run, const SettingsOrigin& origin, FolderUser user) {
+  const std::string& folder = run.output_dir.resolved;
   if (user != FolderUser::kRank) make_folders(folder);
   file_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file_.is_open())
@@ -186,7 +186,7 @@ FolderLock::FolderLock(const Settings& settings, FolderUser user) {
   }
   if (is_held && user == FolderUser::kLauncher) is_held = is_locked(file_.number(), LOCK_SH);
   if (is_held) return;
-  throw Error(ErrorKind::kSettings, where_written(settings, "training.output_dir"), "another run is using this folder",
+  throw Error(ErrorKind::kSettings, where_written(origin, "training.output_dir"), "another run is using this folder",
               "wait for it to end, or choose another folder");
 }
 
@@ -205,7 +205,8 @@ bool FolderLock::lock_alone() {
 
 bool is_finished_and_clear(const Settings& settings) {
   if (!is_finished(settings)) return false;
-  if (has_launcher_folder(settings.run.output_dir.resolved)) const FolderLock clears(settings, FolderUser::kProcess);
+  if (has_launcher_folder(settings.run.output_dir.resolved))
+    const FolderLock clears(settings.run, settings.origin, FolderUser::kProcess);
   return true;
 }
 

@@ -23,7 +23,7 @@ enum class FolderUser {
 // Waits a few seconds for another run that is ending. Removes what a launcher that was killed has left.
 class FolderLock {
  public:
-  FolderLock(const Settings& settings, FolderUser user);
+  FolderLock(const RunSettings& run, const SettingsOrigin& origin, FolderUser user);
 
   // Another run may have changed the folder since it was looked at.
   bool has_waited() const { return has_waited_; }

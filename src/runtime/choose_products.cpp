@@ -5,9 +5,9 @@
 
 namespace bascule {
 
-void require_products(const Settings& settings) {
-  if (settings.machine.products == Products::kOnednn && onednn_version() == "none") {
-    throw Error(ErrorKind::kSettings, where_written(settings, "machine.products"),
+void require_products(const MachineSettings& machine, const SettingsOrigin& origin) {
+  if (machine.products == Products::kOnednn && onednn_version() == "none") {
+    throw Error(ErrorKind::kSettings, where_written(origin, "machine.products"),
                 "machine.products: this program was built without oneDNN",
                 "use \"ours\", or build with -Donednn=enabled");
   }

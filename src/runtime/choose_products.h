@@ -11,7 +11,7 @@
 namespace bascule {
 
 // Throws Error kSettings where this program was built without the library.
-void require_products(const Settings& settings);
+void require_products(const MachineSettings& machine, const SettingsOrigin& origin);
 
 // Memory of ours that products work in, of all threads together; 64-byte aligned. oneDNN has its own.
 std::size_t products_bytes(Products products, GemmType type, int threads);

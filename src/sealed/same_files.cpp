@@ -93,10 +93,10 @@ void check_same_files(const RecordedRun& run, Group& group) {
           1);
 }
 
-void check_same_weights(const Settings& settings, Group& group, const ParameterMemory& memory, bool resumes) {
+void check_same_weights(const SettingsOrigin& origin, Group& group, const ParameterMemory& memory, bool resumes) {
   if (group.nodes() == 1) return;
   const char* const key = resumes ? "training.output_dir" : "model.model_name_or_path";
-  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(settings, key), "weights"}},
+  compare(group, {{group.is_leader() ? digest_of_weights(memory) : 0.0, where_written(origin, key), "weights"}},
           group.local_size());
 }
 

@@ -14,6 +14,6 @@ namespace bascule {
 void check_same_files(const RecordedRun& run, Group& group);
 
 // After they were read, or made, on every machine. resumes: they are of a checkpoint.
-void check_same_weights(const Settings& settings, Group& group, const ParameterMemory& memory, bool resumes);
+void check_same_weights(const SettingsOrigin& origin, Group& group, const ParameterMemory& memory, bool resumes);
 
 }  // namespace bascule

@@ -86,7 +86,7 @@ SealedWeights::SealedWeights(const RecordedRun& run, Threads& threads, Group& gr
     fill(
         threads, group.node(), [](const std::string&) {}, &weights);
   }
-  check_same_weights(run.settings, group, run.session.parameter_memory(), run.resume.point.has_value());
+  check_same_weights(run.settings.origin, group, run.session.parameter_memory(), run.resume.point.has_value());
 }
 
 void SealedWeights::fill(Threads& threads, int node, void (*say)(const std::string& line), StartWork* work) {

@@ -5,9 +5,13 @@
 
 namespace bascule {
 
+std::string where_written(const SettingsOrigin& origin, const std::string& key) {
+  const auto found = origin.where.find(key);
+  return found == origin.where.end() ? origin.file : found->second;
+}
+
 std::string where_written(const Settings& settings, const std::string& key) {
-  const auto found = settings.origin.where.find(key);
-  return found == settings.origin.where.end() ? settings.origin.file : found->second;
+  return where_written(settings.origin, key);
 }
 
 const HeadWords* Settings::head() const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a run: one plain struct per table of the TOML file, read once before anything else and constant from
-// then on. A room receives the struct of its own table, never the whole. Where a key's name, range and meaning stand:
-// keys.cpp.
+// then on. A room receives the struct of its own table, with the origin where its errors name the line, never the
+// whole; but for what walks every key: printing, digests, the comparison with a checkpoint's. Where a key's name, range
+// and meaning stand: keys.cpp.
 //
 //   const Settings settings = read_settings("config/demo.toml", model_words);
 //   refuse_unsupported(settings);
@@ -300,6 +301,7 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
 
 // "file:line:column" of a key such as "data.ring_slots" or a table such as "data", or the file where it was not
 // written.
+std::string where_written(const SettingsOrigin& origin, const std::string& key);
 std::string where_written(const Settings& settings, const std::string& key);
 
 // "training.groups[0]": what messages, the digest and where_written call a group.

@@ -12,19 +12,23 @@ namespace {
 
 Settings with_simulation(const std::string& lines) { return settings_of(least_with("media_engine.simulation", lines)); }
 
+std::string options_of(const Settings& settings, const media_engine_driver* engine) {
+  return media_options(settings.media_engine.simulation, settings.origin, engine);
+}
+
 TEST(MediaOptions, AreTheWordsThatTheEngineUnderstands) {
   const Settings settings = with_simulation(
       "pictures_per_second = 12.5\nlatency_ms = 3\npolling = true\ntimeout_ms = 70\nfault_seed = 9\n"
       "faults = [\"short_dma:0.25\", \"device_gone@7\"]");
-  EXPECT_EQ(media_options(settings, media_engine_hpu_sim()),
+  EXPECT_EQ(options_of(settings, media_engine_hpu_sim()),
             "rate=12.5 latency_ms=3 polling=1 timeout_ms=70 seed=9 fault=short_dma:0.25 fault=device_gone@7");
-  EXPECT_EQ(media_options(settings_of(kLeast), media_engine_hpu_sim()), "");
-  EXPECT_EQ(media_options(settings_of(kLeast), media_engine_host()), "");
+  EXPECT_EQ(options_of(settings_of(kLeast), media_engine_hpu_sim()), "");
+  EXPECT_EQ(options_of(settings_of(kLeast), media_engine_host()), "");
 }
 
 TEST(MediaOptions, ATableForADeviceThatIsNotBuiltInIsNamedWithItsPlace) {
   try {
-    media_options(with_simulation("units = 4"), media_engine_host());
+    options_of(with_simulation("units = 4"), media_engine_host());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kSettings);
@@ -35,7 +39,7 @@ TEST(MediaOptions, ATableForADeviceThatIsNotBuiltInIsNamedWithItsPlace) {
 
 TEST(MediaOptions, AFaultThatIsNoneIsNamedWithItsPlace) {
   try {
-    media_options(with_simulation("units = 4\nfaults = [\"broken_fan:0.1\"]"), media_engine_hpu_sim());
+    options_of(with_simulation("units = 4\nfaults = [\"broken_fan:0.1\"]"), media_engine_hpu_sim());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kSettings);
@@ -48,9 +52,9 @@ TEST(MediaOptions, AFaultThatIsNoneIsNamedWithItsPlace) {
 TEST(MediaOptions, MoreFaultsThanThereIsRoomForAreRefusedWithTheirPlace) {
   std::string faults = "\"short_dma@1\"";
   for (int i = 1; i < 32; ++i) faults += ", \"short_dma@1\"";
-  EXPECT_NO_THROW(media_options(with_simulation("faults = [" + faults + "]"), media_engine_hpu_sim()));
+  EXPECT_NO_THROW(options_of(with_simulation("faults = [" + faults + "]"), media_engine_hpu_sim()));
   try {
-    media_options(with_simulation("faults = [" + faults + ", \"short_dma@1\"]"), media_engine_hpu_sim());
+    options_of(with_simulation("faults = [" + faults + ", \"short_dma@1\"]"), media_engine_hpu_sim());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kSettings);

@@ -34,8 +34,8 @@ TEST(FolderLock, IsHeldUntilTheLastOfLauncherAndRankHasGone) {
   const TemporaryFolder folder;
   Settings settings;
   settings.run.output_dir.resolved = folder.path() + "/run";
-  std::optional<FolderLock> launcher(std::in_place, settings, FolderUser::kLauncher);
-  std::optional<FolderLock> rank(std::in_place, settings, FolderUser::kRank);
+  std::optional<FolderLock> launcher(std::in_place, settings.run, settings.origin, FolderUser::kLauncher);
+  std::optional<FolderLock> rank(std::in_place, settings.run, settings.origin, FolderUser::kRank);
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   launcher.reset();
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
@@ -47,7 +47,7 @@ TEST(FolderLock, OneProcessHoldsItAlone) {
   const TemporaryFolder folder;
   Settings settings;
   settings.run.output_dir.resolved = folder.path() + "/run";
-  const FolderLock lock(settings, FolderUser::kProcess);
+  const FolderLock lock(settings.run, settings.origin, FolderUser::kProcess);
   EXPECT_FALSE(lock.has_waited());
   EXPECT_FALSE(can_lock_alone(settings.run.output_dir.resolved));
   EXPECT_FALSE(can_lock(settings.run.output_dir.resolved, LOCK_SH)) << "of a second run";
