@@ -59,6 +59,9 @@ class MendedData(unittest.TestCase):
     def model(self, name):
         return digest(self.folder / name / "run/model.safetensors")
 
+    def picture_digests(self, name):
+        return [line.split()[0] for line in (self.folder / name / "run/pictures.xxh3").read_text().splitlines()]
+
     def results(self, name):
         return json.loads((self.folder / name / "run/all_results.json").read_text())
 
@@ -109,6 +112,7 @@ class MendedData(unittest.TestCase):
         self.mend("a")
         self.run_to_the_end("a")
         self.assertEqual(self.model("a"), self.model("good"))
+        self.assertEqual(self.picture_digests("a"), self.picture_digests("good"))  # not that of the bad picture
         self.assertEqual(self.history("a")[0][0], f"data.train_file, row {BAD + 1}")
 
     def test_a_picture_that_was_skipped_may_be_mended_later(self):
