@@ -12,6 +12,7 @@
 #include "kernels/embedding.h"
 #include "kernels/layer_norm.h"
 #include "kernels/loss.h"
+#include "kernels/rms_norm.h"
 
 namespace bascule {
 
@@ -77,6 +78,20 @@ inline LayerNormForward part_of(LayerNormForward a, std::int64_t first, std::int
 inline LayerNormBackward part_of(LayerNormBackward a, std::int64_t first, std::int64_t count) {
   advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
   advance_each(first, a.mean, a.rstd, a.row_keys);
+  a.rows = count;
+  return a;
+}
+
+inline RmsNormForward part_of(RmsNormForward a, std::int64_t first, std::int64_t count) {
+  advance_each(first * a.cols, a.y, a.sum, a.x, a.h);
+  advance_each(first, a.rstd, a.row_keys);
+  a.rows = count;
+  return a;
+}
+
+inline RmsNormBackward part_of(RmsNormBackward a, std::int64_t first, std::int64_t count) {
+  advance_each(first * a.cols, a.d_x, a.d_h, a.d_sum, a.d_y, a.sum);
+  advance_each(first, a.rstd, a.row_keys);
   a.rows = count;
   return a;
 }

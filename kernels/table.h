@@ -20,6 +20,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/loss.h"
 #include "kernels/patches.h"
+#include "kernels/rms_norm.h"
 
 namespace bascule {
 

@@ -37,6 +37,11 @@ struct Normalized {
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
                           float epsilon, DropoutPlace dropout, Tensor row_keys);
 
+// The same without mean and bias: y = x / sqrt(mean(x^2) + epsilon) * weight, row by row.
+Tensor rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, float epsilon);
+Normalized add_rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, float epsilon,
+                        DropoutPlace dropout, Tensor row_keys);
+
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind);
 
 Tensor dropout(Graph& graph, const std::string& name, Tensor x, DropoutPlace place, Tensor row_keys);

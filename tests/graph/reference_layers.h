@@ -56,6 +56,18 @@ Matrix<Number> layer_norm_of(const Matrix<Number>& x, const Matrix<Number>& weig
 }
 
 template <typename Number>
+Matrix<Number> rms_norm_of(const Matrix<Number>& x, const Matrix<Number>& weight, double epsilon) {
+  using std::sqrt;
+  Matrix<Number> y(x.rows, x.cols);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    Number squares = 0.0;
+    for (std::int64_t c = 0; c < x.cols; ++c) squares += x(r, c) * x(r, c) / Number(static_cast<double>(x.cols));
+    for (std::int64_t c = 0; c < x.cols; ++c) y(r, c) = x(r, c) / sqrt(squares + Number(epsilon)) * weight(0, c);
+  }
+  return y;
+}
+
+template <typename Number>
 Number activation_of(Number x, Activation kind) {
   using std::erf;
   using std::exp;

@@ -84,5 +84,27 @@ TEST(Dropout, BeforeALayerNormBackwardDropsTheSameElements) {
   }
 }
 
+TEST(Dropout, BeforeAnRmsNormBackwardDropsTheSameElements) {
+  const TestBatch batch = batches_with_pictures(1, 4)[2];
+  GraphRun run(kBounds);
+  const SampleRows rows = run.text();
+  const Tensor x = run.input("x", rows.extent, 24), h = run.source("h", rows.extent, 24);
+  const Normalized n = add_rms_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), 1e-5f, {0.5f, 1}, rows.row_keys);
+  run.graph().keep(n.sum);
+  run.finish({n.y});
+  run.replay(batch.batch());
+  const std::int64_t count = rows.extent.at(batch.batch().counts);
+  const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
+  const auto reference = [&](const auto& v, const TestBatch&) {
+    auto total = v.source("h", count);
+    for (std::size_t i = 0; i < total.values.size(); ++i) {
+      const bool dropped = sum[i] == plain[i];
+      total.values[i] = (dropped ? Dual(0.0) : total.values[i] * Dual(2.0)) + Dual(static_cast<double>(plain[i]));
+    }
+    return v.loss({rms_norm_of(total, v.matrix("w"), static_cast<double>(1e-5f))});
+  };
+  expect_gradients(run, {batch}, reference, "dropped");
+}
+
 }  // namespace
 }  // namespace bascule::test

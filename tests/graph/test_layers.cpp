@@ -3,6 +3,7 @@
 // float64, at odd widths and batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -101,6 +102,41 @@ TEST(LayerNorm, GradientsAreExact) {
   }
 }
 
+TEST(RmsNorm, GradientsAreExact) {
+  for (const std::int64_t width : {5, 17, 33}) {
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          const Tensor x = run.source("x", text_rows(), width);
+          return std::vector<Tensor>{rms_norm(run.graph(), "y", x, run.parameter("w", 1, width), 1e-5f)};
+        },
+        [](const auto& v, const TestBatch& batch) {
+          return v.loss({rms_norm_of(v.source("x", batch.text_rows()), v.matrix("w"), static_cast<double>(1e-5f))});
+        });
+  }
+}
+
+// Rows are summed block by block, of eight rows at this width.
+TEST(RmsNorm, WeightGradientsAreOfAllBlocksOfRows) {
+  constexpr std::int64_t kWidth = 4100;
+  GraphRun run(kBounds);
+  run.finish({rms_norm(run.graph(), "y", run.input("x", text_rows(), kWidth), run.parameter("w", 1, kWidth), 1e-5f)});
+  const TestBatch batch = some_batches().back();
+  run.replay(batch.batch());
+  const std::vector<float> cotangent = run.values("cotangent0"), x = run.values("x"), gradient = run.gradient("w");
+  std::vector<double> sums(kWidth, 0.0);
+  ASSERT_GT(batch.text_rows(), 3 * rows_per_task(kWidth));
+  for (std::int64_t r = 0; r < batch.text_rows(); ++r) {
+    const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(r * kWidth + c); };
+    double squares = 0.0;
+    for (std::int64_t c = 0; c < kWidth; ++c) squares += std::pow(static_cast<double>(x[at(c)]), 2) / kWidth;
+    for (std::int64_t c = 0; c < kWidth; ++c)
+      sums[static_cast<std::size_t>(c)] +=
+          static_cast<double>(cotangent[at(c)]) * static_cast<double>(x[at(c)]) / std::sqrt(squares + 1e-5);
+  }
+  for (std::size_t c = 0; c < kWidth; ++c) ASSERT_NEAR(static_cast<double>(gradient[c]), sums[c], 1e-4) << c;
+}
+
 // Which of the two summands are trained, and whether the sum has a reader of its own.
 struct SumCase {
   bool x_trained, h_trained, sum_read;
@@ -124,6 +160,25 @@ TEST_P(AddLayerNorm, GradientsAreExact) {
         auto sum = c.x_trained ? v.source("x", batch.text_rows()) : v.input("x", batch.text_rows());
         for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += h.values[i];
         const auto y = layer_norm_of(sum, v.matrix("w"), v.matrix("b"), static_cast<double>(1e-3f));
+        return c.sum_read ? v.loss({y, sum}) : v.loss({y});
+      });
+}
+
+TEST_P(AddLayerNorm, WithoutAMeanGradientsAreExactToo) {
+  const SumCase c = GetParam();
+  check_gradients(
+      kBounds, some_batches(),
+      [=](GraphRun& run) {
+        const Tensor x = c.x_trained ? run.source("x", text_rows(), 13) : run.input("x", text_rows(), 13);
+        const Tensor h = c.h_trained ? run.source("h", text_rows(), 13) : run.input("h", text_rows(), 13);
+        const Normalized n = add_rms_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), 1e-3f, {}, {});
+        return c.sum_read ? std::vector<Tensor>{n.y, n.sum} : std::vector<Tensor>{n.y};
+      },
+      [=](const auto& v, const TestBatch& batch) {
+        const auto h = c.h_trained ? v.source("h", batch.text_rows()) : v.input("h", batch.text_rows());
+        auto sum = c.x_trained ? v.source("x", batch.text_rows()) : v.input("x", batch.text_rows());
+        for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += h.values[i];
+        const auto y = rms_norm_of(sum, v.matrix("w"), static_cast<double>(1e-3f));
         return c.sum_read ? v.loss({y, sum}) : v.loss({y});
       });
 }

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/check.h"
-#include "src/graph/backward.h"
 #include "src/graph/launch.h"
-#include "src/graph/operations.h"
+#include "src/graph/operations/norm_operation.h"
 
 namespace bascule {
 namespace {
 
-// Attributes of the operation and of its gradient.
-struct Norm {
-  float epsilon;
-  DropoutPlace dropout;
-};
-
 namespace gradient {
-// kSum: the rows that were normalised. kDSum, kDH, kParts may be empty.
-enum : std::size_t { kDY, kSum, kMean, kRstd, kWeight, kDSum, kKeys, kDX, kDWeight, kDBias, kDH, kParts };
+using namespace norm_gradient;
 
 struct Block {
   void (*kernel)(const LayerNormBackward&);
@@ -36,9 +27,6 @@ Cost cost(const NodeView& node, const BatchCounts& counts) {
 }
 
 void launch(const NodeView& node, Launch& l) {
-  const Extent rows = node.rows(kSum);
-  const std::int64_t cols = node.cols(kSum);
-  const float* const parts = l.at(node[kParts]);
   Block block{};
   block.kernel = l.kernels.layer_norm_backward;
   LayerNormBackward& a = block.whole;
@@ -50,68 +38,29 @@ void launch(const NodeView& node, Launch& l) {
   a.mean = l.at(node[kMean]);
   a.rstd = l.at(node[kRstd]);
   a.gamma = l.at(node[kWeight]);
-  a.cols = cols;
+  a.cols = node.cols(kSum);
   block.parts = l.at(node[kParts]);
-  Block* const b = l.step(block, by_rows(rows, cols), run);
+  Block* const b = l.step(block, by_rows(node.rows(kSum), a.cols), run);
   l.operand(&b->whole.row_keys, node[kKeys]);
   l.dropout(&b->whole.dropout, node.as<Norm>().dropout);
   l.adds(&b->whole.accumulate, node.operand(kDX).access);
-  if (parts == nullptr) return;
-  l.begin_step();
-  for (const auto& [place, first] : {std::pair{kDWeight, parts}, std::pair{kDBias, parts + cols}}) {
-    const Operand sum = node.operand(place);
-    if (!sum) continue;
-    AddParts* const end =
-        l.add_kernel(l.kernels.add_parts, {l.at(sum.tensor), first, 0, cols, 2 * cols, false}, by_columns(cols));
-    l.row_tasks(&end->count, rows, cols);
-    l.adds(&end->accumulate, sum.access);
-  }
+  launch_sums_of_parts(node, l, {kDWeight, kDBias});
 }
 
 constexpr OperationKind kKind{"layer_norm_backward", cost, launch};
 }  // namespace gradient
 
-// Without kH the rows are x's own, and kSum is x.
-enum : std::size_t { kX, kH, kWeight, kBias, kKeys, kSum, kY, kMean, kRstd };
+using namespace norm;
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double elements = node.elements(kX, counts);
   return {8.0 * elements, 4.0 * elements * (node[kH] ? 4.0 : 2.0)};
 }
 
-void derive(const NodeView& node, Backward& b) {
-  const Tensor x = node[kX], h = node[kH], d_y = b.gradient(node[kY]);
-  if (!d_y) return;
-  Graph& graph = b.graph();
-  const std::int64_t cols = node.cols(kX);
-  const Tensor d_sum = h ? b.gradient(node[kSum]) : Tensor{};
-  const Operand d_weight = b.slot(node[kWeight]), d_bias = b.slot(node[kBias]);
-  const bool both = h && b.wants(x) && b.wants(h);
-  const bool shareable = both && node.as<Norm>().dropout.probability == 0.0f && b.untouched(x) && b.untouched(h);
-  Operand d_x = b.slot(x), d_h;
-  if (shareable) {
-    b.share(h, d_x.tensor);
-  } else if (h && b.wants(h)) {
-    d_h = b.slot(h);
-    BASCULE_CHECK(d_h.access == Access::kWrite);  // what is added to a stream is read by nobody else
-  }
-  if (d_x && d_x.access == Access::kWrite) graph.may_share(d_x.tensor, d_sum ? d_sum : d_y);
-  Operand parts;
-  if (d_weight || d_bias) {
-    const std::int64_t tasks = row_tasks(graph.max_rows(node[kY]), cols);
-    parts = writes(graph.activation("norm_parts", fixed_rows(tasks), 2 * cols));
-  }
-  if (!d_x && !d_h && !parts) return;
-  // The kernel writes d_x always: where x is not trained, to a gradient that nobody reads.
-  if (!d_x) d_x = writes(graph.activation_like("d_unused", x, cols));
-  b.emit(gradient::kKind,
-         {reads(d_y), reads(node[kSum]), reads(node[kMean]), reads(node[kRstd]), reads(node[kWeight]), reads(d_sum),
-          reads(node[kKeys]), d_x, d_weight, d_bias, d_h, parts},
-         node.attributes());
-}
+void derive(const NodeView& node, Backward& b) { derive_norm(node, b, gradient::kKind); }
 
 void launch(const NodeView& node, Launch& l) {
-  const Norm norm = node.as<Norm>();
+  const Norm attributes = node.as<Norm>();
   LayerNormForward a{};
   a.y = l.elements(node[kY]);
   a.sum = node[kH] ? l.at(node[kSum]) : nullptr;
@@ -122,41 +71,24 @@ void launch(const NodeView& node, Launch& l) {
   a.gamma = l.at(node[kWeight]);
   a.beta = l.at(node[kBias]);
   a.cols = node.cols(kX);
-  a.epsilon = norm.epsilon;
+  a.epsilon = attributes.epsilon;
   LayerNormForward* const stored = l.kernel(l.kernels.layer_norm_forward, a, by_rows(node.rows(kX), a.cols));
   l.operand(&stored->row_keys, node[kKeys]);
-  l.dropout(&stored->dropout, norm.dropout);
+  l.dropout(&stored->dropout, attributes.dropout);
 }
 
 constexpr OperationKind kKind{"layer_norm", cost, launch, derive, nullptr, places(kY)};
 
-Normalized add(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias, const Norm& norm,
-               Tensor row_keys) {
-  const std::int64_t cols = graph[x].cols;
-  const Tensor mean = graph.activation(name + ".mean", graph[x].rows, 1);
-  const Tensor rstd = graph.activation(name + ".rstd", graph[x].rows, 1);
-  const Tensor y = graph.activation_like(name, x, cols);
-  Tensor sum = x;
-  if (h) {
-    sum = graph.activation_like(name + ".sum", x, cols);
-    graph.may_share(sum, h);
-  }
-  graph.add(kKind,
-            {reads(x), reads(h), reads(weight), reads(bias), reads(row_keys), h ? writes(sum) : reads(sum), writes(y),
-             writes(mean), writes(rstd)},
-            Attributes::of(norm));
-  return {sum, y};
-}
-
 }  // namespace
 
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon) {
-  return add(graph, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
+  return record_norm(graph, kKind, name, x, Tensor{}, weight, bias, {epsilon, {}}, Tensor{}).y;
 }
 
 Normalized add_layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor h, Tensor weight, Tensor bias,
                           float epsilon, DropoutPlace dropout, Tensor row_keys) {
-  return add(graph, name, x, h, weight, bias, {epsilon, dropout}, dropout.probability > 0.0f ? row_keys : Tensor{});
+  const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
+  return record_norm(graph, kKind, name, x, h, weight, bias, {epsilon, dropout}, keys);
 }
 
 }  // namespace bascule
