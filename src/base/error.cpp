@@ -30,7 +30,9 @@ const char* advice_for_disk(int error) {
     case EROFS: return "this file system is mounted read-only: choose a folder on another one";
     case EACCES:
     case EPERM: return "choose a folder that you may write to";
-    case EMFILE: return advice_for_open(error);
+    case EMFILE:
+    case ENFILE: return advice_for_open(error);
+    case EFBIG: return "raise the limit of file sizes (ulimit -f), or choose a file system for larger files";
     case EIO: return "the disk reports an error: see the system log";
     default: return "see the system log";
   }

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -115,6 +117,13 @@ CLI::Option* as_output_file(CLI::Option* option) {
 
 CLI::Option* as_output_folder(CLI::Option* option) {
   return as_path(option)->each([name = option->get_name()](const std::string& path) { check_folder_of(name, path); });
+}
+
+CLI::Option* in_range(CLI::Option* option, double least, double most) {
+  const auto problem = [](std::string& text) {
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? "Value " + text + " is not a number" : std::string();
+  };
+  return option->check(CLI::Range(least, most))->check(CLI::Validator(problem, ""));
 }
 
 void add_settings_file(CLI::App* command, std::string* file) {

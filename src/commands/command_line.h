@@ -51,6 +51,9 @@ CLI::Option* as_folder(CLI::Option* option);
 CLI::Option* as_output_file(CLI::Option* option);
 CLI::Option* as_output_folder(CLI::Option* option);
 
+// A number from `least` to `most`, and one: NaN is in every range that only compares.
+CLI::Option* in_range(CLI::Option* option, double least, double most);
+
 // The settings file of a command. A program with sealed settings takes none.
 void add_settings_file(CLI::App* command, std::string* file);
 

@@ -45,8 +45,8 @@ void add_plan(CLI::App& app, Chosen* chosen) {
   add_settings_file(command, &arguments->settings_file);
   command->add_flag("--frontier", arguments->frontier,
                     "print up to ten plans from the smallest to the one that recomputes nothing");
-  CLI::Option* gib = command->add_option("--memory-gib", *memory, "plan for a machine with this much memory")
-                         ->check(CLI::Range(1e-3, 1e6));
+  CLI::Option* gib =
+      in_range(command->add_option("--memory-gib", *memory, "plan for a machine with this much memory"), 1e-3, 1e6);
   as_output_file(
       command->add_option("--svg", arguments->svg, "write a picture of the arena over one step to this file"));
   as_output_file(command->add_option("--unit", arguments->unit, "write a systemd unit for the run to this file"));
@@ -145,10 +145,9 @@ void add_bringup(CLI::App& app, Chosen* chosen) {
   auto arguments = std::make_shared<BringUpArguments>();
   CLI::Option* quick =
       command->add_flag("--quick", arguments->quick, "about 10 seconds on an idle machine, instead of 60");
-  command
-      ->add_option("--long", arguments->long_minutes,
-                   "then compute and compare the same bits on all cores for this many minutes")
-      ->check(CLI::Range(0.01, 1e5))
+  in_range(command->add_option("--long", arguments->long_minutes,
+                               "then compute and compare the same bits on all cores for this many minutes"),
+           0.01, 1e5)
       ->excludes(quick);
   command->add_option("--only", arguments->only, "items, separated by commas: " + listed(item_names()))->delimiter(',');
   as_folder(command->add_option("--folder", arguments->folder, "folder whose disk is measured; default: this one"));

@@ -84,12 +84,8 @@ MediaSettings media_settings(const DecodeArguments& arguments) {
   return settings;
 }
 
-}  // namespace
-
-std::int64_t image_size_of(const std::string& model) {
-  const ModelSource source{model + "/config.json", {}};
-  const Family& family = family_of(source.config_path);
-  // Every head has the same side. Not every head fits every configuration, and not every family has a bare model.
+// Every head has the same side. Not every head fits every configuration, and not every family has a bare model.
+std::int64_t side_of(const Family& family, const ModelSource& source) {
   for (const FamilyHead& head : family.heads) {
     try {
       return family.open(source, head.words.name)->inputs().image_side;
@@ -98,6 +94,18 @@ std::int64_t image_size_of(const std::string& model) {
     }
   }
   return family.open(source, kBareModel)->inputs().image_side;
+}
+
+}  // namespace
+
+std::int64_t image_size_of(const std::string& model) {
+  const ModelSource source{model + "/config.json", {}};
+  const Family& family = family_of(source.config_path);
+  const std::int64_t side = side_of(family, source);
+  if (side < 1)
+    throw Error{ErrorKind::kData, source.config_path, "the model reads no pictures",
+                "name the folder of one that does"};
+  return side;
 }
 
 int decode_command(const DecodeArguments& arguments) {
@@ -111,7 +119,10 @@ int decode_command(const DecodeArguments& arguments) {
     PictureDecoder::Size size;
     const std::string error = decoder.decode(file, pixels.data(), &size);
     print_line(file, size, error);
-    if (!error.empty()) continue;
+    if (!error.empty()) {
+      std::fprintf(stderr, "bascule: decode: %s: %s\n", file.c_str(), error.c_str());
+      continue;
+    }
     kept.push_back(std::move(pixels));
     TensorToWrite tensor;
     tensor.name = std::filesystem::path(file).filename().string();

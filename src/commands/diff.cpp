@@ -36,7 +36,8 @@ std::string division_note(const UpdateDivision& a, const UpdateDivision& b) {
 }  // namespace
 
 int diff_command(const DiffArguments& arguments) {
-  const Parting parting = find_parting(HashLog(arguments.a), HashLog(arguments.b));
+  const HashLog a(arguments.a), b(arguments.b);  // in this order: the first that is wrong is named
+  const Parting parting = find_parting(a, b);
   const bool is_equal = parting.step == 0;
   if (arguments.json) {
     Json document = {{"equal", is_equal},

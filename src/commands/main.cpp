@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: reads the command line, runs one command, turns an Error into one line and its exit code.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -71,7 +72,8 @@ void add_help(CLI::App& app, Chosen* chosen) {
   });
 }
 
-int run_command_line(int argc, char** argv) {
+// Returns the exit code. Help and the version are printed here.
+int run_chosen(int argc, char** argv) {
   CLI::App app{"Bascule trains vision and language models from one TOML file."};
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
@@ -86,7 +88,11 @@ int run_command_line(int argc, char** argv) {
       return app.exit(error);  // --help, --version
     throw command_line_error(app, error);
   }
-  const int code = chosen();
+  return chosen();
+}
+
+int run_command_line(int argc, char** argv) {
+  const int code = run_chosen(argc, argv);
   // Once for all commands: what they printed may have gone to a full disk. A reader that stops reading has what it
   // wants.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone(STDOUT_FILENO))
@@ -104,6 +110,16 @@ void open_standard_descriptors() {
   }
 }
 
+// The first thread's; others have stacks of their own. One that is used up ends the program without a word.
+void check_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;  // a run needs 96 KiB
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeast) return;
+  throw Error(ErrorKind::kMemory, "ulimit -s",
+              "the stack may have only " + std::to_string(stack.rlim_cur >> 10) + " KiB, too little for Bascule",
+              "allow " + std::to_string(kLeast >> 10) + " KiB or more");
+}
+
 }  // namespace
 }  // namespace bascule
 
@@ -115,13 +131,14 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes away is no reason to stop
   const bool json = bascule::asks_for_json(argc, argv);
   try {
+    bascule::check_stack();
     return bascule::run_command_line(argc, argv);
   } catch (const Error& error) {
     return report_error(error, json);
   } catch (const std::bad_alloc&) {
     return report_error(Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"), json);
   } catch (const std::filesystem::filesystem_error& error) {
-    return report_error(Error(ErrorKind::kData, "", error.what()), json);
+    return report_error(bascule::unreadable(error), json);
   } catch (const std::exception& error) {
     return report_error(Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()), json);
   }

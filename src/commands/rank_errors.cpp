@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ int in_group(Group& group, bool json, const std::function<int()>& body) {
     return give_up(group, json, error);
   } catch (const std::bad_alloc&) {
     return give_up(group, json, Error(ErrorKind::kMemory, "", "out of memory", "see `bascule plan`"));
+  } catch (const std::filesystem::filesystem_error& error) {
+    return give_up(group, json, unreadable(error));
   } catch (const std::exception& error) {
     return give_up(group, json, Error(ErrorKind::kInternal, "", std::string("bug: ") + error.what()));
   }

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "src/base/journal.h"
+#include "src/base/open_files.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -42,6 +43,12 @@ Json error_json(const Error& error) {
 }
 
 std::string error_document(const Error& error) { return json_text(Json{{"error", error_json(error)}}, 2) + "\n"; }
+
+Error unreadable(const std::filesystem::filesystem_error& failure) {
+  const std::string path = failure.path1().string();
+  return Error(ErrorKind::kData, path.empty() ? "the current folder" : path,
+               "cannot be read: " + failure.code().message(), advice_for_open(failure.code().value()));
+}
 
 int report_error(const Error& error, bool json) noexcept {
   std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());

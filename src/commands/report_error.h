@@ -2,6 +2,7 @@
 // How a command that failed says so: one line on standard error and, with --json, one JSON document on standard output.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "src/base/error.h"
@@ -16,6 +17,9 @@ bool asks_for_json(int argc, const char* const* argv);
 Json error_json(const Error& error);
 // {"error": {...}} and a line break.
 std::string error_document(const Error& error);
+
+// For a path that std::filesystem could not look at.
+Error unreadable(const std::filesystem::filesystem_error& failure);
 
 // Prints the line and, where `json`, the document. Returns the exit code.
 int report_error(const Error& error, bool json) noexcept;

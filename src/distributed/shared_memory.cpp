@@ -20,9 +20,13 @@ namespace bascule {
 namespace {
 
 [[noreturn]] void refuse(const char* what, std::size_t bytes) {
+  const int reason = errno;
+  const bool is_small = bytes < std::size_t{1} << 20;
+  const std::string size = is_small ? std::to_string(bytes >> 10) + " KiB" : std::to_string(bytes >> 20) + " MiB";
+  // It is a file in memory, to which the limit of files applies.
   throw Error(ErrorKind::kMemory, "shared memory",
-              std::string("cannot ") + what + " " + std::to_string(bytes >> 20) + " MiB: " + std::strerror(errno),
-              "see `bascule plan`");
+              std::string("cannot ") + what + " " + size + ": " + std::strerror(reason),
+              reason == EFBIG ? "raise the limit of file sizes (ulimit -f)" : "see `bascule plan`");
 }
 
 // A message of one byte with room for one descriptor beside it.

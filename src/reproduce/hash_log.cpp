@@ -17,6 +17,7 @@ constexpr std::int64_t kMostHeaderBytes = std::int64_t{64} << 20;
 
 InputFile open_log(const std::string& folder) {
   const std::string path = folder + "/" + kTensorHashesFile;
+  if (!std::filesystem::exists(folder)) throw Error(ErrorKind::kData, folder, "there is no such folder");
   if (!std::filesystem::exists(path)) {
     throw Error(ErrorKind::kData, folder, std::string("has no tensor hashes (") + kTensorHashesFile + ")",
                 "run it with report.hash_steps = 1");

@@ -81,7 +81,8 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
                 "num_channels = " + std::to_string(opened.inputs.image_channels) + " is not supported",
                 "pictures have 3 channels, red, green and blue");
   }
-  if (reads(FieldSource::kTokenIds)) opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved);
+  if (reads(FieldSource::kTokenIds))
+    opened.tokenizer = load_tokenizer(model.tokenizer_name.resolved, ", for example with model.tokenizer_name");
   if (opened.inputs.reads_pairs && opened.tokenizer->second_type() >= opened.inputs.texts[0].token_types) {
     throw Error(ErrorKind::kData, model.tokenizer_name.resolved,
                 "the second text of a pair has token type " + std::to_string(opened.tokenizer->second_type()) +

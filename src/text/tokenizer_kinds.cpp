@@ -31,7 +31,8 @@ constexpr struct {
                      {"spiece.model", "Unigram"},
                      {"sentencepiece.bpe.model", "Unigram"}};
 
-TokenizerFolder open_folder(const std::string& path) {
+TokenizerFolder open_folder(const std::string& path, const std::string& how_to_choose = "") {
+  if (!std::filesystem::exists(path)) throw Error{ErrorKind::kData, path, "there is no such folder"};
   TokenizerFolder folder;
   folder.path = path;
   if (folder.has("tokenizer.json")) {
@@ -46,7 +47,7 @@ TokenizerFolder open_folder(const std::string& path) {
                                          [&](const auto& one) { return folder.has(one.file); });
   if (found == std::end(kVocabularies)) {
     throw Error{ErrorKind::kData, path, "has neither tokenizer.json nor vocab.json or vocab.txt",
-                "choose a folder with one of them, for example with model.tokenizer_name"};
+                "choose a folder with one of them" + how_to_choose};
   }
   folder.where = path + "/" + found->file;
   folder.model = found->model;
@@ -78,8 +79,8 @@ bool TokenizerFolder::has(const char* file) const {
   return std::filesystem::is_regular_file(path + "/" + file, ignored);
 }
 
-std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder) {
-  const TokenizerFolder opened = open_folder(folder);
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const std::string& how_to_choose) {
+  const TokenizerFolder opened = open_folder(folder, how_to_choose);
   return kind_of(opened).load(opened);
 }
 

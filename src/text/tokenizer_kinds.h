@@ -33,8 +33,9 @@ struct TokenizerKind {
   std::unique_ptr<const TokenDecoder> (*load_decoder)(const TokenizerFolder& folder) = nullptr;  // null: cannot decode
 };
 
-// A folder of no kind in the table is refused by the name of its kind.
-std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder);
+// A folder of no kind in the table is refused by the name of its kind. how_to_choose: follows the advice to choose
+// another folder: ", for example with ...".
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const std::string& how_to_choose = "");
 
 // By id, the text of each token: what Transformers' convert_ids_to_tokens() gives. Empty for an id that no token has.
 std::vector<std::string> load_token_texts(const std::string& folder);

@@ -23,7 +23,7 @@ class CommandLine(unittest.TestCase):
 
     def test_what_cannot_be_printed_is_an_error(self):
         with open("/dev/full", "w") as full:
-            for arguments in (("plan", settings(self.folder)), ("decode", "--output", self.folder / "p.safetensors", PICTURE)):
+            for arguments in (("plan", settings(self.folder)), ("decode", "--output", self.folder / "p.safetensors", PICTURE), ("--version",), ("--help",), ("run", "--help"), ("help",)):
                 done = subprocess.run([str(PROGRAM), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
                 self.assertEqual(done.returncode, DISK, done.stderr)
                 self.assertIn("standard output", done.stderr)
@@ -84,6 +84,7 @@ class CommandLine(unittest.TestCase):
         self.assertFalse(first["ok"])
         self.assertIn("not a file", first["error"])
         self.assertTrue(second["ok"])
+        self.assertEqual(done.stderr, f"bascule: decode: {pipe}: {first['error']}\n")
 
     def test_tokenize_without_input(self):
         done = subprocess.run(["sh", "-c", '"$0" tokenize --model "$1" <&-', str(PROGRAM), str(EMOJI / "tokenizer")],
@@ -227,6 +228,32 @@ class CommandLine(unittest.TestCase):
         header = output.read_bytes()
         shapes = [entry["shape"] for entry in json.loads(header[8:8 + int.from_bytes(header[:8], "little")]).values() if "shape" in entry]
         self.assertEqual(shapes, [[3, 64, 64]])
+
+    def test_decode_takes_no_size_from_a_model_without_pictures(self):
+        model = ROOT / "tests" / "data" / "text-corpus" / "model"
+        done = run("decode", "--model", model, "--output", self.folder / "p.safetensors", PICTURE)
+        self.assertEqual(done.returncode, DATA, done.stderr)
+        self.assertRegex(done.stderr, "^bascule: .*text-corpus/model/config.json: the model reads no pictures; name the folder of one that does\n$")
+
+    def test_a_folder_that_cannot_be_looked_at_is_named_with_the_reason(self):
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        for command in (["classify", loop, PICTURE], ["fill", loop, "a"], ["search", loop, "a"], ["tokenize", "--model", loop], ["diff", loop, loop], ["reproduce", loop]):
+            done = run(*command)
+            self.assertEqual(done.returncode, DATA, done.stderr)
+            self.assertRegex(done.stderr, rf"^bascule: {loop}(/[a-z.]+)?: cannot be (read|opened): Too many levels of symbolic links\n$")
+
+    def test_a_folder_that_is_not_there_is_named(self):
+        nowhere = self.folder / "nowhere"
+        for command in (["tokenize", "--model", nowhere], ["diff", nowhere, self.folder / "other"]):
+            done = run(*command)
+            self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {nowhere}: there is no such folder\n"))
+        done = run("tokenize", "--model", self.folder)
+        self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {self.folder}: has neither tokenizer.json nor vocab.json or vocab.txt; choose a folder with one of them\n"))
+
+    def test_nan_is_in_no_range(self):
+        self.refused(["plan", settings(self.folder), "--memory-gib", "nan"], "plan: --memory-gib: Value nan is not a number; see `bascule plan --help`")
+        self.refused(["bringup", "--long", "NaN"], "bringup: --long: Value NaN is not a number; see `bascule bringup --help`")
 
     def test_a_file_of_another_format_is_not_searched_as_a_text(self):
         toml = settings(self.folder, training__max_steps="1", training__save_steps="0", data__validation_file=f'"{EMOJI}/validation.jsonl"')

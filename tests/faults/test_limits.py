@@ -13,7 +13,7 @@ import unittest
 
 from bascule_run import digest, run, settings
 
-MEMORY = 4
+MEMORY, DISK = 4, 6
 MIB = 1 << 20
 
 
@@ -106,6 +106,29 @@ class Limits(unittest.TestCase):
                 self.assertRegex(done.stderr.splitlines()[-1], r"Too many open files; raise the limit of open files \(ulimit -n\)")
             shutil.rmtree(self.folder / "run", ignore_errors=True)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_file_sizes(self):
+        """A run needs files: those in memory, then its own. Whatever is too large, the limit is named."""
+        codes = set()
+        for kib in (0, 8, 64, 2048, 65536):
+            done = run("run", settings(self.folder, training__max_steps="2", training__save_steps="1"),
+                       preexec_fn=lambda limit=kib << 10: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+            codes.add(done.returncode)
+            if done.returncode != 0:
+                self.assertIn("File too large; raise the limit of file sizes (ulimit -f)", done.stderr.splitlines()[-1])
+                self.assertNotIn("cannot make 0 ", done.stderr)
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+        self.assertEqual(codes, {0, MEMORY, DISK})
+
+    def test_the_stack_is_looked_at_before_anything_is_done(self):
+        """With a little less than is asked for, the program itself works: the least is on the safe side."""
+        def done(kib):
+            return run("run", settings(self.folder, training__max_steps="2"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (kib << 10, resource.RLIM_INFINITY)))
+        for kib in (64, 255):
+            refused = done(kib)
+            self.assertEqual((refused.returncode, refused.stderr), (MEMORY, f"bascule: ulimit -s: the stack may have only {kib} KiB, too little for Bascule; allow 256 KiB or more\n"))
+        self.assertFalse((self.folder / "run").exists())
+        self.assertEqual(done(256).returncode, 0)
 
     def test_a_control_group_above_the_own_one_limits_memory(self):
         group = self.group("memory", limit_in_bytes=100 * MIB)
