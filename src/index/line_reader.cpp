@@ -23,10 +23,15 @@ Error cannot_read(const std::string& path, int reason) {
   return Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason)};
 }
 
-// By its byte order mark, or by the zero byte beside the first character.
-bool is_utf16(std::string_view begin) {
-  if (begin.size() < 2) return false;
-  return begin.substr(0, 2) == "\xFF\xFE" || begin.substr(0, 2) == "\xFE\xFF" || (begin[0] == 0) != (begin[1] == 0);
+// By its byte order mark, or by a zero byte beside each of the first characters.
+bool is_utf16(std::string_view line) {
+  const std::string_view mark = line.substr(0, 2);
+  if (mark == "\xFF\xFE" || mark == "\xFE\xFF") return true;
+  const std::size_t looked_at = std::min<std::size_t>(line.size(), 16) / 2 * 2;
+  if (looked_at < 4) return false;
+  std::size_t zeros[2] = {0, 0};  // at even places and at odd ones
+  for (std::size_t i = 0; i < looked_at; ++i) zeros[i % 2] += line[i] == 0 ? 1 : 0;
+  return (zeros[0] == looked_at / 2 && zeros[1] == 0) || (zeros[1] == looked_at / 2 && zeros[0] == 0);
 }
 
 // A small file is read at once: there may be many of them. One byte more finds its end.

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/files/regular_file.h"
 
 namespace bascule {
@@ -49,7 +50,7 @@ Error too_few_open_files(const std::string& path, std::size_t shards) {
   return Error{ErrorKind::kData, path,
                "the limit of " + std::to_string(limit.rlim_cur) + " open files is too low: the run needs " +
                    (shards > 0 ? "one for each of " + std::to_string(shards) + " shards, and " : "") + others,
-               shards > 0 ? "raise it (ulimit -n), or use fewer, larger shards" : "raise it (ulimit -n)"};
+               advice_for_open(EMFILE) + std::string(shards > 0 ? ", or use fewer, larger shards" : "")};
 }
 
 }  // namespace

@@ -2,17 +2,20 @@
 #include "src/reproduce/record_check.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/open_files.h"
 #include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/output_dir.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/file_sum.h"
+#include "src/files/regular_file.h"
 #include "src/index/picture_folder.h"
 #include "src/json/json.h"
 #include "src/reproduce/picture_list.h"
@@ -29,6 +32,8 @@ namespace {
 // Libraries whose arithmetic is part of a result: pictures are decoded by these, and with oneDNN's products that too.
 constexpr std::string_view kComputing[] = {"libjpeg", "libpng", "libz.", "libm.", "libm-", "libmvec", "libdnnl"};
 
+constexpr std::int64_t kListedPictures = 10;
+
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
 std::string text_of(const TextFact& fact) { return fact ? *fact : "unknown"; }
@@ -40,12 +45,20 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// Too many open files say nothing about the file that was to be opened.
+void throw_if_of_limit(const Error& error) {
+  for (const int reason : {EMFILE, ENFILE}) {
+    if (error.what_to_do().find(advice_for_open(reason)) != std::string::npos) throw Error(error);
+  }
+}
+
 // "" where it has the sum.
 std::string problem_of(const SummedFile& recorded, const std::string& path) {
   try {
     if (recorded.sha256.empty()) return "its content was not recorded";
     return sha256_of_file(path) == recorded.sha256 ? "" : "its content differs";
   } catch (const Error& error) {
+    throw_if_of_limit(error);
     return error.problem();
   }
 }
@@ -107,6 +120,7 @@ class Check {
             change.effect == KeyEffect::kFree ? Promise::kBits : Promise::kNothing);
       if (changes.empty()) add(shown + problem + ", but no setting does", Promise::kBits);
     } catch (const Error& error) {
+      throw_if_of_limit(error);
       add(shown + error.problem(), Promise::kBits);  // the record has the settings itself
     }
   }
@@ -136,6 +150,7 @@ class Check {
     try {
       run = record_run(recorded_.settings, planned_place(recorded_.settings.distributed, recorded_.settings.origin));
     } catch (const Error& error) {
+      throw_if_of_limit(error);
       return add(std::string("the run cannot be repeated: ") + error.what(), Promise::kNothing);
     }
     for (const RecordedSplit& split : run->data.splits) {
@@ -169,18 +184,28 @@ class Check {
         if (found == then.end()) continue;
         std::size_t bytes = 0;
         const int failure = folder.read_picture(id, memory, &bytes);
+        if (is_open_files_limit(failure))
+          throw Error(ErrorKind::kData, place, file_problem(failure), advice_for_open(failure));
         if (failure != 0) {
-          add("picture " + shown_path(place) + ": cannot be read", Promise::kNothing);
+          add_picture(place, "cannot be read");
         } else if (picture_digest(memory.data(), bytes) != found->second) {
-          add("picture " + shown_path(place) + ": its content differs", Promise::kNothing);
+          add_picture(place, "its content differs");
         }
       }
     }
+    if (pictures_ > kListedPictures)
+      add("and " + std::to_string(pictures_ - kListedPictures) + " more pictures", Promise::kNothing);
+  }
+
+  // A folder that has moved away would fill screens.
+  void add_picture(const std::string& place, const char* problem) {
+    if (++pictures_ <= kListedPictures) add("picture " + shown_path(place) + ": " + problem, Promise::kNothing);
   }
 
   const RecordedFolder& recorded_;
   const RunRecord& record_;
   std::vector<Difference> differences_;
+  std::int64_t pictures_ = 0;  // that differ
 };
 
 // A model folder may have changed since; the check names its files.

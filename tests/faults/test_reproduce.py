@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -66,6 +67,29 @@ class Reproduce(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("equal bits: 6 logged intervals", done.stdout)
         self.assertRegex(done.stdout, "throughput: .* samples/s; recorded .* to .* by logged interval")
+
+    def test_too_many_open_files_are_no_difference(self):
+        """At every limit the one line names it, or the check comes to its end; below the first, the program itself cannot be loaded."""
+        for files in range(3, 24):
+            done = run("reproduce", "--check", self.folder / "run", preexec_fn=lambda limit=files: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            if done.returncode == 0:
+                break
+            if done.returncode != 127:
+                self.assertEqual((done.returncode, len(done.stderr.splitlines())), (DATA_ERROR, 1), (files, done.stdout, done.stderr))
+                self.assertRegex(done.stderr, r"raise the limit of open files \(ulimit -n\)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(files, 4)
+
+    def test_of_many_pictures_that_differ_ten_are_named(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary).resolve()
+            rows = (ROWS * 13)[:13]
+            self.assertEqual(run("run", files_of_their_own(folder, rows)).returncode, 0)
+            for picture in (folder / "pictures").iterdir():
+                flip(picture, picture.stat().st_size - 1, 0)
+            lines = [line for line in run("reproduce", "--check", folder / "run").stdout.splitlines() if "picture" in line]
+            listed = json.loads((folder / "run/bascule.json").read_text())["record"]["pictures"]["listed"]
+            self.assertEqual((len(lines), lines[-1]), (11, f"differs: and {listed - 10} more pictures (another input: nothing is promised)"), lines)
 
     def test_in_json(self):
         done = run("reproduce", self.folder / "run", "--output", self.folder / "in json", "--json")

@@ -234,6 +234,7 @@ TEST(Manifest, RefusesWhatIsWrongInOneLineWithItsPlace) {
       {"a.csv", std::string("\xFF\xFEi\0m\0", 6), "", "is UTF-16, not UTF-8; convert it: iconv"},
       {"a.jsonl", std::string("{\0\"\0", 4), "", "is UTF-16"},
       {"a.json", std::string("\0[\0{", 4), "", "is UTF-16"},
+      {"a.csv", std::string("\0image,caption,label\n", 21), ":1", "no column \"image\""},
       {"a.csv", "image,caption,label,image\na,c,0,b\n", ":1", "duplicate column \"image\""},
       {"a.csv", "image,caption,label\na.jpg,\"c\nd\",0\na.jpg,c,d,0\n", ":4", "4 fields, but the header has 3"},
       {"a.csv", "image,caption,label\na.jpg,c,yes\n", ":2", "label \"label\" is \"yes\""},
@@ -279,7 +280,7 @@ TEST(Manifest, TooLowALimitOnOpenFilesIsNotBlamedOnShardsWhereThereAreNone) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(said, folder.path() + ": the limit of " + std::to_string(next) +
                       " open files is too low: the run needs up to 64 for settings, logs, checkpoints and libraries; "
-                      "raise it (ulimit -n)");
+                      "raise the limit of open files (ulimit -n)");
 }
 
 // Any bytes give rows or an Error, never anything else.
