@@ -68,19 +68,20 @@ struct Column {
 
 BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa isa, const MachineLimits& limits) {
   const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
+  const std::int64_t batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
+  const bool varies_batch = arguments.axis == BenchAxis::kBatch && !arguments.values.empty();
+  const std::string name = varies_batch ? std::to_string(batch) + " samples" : column.name;
   std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %lld workers, media engine %s%s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
                column.settings.training.do_train ? "steps" : "batches of the evaluation",
                static_cast<long long>(column.settings.data.dataloader_num_workers),
                media_engine_query(column.engine).name,
-               arguments.axis == BenchAxis::kWorkers ? "" : (", " + column.name).c_str());
+               arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
   const MeasuredSteps steps = measure_steps(*run, isa, arguments.warmup, arguments.steps);
   BenchColumn figures = figures_of(steps, *run, limits);
-  figures.name = column.name;
+  figures.name = name;
   figures.workers = column.settings.data.dataloader_num_workers;
-  figures.batch = run->data.plan.streams.front().bounds.samples();  // fewer where there are fewer rows
-  if (arguments.axis == BenchAxis::kBatch && !arguments.values.empty())
-    figures.name = std::to_string(figures.batch) + " samples";
+  figures.batch = batch;
   figures.image_size = reads_pictures(run->data.loader) ? run->opened.inputs.image_side : 0;
   figures.max_seq_length = reads_text(run->data.loader) ? column.settings.data.max_seq_length : 0;
   return figures;
@@ -121,6 +122,14 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
   return columns;
 }
 
+// A file that is there was left out by its key.
+Error nothing_to_evaluate(const DataSettings& data) {
+  const char* const what_to_do = data.validation_file.is_given() ? "set training.do_eval = true"
+                                 : data.test_file.is_given()     ? "set training.do_predict = true"
+                                                                 : "set data.validation_file or data.test_file";
+  return Error(ErrorKind::kSettings, "--use evaluate", "the run evaluates nothing", what_to_do);
+}
+
 }  // namespace
 
 int bench_command(const BenchArguments& arguments) {
@@ -133,8 +142,7 @@ int bench_command(const BenchArguments& arguments) {
   if (arguments.use == "train" && !training.do_train)
     throw Error(ErrorKind::kSettings, "--use train", "the run does not train", "set do_train = true");
   if (arguments.use == "evaluate" && !training.do_eval && !training.do_predict)
-    throw Error(ErrorKind::kSettings, "--use evaluate", "the run evaluates nothing",
-                "set data.validation_file or data.test_file");
+    throw nothing_to_evaluate(settings.data);
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {

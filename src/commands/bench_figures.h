@@ -40,7 +40,7 @@ struct BenchColumn {
   std::string engine;
   std::vector<double> step_seconds;
   double median = 0.0, least = 0.0, most = 0.0;  // samples/s of a step
-  double ceiling = 0.0;                          // samples/s if every operation ran at the limits
+  double ceiling = 0.0;                          // samples/s of a mean step if every operation ran at the limits
   double phases[kStepPhases] = {};               // share of the measured time
   double could_deliver = 0.0;                    // samples/s of the loader
   double ring_occupancy = 0.0;

@@ -72,8 +72,11 @@ class Bench(unittest.TestCase):
         self.assertRegex(text, r"batch, median .* ms")
         self.assertNotRegex(text, "backward  +[0-9]")
         self.assertIn("6 samples", text)
-        for file, use, words in ((settings(self.folder), "evaluate", "the run evaluates nothing"), (only, "train", "the run does not train")):
-            done = run("bench", file, "--use", use)
+        nothing = "the run evaluates nothing; set "
+        for changes, use, words in (({}, "evaluate", nothing + "data.validation_file or data.test_file"), ({**validated, "training__do_eval": "false"}, "evaluate", nothing + "training.do_eval = true"),
+                                    ({"data__test_file": validated["data__validation_file"], "training__do_predict": "false"}, "evaluate", nothing + "training.do_predict = true"),
+                                    ({**validated, "training__do_train": "false"}, "train", "the run does not train")):
+            done = run("bench", settings(self.folder, **changes), "--use", use)
             self.assertEqual(done.returncode, SETTINGS)
             self.assertIn(words, done.stderr)
 
@@ -139,6 +142,22 @@ class Bench(unittest.TestCase):
             self.assertIn(said, done.stderr.splitlines()[-1])
         done = run("bench", settings(self.folder, **pictures), "--batch=1", "--workers=1")
         self.assertEqual((done.returncode, done.stderr), (SETTINGS, "bascule: --batch: is given beside --workers; give one of them\n"))
+
+    def test_a_batch_of_more_rows_than_there_are_is_named_as_it_is(self):
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"image": str(EMOJI / "images/1f004.jpg"), "caption": "a tile"}) + "\n" for _ in range(5)))
+        done = run("bench", settings(self.folder, data__train_file=f'"{rows}"'), "--steps", 2, "--warmup", 1, "--batch", "64")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(", 5 samples\n", done.stderr)
+        self.assertNotIn("64 samples", done.stderr + done.stdout)
+
+    def test_the_ceiling_is_that_of_a_batch_of_mean_size(self):
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"image": str(EMOJI / "images/1f004.jpg"), "caption": "a tile"}) + "\n" for _ in range(10)))
+        toml = settings(self.folder, data__validation_file=f'"{rows}"', training__do_train="false", training__per_device_eval_batch_size="8")
+        figures = json.loads(run("bench", toml, "--steps", 4, "--warmup", 0, "--json").stdout)  # of 8, 2, 8 and 2 samples
+        limit = sum(operation["limit_seconds"] for operation in figures["operations"])
+        self.assertAlmostEqual(figures["ceiling_samples_per_second"] * limit, 5, places=6)
 
     def test_arguments(self):
         for workers in ("", "1,", "a", "-1", "2000", "0,2000"):
