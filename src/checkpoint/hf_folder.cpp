@@ -123,7 +123,7 @@ WeightsForm form_of(const std::string& folder, const WeightsStem& stem) {
     if (file_exists(folder + "/" + form.file)) return form;
   }
   throw Error{ErrorKind::kData, folder, "holds no weights: no " + safetensors + ", no " + bin + ", no index of shards",
-              "name a Hugging Face folder, or train with from_scratch = true"};
+              "name a Hugging Face folder with weights; only training from scratch needs none"};
 }
 
 const StoredTensor* find_with_prefix(const TensorSource& source, const std::string& name, std::string_view prefix) {

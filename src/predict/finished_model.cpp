@@ -2,6 +2,7 @@
 #include "src/predict/finished_model.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "kernels/table.h"
@@ -113,6 +114,8 @@ void seal_with_weights(Session* session, const Model& model, const std::string& 
                 "train it first");
   }
   work.run(threads);
+  const std::string left_out = names_left_out(report, model);
+  if (!left_out.empty()) std::fprintf(stderr, "bascule: weights: not used: %s\n", left_out.c_str());
 }
 
 }  // namespace bascule

@@ -118,13 +118,7 @@ void SealedWeights::read_model_folder(Threads& threads, void (*say)(const std::s
   work->run(threads);
   say("weights: " + std::to_string(report.loaded) + " tensors from " + run_.settings.model.model_name_or_path.shown());
   for (const std::string& name : report.missing) say("weights: " + name + " missing from the checkpoint; initialised");
-  std::string left_out;
-  for (const std::string& name : report.unused) {
-    const bool passes = std::any_of(unused_.begin(), unused_.end(), [&](const ParameterPiece& piece) {
-      return piece.name == name || model.body_prefix() + name == piece.name;
-    });
-    if (!passes) left_out += (left_out.empty() ? "" : ", ") + name;
-  }
+  const std::string left_out = names_left_out(report, model);
   if (!left_out.empty()) say("weights: not used: " + left_out);
 }
 

@@ -119,6 +119,20 @@ LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::
   return std::move(reads.report);
 }
 
+std::string names_left_out(const LoadReport& report, const Model& model) {
+  constexpr std::size_t kNamed = 10;
+  const std::vector<ParameterPiece> passed_on = model.unused_tensors();
+  std::string names;
+  std::size_t count = 0;
+  for (const std::string& name : report.unused) {
+    const bool passes = std::any_of(passed_on.begin(), passed_on.end(), [&](const ParameterPiece& piece) {
+      return piece.name == name || model.body_prefix() + name == piece.name;
+    });
+    if (!passes && ++count <= kNamed) names += (names.empty() ? "" : ", ") + name;
+  }
+  return count <= kNamed ? names : names + " and " + std::to_string(count - kNamed) + " more";
+}
+
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,
                                             const float* fixed, const std::string& name_prefix,
                                             const std::string& part) {

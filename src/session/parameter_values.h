@@ -46,6 +46,10 @@ LoadReport load_parameters(StartWork* work, const TensorSource& source, const Pa
 LoadReport load_tensors(StartWork* work, const TensorSource& source, const std::vector<WantedTensor>& wanted,
                         const FileNames& names);
 
+// "a, b and 3 more": the names in the file that neither the model nor the class of its checkpoint has; "" where there
+// are none.
+std::string names_left_out(const LoadReport& report, const Model& model);
+
 // The pieces of a part, or of the only model, as tensors to write: `values` is a range laid out like the trained
 // parameters (weights themselves, or a moment), `fixed` the parameters that are not trained (null: leave them out).
 std::vector<TensorToWrite> tensors_to_write(const ParameterSet& set, const ParameterLayout& layout, const float* values,

@@ -38,7 +38,7 @@ def layer_norm(x):
 class BertWithoutLayers:
     """A BERT whose layers add nothing, so that its logits can be computed in a few lines."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, more=None):
         self.words = [small_number(i) for i in range(VOCABULARY * WIDTH)]
         self.positions = [small_number(7 * i + 3) for i in range(12 * WIDTH)]
         self.bias = [small_number(11 * i + 5) for i in range(VOCABULARY)]
@@ -54,7 +54,7 @@ class BertWithoutLayers:
         dense = "cls.predictions.transform.dense"
         tensors[dense + ".weight"] = ([WIDTH, WIDTH], [float(i % (WIDTH + 1) == 0) for i in range(WIDTH * WIDTH)])
         tensors[dense + ".bias"] = zeros(WIDTH)
-        write_safetensors(folder / "model.safetensors", tensors)
+        write_safetensors(folder / "model.safetensors", {**tensors, **(more or {})})
         for file in ("vocab.txt", "tokenizer_config.json"):
             shutil.copy(WORD_PIECE / file, folder)
         (folder / "config.json").write_text(json.dumps({
@@ -111,8 +111,20 @@ class AskedModels(unittest.TestCase):
         self.refused(2, "UTF-8", "fill", self.folder, "[MASK] \udcff")
         self.refused(3, "bascule classify does not work with a bert model; it needs a ViTForImageClassification", "classify", self.folder, "x.png")
         self.refused(3, "bascule fill does not work with a vit model; it needs a BertForMaskedLM", "fill", CLASSES / "model", "[MASK]")
+        (self.folder / "vocab.txt").unlink()
+        self.refused(3, "vocab.txt; choose a folder with one of them\n", "fill", self.folder, "[MASK]")
         (self.folder / "model.safetensors").unlink()
-        self.refused(3, "model.safetensors", "fill", self.folder, "[MASK]")
+        self.refused(3, "no model.safetensors, no pytorch_model.bin, no index of shards; name a Hugging Face folder with weights; only training from scratch needs none\n", "fill", self.folder, "[MASK]")
+
+    def test_weights_that_are_not_used_are_named(self):
+        BertWithoutLayers(self.folder)
+        self.assertEqual(run("fill", self.folder, "[MASK]").stderr, "")
+        for more, named, rest in ((3, 3, ""), (12, 10, " and 2 more")):
+            BertWithoutLayers(self.folder, {f"bert.encoder.layer.1.{number}": ([1], [0.5]) for number in range(more)})
+            done = run("fill", self.folder, "[MASK]")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            names = ", ".join(f"bert.encoder.layer.1.{number}" for number in range(named))
+            self.assertEqual(done.stderr, f"bascule: weights: not used: {names}{rest}\n")
 
     def test_classify_says_what_the_run_predicted(self):
         done = run("run", settings(self.folder, **{
