@@ -25,6 +25,7 @@ void check_line(const std::string& path, std::int64_t number, std::string_view l
                std::to_string(kLongestLine),
            "write one sentence a line and an empty line between documents");
   }
+  if (line.find('\0') != std::string_view::npos) refuse("has NUL bytes: it is not a text", "remove them");
   const std::size_t invalid = first_invalid_utf8(line);
   if (invalid < line.size())
     refuse("byte " + std::to_string(invalid) + " of the line is not UTF-8", "write the text in UTF-8");

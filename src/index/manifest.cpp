@@ -281,7 +281,12 @@ void Manifest::measure_pictures(MissingPictures missing) {
     }
     sizes.push_back(static_cast<std::uint32_t>(facts.st_size));
   }
-  if (!problem.empty()) refuse_picture(row - 1, problem, what_to_do);
+  if (!problem.empty()) {
+    refuse_picture(row - 1, problem,
+                   what_to_do.empty() ? "put a picture in its place, or remove the row: data.on_bad_sample = \"skip\" "
+                                        "skips only files that are missing or cannot be decoded"
+                                      : what_to_do);
+  }
   if (missing_.size() == sizes.size()) {
     refuse_picture(0, std::generic_category().message(ENOENT) + ", and no other picture was found either",
                    "check the paths; relative ones start from " + shown_path(files_.folder));

@@ -164,6 +164,7 @@ TEST_F(Tokens, AreWrittenByOneOfSeveralProcesses) {
 
 TEST_F(Tokens, OfATextThatIsNoneAreRefusedWithOneLineThatNamesTheFault) {
   EXPECT_NE(refusal_of("10\n1\xFF\n").find("refused.txt:2: byte 1 of the line is not UTF-8"), std::string::npos);
+  EXPECT_NE(refusal_of(std::string("10\n1\0 11 12\n", 11)).find("refused.txt:2: has NUL bytes"), std::string::npos);
   EXPECT_NE(refusal_of("\n \n\r\n").find("has no text"), std::string::npos);
   EXPECT_NE(refusal_of("").find("has no text"), std::string::npos);
   EXPECT_NE(refusal_of(std::string(kLongestLine + 1, '1')).find("refused.txt:1: the line has 1048577 bytes"),

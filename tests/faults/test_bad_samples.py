@@ -90,6 +90,13 @@ class BadSamples(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn('rows.jsonl:4: ', done.stderr)
         self.assertIn('p/3.jpg: No such file or directory; restore it, remove the row, or set data.on_bad_sample = "skip"', done.stderr)
+        bad = self.folder / "p/3.jpg"
+        for name, make, remove in (("folder", bad.mkdir, bad.rmdir), ("loop", lambda: bad.symlink_to(bad), bad.unlink)):
+            make()
+            done = run("run", self.settings(name))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr, 'rows.jsonl:4: .*p/3.jpg: .*; put a picture in its place, or remove the row: data.on_bad_sample = "skip" skips only files that are missing')
+            remove()
         for number in range(24):
             (self.folder / f"p/{number}.jpg").unlink(missing_ok=True)
         done = run("run", self.settings("empty"))

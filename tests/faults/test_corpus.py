@@ -185,12 +185,13 @@ class Corpus(unittest.TestCase):
 
     def test_what_is_no_corpus_is_refused(self):
         texts = {}
-        for name, content in (("bad", b"one\n\xff\n"), ("empty", b"\n \n\n"), ("long", b"word " * 2_097_152), ("short", b"Few words.\n"), ("one", b"One document of a few words.\nAnother sentence.\n")):
+        for name, content in (("bad", b"one\n\xff\n"), ("nul", b"a\0b c d e\n"), ("wide", "a b c\n".encode("utf-16-le")), ("empty", b"\n \n\n"), ("long", b"word " * 2_097_152), ("short", b"Few words.\n"), ("one", b"One document of a few words.\nAnother sentence.\n")):
             path = self.folder / f"{name}.txt"
             path.write_bytes(content)
             texts[name] = {"data__train_file": f'"{path}"'}
         other_model = {"model__model_name_or_path": f'"{EMOJI}/model"', "model__tokenizer_name": f'"{EMOJI}/tokenizer"', "model__head": '"masked_lm"'}
-        for code, changes, said in ((3, texts["bad"], "bad.txt:2: byte 0 of the line is not UTF-8"), (3, texts["empty"], "has no text"),
+        for code, changes, said in ((3, texts["bad"], "bad.txt:2: byte 0 of the line is not UTF-8"), (3, texts["nul"], "nul.txt:1: has NUL bytes: it is not a text; remove them"), (3, texts["wide"], "wide.txt: is UTF-16"),
+                                    (3, texts["empty"], "has no text"),
                                     (3, texts["long"], "long.txt:1: the line has 10485760 bytes"), (3, texts["short"], "fewer than one block of 24"),
                                     (3, {**PAIRS, **texts["one"]}, "has one document"), (2, {"data__dupe_factor": "2"}, "data.dupe_factor"), (2, {**PAIRS, "data__text_layout": '"lines"'}, "data.text_layout"), (2, other_model, "is a text corpus"), (2, {"data__max_seq_length": "4"}, "data.max_seq_length"), (2, {"data__max_predictions_per_seq": "0"}, "max_predictions_per_seq"),
                                     (2, {"data__masking": '"bernoulli"', "data__max_predictions_per_seq": "3"}, "max_predictions_per_seq"),
