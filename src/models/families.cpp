@@ -17,6 +17,16 @@ std::vector<const Family*>& table() {
   return all;
 }
 
+// "a", "b" or "c"
+std::string known_types() {
+  std::string known;
+  for (const Family* family : table()) {
+    const bool is_last = family == table().back();
+    known += (known.empty() ? "\"" : is_last ? " or \"" : ", \"") + (family->model_type + std::string("\""));
+  }
+  return known;
+}
+
 }  // namespace
 
 const std::vector<const Family*>& families() { return table(); }
@@ -31,18 +41,18 @@ const Family& usual_family() { return *families().front(); }
 
 const Family& family_of(const std::string& config_path) {
   const Json json = read_json_file(config_path);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::kData, config_path, what, "only " + known_types() + " can be trained");
+  };
+  if (!json.is_object()) refuse("is not a JSON object with a model_type");
   // Diffusers names the class of a part of a pipeline instead.
-  const std::string of_class = get_string(json, "_class_name", config_path, usual_family().model_type);
+  const std::string of_class = get_string(json, "_class_name", config_path, "");
   const std::string type = get_string(json, "model_type", config_path, of_class);
+  if (type.empty()) refuse("has no model_type");
   const auto found = std::find_if(families().begin(), families().end(),
                                   [&](const Family* family) { return type == family->model_type; });
-  if (found != families().end()) return **found;
-  std::string known;
-  for (const Family* family : families()) {
-    const bool is_last = family == families().back();
-    known += (known.empty() ? "\"" : is_last ? " or \"" : ", \"") + (family->model_type + std::string("\""));
-  }
-  throw Error(ErrorKind::kData, config_path, "model_type = \"" + type + "\"", "only " + known + " can be trained");
+  if (found == families().end()) refuse("model_type = \"" + type + "\"");
+  return **found;
 }
 
 std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& head) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "src/base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -11,33 +13,38 @@ namespace {
 
 std::string config(const TemporaryFolder& folder, const std::string& text) { return folder.write("config.json", text); }
 
-TEST(Families, AreFoundByTheModelTypeAndTheUsualOneWhereItIsMissing) {
+TEST(Families, AreFoundByTheModelType) {
   const TemporaryFolder folder;
   EXPECT_STREQ(family_of(config(folder, R"({"model_type": "bridgetower"})")).model_type, "bridgetower");
-  EXPECT_EQ(&family_of(config(folder, "{}")), &usual_family());
+  EXPECT_STREQ(family_of(config(folder, R"({"model_type": "vit"})")).model_type, "vit");
 }
 
-TEST(Families, AnUnknownModelTypeIsRefusedWithTheKnownOnes) {
+TEST(Families, AnUnknownModelTypeAndAMissingOneAreRefusedWithTheKnownOnes) {
   const TemporaryFolder folder;
-  try {
-    family_of(config(folder, R"({"model_type": "clip"})"));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(error.problem(), "model_type = \"clip\"");
-    EXPECT_NE(error.what_to_do().find("\"bridgetower\""), std::string::npos);
+  for (const auto& [text, problem] :
+       {std::pair(R"({"model_type": "clip"})", "model_type = \"clip\""), std::pair("{}", "has no model_type"),
+        std::pair("[]", "is not a JSON object with a model_type")}) {
+    try {
+      family_of(config(folder, text));
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(error.problem(), problem);
+      EXPECT_NE(error.what_to_do().find("\"bridgetower\""), std::string::npos);
+    }
   }
 }
 
 TEST(Families, AnUnknownHeadIsRefused) {
   const TemporaryFolder folder;
-  EXPECT_THROW(open_model({config(folder, "{}"), {}}, "none"), Error);
+  EXPECT_THROW(open_model({config(folder, R"({"model_type": "bridgetower"})"), {}}, "none"), Error);
 }
 
 // The model is of the head that the settings name: the class of each is written into config.json.
 TEST(Families, EveryHeadOpensAModelOfItsClass) {
   const TemporaryFolder folder;
-  const std::string path = config(folder, R"({"contrastive_hidden_size": 16, "logit_scale_init_value": 2.6})");
+  const std::string path =
+      config(folder, R"({"model_type": "bridgetower", "contrastive_hidden_size": 16, "logit_scale_init_value": 2.6})");
   for (const FamilyHead& head : usual_family().heads) {
     const std::unique_ptr<Model> model = open_model({path, {}}, head.words.name);
     EXPECT_STREQ(model->architecture(), usual_family().architecture(head.words.name)) << head.words.name;
