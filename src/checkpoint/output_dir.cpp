@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/shown_path.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/state_file.h"
 #include "src/checkpoint/tensor_source.h"
@@ -48,6 +49,24 @@ Marker read_marker(const std::string& path) {
   return Marker::kOurs;
 }
 
+bool dangles(const std::filesystem::path& link) {
+  std::error_code failure;
+  return std::filesystem::is_symlink(link, failure) && !std::filesystem::exists(link, failure);
+}
+
+// Why no folder can be made at a path where nothing is: the nearest thing above it is none. "" where one can.
+std::string problem_above(const std::filesystem::path& path) {
+  std::error_code failure;
+  for (std::filesystem::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    const std::filesystem::file_type type = std::filesystem::symlink_status(at, failure).type();
+    if (type == std::filesystem::file_type::not_found) continue;
+    if (type == std::filesystem::file_type::none || std::filesystem::is_directory(at, failure)) return "";
+    return "lies below " + shown_path(at.string()) + ", which is " +
+           (dangles(at) ? "a dangling symbolic link" : "not a folder");
+  }
+  return "";
+}
+
 bool is_ignored(const std::string& name) { return name == "lost+found" || name.front() == '.'; }
 
 }  // namespace
@@ -55,12 +74,14 @@ bool is_ignored(const std::string& name) { return name == "lost+found" || name.f
 OutputDir classify_output_dir(const std::string& output_dir) {
   std::error_code failure;
   const std::filesystem::file_type type = std::filesystem::symlink_status(output_dir, failure).type();
-  if (type == std::filesystem::file_type::not_found) return {};
+  if (type == std::filesystem::file_type::not_found) {
+    const std::string problem = problem_above(output_dir);
+    return {problem.empty() ? OutputDirKind::kFree : OutputDirKind::kOther, problem};
+  }
   if (!std::filesystem::is_directory(output_dir, failure)) {
     if (type == std::filesystem::file_type::none)
       return {OutputDirKind::kOther, "cannot be accessed: " + failure.message()};
-    const bool dangles = type == std::filesystem::file_type::symlink && !std::filesystem::exists(output_dir, failure);
-    return {OutputDirKind::kOther, dangles ? "is a dangling symbolic link" : "is not a folder"};
+    return {OutputDirKind::kOther, dangles(output_dir) ? "is a dangling symbolic link" : "is not a folder"};
   }
   const Marker marker = read_marker(output_dir + "/" + kRunMarkerFile);
   if (marker == Marker::kOurs) return {OutputDirKind::kOurs, ""};

@@ -70,6 +70,11 @@ TEST_F(OutputFolder, AFileALinkThatLeadsNowhereAndALinkToSomebodyElsesAreRefused
   const std::string link = output_.path() + "/link";
   std::filesystem::create_symlink(output_.path() + "/nowhere", link);
   EXPECT_EQ(classify_output_dir(link).problem, "is a dangling symbolic link");
+  for (const char* below : {"/run", "/runs/first", "/run/"}) {
+    EXPECT_EQ(classify_output_dir(file + below).problem, "lies below " + file + ", which is not a folder");
+    EXPECT_EQ(classify_output_dir(link + below).problem, "lies below " + link + ", which is a dangling symbolic link");
+    EXPECT_EQ(classify_output_dir(output_.path() + "/absent" + below).problem, "");
+  }
   std::filesystem::remove(link);
   std::filesystem::create_symlink(output_.path(), link);
   EXPECT_EQ(classify_output_dir(link).problem, "contains other files (file)");

@@ -153,6 +153,9 @@ class BadInput(unittest.TestCase):
         (self.folder / "run" / "thesis.tex").write_text("mine")
         self.refused(SETTINGS, "contains other files")
         self.assertEqual((self.folder / "run" / "thesis.tex").read_text(), "mine")
+        (self.folder / "nowhere").symlink_to(self.folder / "gone")
+        for above, what in (("run/thesis.tex", "not a folder"), ("nowhere", "a dangling symbolic link")):
+            self.refused(SETTINGS, "run.toml:", f"lies below {self.folder}/{above}, which is {what}; choose an empty folder", training__output_dir=f'"{self.folder}/{above}/x/y"')
 
     def test_other_settings_on_resume_name_the_key(self):
         self.assertEqual(run("run", settings(self.folder)).returncode, 0)
