@@ -24,12 +24,13 @@ std::string reason_of(const Status& status) {
     if (reason == EFBIG)
       return "the file is larger than any file when the data was indexed; touch the manifest to rebuild its index";
     if (reason == ENODATA) return "the shard has become shorter since it was indexed";
-    if (reason == kNotAFile) return "is no longer a file";
-    if (reason == ENOENT)
-      return "No such file or directory, though it was there when the data was indexed; restore it and run the same "
-             "command again, or remove the row and choose another output_dir";
+    const std::string restore =
+        "; restore it and run the same command again, or remove the row and choose another output_dir";
+    if (reason == kNotAFile) return "is no longer a file" + restore;
+    const std::string problem = std::generic_category().message(static_cast<int>(reason));
+    if (reason == ENOENT) return problem + ", though it was there when the data was indexed" + restore;
     const std::string advice = advice_for_open(static_cast<int>(reason));
-    return std::generic_category().message(static_cast<int>(reason)) + (advice.empty() ? "" : "; " + advice);
+    return problem + (advice.empty() ? restore : "; " + advice);
   }
   if ((reason & kAllLeftOut) != 0) {
     return media_text(reason & ~kAllLeftOut) +

@@ -75,8 +75,7 @@ const TokenizerKind& kind_of(const TokenizerFolder& folder) {
 }  // namespace
 
 bool TokenizerFolder::has(const char* file) const {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path + "/" + file, ignored);
+  return std::filesystem::is_regular_file(path + "/" + file);  // throws for a folder that may not be searched
 }
 
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& folder, const std::string& how_to_choose) {

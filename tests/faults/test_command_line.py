@@ -238,6 +238,9 @@ class CommandLine(unittest.TestCase):
     def test_a_folder_that_cannot_be_looked_at_is_named_with_the_reason(self):
         loop = self.folder / "loop"
         loop.symlink_to(loop)
+        (self.folder / "tokenizer.json").symlink_to(loop)
+        done = run("tokenize", "--model", self.folder)
+        self.assertEqual((done.returncode, done.stderr), (DATA, f"bascule: {self.folder}/tokenizer.json: cannot be read: Too many levels of symbolic links\n"))
         for command in (["classify", loop, PICTURE], ["fill", loop, "a"], ["search", loop, "a"], ["tokenize", "--model", loop], ["diff", loop, loop], ["reproduce", loop]):
             done = run(*command)
             self.assertEqual(done.returncode, DATA, done.stderr)

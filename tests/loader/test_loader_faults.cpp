@@ -396,9 +396,9 @@ TEST(LoaderFaults, APictureThatBecomesAPipeIsNamedAndNotWaitedFor) {
   ASSERT_EQ(::mkfifo(pictures.file(4).c_str(), 0600), 0);
   const End end = run_to_end(run.stream(), 0, 100);
   EXPECT_EQ(end.status.code, StatusCode::kReadFailed);
-  EXPECT_NE(
-      describe(end.status, manifest).find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": is no longer a file"),
-      std::string::npos);
+  EXPECT_NE(describe(end.status, manifest)
+                .find("train.jsonl:5: " + shown_path(pictures.file(4)) + ": is no longer a file; restore it"),
+            std::string::npos);
 }
 
 TEST(LoaderFaults, ACaptionLongerThanPlannedEndsTheStreamInsteadOfBeingCut) {
