@@ -15,6 +15,7 @@
 #include "src/files/durable_write.h"
 #include "src/files/temporary_name.h"
 #include "src/finish/contracts.h"
+#include "src/finish/planned_memory.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
 #include "src/page/html.h"
@@ -149,13 +150,7 @@ void add_operations(Report* report, SealedRun& sealed) {
 }
 
 void add_memory(Report* report, const RecordedRun& run, const SealedFigures& figures) {
-  const std::size_t ranks = run.plan.ranks;
-  const std::string note = ranks > 1 ? std::to_string(ranks) + " ranks together" : "";
-  for (const PlannedRange& range : run.plan.categories) {
-    report->memory.push_back({range.name, range.shared ? range.bytes : ranks * range.bytes, range.shared ? "" : note});
-  }
-  report->memory.push_back({"index of the data", ranks * run.plan.index_bytes, note});
-  report->memory.push_back({"program and libraries", ranks * run.plan.outside_bytes, "estimated"});
+  report->memory = planned_memory(run.plan);
   report->planned_bytes = run.plan.peak_bytes();
   report->lower_bound_bytes = run.plan.lower_bound_bytes();
   report->resident_bytes = figures.resident_bytes;

@@ -54,6 +54,18 @@ TEST(Bits, ACoreThatComputesOneBitWrongIsNamed) {
   }
 }
 
+TEST(Bits, TheRecordedOnesAreRightHoweverManyCoresAgreeOnOthers) {
+  Workbench bench(best_isa(), ".", kMemory);
+  const int good = bench.cores().back();
+  const BitsResult result = compare_bits(bench, 0.0, [&](int core, const std::string& name, Span<float> numbers) {
+    if (core != good && name.find("adamw") == 0) Flip::flip(numbers);
+  });
+  EXPECT_EQ(result.digest, kRecordedPassBits);
+  EXPECT_FALSE(result.none_as_recorded);
+  EXPECT_EQ(static_cast<int>(result.wrong.size()), bench.core_count() - 1);
+  for (const WrongCore& wrong : result.wrong) EXPECT_NE(wrong.core, good);
+}
+
 TEST(Bits, CoresThatAllComputeTheSameWrongBitsAreNoticed) {
   Workbench bench(best_isa(), ".", kMemory);
   const BitsResult result = compare_bits(bench, 0.0, [](int, const std::string& name, Span<float> numbers) {

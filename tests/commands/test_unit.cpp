@@ -57,6 +57,34 @@ TEST(Unit, APercentSignAndADollarInAPathStandForThemselves) {
   EXPECT_NE(unit.find("/etc/$$HOME.toml"), std::string::npos) << unit;
 }
 
+// The line of a key.
+std::string line_of(const std::string& unit, const std::string& key) {
+  const std::size_t at = unit.find("\n" + key + "=") + 1;
+  return unit.substr(at, unit.find('\n', at) - at);
+}
+
+TEST(Unit, AllowsAsManyCoresAsAllRanksHaveThreads) {
+  const Settings settings;
+  RecordedRun run(settings);
+  run.threads = 2;
+  run.plan.ranks = 2;
+  EXPECT_EQ(line_of(unit_text(run, {"/bin/bascule", "/run.toml", {3, 5, 7, 9, 11}}), "AllowedCPUs"),
+            "AllowedCPUs=3 5 7 9");
+}
+
+TEST(Unit, HomesAreReadWhereFilesOfTheRunLieInThem) {
+  const auto line_for = [](const std::string& model) {
+    Settings settings;
+    settings.model.model_name_or_path.resolved = model;
+    settings.run.output_dir.resolved = "/srv/run";
+    const RecordedRun run(settings);
+    return line_of(unit_text(run, kPlace), "ProtectHome");
+  };
+  EXPECT_EQ(line_for("/root/model"), "ProtectHome=read-only");
+  EXPECT_EQ(line_for("/home/someone/model"), "ProtectHome=read-only");
+  EXPECT_EQ(line_for("/srv/home/model"), "ProtectHome=yes");
+}
+
 TEST(Unit, TheAverageOfTheWeightsIsInTheCheckpointToo) {
   const LargeModel model;
   DemoRun run("", "max_steps = 3\nema_decay = 0.9\n[distributed]\ntimeout_seconds = 30\n", "", model.folder());

@@ -114,6 +114,8 @@ class MendedData(unittest.TestCase):
         self.assertEqual(self.model("a"), self.model("good"))
         self.assertEqual(self.picture_digests("a"), self.picture_digests("good"))  # not that of the bad picture
         self.assertEqual(self.history("a")[0][0], f"data.train_file, row {BAD + 1}")
+        # The list of pictures has the file that was used, not the one that was found bad.
+        self.assertEqual(run("reproduce", "--check", self.folder / "a/run").returncode, 0)
 
     def test_a_picture_that_was_skipped_may_be_mended_later(self):
         self.data("a")

@@ -111,6 +111,21 @@ TEST(ElementTypes, ProductsOverOneRowASampleStayFloat32) {
   }
 }
 
+// Both products of `y` add to its gradient; the products that read the sum round it themselves.
+TEST(ElementTypes, SumsOfGradientsAreFloat32) {
+  GraphRun run(kBounds);
+  Graph& g = run.graph();
+  const Tensor y = linear(g, "y", run.source("x", text_rows(), kLayerWidth),
+                          run.parameter("y.w", kLayerWidth, kLayerWidth), Tensor{});
+  for (const char* name : {"a", "b"}) {
+    const Tensor logits = linear(g, name, y, run.parameter(std::string(name) + ".w", kClasses, kLayerWidth), Tensor{});
+    cross_entropy_loss(g, logits, run.field("labels"));
+  }
+  derive_backward(g);
+  choose_element_types(g);
+  EXPECT_EQ(type_of(g, "d_y"), DType::kFloat32);
+}
+
 double one_minus_cosine(const std::vector<float>& a, const std::vector<float>& b) {
   double product = 0.0, squares_a = 0.0, squares_b = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) {

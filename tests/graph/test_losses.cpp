@@ -88,6 +88,11 @@ TEST(CrossEntropyLoss, EachTermIsScaledByItsOwnWeight) {
     run.finish({});
     run.replay(labelled_batches(37)[0].batch(), first, false, 0, second);
     gradients.push_back(run.gradient("x.weight"));
+    for (const auto& [head, weight] : {std::pair{"head0", first}, {"head1", second}}) {
+      const std::vector<float> of_head = run.gradient(head);
+      const bool has_any = std::any_of(of_head.begin(), of_head.end(), [](float element) { return element != 0.0f; });
+      EXPECT_EQ(has_any, weight > 0.0f) << head;
+    }
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i) {
     const float sum = 0.25f * gradients[0][i] + 3.0f * gradients[1][i];

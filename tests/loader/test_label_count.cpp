@@ -13,7 +13,7 @@ namespace {
 
 using test::LoaderRun;
 
-// Texts without pictures, of which one is cut, in the second share of two ranks' batches.
+// Texts without pictures, some with one masked token and some with two, in the second share of two ranks' batches.
 LoaderSettings text_only(const Manifest& manifest) {
   LoaderSettings settings = test::emoji_settings(manifest);
   settings.fields = test::loader_fields(test::Task::kMasking);
@@ -22,7 +22,7 @@ LoaderSettings text_only(const Manifest& manifest) {
   };
   settings.fields.erase(std::remove_if(settings.fields.begin(), settings.fields.end(), is_of_pictures),
                         settings.fields.end());
-  settings.texts[0].max_length = 9;
+  settings.texts[0].max_length = 16;
   settings.streams[0].world_size = 2;
   settings.streams[0].rank = 1;
   settings.counts_labels_ahead = true;
@@ -36,15 +36,17 @@ TEST(LabelCount, IsOfTheBatchesThatFollowAcrossEpochsAndShorterOnes) {
   const std::int64_t end = 2 * run.stream().batches_per_epoch();
   run.stream().start(0, end);
   std::vector<std::int64_t> ahead, counts;
+  int with_more = 0;  // of the batches
   const Batch* batch = nullptr;
   while (run.stream().next(&batch).ok()) {
     ahead.push_back(
         run.stream().labelled_ahead(std::min<std::int64_t>(3, end - static_cast<std::int64_t>(ahead.size()))));
     counts.push_back(batch->counts[test::kMasked]);
+    with_more += counts.back() > batch->counts.samples() ? 1 : 0;
     run.stream().release();
   }
   ASSERT_EQ(static_cast<std::int64_t>(counts.size()), end);
-  EXPECT_GT(std::count_if(counts.begin(), counts.end(), [&](std::int64_t n) { return n != counts[0]; }), 0);
+  EXPECT_GT(with_more, 0) << "else every row counts the same, and any would do";
   for (std::size_t i = 0; i < counts.size(); ++i) {
     std::int64_t sum = 0;
     for (std::size_t k = i; k < std::min(counts.size(), i + 3); ++k) sum += counts[k];

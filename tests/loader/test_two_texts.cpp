@@ -265,6 +265,19 @@ TEST_F(TwoTexts, HaveLengthsThatAreKeptApart) {
   EXPECT_TRUE(has_text_lengths(two, pairs));
 }
 
+TEST_F(TwoTexts, AreRefusedWhereTheModelLacksOneOfTheirTokens) {
+  const Manifest pairs = manifest("source,target\na b,c\n");
+  LoaderSettings settings = this->settings(pairs, Reads::kAttended, Reads::kAttended);
+  const std::vector<std::int32_t> ids = test::emoji_tokenizer().encode("a b", kSourceLength);
+  const std::int32_t greatest = *std::max_element(ids.begin(), ids.end());
+  settings.texts[0].vocabulary_size = greatest + 1;
+  EXPECT_EQ(refusal(settings), "planned");
+  settings.texts[0].vocabulary_size = greatest;
+  EXPECT_EQ(refusal(settings), folder_.path() + "/pairs.csv:2: the tokenizer gives token " + std::to_string(greatest) +
+                                   ", the model's vocabulary has " + std::to_string(greatest) +
+                                   "; use the tokenizer that belongs to the model");
+}
+
 TEST_F(TwoTexts, AreRefusedWhereTheModelHasNoRoomForThem) {
   const Manifest pairs = manifest(rows());
   LoaderSettings settings = this->settings(pairs);

@@ -2,14 +2,18 @@
 #include "src/records/run_status.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "src/base/clock.h"
+#include "src/base/descriptor.h"
 #include "src/json/json.h"
 #include "tests/support/temporary_folder.h"
 
@@ -86,6 +90,42 @@ TEST(RunStatus, TheEndIsWrittenWithTheLastUpdateHoweverSeldomTheRestIs) {
     EXPECT_EQ(end["loss"], 1.0);
     EXPECT_EQ(end["seconds_left"], 0.0);
   }
+}
+
+// The socket that a service's messages go to.
+class Listener {
+ public:
+  explicit Listener(const std::string& path)
+      : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const void* const generic = &address;
+    EXPECT_EQ(::bind(socket_.number(), static_cast<const sockaddr*>(generic), sizeof address), 0) << path;
+  }
+  // The next message; empty where none is waiting.
+  std::string next() const {
+    char text[512];
+    const ssize_t bytes = ::recv(socket_.number(), text, sizeof text, 0);
+    return bytes < 0 ? "" : std::string(text, static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+TEST(RunStatus, TheServiceManagerHearsOnceThatTheRunIsReady) {
+  const test::TemporaryFolder folder;
+  const Listener manager(folder.path() + "/notify");
+  ::setenv("NOTIFY_SOCKET", (folder.path() + "/notify").c_str(), 1);
+  RunStatus status;
+  status.open(folder.path(), 1.0, NotifySocket::from_environment());
+  ::unsetenv("NOTIFY_SOCKET");
+  status.begin("train", 0, 7, 100.0);
+  for (int number = 1; number <= 3; ++number) status.step(number, 0.5, 8.0, 50.0, 100.0 + 2.0 * number);
+  EXPECT_EQ(manager.next().find("READY=1\nSTATUS=train: step 1 of 7"), 0u);
+  EXPECT_EQ(manager.next().find("STATUS=train: step 2 of 7"), 0u);
+  EXPECT_EQ(manager.next().find("STATUS=train: step 3 of 7"), 0u);
 }
 
 TEST(RunStatus, MetricsOfAnEvaluationAreThoseOfTraining) {

@@ -97,6 +97,8 @@ TEST(States, KeepWhatAnotherGraphWroteInEarlierReplays) {
   EXPECT_NE(written_first, written_second);
   EXPECT_EQ(graphs.replay(1, graphs.read, second), written_second);
   EXPECT_EQ(graphs.replay(1, graphs.read, first), written_first);
+  graphs.replay(0, graphs.written, first);
+  EXPECT_EQ(graphs.replay(1, graphs.read, first), written_first) << "rows are replaced, not added to";
 }
 
 TEST(States, StandInThePlanToTheByteBesideTheWorkspace) {
@@ -153,6 +155,7 @@ TEST(States, AreNeitherReadAgainNorDifferentiated) {
     }
   }
   EXPECT_GT(repeated, 0);
+  for (const TensorInfo& tensor : graph.tensors()) EXPECT_EQ(tensor.name.find("d_cache"), std::string::npos);
 }
 
 }  // namespace

@@ -66,6 +66,13 @@ TEST(Sealed, TheCheckpointThatSettingsNameIsAssigned) {
   EXPECT_NE(text.find("  s.run.resume_checkpoint.written = \"run/checkpoint-3\";\n"), std::string::npos);
 }
 
+TEST(Sealed, TheSourceHasDigitsForAllBytesButPrintableAscii) {
+  Settings settings = settings_of(kLeast);
+  settings.run.output_dir.written = "caf\xc3\xa9\x01\x7f~ ?";
+  const std::string text = settings_as_cpp(settings, "x.toml");
+  EXPECT_NE(text.find("\"caf\\303\\251\\001\\177~ \\077\""), std::string::npos);
+}
+
 TEST(Sealed, EveryKeyIsAssigned) {
   const std::string text = settings_as_cpp(settings_of(kLeast), "x.toml");
   for (const Key& key : all_keys()) {
