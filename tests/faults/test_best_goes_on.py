@@ -179,9 +179,12 @@ class AFinishedRun(Case):
         self.assertGreater(read(self.folder, "trainer_state.json")["global_step"], 8)
 
     def test_that_stopped_early_goes_on_where_early_stopping_is_switched_off(self):
-        self.goes(training__max_steps="40", training__early_stopping_patience="2")
+        stops = {"training__max_steps": "40", "training__early_stopping_patience": "2"}
+        self.goes(**stops)
+        self.goes(**stops, data__validation_file=self.b)
         self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 8)
-        self.goes(training__max_steps="40", training__early_stopping_patience="0")
+        self.assertTrue((self.output / "last_state").is_dir(), "else nothing but checkpoints is gone on from")
+        self.goes(**{**stops, "training__early_stopping_patience": "0"})
         self.assertEqual(read(self.folder, "trainer_state.json")["global_step"], 40)
 
     def test_is_evaluated_again_by_two_ranks(self):
