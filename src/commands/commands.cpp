@@ -99,8 +99,8 @@ void add_verify(CLI::App& app, Chosen* chosen) {
 }
 
 void add_bench(CLI::App& app, Chosen* chosen) {
-  CLI::App* command = app.add_subcommand(
-      "bench", "Measure training steps, or evaluation, and compare them with the limits of this machine");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure steps of training or evaluation beside this machine's limits");
   auto arguments = std::make_shared<BenchArguments>();
   add_settings_file(command, &arguments->settings_file);
   command->add_option("--steps", arguments->steps, "number of updates to measure, or of batches")
