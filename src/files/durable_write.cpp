@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -79,21 +80,33 @@ Status empty_folder(int folder, int depth) noexcept {
   if (depth > kMaxTreeDepth) return Status{StatusCode::kDiskFailed, {ELOOP, 0}};
   for (bool removed_any = true; removed_any;) {
     removed_any = false;
-    BASCULE_TRY(visit_open_folder(folder, [&](const char* name) noexcept {
+    const Status pass = visit_open_folder(folder, [&](const char* name) noexcept {
       removed_any = true;
       return remove_entry(folder, name, depth);
-    }));
+    });
+    // Somebody else removed the folder meanwhile: one that is open, but gone, cannot be listed.
+    if (pass.code == StatusCode::kDiskFailed && pass.detail[0] == ENOENT) return ok_status();
+    BASCULE_TRY(pass);
   }
   return ok_status();
 }
 
+// Others may remove from the same tree, or still write into it: what is gone is no error, and a folder that got a new
+// entry behind the last pass is emptied again.
 Status remove_entry(int parent, const char* name, int depth) noexcept {
-  if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
-  if (errno != EISDIR && errno != EPERM) return disk_failed();
-  const Descriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.is_open()) return errno == ENOENT ? ok_status() : disk_failed();  // its owner was still removing it
-  BASCULE_TRY(empty_folder(folder.number(), depth + 1));
-  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? ok_status() : disk_failed();
+  constexpr int kTries = 50;
+  constexpr timespec kPause{0, 1'000'000};
+  for (int tried = 0; tried < kTries; ++tried) {
+    if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return ok_status();
+    if (errno != EISDIR && errno != EPERM) return disk_failed();
+    const Descriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder.is_open()) return errno == ENOENT ? ok_status() : disk_failed();
+    BASCULE_TRY(empty_folder(folder.number(), depth + 1));
+    if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return ok_status();
+    if (errno != ENOTEMPTY && errno != EEXIST) return disk_failed();
+    ::nanosleep(&kPause, nullptr);
+  }
+  return Status{StatusCode::kDiskFailed, {ENOTEMPTY, 0}};
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ Status publish_folder(const char* parent, std::string_view name) noexcept;
 // Calls `visit` with the name of every entry but . and .., in no order. It stops at the first status that is not ok.
 Status visit_entries(const char* folder, Status (*visit)(void* context, const char* name) noexcept,
                      void* context) noexcept;
-// Removes a file or a folder with all it holds (links are removed, not followed). Absent: ok.
+// Removes a file or a folder with all it holds (links are removed, not followed). Absent: ok, and so is what somebody
+// else removes meanwhile.
 Status remove_tree(const char* path) noexcept;
 // Like remove_tree, but for a folder that must not be taken for whole in between: renamed to
 // .tmp-bascule-NAME.deleting first.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/files/durable_write.h"
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -77,6 +82,32 @@ TEST(DurableWrite, RemovesTreesOfManyFilesWithoutFollowingLinks) {
   ASSERT_TRUE(remove_tree((folder.path() + "/tree").c_str()).ok());
   EXPECT_EQ(folder_entries(folder.path()), Names{"kept"});
   EXPECT_TRUE(remove_tree((folder.path() + "/absent").c_str()).ok());
+}
+
+// As the orphan of a killed launcher does, which clears its session folder away while the next run does so too.
+TEST(DurableWrite, ATreeThatSomebodyElseRemovesAndFillsMeanwhileIsRemoved) {
+  const TemporaryFolder folder;
+  const std::string tree = folder.path() + "/tree", inner = tree + "/a/b";
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends) {
+      std::error_code ignored;
+      for (const char* name : {"/c", "/d", "/e/f"}) std::filesystem::create_directories(inner + name, ignored);
+      for (const char* name : {"/c", "/d", "/e/f", "/e", ""}) std::filesystem::remove(inner + name, ignored);
+    }
+  });
+  int met = 0, failures = 0, last = 0;
+  for (const auto begin = std::chrono::steady_clock::now();
+       std::chrono::steady_clock::now() - begin < std::chrono::seconds(2); ++met) {
+    while (!std::filesystem::exists(inner)) std::this_thread::yield();
+    const Status status = remove_tree(tree.c_str());
+    if (status.ok()) continue;
+    last = static_cast<int>(status.detail[0]);
+    ++failures;
+  }
+  ends = true;
+  other.join();
+  EXPECT_EQ(failures, 0) << "of " << met << ": " << std::strerror(last);
 }
 
 TEST(DurableWrite, ABottomlessTreeIsRefusedInsteadOfExhaustingTheStack) {
