@@ -66,7 +66,7 @@ OURS = [
     # Files that are whole or absent: index, checkpoint and report write them. Not in base, which knows numbers and text, nor in
     # checkpoint, which neither of the others may know.
     ("src/files/", BASE),
-    ("src/json/", BASE),
+    ("src/json/", FILES),
     # The facts of the machine, and their JSON: whoever sizes, places or judges by them asks here.
     ("src/machine/", JSON),
     ("src/settings/", BASE),
@@ -77,7 +77,7 @@ OURS = [
     ("src/runtime/choose_products", [*BASE, *ISA]),
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     ("src/index/", [*JSON, *FILES, *SETTINGS]),
-    ("src/text/", JSON),
+    ("src/text/", [*JSON, *FILES]),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),

@@ -45,6 +45,13 @@ void InputFile::read(void* destination, std::int64_t offset, std::size_t bytes) 
   if (!status.ok()) throw Error{ErrorKind::kData, path_, read_problem(status), ""};
 }
 
+std::string text_of_file(const std::string& path) {
+  const InputFile file(path);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text.data(), 0, text.size());
+  return text;
+}
+
 std::string read_problem(const Status& status) {
   const int code = static_cast<int>(status.detail[1]);
   return code == 0 ? "the file is truncated" : std::string("cannot be read: ") + std::strerror(code);

@@ -29,6 +29,9 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
+// All of a file. Throws Error{kData} as InputFile does.
+std::string text_of_file(const std::string& path);
+
 // For messages, of a status that try_read() returned: "the file is truncated", "cannot be read: Input/output error".
 std::string read_problem(const Status& status);
 

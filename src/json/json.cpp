@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/json/json.h"
 
-#include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
-#include <sys/stat.h>
-
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
-#include "src/base/open_files.h"
+#include "src/files/input_file.h"
 
 namespace bascule {
 namespace {
@@ -195,19 +189,11 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
 }
 
 Json read_json_file(const std::string& path, std::int64_t max_bytes) {
-  const auto failed = [&](const std::string& why) { return Error{ErrorKind::kData, path, why, ""}; };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) {
-    const int reason = errno;
-    throw Error{ErrorKind::kData, path, std::string("cannot be opened: ") + std::strerror(reason),
-                advice_for_open(reason)};
-  }
-  struct stat about {};
-  if (::fstat(::fileno(file.get()), &about) != 0 || !S_ISREG(about.st_mode)) throw failed("is not a file");
-  if (about.st_size > max_bytes) throw failed("is too large: " + std::to_string(about.st_size) + " bytes");
-  std::string text(static_cast<std::size_t>(about.st_size), '\0');
-  const std::size_t got = std::fread(text.data(), 1, text.size(), file.get());
-  if (got != text.size()) throw failed("cannot be read completely");
+  const InputFile file(path);
+  if (file.size() > max_bytes)
+    throw Error{ErrorKind::kData, path, "is too large: " + std::to_string(file.size()) + " bytes", ""};
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(text.data(), 0, text.size());
   return parse_json(text, path);
 }
 

@@ -22,7 +22,7 @@ namespace bascule {
 // where: the file's name. Errors say "where:line:column"; first_line is the line of the file that the text begins on.
 Json parse_json(std::string_view text, const std::string& where, std::int64_t first_line = 1);
 
-// The whole file. It is refused if it is larger than max_bytes.
+// The whole file. It is refused if it is larger than max_bytes, or no regular file: a pipe would be waited for.
 Json read_json_file(const std::string& path, std::int64_t max_bytes = std::int64_t{1} << 30);
 
 // indent < 0: one line. Strings that are not UTF-8 get replacement characters; the text ends without a line break.

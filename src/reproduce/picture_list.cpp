@@ -2,11 +2,13 @@
 #include "src/reproduce/picture_list.h"
 
 #include <charconv>
-#include <fstream>
+#include <filesystem>
+#include <sstream>
 
 #include "src/base/error.h"
 #include "src/checkpoint/state_file.h"
 #include "src/files/durable_write.h"
+#include "src/files/input_file.h"
 #include "src/files/temporary_name.h"
 #include "src/json/json.h"
 
@@ -53,7 +55,8 @@ PictureCount write_picture_list(const std::string& folder, const RunData& data, 
 std::vector<ListedPicture> read_picture_list(const std::string& folder) {
   const std::string path = folder + "/" + kPictureListFile;
   std::vector<ListedPicture> pictures;
-  std::ifstream file(path, std::ios::binary);
+  if (!std::filesystem::exists(path)) throw Error(ErrorKind::kData, path, "cannot be read", "restore the file");
+  std::istringstream file(text_of_file(path));
   std::int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -67,7 +70,6 @@ std::vector<ListedPicture> read_picture_list(const std::string& folder) {
     picture.place = place.string();
     pictures.push_back(std::move(picture));
   }
-  if (number == 0 && !file.is_open()) throw Error(ErrorKind::kData, path, "cannot be read", "restore the file");
   return pictures;
 }
 

@@ -2,10 +2,12 @@
 #include "src/text/tokenizer_files.h"
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <limits>
+#include <sstream>
 
 #include "src/base/error.h"
+#include "src/files/input_file.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -130,10 +132,10 @@ void read_tokenizer_json(const Json& document, const std::string& path, Tokenize
 }
 
 void read_merges_file(const std::string& path, TokenizerFiles* files) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!std::filesystem::exists(path))
     throw Error{ErrorKind::kData, path, "cannot be read",
                 "a tokenizer is tokenizer.json, or vocab.json and merges.txt"};
+  std::istringstream file(text_of_file(path));
   files->merges_where = path;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {

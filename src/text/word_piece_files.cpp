@@ -2,10 +2,11 @@
 #include "src/text/word_piece_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "src/base/error.h"
+#include "src/files/input_file.h"
 #include "src/json/json.h"
 
 namespace bascule {
@@ -123,8 +124,7 @@ void read_tokenizer_json(const Json& document, const std::string& where, WordPie
 }
 
 void read_vocabulary(const std::string& path, WordPieceFiles* files) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error{ErrorKind::kData, path, "cannot be read"};
+  std::istringstream file(text_of_file(path));
   std::string line;
   for (std::int32_t id = 0; std::getline(file, line); ++id) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

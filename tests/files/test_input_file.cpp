@@ -32,6 +32,13 @@ TEST(InputFile, KeepsTheContentWhenTheNameGoesToAnother) {
   EXPECT_STREQ(text, "old");
 }
 
+TEST(InputFile, ReadsAllOfAFile) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(text_of_file(folder.write("a", std::string("0\0\n2", 4))), std::string("0\0\n2", 4));
+  EXPECT_EQ(text_of_file(folder.write("empty", "")), "");
+  EXPECT_EQ(test::error_of([&] { text_of_file("/dev/null"); }), "/dev/null: is not a file");
+}
+
 TEST(InputFile, RefusesWhatIsNoRegularFile) {
   const test::TemporaryFolder folder;
   EXPECT_EQ(test::error_of([&] { InputFile(folder.path()); }), folder.path() + ": is not a file");

@@ -4,6 +4,8 @@
 #include <functional>
 #include <limits>
 
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
 
 #include "src/base/error.h"
@@ -117,6 +119,13 @@ TEST(Json, FilesThatCannotBeReadAreNamed) {
   const std::string path = folder.write("a.json", "[1, 2, 3]");
   EXPECT_TRUE(contains(error_of([&] { read_json_file(path, 8); }), "too large"));
   EXPECT_EQ(read_json_file(path), Json::array({1, 2, 3}));
+}
+
+TEST(Json, APipeIsRefusedInsteadOfWaitedFor) {
+  const test::TemporaryFolder folder;
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(contains(error_of([&] { read_json_file(pipe); }), "is not a file"));
 }
 
 }  // namespace
