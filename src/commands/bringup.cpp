@@ -9,6 +9,7 @@
 #include "src/bringup/page.h"
 #include "src/bringup/profile.h"
 #include "src/bringup/verdicts.h"
+#include "src/commands/check_outputs.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 
@@ -43,6 +44,9 @@ void say_if_disturbed(const BringUp& run) {
 }  // namespace
 
 int bringup_command(const BringUpArguments& arguments) {
+  CommandReads reads;
+  reads.files = {{arguments.against, "the profile of --against"}};
+  check_outputs({{"--save", arguments.save}, {"--html", arguments.html}}, reads);
   BringUp saved;
   if (!arguments.against.empty()) saved = read_profile(arguments.against);
   const BringUp run = bring_up(options_of(arguments), say);

@@ -112,6 +112,9 @@ CLI::Option* as_output_file(CLI::Option* option) {
     std::error_code ignored;
     if (path.back() == '/' || std::filesystem::is_directory(path, ignored))
       throw Error(ErrorKind::kSettings, name, quoted(path) + " is a folder", "name a file");
+    // Writing into a pipe would wait for its reader.
+    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+      throw Error(ErrorKind::kSettings, name, quoted(path) + " is not a file", "name a file");
   });
 }
 

@@ -46,8 +46,8 @@ std::vector<Number> numbers_of(const char* option, const std::string& text, std:
 CLI::Option* as_path(CLI::Option* option);
 // The same, and where there is no such folder.
 CLI::Option* as_folder(CLI::Option* option);
-// A path that the command will write: the folder that it lies in must exist and be writable, which is checked before
-// any work is done.
+// A path that the command will write: the folder that it lies in must exist and be writable, and what is there already
+// must be a file, which is checked before any work is done.
 CLI::Option* as_output_file(CLI::Option* option);
 CLI::Option* as_output_folder(CLI::Option* option);
 

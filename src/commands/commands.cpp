@@ -10,6 +10,7 @@
 #include "src/bringup/bring_up.h"
 #include "src/commands/bench.h"
 #include "src/commands/bringup.h"
+#include "src/commands/check_outputs.h"
 #include "src/commands/command_line.h"
 #include "src/commands/decode.h"
 #include "src/commands/diff.h"
@@ -223,7 +224,17 @@ void add_search(CLI::App& app, Chosen* chosen) {
   as_output_file(
       command->add_option("--html", arguments->html, "page of results to write (default: search.html in the folder)"));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
-  command->callback([=] { *chosen = [=] { return search_command(*arguments); }; });
+  command->callback([=] {
+    *chosen = [=] {
+      CommandReads reads;
+      reads.files = {{arguments->picture, "the picture that is asked for"},
+                     {arguments->query, "the picture that is asked for"}};
+      reads.folders = {arguments->folder};
+      reads.pictures = arguments->images;
+      check_outputs({{"--html", arguments->html}}, reads);
+      return search_command(*arguments);
+    };
+  });
 }
 
 void add_classify(CLI::App& app, Chosen* chosen) {

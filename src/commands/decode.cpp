@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "firmware_shims/media_engine.h"
 #include "src/base/error.h"
 #include "src/checkpoint/safetensors.h"
+#include "src/commands/check_outputs.h"
 #include "src/files/durable_write.h"
 #include "src/json/json.h"
 #include "src/models/families.h"
@@ -42,12 +42,13 @@ void check(const DecodeArguments& arguments) {
   for (const double std : arguments.std) {
     if (!(std > 0.0) || !std::isfinite(std)) refuse("--std", std::to_string(std) + " is not positive", "");
   }
+  CommandReads reads;
+  reads.folders = {arguments.model};
+  for (const std::string& file : arguments.files) reads.files.push_back({file, "one of the pictures"});
+  check_outputs({{"--output", arguments.output}}, reads);
   std::map<std::string, std::string> names;
   for (const std::string& file : arguments.files) {
     const std::string name = std::filesystem::path(file).filename().string();
-    std::error_code ignored;
-    if (std::filesystem::equivalent(file, arguments.output, ignored))
-      refuse("--output", arguments.output + " is one of the pictures", "choose another file");
     const auto [other, is_new] = names.emplace(name, file);
     if (!is_new) refuse("files", other->second + " and " + file + " have the same base name", "decode them separately");
   }

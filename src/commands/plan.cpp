@@ -12,6 +12,7 @@
 
 #include "src/base/error.h"
 #include "src/base/program_file.h"
+#include "src/commands/check_outputs.h"
 #include "src/commands/plan_answers.h"
 #include "src/commands/report_error.h"
 #include "src/commands/unit.h"
@@ -68,6 +69,30 @@ Json inputs_json(const RecordedRun& run) {
   return json;
 }
 
+std::vector<OutputOption> outputs_of(const PlanArguments& arguments) {
+  return {{"--svg", arguments.svg}, {"--unit", arguments.unit}};
+}
+
+// Before any work.
+void check_named_files(const PlanArguments& arguments, const Settings& settings) {
+  CommandReads reads;
+  reads.files = {{arguments.settings_file, "the settings file"},
+                 {settings.distributed.hostfile.resolved, "the file of distributed.hostfile"}};
+  reads.folders = {settings.model.model_name_or_path.resolved, settings.model.tokenizer_name.resolved,
+                   settings.run.output_dir.resolved, settings.run.resume_checkpoint.resolved};
+  check_outputs(outputs_of(arguments), reads);
+}
+
+void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
+  CommandReads reads;
+  for (const RecordedSplit& split : run.data.splits) {
+    const DataFiles& files = split.manifest->files();
+    for (const DataFile& file : files.manifests) reads.files.push_back({file.path, "a file of the data"});
+    for (const std::string& shard : files.shards) reads.files.push_back({shard, "a file of the data"});
+  }
+  check_outputs(outputs_of(arguments), reads);
+}
+
 }  // namespace
 
 int plan_command(const PlanArguments& arguments) {
@@ -76,6 +101,7 @@ int plan_command(const PlanArguments& arguments) {
     settings.machine.memory_limit_gib = *arguments.memory_gib;
     settings.origin.where.erase("machine.memory_limit_gib");  // errors are not about the file's line
   }
+  check_named_files(arguments, settings);
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   // Says what is wrong there before anything is read.
@@ -83,6 +109,7 @@ int plan_command(const PlanArguments& arguments) {
   check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
   const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings.distributed, settings.origin));
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+  check_data_files(arguments, *run);
   const MemoryPlan& plan = run->plan;
   const ProcessLimits now = read_process_limits();
   std::vector<MemoryLimit> limits = limits_of_plan(settings.machine, now);

@@ -86,6 +86,87 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(second["ok"])
         self.assertEqual(done.stderr, f"bascule: decode: {pipe}: {first['error']}\n")
 
+    def test_a_pipe_in_place_of_a_file_is_refused_instead_of_waited_for(self):
+        def is_refused(code, line, *arguments):
+            done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+            self.assertEqual((done.returncode, line in done.stderr), (code, True), done.stderr)
+        output = self.folder / "p.safetensors"
+        for name in ("config.json", "preprocessor_config.json", "bascule.json"):
+            model = self.folder / name.split(".")[0]
+            shutil.copytree(EMOJI / "model", model)
+            (model / name).unlink(missing_ok=True)
+            os.mkfifo(model / name)
+            is_refused(DATA, f"{model}/{name}: is not a file", "decode", "--model", model, "--output", output, PICTURE)
+        tokenizer = self.folder / "tokenizer"
+        tokenizer.mkdir()
+        (tokenizer / "vocab.json").write_text('{"a": 0}')
+        os.mkfifo(tokenizer / "merges.txt")
+        is_refused(DATA, f"{tokenizer}/merges.txt: is not a file", "tokenize", "--model", tokenizer)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        is_refused(DATA, f"{pipe}: is not a file", "bringup", "--quick", "--only", "cores", "--against", pipe)
+        is_refused(SETTINGS, f'--output: "{pipe}" is not a file; name a file', "decode", "--output", pipe, PICTURE)
+
+    def test_settings_may_come_from_a_pipe(self):
+        toml = settings(self.folder)
+        done = subprocess.run(["bash", "-c", '"$0" plan <(cat "$1")', str(PROGRAM), str(toml)], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, run("plan", toml).stdout), done.stderr)
+
+    def test_an_output_does_not_take_the_place_of_what_the_command_reads(self):
+        toml, model, images, output = settings(self.folder), self.folder / "model", self.folder / "images", self.folder / "run"
+        shutil.copytree(EMOJI / "model", model)
+        for folder in (images / "deep", output / "checkpoint-3", output / "ema"):
+            folder.mkdir(parents=True)
+        picture, profile = images / "deep" / "a.jpg", self.folder / "profile.json"
+        shutil.copy(PICTURE, picture)
+        profile.write_text("{}")
+        for name in ("model.safetensors", "bascule.json", "report.html", "checkpoint-3/config.json", "ema/anything"):
+            (output / name).write_text("kept")
+        for name in ("model.safetensors", "tokenizer.json"):
+            (model / name).write_text("kept")
+        os.link(model / "config.json", self.folder / "hard link")
+        os.symlink("model/config.json", self.folder / "link")
+        (self.folder / "also").symlink_to(".")
+        of_model, of_run = f"a file of the model or the run in {model}", f"a file of the model or the run in {output}"
+        decode, search, plan = ("decode", "--model", model, picture), ("search", output, "text"), ("plan", toml)
+        own = json.dumps(str(model))
+        planned = self.folder / "planned"
+        planned.mkdir()
+        of_plan = settings(planned, model__model_name_or_path=own, training__output_dir=json.dumps(str(output)))
+        cases = [(decode, "--output", model / "model.safetensors", of_model), (decode, "--output", model / "tokenizer.json", of_model),
+                 (decode, "--output", model / "vocab.txt", of_model), (decode, "--output", self.folder / "hard link", of_model),
+                 (decode, "--output", self.folder / "link", of_model), (decode, "--output", picture, "one of the pictures"),
+                 *[(search, "--html", output / name, of_run) for name in ("model.safetensors", "report.html", "all_results.json", "checkpoint-3/config.json", "ema/anything")],
+                 ((*search, "--images", images), "--html", picture, "one of the pictures"), (("search", output, "--picture", picture), "--html", picture, "the picture that is asked for"),
+                 (("search", output, picture), "--html", picture, "the picture that is asked for"),
+                 (plan, "--svg", toml, "the settings file"), (plan, "--unit", self.folder / "also" / "run.toml", "the settings file"),
+                 (("plan", of_plan), "--svg", model / "config.json", of_model), (("plan", of_plan), "--unit", output / "bascule.json", of_run),
+                 ((*plan, "--svg", self.folder / "new"), "--unit", self.folder / "also" / "new", "the file of --svg too"),
+                 (("bringup", "--save", profile), "--html", profile, "the file of --save too"),
+                 (("bringup", "--against", profile), "--save", profile, "the profile of --against")]
+        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        for command, option, path, what in cases:
+            with self.subTest(command=command[0], path=path):
+                self.refused([*command, option, path], f"{option}: {path} is {what}; choose another file")
+        self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
+
+    def test_an_output_among_files_of_a_model_that_are_none_of_its_own(self):
+        model = self.folder / "model"
+        shutil.copytree(EMOJI / "model", model)
+        for _ in range(2):
+            done = run("decode", "--model", model, "--output", model / "pixels.safetensors", PICTURE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        (model / "search.html").write_text("of an earlier search")
+        done = run("search", model, "text", "--html", model / "search.html")
+        self.assertEqual(done.returncode, DATA, done.stderr)  # no embeddings: the output was not what is wrong
+
+    def test_a_plan_is_not_drawn_over_the_data(self):
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({**json.loads(line), "image": str(EMOJI / json.loads(line)["image"])}) + "\n" for line in (EMOJI / "train.jsonl").read_text().splitlines()))
+        before = rows.read_bytes()
+        self.refused(["plan", settings(self.folder, data__train_file=json.dumps(str(rows))), "--svg", rows], f"--svg: {rows} is a file of the data; choose another file")
+        self.assertEqual(rows.read_bytes(), before)
+
     def test_tokenize_without_input(self):
         done = subprocess.run(["sh", "-c", '"$0" tokenize --model "$1" <&-', str(PROGRAM), str(EMOJI / "tokenizer")],
                               capture_output=True, text=True, timeout=60)

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/check_outputs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+
+#include "src/base/error.h"
+#include "src/checkpoint/checkpoint_names.h"
+#include "src/files/model_file_names.h"
+#include "src/index/glob.h"
+#include "src/index/run_names.h"
+#include "src/search/search_pictures.h"
+
+namespace bascule {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside those that a run writes.
+constexpr const char* kModelFiles[] = {"model-*-of-*.safetensors",
+                                       "model*.safetensors.index.json",
+                                       "pytorch_model*.bin",
+                                       "pytorch_model.bin.index.json",
+                                       "generation_config.json",
+                                       "model_index.json",
+                                       "spiece.model",
+                                       "sentencepiece.bpe.model",
+                                       "diffusion_pytorch_model*.safetensors"};
+constexpr std::string_view kDefaultPage = "search.html";
+
+template <std::size_t N>
+bool is_one_of(const std::string& name, const char* const (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](const char* one) { return matches_glob(one, name); });
+}
+
+bool is_ours(const std::string& name) {
+  return name != kDefaultPage &&
+         (is_one_of(name, kResultFiles) || is_one_of(name, kModelAndStateFiles) || is_one_of(name, kTokenizerFiles) ||
+          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kModelFiles));
+}
+
+bool is_folder_of_run(const std::string& name) { return checkpoint_step(name) || is_one_of(name, kRunFolders); }
+
+fs::path canonical(const std::string& path) {
+  std::error_code failed;
+  fs::path found = fs::weakly_canonical(fs::absolute(path, failed), failed);
+  return failed ? fs::path(path).lexically_normal() : found;
+}
+
+// Whether two outputs are one file, or will be.
+bool is_same(const std::string& a, const std::string& b) {
+  std::error_code failed;
+  const bool is_one = fs::equivalent(a, b, failed);
+  return is_one || canonical(a) == canonical(b);
+}
+
+bool lies_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+// Whether the output is, or would become, a file that belongs to a model or a run.
+bool belongs_to(const std::string& folder, const std::string& output) {
+  const fs::path root = canonical(folder), path = canonical(output);
+  if (path.parent_path() == root && is_ours(path.filename().string())) return true;
+  std::error_code failed;
+  for (fs::directory_iterator entry(root, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (is_folder_of_run(name) && entry->is_directory(ignored)) {
+      if (lies_below(path, canonical(entry->path().string()))) return true;
+    } else if (is_ours(name) && fs::equivalent(entry->path(), output, ignored)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void refuse(const OutputOption& output, const std::string& what) {
+  throw Error(ErrorKind::kSettings, output.option, output.path + " is " + what, "choose another file");
+}
+
+}  // namespace
+
+void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputOption& output = outputs[i];
+    if (output.path.empty()) continue;
+    std::error_code ignored;
+    for (const ReadFile& file : reads.files) {
+      if (fs::equivalent(output.path, file.path, ignored)) refuse(output, file.what);
+    }
+    for (const std::string& folder : reads.folders) {
+      if (!folder.empty() && belongs_to(folder, output.path))
+        refuse(output, "a file of the model or the run in " + folder);
+    }
+    const bool is_picture =
+        !reads.pictures.empty() && has_picture_name(output.path) && fs::exists(output.path, ignored);
+    if (is_picture && lies_below(canonical(output.path), canonical(reads.pictures)))
+      refuse(output, "one of the pictures");
+    for (std::size_t other = 0; other < i; ++other) {
+      if (!outputs[other].path.empty() && is_same(output.path, outputs[other].path))
+        refuse(output, std::string("the file of ") + outputs[other].option + " too");
+    }
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps a command from writing over what it reads, and two of its outputs from one file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bascule {
+
+// A file that an option names: to be written, or, as `what` says to people, read.
+struct OutputOption {
+  const char* option;
+  std::string path;  // "": not given
+};
+struct ReadFile {
+  std::string path;
+  const char* what;  // "one of the pictures"
+};
+
+struct CommandReads {
+  std::vector<ReadFile> files;
+  // Of models and runs: all that Bascule itself reads or writes there is kept, but for a page of a search.
+  std::vector<std::string> folders;
+  std::string pictures;  // a folder of pictures, however deep; "": none
+};
+
+// Compares files, not their names: a link leads to its file. Throws Error kSettings.
+void check_outputs(const std::vector<OutputOption>& outputs, const CommandReads& reads);
+
+}  // namespace bascule
