@@ -256,6 +256,7 @@ std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
     if (token.special) facts.special_ids.push_back(token.id);
   }
   std::sort(facts.special_ids.begin(), facts.special_ids.end());
+  facts.special_ids.erase(std::unique(facts.special_ids.begin(), facts.special_ids.end()), facts.special_ids.end());
   facts.vocabulary_size = static_cast<std::int32_t>(texts_of(files).size());
   facts.digest = digest_of(files);
   return std::make_unique<Unigram>(std::move(facts), files);
