@@ -6,6 +6,7 @@
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
 #include "src/checkpoint/find_checkpoint.h"
+#include "src/checkpoint/hf_folder.h"
 #include "src/run/resume_check.h"
 #include "src/run/training_position.h"
 #include "src/run_folder/run_marker.h"
@@ -40,6 +41,20 @@ std::int64_t step_of_weights(bool loads_best, const ResumePoint& end) {
   throw Error(ErrorKind::kSettings, where_written(settings, key),
               settings.run.output_dir.shown() + " holds a finished run, and " + problem,
               "to evaluate it, set model.model_name_or_path to it, training.do_train = false and another output_dir");
+}
+
+// The checkpoint that was kept with the weights that the run ended with; "" for none.
+std::string checkpoint_of_weights(const Settings& settings, std::int64_t global_step) {
+  const std::string& folder = settings.run.output_dir.resolved;
+  try {
+    const bool has_last_state = std::filesystem::exists(folder + "/" + kLastStateFolder);
+    const std::string state = has_last_state ? kLastStateFolder : name_of_checkpoint(global_step);
+    const ResumePoint end = read_checkpoint(folder + "/" + state, global_step);
+    const std::int64_t step = step_of_weights(value_then(end, kLoadBest) == "true", end);
+    return has_checkpoint(folder, step) ? name_of_checkpoint(step) : "";
+  } catch (const Error&) {
+    return "";  // what cannot be read tells nothing
+  }
 }
 
 }  // namespace
@@ -89,6 +104,22 @@ void plan_evaluation_again(const Settings& settings, ResumeState* resume) {
            "the weights of update " + std::to_string(wanted) + ", which these settings select, were not kept");
   }
   resume->finished = FinishedWeights{held == wanted ? folder : folder + "/" + name_of_checkpoint(wanted), wanted};
+}
+
+void check_finished_model(const Settings& settings, std::int64_t global_step) {
+  const PathSetting& output = settings.run.output_dir;
+  const auto check = [&](const std::string& within, const std::string& remedy) {
+    try {
+      (void)open_hf_weights(output.resolved + within);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kData, error.where(), "the weights of the finished run are gone: " + error.problem(),
+                  remedy);
+    }
+  };
+  const std::string held = checkpoint_of_weights(settings, global_step), shown = output.shown();
+  const std::string restore = "restore them, or choose another output_dir to train again";
+  check("", held.empty() ? restore : "copy them back from " + shown + "/" + held + ", which has the same weights");
+  if (settings.training.ema_decay > 0.0) check(std::string("/") + kAveragedFolder, restore);
 }
 
 void remove_last_state(const std::string& output_dir) {

@@ -5,6 +5,7 @@
 // checkpoint's state and records without weights and moments.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,10 @@ bool is_last_state(const ResumePoint& point);
 // After recording: whether the run only evaluates a finished one again; then resume->finished says with which
 // weights. Throws Error{kSettings} where that would train again what is finished, or where the weights were not kept.
 void plan_evaluation_again(const Settings& settings, ResumeState* resume);
+
+// Throws Error{kData} where the weights that a finished run left are missing or damaged: what is not there is not
+// finished. Reads their headers alone.
+void check_finished_model(const Settings& settings, std::int64_t global_step);
 
 // By rank 0, when training goes on.
 void remove_last_state(const std::string& output_dir);

@@ -162,6 +162,7 @@ bool is_finished(const Settings& settings) {
   if (!marker.finished) return false;
   const std::optional<SettingChange> change = change_of_results(marker, point, settings);
   if (!change && !added) {
+    if (marker.trained) check_finished_model(settings, marker.global_step);
     say("run: already finished after " + std::to_string(marker.global_step) + " updates; see " + shown);
     return true;
   }

@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/checkpoint/output_dir.h"
+#include "src/checkpoint/safetensors.h"
 #include "src/json/json.h"
 #include "src/run_folder/run_marker.h"
 #include "tests/support/temporary_folder.h"
@@ -143,6 +144,9 @@ TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
   settings_.model.model_name_or_path.written = "m";
   settings_.data.train_file = PathsSetting("t.jsonl");
   mark(true, true);
+  EXPECT_NE(refusal().find("the weights of the finished run are gone: holds no weights"), std::string::npos)
+      << refusal();
+  EXPECT_TRUE(SafetensorsWritePlan({}).write((folder_.path() + "/model.safetensors").c_str()).ok());
   EXPECT_EQ(refusal(), "");
   settings_.report.html = !settings_.report.html;
   EXPECT_EQ(refusal(), "") << "changes no result";

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run whose model is gone is not called finished: what is missing is named, and where the same weights are kept."""
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from bascule_run import run
+from small_run import DATA, small_settings
+
+IN_DATA = 3
+
+
+class FinishedModelGone(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        self.output = self.folder / "run"
+
+    def finished(self, **changes):
+        toml = small_settings(self.folder, **changes)
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return toml
+
+    def refused(self, toml, *words):
+        before = sorted(self.output.rglob("*"))
+        done = run("run", toml)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (IN_DATA, 1), done.stderr)
+        for word in ("the weights of the finished run are gone", *words):
+            self.assertIn(word, done.stderr)
+        self.assertEqual(sorted(self.output.rglob("*")), before)
+
+    def is_finished(self, toml):
+        done = run("run", toml)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("already finished", done.stderr)
+
+    def test_a_checkpoint_with_the_same_weights_is_named_and_serves(self):
+        toml = self.finished(training__save_steps="1")
+        model = self.output / "model.safetensors"
+        content = model.read_bytes()
+        model.write_bytes(content[:-1])
+        self.refused(toml, f"copy them back from {self.output}/checkpoint-3")
+        model.unlink()
+        self.refused(toml, f"copy them back from {self.output}/checkpoint-3")
+        shutil.copy(self.output / "checkpoint-3/model.safetensors", model)
+        self.assertEqual(model.read_bytes(), content)
+        self.is_finished(toml)
+
+    def test_the_best_checkpoint_is_named_where_the_run_ended_with_its_weights(self):
+        best = {"training__load_best_model_at_end": "true", "data__validation_file": f'"{DATA}/run_goldens/rows.jsonl"', "training__eval_steps": "1", "training__save_steps": "1",
+                "training__learning_rate": "10.0"}
+        toml = self.finished(**best)
+        model = self.output / "model.safetensors"
+        content = model.read_bytes()
+        same = [path.parent.name for path in self.output.glob("checkpoint-*/model.safetensors") if path.read_bytes() == content]
+        self.assertNotIn("checkpoint-3", same)
+        self.assertEqual(len(same), 1)
+        model.unlink()
+        self.refused(toml, f"copy them back from {self.output}/{same[0]}")
+
+    def test_without_a_checkpoint_what_to_do_is_said(self):
+        toml = self.finished(training__ema_decay="0.5")
+        for checkpoint in self.output.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+        for model in (self.output / "ema/model.safetensors", self.output / "model.safetensors"):
+            content = model.read_bytes()
+            model.unlink()
+            self.refused(toml, str(model.parent), "restore them, or choose another output_dir to train again")
+            model.write_bytes(content)
+        self.is_finished(toml)
+
+
+if __name__ == "__main__":
+    unittest.main()
