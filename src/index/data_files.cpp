@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -78,13 +79,21 @@ void check_files(const std::vector<DataFile>& files) {
   }
 }
 
+bool is_hidden(const fs::path& path) { return path.filename().string().front() == '.'; }
+
 bool has_folders(const std::string& folder) {
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
-    if (entry->path().filename().string().front() != '.' && entry->is_directory(ignored)) return true;
+    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) return true;
   }
   return false;
+}
+
+// Whether the folders in a folder are classes.
+bool holds_classes(const std::string& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder, ignored) && !fs::exists(folder + "/metadata.jsonl", ignored) && has_folders(folder);
 }
 
 std::string folder_of(const DataFile& file) {
@@ -175,6 +184,38 @@ bool reaches(const fs::path& pattern, const fs::path& folder, bool is_glob) {
   return behind_folder.empty() || (is_glob && matches_a_run(behind_folder));
 }
 
+// Whether a link in a folder of classes, however deep, leads to a folder that one of the forms lies in: what is there
+// is read as pictures of the class.
+bool links_reach(const fs::path& folder, const std::vector<fs::path>& forms, std::set<fs::path>* seen) {
+  std::error_code failed;
+  for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code ignored;
+    if (is_hidden(entry->path())) {
+      entry.disable_recursion_pending();
+    } else if (entry->is_symlink(ignored) && entry->is_directory(ignored)) {
+      const fs::path target = fs::canonical(entry->path(), ignored);
+      if (ignored || !seen->insert(target).second) continue;
+      const bool is_around =
+          std::any_of(forms.begin(), forms.end(), [&](const fs::path& form) { return reaches(target, form, false); });
+      if (is_around || links_reach(target, forms, seen)) return true;
+    }
+  }
+  return false;
+}
+
+// Folders of classes that a path stands for. A pattern that cannot be read is the reader's to refuse.
+std::vector<std::string> class_folders(const std::string& path, const std::string& start) {
+  std::vector<std::string> folders;
+  try {
+    for (NamedFile& file : matches_of(path, start)) {
+      if (holds_classes(file.path)) folders.push_back(std::move(file.path));
+    }
+  } catch (const Error&) {
+    folders.clear();
+  }
+  return folders;
+}
+
 }  // namespace
 
 std::string path_with_folder(const PathsSetting& paths, const std::string& folder) {
@@ -185,10 +226,15 @@ std::string path_with_folder(const PathsSetting& paths, const std::string& folde
     const bool is_glob = has_glob_sign(path) && !exists(whole);
     std::error_code ignored;
     if (!is_glob && !fs::is_directory(whole, ignored)) continue;
+    const std::vector<fs::path> forms = forms_of(folder);
     for (const fs::path& data : is_glob ? forms_of_pattern(whole) : forms_of(whole)) {
-      for (const fs::path& form : forms_of(folder)) {
+      for (const fs::path& form : forms) {
         if (reaches(data, form, is_glob)) return written;
       }
+    }
+    std::set<fs::path> seen;
+    for (const std::string& classes : class_folders(path, paths.start)) {
+      if (links_reach(classes, forms, &seen)) return written;
     }
   }
   return "";
@@ -201,8 +247,7 @@ DataFiles find_data_files(const PathsSetting& paths) {
     for (const NamedFile& file : files_of(written, paths)) {
       std::error_code ignored;
       const bool is_folder = !names_shards(file.path) && fs::is_directory(file.path, ignored);
-      const bool has_classes =
-          is_folder && !fs::exists(file.path + "/metadata.jsonl", ignored) && has_folders(file.path);
+      const bool has_classes = is_folder && holds_classes(file.path);
       const std::string behind_folder = is_folder && !has_classes ? "/metadata.jsonl" : "";
       files.push_back({file.path + behind_folder, !behind_folder.empty(), has_classes, ""});
       found.written.push_back(file.written + behind_folder);

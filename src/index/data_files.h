@@ -36,7 +36,8 @@ struct DataFiles {
 DataFiles find_data_files(const PathsSetting& paths);
 
 // The first of the paths that has `folder` among its data, as written: a folder that it lies in, or a glob that matches
-// such a folder or could match files in it. Empty: none has. `folder` need not exist.
+// such a folder or could match files in it, or a folder of classes with a link to such a folder. Empty: none has.
+// `folder` need not exist.
 std::string path_with_folder(const PathsSetting& paths, const std::string& folder);
 
 // A picture's path behind a prefix: "b/" and "../images/x.jpg" give "images/x.jpg". Into *joined, unless the path stays

@@ -158,6 +158,30 @@ class NamedClasses(unittest.TestCase):
                     self.assertIn(f'training.output_dir = "{output}" lies in the data of data.{key} = "{data}"', done.stderr)
                     self.assertEqual(sorted(self.folder.rglob("*")), before)
 
+    def test_the_output_folder_is_not_where_a_link_of_a_class_leads(self):
+        train = self.class_folder("dd", lambda label: NAMES[label], ROWS[:40])
+        elsewhere, apart = self.folder / "else", self.folder / "apart"
+        apart.mkdir()
+        a_class = next(path for path in sorted(train.iterdir()) if path.is_dir())
+        shutil.copytree(a_class, elsewhere / "c9")
+        shutil.copytree(a_class, elsewhere / "deep")
+        (train / "z9").symlink_to(elsewhere / "c9")
+        (a_class / "linked").symlink_to("../../else/deep")
+        (elsewhere / "deep" / "back").symlink_to(apart)
+        before = sorted(self.folder.rglob("*"))
+        model = {"model__model_name_or_path": f'"{CLASSES}/model"', "model__tokenizer_name": None, "data__max_seq_length": None, "data__label_column": None, "data__preprocessing": None}
+        for data, output in ((train, elsewhere / "c9/run"), ("dd", "else/c9"), ("d*", "else/c9/run"), ("dd", "else/deep/run"), ("dd", "apart/run"), ("dd", "dd/z9/run")):
+            for command in ("run", "plan"):
+                with self.subTest(data=data, output=output, command=command):
+                    toml = settings(self.folder, **model, data__train_file=f'"{data}"', training__output_dir=f'"{output}"')
+                    done = run(command, toml)
+                    toml.unlink()
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(f'training.output_dir = "{output}" lies in the data of data.train_file = "{data}"', done.stderr)
+                    self.assertEqual(sorted(self.folder.rglob("*")), before)
+        done = run("plan", settings(self.folder, **model, data__train_file='"dd"', training__output_dir='"else/run"'))
+        self.assertNotIn("lies in the data", done.stderr)
+
     def test_data_that_is_not_read_may_be_where_the_run_writes(self):
         self.class_folder("dd", lambda label: NAMES[label], ROWS[:40])
         apart = self.manifest("rows", lambda label: NAMES[label])
