@@ -146,7 +146,7 @@ class Shards(unittest.TestCase):
         toml = settings(self.folder, data__train_file=f'"{shards}"')
         done = run("run", toml, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the limit of \d+ open files is too low: the run needs one for each of 60 shards, and up to 64 for .*; raise it")
+        self.assertRegex(done.stderr, r"shard-0\d\d\.tar: the limit of \d+ open files is too low: the run needs one for each of 60 shards, and up to 64 for .*; raise the limit of open files \(ulimit -n\)")
 
     def test_lie_in_folders_of_any_name(self):
         for name in ("a,b", "br{1..2}", "br{x"):
