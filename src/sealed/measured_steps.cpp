@@ -36,7 +36,7 @@ struct Sealed {
   }
 };
 
-// What the steps have done since they began.
+// The work of the steps since they began.
 struct Progressed {
   double phases[kStepPhases] = {};  // seconds
   BatchCounts rows;

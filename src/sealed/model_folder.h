@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run writes as a Hugging Face folder: its configuration, the files of its sources, and its tensors. Before the
-// seal; throws Error.
+// The contents of the Hugging Face folder that a run writes: its configuration, the files of its sources, and its
+// tensors. Before the seal; throws Error.
 #pragma once
 
 #include "src/checkpoint/hf_write.h"

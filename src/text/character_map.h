@@ -24,7 +24,7 @@ class CharacterMap {
   // After the seal. text is UTF-8 and does not overlap out, which has room for most_bytes(text.size()). Returns the
   // bytes written, which are UTF-8.
   std::size_t apply(std::string_view text, char* out) const noexcept;
-  // Of the result of any text of so many bytes.
+  // An upper bound for the result of any text of so many bytes.
   std::size_t most_bytes(std::size_t text_bytes) const noexcept { return text_bytes * growth_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the normalisations of rows have in common: their operands, how they are recorded with the residual sum before
-// them, and which gradients their backward pass writes.
+// Shared by the normalisations of rows: their operands, how they are recorded with the residual sum before them, and
+// which gradients their backward pass writes.
 #pragma once
 
 #include <string>
