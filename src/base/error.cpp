@@ -38,8 +38,12 @@ const char* advice_for_disk(int error) {
   }
 }
 
-Error::Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do)
-    : kind_(kind), where_(shown_path(where)), problem_(std::move(what)), what_to_do_(std::move(what_to_do)) {
+Error::Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do, int reason)
+    : kind_(kind),
+      where_(shown_path(where)),
+      problem_(std::move(what)),
+      what_to_do_(std::move(what_to_do)),
+      reason_(reason) {
   line_ = where_.empty() ? problem_ : where_ + ": " + problem_;
   if (!what_to_do_.empty()) line_ += "; " + what_to_do_;
   make_printable(&line_);

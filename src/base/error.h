@@ -29,13 +29,14 @@ constexpr int exit_code(ErrorKind kind) { return static_cast<int>(kind); }
 class Error : public std::exception {
  public:
   // where: file, "file:line:column", tensor or row; a path is shown from the current folder. what: the value found and
-  // what is wrong with it; what_to_do: may be empty.
-  Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do = "");
+  // what is wrong with it; what_to_do: may be empty; reason: the errno of a file that could not be opened, else 0.
+  Error(ErrorKind kind, const std::string& where, std::string what, std::string what_to_do = "", int reason = 0);
 
   ErrorKind kind() const { return kind_; }
   const std::string& where() const { return where_; }
   const std::string& problem() const { return problem_; }
   const std::string& what_to_do() const { return what_to_do_; }
+  int reason() const { return reason_; }
   // "where: what; what_to_do" on one line: control characters become spaces, bytes that are no UTF-8 question marks.
   const char* what() const noexcept override { return line_.c_str(); }
 
@@ -44,6 +45,7 @@ class Error : public std::exception {
   std::string where_;
   std::string problem_;
   std::string what_to_do_;
+  int reason_;
   std::string line_;
 };
 

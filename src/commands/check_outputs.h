@@ -19,7 +19,7 @@ struct ReadFile {
 
 struct CommandReads {
   std::vector<ReadFile> files;
-  // Of models and runs: all that Bascule itself reads or writes there is kept, but for a page of a search.
+  // Folders of models and runs: no output replaces what Bascule itself reads or writes there, but for a search's page.
   std::vector<std::string> folders;
   std::string pictures;  // a folder of pictures, however deep; "": none
 };

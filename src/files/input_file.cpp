@@ -23,7 +23,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   if (reason == EISDIR || reason == kNotAFile) throw Error{ErrorKind::kData, path_, "is not a file", ""};
   if (reason != 0)
     throw Error{ErrorKind::kData, path_, std::string("cannot be opened: ") + std::strerror(reason),
-                advice_for_open(reason)};
+                advice_for_open(reason), reason};
   size_ = about.st_size;
 }
 
@@ -45,8 +45,10 @@ void InputFile::read(void* destination, std::int64_t offset, std::size_t bytes) 
   if (!status.ok()) throw Error{ErrorKind::kData, path_, read_problem(status), ""};
 }
 
-std::string text_of_file(const std::string& path) {
+std::string text_of_file(const std::string& path, std::int64_t max_bytes) {
   const InputFile file(path);
+  if (file.size() > max_bytes)
+    throw Error{ErrorKind::kData, path, "is too large: " + std::to_string(file.size()) + " bytes", ""};
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text.data(), 0, text.size());
   return text;

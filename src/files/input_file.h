@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "src/base/descriptor.h"
@@ -29,8 +30,8 @@ class InputFile {
   std::int64_t size_ = 0;
 };
 
-// All of a file. Throws Error{kData} as InputFile does.
-std::string text_of_file(const std::string& path);
+// All of a file. Throws Error{kData} as InputFile does, and for one that is larger.
+std::string text_of_file(const std::string& path, std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max());
 
 // For messages, of a status that try_read() returned: "the file is truncated", "cannot be read: Input/output error".
 std::string read_problem(const Status& status);

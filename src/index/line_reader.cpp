@@ -20,7 +20,7 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 Error cannot_read(const std::string& path, int reason) {
-  return Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason)};
+  return Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason), reason};
 }
 
 // By its byte order mark, or by a zero byte beside each of the first characters.

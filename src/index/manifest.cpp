@@ -254,7 +254,7 @@ void Manifest::measure_pictures(MissingPictures missing) {
   if (is_measured()) return;
   const Descriptor folder(::open(files_.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open())
-    throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno), advice_for_open(errno)};
+    throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno), advice_for_open(errno), errno};
   std::vector<std::uint32_t> sizes;
   sizes.reserve(figures_.pictures);
   std::string problem, what_to_do;

@@ -50,7 +50,7 @@ Error too_few_open_files(const std::string& path, std::size_t shards) {
   return Error{ErrorKind::kData, path,
                "the limit of " + std::to_string(limit.rlim_cur) + " open files is too low: the run needs " +
                    (shards > 0 ? "one for each of " + std::to_string(shards) + " shards, and " : "") + others,
-               advice_for_open(EMFILE) + std::string(shards > 0 ? ", or use fewer, larger shards" : "")};
+               advice_for_open(EMFILE) + std::string(shards > 0 ? ", or use fewer, larger shards" : ""), EMFILE};
 }
 
 }  // namespace

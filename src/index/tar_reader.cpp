@@ -88,7 +88,7 @@ TarReader::TarReader(const std::string& path) : path_(path) {
   file_ = Descriptor(opened);
   struct stat facts = {};
   const int reason = opened < 0 ? -opened : ::fstat(opened, &facts) != 0 ? errno : 0;
-  if (reason != 0) throw Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason)};
+  if (reason != 0) throw Error{ErrorKind::kData, path, file_problem(reason), advice_for_open(reason), reason};
   bytes_ = static_cast<std::uint64_t>(facts.st_size);
 }
 

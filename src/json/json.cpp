@@ -189,12 +189,7 @@ Json parse_json(std::string_view text, const std::string& where, std::int64_t fi
 }
 
 Json read_json_file(const std::string& path, std::int64_t max_bytes) {
-  const InputFile file(path);
-  if (file.size() > max_bytes)
-    throw Error{ErrorKind::kData, path, "is too large: " + std::to_string(file.size()) + " bytes", ""};
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(text.data(), 0, text.size());
-  return parse_json(text, path);
+  return parse_json(text_of_file(path, max_bytes), path);
 }
 
 std::string json_text(const Json& document, int indent) {

@@ -2,7 +2,6 @@
 #include "src/reproduce/record_check.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -47,9 +46,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 // Too many open files say nothing about the file that was to be opened.
 void throw_if_of_limit(const Error& error) {
-  for (const int reason : {EMFILE, ENFILE}) {
-    if (error.what_to_do().find(advice_for_open(reason)) != std::string::npos) throw Error(error);
-  }
+  if (is_open_files_limit(error.reason())) throw Error(error);
 }
 
 // "" where it has the sum.
@@ -185,7 +182,7 @@ class Check {
         std::size_t bytes = 0;
         const int failure = folder.read_picture(id, memory, &bytes);
         if (is_open_files_limit(failure))
-          throw Error(ErrorKind::kData, place, file_problem(failure), advice_for_open(failure));
+          throw Error(ErrorKind::kData, place, file_problem(failure), advice_for_open(failure), failure);
         if (failure != 0) {
           add_picture(place, "cannot be read");
         } else if (picture_digest(memory.data(), bytes) != found->second) {

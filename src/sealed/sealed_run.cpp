@@ -74,7 +74,7 @@ SealedRun::~SealedRun() {
   if (run_.graphs.trains()) run_.session.training().update().rest();
 }
 
-// What ranks tell each other of their samples.
+// Memory by which the ranks tell each other of their samples.
 void SealedRun::share_samples() {
   const Arena& arena = memory_->arena();
   if (group_.size() > 1)
