@@ -7,24 +7,13 @@
 
 #include "kernels/reference/layer_norm.h"
 #include "tests/kernels/kernel_test.h"
+#include "tests/kernels/norm_cases.h"
 #include "tests/support/dual.h"
 
 namespace bascule::test {
 namespace {
 
-constexpr std::int64_t kRows = 3;
-
-DropoutStream tenth() {
-  DropoutStream stream;
-  stream.threshold = 429496730;  // 0.1
-  stream.scale = static_cast<float>(1.0 / 0.9);
-  stream.key[0] = 17;
-  stream.key[1] = 4;
-  stream.operation = 5;
-  return stream;
-}
-
-const std::uint64_t kRowKeys[kRows] = {dropout_row_key(0, 0), dropout_row_key(70000, 3), dropout_row_key(5, 65535)};
+constexpr std::int64_t kRows = kNormRows;
 
 struct Inputs {
   std::int64_t cols;
@@ -40,11 +29,9 @@ struct Inputs {
         d_y(normal(random, kRows * cols)) {}
 };
 
-enum class Residual { kNone, kPlain, kDropped };
-
 LayerNormForward forward_arguments(const Inputs& in, Residual residual) {
   LayerNormForward a{};
-  a.row_keys = kRowKeys;
+  a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
   a.epsilon = 1e-5f;
@@ -173,22 +160,15 @@ TEST(LayerNorm, ARowOfEqualNumbersGivesBetaAndTheRootOfEpsilon) {
   }
 }
 
-struct BackwardCase {
-  bool d_sum, d_h, dropped, parts, accumulate;
-};
-
 LayerNormBackward backward_arguments(const Inputs& in, const BackwardCase& c) {
   LayerNormBackward a{};
-  a.row_keys = kRowKeys;
+  a.row_keys = kNormRowKeys;
   a.rows = kRows;
   a.cols = in.cols;
   a.accumulate = c.accumulate;
   if (c.dropped) a.dropout = tenth();
   return a;
 }
-
-// Which arrays are one: d_x over d_sum, d_x over d_y, d_h over d_y.
-enum class Alias { kNone, kDxIsDsum, kDxIsDy, kDhIsDy };
 
 // d_x, then d_h and the parts where wanted. d_x starts as in.x, to be accumulated into.
 std::vector<float> run_backward(const KernelTable& kernels, const Inputs& in, const BackwardCase& c, Place place,
@@ -261,11 +241,6 @@ BackwardBound backward_bound(const Inputs& in) {
   return {1.2 * kEpsilon * (row + 2 * d_sum + 2 * g), kEpsilon * (kRows + 1 + m) * kRows * d * std::max(N, 1.0)};
 }
 
-std::vector<BackwardCase> backward_cases() {
-  return {{false, false, false, true, false}, {true, false, false, true, false}, {true, true, false, true, false},
-          {true, true, true, true, false},    {true, true, true, false, true},   {false, true, true, true, true}};
-}
-
 TEST(LayerNorm, BackwardIsWithinItsBoundAndTheSameOnEveryIsa) {
   Seeded random;
   for (const std::int64_t cols : lengths(1)) {
@@ -299,9 +274,7 @@ TEST(LayerNorm, BackwardMayWriteOverItsGradients) {
       for (const Isa isa : isas()) {
         const KernelTable& kernels = kernels_for(isa);
         const std::vector<float> apart = run_backward(kernels, in, c, Place::kBeforeGuard, Alias::kNone);
-        for (const Alias alias : {Alias::kDxIsDsum, Alias::kDxIsDy, Alias::kDhIsDy}) {
-          if (c.accumulate && alias != Alias::kDhIsDy) continue;
-          if (alias == Alias::kDxIsDsum && !c.d_sum) continue;
+        for (const Alias alias : aliases_of(c)) {
           const std::vector<float> over = run_backward(kernels, in, c, Place::kBeforeGuard, alias);
           EXPECT_EQ(first_different_bit(apart, over), -1) << static_cast<int>(alias);
         }
