@@ -66,6 +66,10 @@ enum class FieldSource : std::uint8_t {
   kReadOffsets,   // int32 (samples + 1): first read row of each sample; the last is their number
   kReadRowKeys,   // int64 (read rows): text_row_key(sample, text, token)
   kMaskedAmongRead,  // int32 (masked tokens): their numbers among the read rows
+  kDecoderIds,       // int32 (tokens): what a decoder reads of the text: TextShape::start_id, then all its tokens but
+                     // the last
+  kLabelledRows,     // int32 (labelled tokens): their numbers among the tokens, ascending
+  kTokenLabels,      // int32 (labelled tokens): the token there, which the decoder predicts
   kMatchLabels,      // int32 (samples): 1 if the caption belongs to the picture, else 0; where rows have no labels,
                      // captions of some samples are exchanged
   kClassLabels,      // int32 (samples): the number of the row's class
@@ -86,7 +90,10 @@ constexpr bool is_of_text(FieldSource source) {
     case FieldSource::kReadRows:
     case FieldSource::kReadOffsets:
     case FieldSource::kReadRowKeys:
-    case FieldSource::kMaskedAmongRead: return true;
+    case FieldSource::kMaskedAmongRead:
+    case FieldSource::kDecoderIds:
+    case FieldSource::kLabelledRows:
+    case FieldSource::kTokenLabels: return true;
     default: return false;
   }
 }
@@ -110,6 +117,8 @@ struct TextShape {
   std::int64_t max_positions = 0;    // rows of the table of positions; 0: there is none, and any place will do
   PositionRule positions;
   std::int64_t token_types = 1;
+  std::int32_t start_id = 0;  // what a decoder reads before the first token
+  std::int32_t pad_id = 0;    // what a target is padded with, where its padding counts
 };
 
 struct Field {

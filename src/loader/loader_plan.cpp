@@ -86,6 +86,7 @@ TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream,
   bound(FieldSource::kTokenIds, samples * plan.longest);
   bound(FieldSource::kMaskedRows, masked);
   bound(FieldSource::kReadRows, samples + masked);
+  bound(FieldSource::kLabelledRows, samples * plan.longest);
   return plan;
 }
 

@@ -35,11 +35,14 @@ void check_together(const Fields& fields) {
     const bool masks = declares(FieldSource::kMaskedRows, text);
     BASCULE_CHECK(masks == declares(FieldSource::kMaskedLabels, text));
     BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !masks);
+    const bool labels = declares(FieldSource::kLabelledRows, text);
+    BASCULE_CHECK(labels == declares(FieldSource::kTokenLabels, text));
+    BASCULE_CHECK(declares(FieldSource::kTokenIds, text) || !(labels || declares(FieldSource::kDecoderIds, text)));
   }
   bool is_counted[kMaxStreams] = {};
   for (const Field& field : fields) {
     const bool counts = field.source == FieldSource::kTokenIds || field.source == FieldSource::kMaskedRows ||
-                        field.source == FieldSource::kReadRows;
+                        field.source == FieldSource::kReadRows || field.source == FieldSource::kLabelledRows;
     if (!counts) continue;
     BASCULE_CHECK(field.rows.stream >= kFirstModelStream && !is_counted[field.rows.stream]);  // each text its own
     is_counted[field.rows.stream] = true;
@@ -91,6 +94,12 @@ std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
       case FieldSource::kReadOffsets: cut(&text.read_offsets); break;
       case FieldSource::kReadRowKeys: cut(&text.read_row_keys); break;
       case FieldSource::kMaskedAmongRead: cut(&text.masked_among_read); break;
+      case FieldSource::kDecoderIds: cut(&text.decoder_ids); break;
+      case FieldSource::kLabelledRows:
+        cut(&text.labelled_rows);
+        text.labelled_stream = field.rows.stream;
+        break;
+      case FieldSource::kTokenLabels: cut(&text.token_labels); break;
       case FieldSource::kMatchLabels: cut(&slot->match_labels); break;
       case FieldSource::kClassLabels: cut(&slot->class_labels); break;
       case FieldSource::kMixedLabels: cut(&slot->mixed_labels); break;

@@ -41,7 +41,11 @@ struct TextSlot {
   std::int32_t* read_offsets = nullptr;
   std::uint64_t* read_row_keys = nullptr;
   std::int32_t* masked_among_read = nullptr;
-  int token_stream = 0, masked_stream = 0, read_stream = 0;  // where the model declares such fields
+  std::int32_t* decoder_ids = nullptr;
+  std::int32_t* labelled_rows = nullptr;
+  std::int32_t* token_labels = nullptr;
+  // Where the model declares such fields.
+  int token_stream = 0, masked_stream = 0, read_stream = 0, labelled_stream = 0;
 
   bool is_read() const noexcept { return token_ids != nullptr; }
 };

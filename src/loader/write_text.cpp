@@ -68,6 +68,24 @@ void list_read_rows(const Appended& to, const TextSample& sample, std::int64_t m
   text.read_offsets[sample.b + 1] = static_cast<std::int32_t>(read);
 }
 
+// What a decoder reads: each token one row further on.
+void write_decoder_ids(std::int32_t* decoder_ids, Span<const std::int32_t> ids, std::int32_t start_id) noexcept {
+  if (ids.empty()) return;
+  decoder_ids[0] = start_id;
+  std::copy(ids.begin(), ids.end() - 1, decoder_ids + 1);
+}
+
+// Appends every token of the text to the batch's list of labelled ones.
+void label_text(const Appended& to) noexcept {
+  const TextSlot& text = to.text();
+  std::int64_t& labelled = to.slot->batch.counts[text.labelled_stream];
+  BASCULE_CHECK(labelled + static_cast<std::int64_t>(to.ids.size()) <= to.slot->bounds[text.labelled_stream]);
+  for (std::size_t i = 0; i < to.ids.size(); ++i) {
+    text.labelled_rows[labelled] = static_cast<std::int32_t>(to.first_row) + static_cast<std::int32_t>(i);
+    text.token_labels[labelled++] = to.ids[i];
+  }
+}
+
 void write_positions(std::int32_t* positions, Span<const std::int32_t> ids, PositionRule rule) noexcept {
   std::int32_t counted = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) positions[i] = rule.next(ids[i], &counted);
@@ -130,6 +148,8 @@ Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest
     write_positions(arrays.position_ids + first_row, to.ids, settings.shape.positions);
   if (arrays.token_types != nullptr)
     write_types(arrays.token_types + first_row, encoded, settings.tokenizer->second_type());
+  if (arrays.decoder_ids != nullptr) write_decoder_ids(arrays.decoder_ids + first_row, to.ids, settings.shape.start_id);
+  if (arrays.labelled_rows != nullptr) label_text(to);
   if (arrays.row_keys != nullptr) write_keys(to, sample);
   const std::int64_t tokens = slot->batch.counts[arrays.token_stream] += encoded.tokens;
   if (arrays.offsets != nullptr) arrays.offsets[sample.b + 1] = static_cast<std::int32_t>(tokens);

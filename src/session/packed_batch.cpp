@@ -127,6 +127,9 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kReadRowKeys: batch.fields[i] = text.read_row_keys.data(); break;
       case FieldSource::kMaskedAmongRead: batch.fields[i] = text.masked_among_read.data(); break;
       case FieldSource::kMaskedLabels: batch.fields[i] = text.masked_labels.data(); break;
+      case FieldSource::kDecoderIds:
+      case FieldSource::kLabelledRows:
+      case FieldSource::kTokenLabels: break;  // not made here yet
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;

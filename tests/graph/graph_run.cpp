@@ -70,7 +70,10 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kReadRows:
       case FieldSource::kReadOffsets:
       case FieldSource::kReadRowKeys:
-      case FieldSource::kMaskedAmongRead: break;  // none here
+      case FieldSource::kMaskedAmongRead:
+      case FieldSource::kDecoderIds:
+      case FieldSource::kLabelledRows:
+      case FieldSource::kTokenLabels: break;  // none here
     }
   }
   return batch;

@@ -61,6 +61,12 @@ Fields text_fields(int text, Reads reads) {
     add("token_types", DType::kInt32, tokens, FieldSource::kTokenTypes);
     return fields;
   }
+  if (reads == Reads::kWritten) {
+    add("decoder_ids", DType::kInt32, tokens, FieldSource::kDecoderIds);
+    add("labelled_rows", DType::kInt32, masked, FieldSource::kLabelledRows);
+    add("token_labels", DType::kInt32, masked, FieldSource::kTokenLabels);
+    return fields;
+  }
   add("masked_rows", DType::kInt32, masked, FieldSource::kMaskedRows);
   add("masked_labels", DType::kInt32, masked, FieldSource::kMaskedLabels);
   add("read_rows", DType::kInt32, read, FieldSource::kReadRows);

@@ -19,9 +19,9 @@ namespace bascule::test {
 enum class Task { kPairs, kMatching, kMasking };
 inline constexpr int kTokens = kFirstModelStream, kMasked = kFirstModelStream + 1;
 Fields loader_fields(Task task, std::int64_t image_side = 32);
-// Fields of one of two texts, whose streams are its own: as a model reads them that only attends to the text, or that
-// also predicts its masked tokens. Their names begin with the text's number.
-enum class Reads { kAttended, kPredicted };
+// Fields of one of two texts, whose streams are its own: as a model reads them that only attends to the text, that
+// also predicts its masked tokens, or that writes it token by token. Their names begin with the text's number.
+enum class Reads { kAttended, kPredicted, kWritten };
 constexpr int tokens_of_text(int text) { return kFirstModelStream + 3 * text; }
 Fields text_fields(int text, Reads reads);
 

@@ -188,6 +188,32 @@ TEST_F(TwoTexts, AreMaskedByDrawsOfTheirOwn) {
   EXPECT_LT(same, 2 * 40 / 3) << "one of seven tokens is masked: one draw of seven is the same by chance";
 }
 
+TEST_F(TwoTexts, AreReadByADecoderOneTokenBehindWhatItPredicts) {
+  const Manifest pairs = manifest(rows());
+  LoaderSettings settings = this->settings(pairs, Reads::kAttended, Reads::kWritten);
+  settings.texts[1].start_id = 17;
+  std::int64_t single = 0;
+  for_each_batch(settings, [&](const Batch& batch) {
+    std::vector<std::int32_t> read, rows, labels;
+    for (std::int64_t b = 0; b < batch.counts.samples(); ++b) {
+      const std::vector<std::int32_t> ids =
+          test::emoji_tokenizer().encode(*pairs.row(batch.rows[b]).second_text, kTargetLength);
+      read.push_back(17);
+      read.insert(read.end(), ids.begin(), ids.end() - 1);
+      labels.insert(labels.end(), ids.begin(), ids.end());
+      single += ids.size() == 3 ? 1 : 0;
+    }
+    for (std::size_t row = 0; row < labels.size(); ++row) rows.push_back(static_cast<std::int32_t>(row));
+    ASSERT_EQ(batch.counts[tokens_of_text(1) + 1], static_cast<std::int64_t>(labels.size()));
+    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.token_ids"), labels);
+    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.decoder_ids"), read);
+    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.labelled_rows"), rows);
+    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.token_labels"), labels);
+  });
+  EXPECT_EQ(single, 1);
+  EXPECT_EQ(plan_loader(settings).streams[0].bounds[tokens_of_text(1) + 1], 5 * kTargetLength);
+}
+
 TEST_F(TwoTexts, HaveKeysOfWhichNoTwoAreEqual) {
   const Manifest pairs = manifest(rows());
   const LoaderSettings settings = this->settings(pairs);
