@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small passes: filling, adding, sums down columns, blending two streams, L2 norms.
+// Small passes: filling, adding, scaling, sums down columns, blending two streams, L2 norms.
 // All spans are dense unless a stride is given.
 #pragma once
 
@@ -22,6 +22,15 @@ struct Add {
   const float* a;
   const float* b;
   std::int64_t count;
+};
+
+// out[i] (+)= factor x[i]. Aliasing: out may be x (without accumulate).
+struct Scale {
+  float* out;
+  const float* x;
+  std::int64_t count;
+  float factor;
+  bool accumulate;
 };
 
 // out[r, c] (+)= x[r, c] over rows with strides: copies a block into, or out of, a column slice. Aliasing: none.

@@ -10,6 +10,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/gate.h"
 #include "kernels/layer_norm.h"
 #include "kernels/loss.h"
 #include "kernels/rms_norm.h"
@@ -40,6 +41,12 @@ inline Add part_of(Add a, std::int64_t first, std::int64_t count) {
   return a;
 }
 
+inline Scale part_of(Scale a, std::int64_t first, std::int64_t count) {
+  advance_each(first, a.out, a.x);
+  a.count = count;
+  return a;
+}
+
 inline ActivationForward part_of(ActivationForward a, std::int64_t first, std::int64_t count) {
   advance_each(first, a.y, a.x);
   a.count = count;
@@ -64,6 +71,22 @@ inline AddParts part_of(AddParts a, std::int64_t first, std::int64_t count) {
 
 inline ActivationBackward part_of(ActivationBackward a, std::int64_t first, std::int64_t count) {
   advance_each(first * a.cols, a.d_x, a.d_y, a.x);
+  a.rows = count;
+  return a;
+}
+
+inline GateForward part_of(GateForward a, std::int64_t first, std::int64_t count) {
+  a.y += first * a.cols;
+  a.x += first * 2 * a.cols;
+  advance_each(first, a.row_keys);
+  a.rows = count;
+  return a;
+}
+
+inline GateBackward part_of(GateBackward a, std::int64_t first, std::int64_t count) {
+  advance_each(first * 2 * a.cols, a.d_x, a.x);
+  a.d_y += first * a.cols;
+  advance_each(first, a.row_keys);
   a.rows = count;
   return a;
 }
@@ -113,6 +136,13 @@ inline NormalizeBackward part_of(NormalizeBackward a, std::int64_t first, std::i
 inline TextEmbeddingForward part_of(TextEmbeddingForward a, std::int64_t first, std::int64_t count) {
   a.out += first * a.cols;
   advance_each(first, a.word_index, a.position_index, a.type_index);
+  a.rows = count;
+  return a;
+}
+
+inline GatherRows part_of(GatherRows a, std::int64_t first, std::int64_t count) {
+  a.out += first * a.cols;
+  a.index += first;
   a.rows = count;
   return a;
 }

@@ -14,6 +14,7 @@
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/gate.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/isa.h"
 #include "kernels/lamb.h"

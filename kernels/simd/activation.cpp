@@ -1,83 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions: one struct each, value and slope; the passes are the same for all.
+// Activation functions: the passes are the same for all.
 #include <cstdint>
 
-#include "kernels/lanes/lanes_math.h"
+#include "kernels/simd/activation_functions.h"
 #include "kernels/simd/kernels.h"
 #include "kernels/simd/rows.h"
 
 namespace bascule::BASCULE_ISA {
 namespace {
-
-struct Gelu {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return x * normal_distribution(x).value; }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
-    const Normal normal = normal_distribution(x);
-    return fma(x, normal.density, normal.value);
-  }
-};
-
-// x/2 (1 + tanh u) = x sigmoid(2u), which keeps its relative precision for negative x. 2u = x (k + k 0.044715 x^2), k =
-// 2 sqrt(2/pi).
-struct GeluTanh {
-  [[gnu::always_inline]] static f32x16 argument(f32x16 x) {
-    return x * fma(x * x, set(0x1.2444f2p-4f), set(0x1.988454p+0f));
-  }
-  // For positive x one less the small side, whose roundings then weigh little.
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) {
-    const f32x16 u = argument(x);
-    const f32x16 e = exp(set(0.0f) - abs(u));
-    const f32x16 small = e / (set(1.0f) + e);
-    return x * select(less(u, set(0.0f)), small, set(1.0f) - small);
-  }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
-    const Sigmoid s = sigmoid_and_derivative(argument(x));
-    const f32x16 argument_slope = fma(x * x, set(0x1.b6676cp-3f), set(0x1.988454p+0f));
-    return fma(x * s.derivative, argument_slope, s.value);
-  }
-};
-
-struct QuickGelu {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return x * sigmoid(x * set(1.702f)); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
-    const f32x16 argument = x * set(1.702f);
-    const Sigmoid s = sigmoid_and_derivative(argument);
-    return fma(argument, s.derivative, s.value);
-  }
-};
-
-struct Relu {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return max(set(0.0f), x); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) { return select(less(set(0.0f), x), set(1.0f), set(0.0f)); }
-};
-
-struct Silu {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return x * sigmoid(x); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
-    const Sigmoid s = sigmoid_and_derivative(x);
-    return fma(x, s.derivative, s.value);
-  }
-};
-
-// tanh' (x) = 1 - tanh^2 (x) where that is above 1/2, else 4 sigmoid'(2x), where the difference would cancel.
-struct Tanh {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return tanh(x); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) {
-    const f32x16 y = tanh(x);
-    const f32x16 far = sigmoid_and_derivative(x + x).derivative * set(4.0f);
-    return select(less(abs(x), set(0.8f)), fnma(y, y, set(1.0f)), far);
-  }
-};
-
-struct SigmoidFunction {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return sigmoid(x); }
-  [[gnu::always_inline]] static f32x16 slope(f32x16 x) { return sigmoid_and_derivative(x).derivative; }
-};
-
-struct Linear {
-  [[gnu::always_inline]] static f32x16 value(f32x16 x) { return x; }
-  [[gnu::always_inline]] static f32x16 slope(f32x16) { return set(1.0f); }
-};
 
 template <typename Function>
 void forward(const ActivationForward& a) {
@@ -104,29 +34,11 @@ void backward(const ActivationBackward& a) {
 }  // namespace
 
 void activation_forward(const ActivationForward& a) {
-  switch (a.kind) {
-    case Activation::kGelu: return forward<Gelu>(a);
-    case Activation::kGeluTanh: return forward<GeluTanh>(a);
-    case Activation::kQuickGelu: return forward<QuickGelu>(a);
-    case Activation::kRelu: return forward<Relu>(a);
-    case Activation::kSilu: return forward<Silu>(a);
-    case Activation::kTanh: return forward<Tanh>(a);
-    case Activation::kSigmoid: return forward<SigmoidFunction>(a);
-    case Activation::kLinear: return forward<Linear>(a);
-  }
+  with_function(a.kind, [&](auto function) { forward<decltype(function)>(a); });
 }
 
 void activation_backward(const ActivationBackward& a) {
-  switch (a.kind) {
-    case Activation::kGelu: return backward<Gelu>(a);
-    case Activation::kGeluTanh: return backward<GeluTanh>(a);
-    case Activation::kQuickGelu: return backward<QuickGelu>(a);
-    case Activation::kRelu: return backward<Relu>(a);
-    case Activation::kSilu: return backward<Silu>(a);
-    case Activation::kTanh: return backward<Tanh>(a);
-    case Activation::kSigmoid: return backward<SigmoidFunction>(a);
-    case Activation::kLinear: return backward<Linear>(a);
-  }
+  with_function(a.kind, [&](auto function) { backward<decltype(function)>(a); });
 }
 
 }  // namespace bascule::BASCULE_ISA

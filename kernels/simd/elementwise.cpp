@@ -16,6 +16,15 @@ void add(const Add& a) {
       });
 }
 
+void scale(const Scale& a) {
+  const f32x16 factor = set(a.factor);
+  for_lanes(
+      a.count, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+        const f32x16 scaled = factor * load(a.x + i, lanes);
+        store(a.out + i, lanes, a.accumulate ? load(a.out + i, lanes) + scaled : scaled);
+      });
+}
+
 void copy_rows(const CopyRows& a) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     if (a.accumulate) {

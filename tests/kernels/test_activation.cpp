@@ -6,55 +6,18 @@
 #include <vector>
 
 #include "kernels/reference/activation.h"
+#include "tests/kernels/activation_bounds.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/dual.h"
 
 namespace bascule::test {
 namespace {
 
-constexpr Activation kAll[] = {Activation::kGelu, Activation::kGeluTanh, Activation::kQuickGelu, Activation::kRelu,
-                               Activation::kSilu, Activation::kTanh,     Activation::kSigmoid,   Activation::kLinear};
-
-// How many roundings (epsilon, relative to the result) a value may carry: those of test_lanes.cpp, in twice as many
-// epsilons as ulp, and what the rounding of the function's argument t brings: |t| epsilon relative in a sigmoid, x^2 /
-// 2 in the bell.
-double roundings(Activation kind, double x) {
-  const double u = 1.6 * std::abs(x) + 0.0714 * std::abs(x * x * x);
-  switch (kind) {
-    case Activation::kGelu: return 23 + x * x;
-    case Activation::kGeluTanh: return 8 + 4 * u;
-    case Activation::kQuickGelu: return 8 + 1.702 * std::abs(x);
-    case Activation::kRelu: return 0;
-    case Activation::kSilu: return 8;
-    case Activation::kTanh: return 6;
-    case Activation::kSigmoid: return 6;
-    case Activation::kLinear: return 0;
-  }
-  return 0;
-}
-
-// The truth itself: 1 + erf and 1 + tanh cancel in double, where the kernel does not.
-double error_of_truth(double x) { return 0x1p-51 * (1.0 + std::abs(x)); }
-
-// The slope is value / x + x (derivative of the sigmoid or bell): two terms of either sign, each with the roundings
-// above and a few of its own. What they may reach in size is slope_terms.
-double slope_terms(Activation kind, double x) {
-  const double value = x == 0.0 ? 1.0 : std::abs(reference::activation(kind, x) / x);
-  return value + std::abs(reference::activation_slope(kind, x) - value) +
-         std::abs(reference::activation_slope(kind, x));
-}
-
-std::vector<float> inputs(Seeded& random, std::int64_t count) {
-  std::vector<float> x = normal(random, count, 2.5);
-  for (std::size_t i = 0; i + 8 < x.size(); i += 9) x[i] *= 4.0f;  // both tails
-  return x;
-}
-
 TEST(Activation, ForwardIsWithinItsBoundAndTheSameOnEveryIsa) {
   Seeded random;
   for (const std::int64_t count : lengths()) {
-    const std::vector<float> x = inputs(random, count);
-    for (const Activation kind : kAll) {
+    const std::vector<float> x = activation_inputs(random, count);
+    for (const Activation kind : kAllActivations) {
       std::vector<double> truth = widened(x), bound = zeros(count);
       reference::activation_forward(truth.data(), widened(x).data(), {nullptr, nullptr, count, kind});
       for (std::size_t i = 0; i < truth.size(); ++i) {
@@ -79,7 +42,7 @@ TEST(Activation, InfinitiesGiveTheLimitsAndNanStaysNan) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()};
   for (const Isa isa : isas()) {
-    for (const Activation kind : kAll) {
+    for (const Activation kind : kAllActivations) {
       float y[3];
       kernels_for(isa).activation_forward({y, x.data(), 3, kind});
       const bool bounded = kind == Activation::kTanh || kind == Activation::kSigmoid;
@@ -112,7 +75,7 @@ std::vector<float> run_backward(const KernelTable& kernels, const BackwardCase& 
 }
 
 void check_backward(const BackwardCase& c, std::int64_t cols, Place place, Seeded& random) {
-  const std::vector<float> x = inputs(random, kRows * cols), d_y = normal(random, kRows * cols);
+  const std::vector<float> x = activation_inputs(random, kRows * cols), d_y = normal(random, kRows * cols);
   std::vector<double> d_x = widened(x), part = zeros(cols), bound = zeros(kRows * cols), part_bound = zeros(cols);
   reference::activation_backward(d_x.data(), c.part ? part.data() : nullptr, widened(d_y).data(), widened(x).data(),
                                  {nullptr, nullptr, nullptr, nullptr, kRows, cols, c.kind, c.accumulate});
@@ -138,7 +101,7 @@ void check_backward(const BackwardCase& c, std::int64_t cols, Place place, Seede
 TEST(Activation, BackwardIsWithinItsBoundAndTheSameOnEveryIsaAlsoInPlace) {
   Seeded random;
   for (const std::int64_t cols : lengths(1)) {
-    for (const Activation kind : kAll) {
+    for (const Activation kind : kAllActivations) {
       for (const Place place : kPlaces) {
         check_backward({kind, true, false}, cols, place, random);
         check_backward({kind, false, true}, cols, place, random);
@@ -148,7 +111,7 @@ TEST(Activation, BackwardIsWithinItsBoundAndTheSameOnEveryIsaAlsoInPlace) {
 }
 
 TEST(Activation, SlopeReferenceIsTheDerivativeOfTheForwardOne) {
-  for (const Activation kind : kAll) {
+  for (const Activation kind : kAllActivations) {
     for (const double x : {-6.0, -1.3, -0.2, 0.3, 1.0, 4.5}) {
       EXPECT_NEAR(reference::activation(kind, Dual(x, 1.0)).derivative, reference::activation_slope(kind, x), 1e-12);
     }

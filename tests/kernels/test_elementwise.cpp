@@ -33,6 +33,28 @@ TEST(Elementwise, FillAndAddAreExactAlsoInPlace) {
   }
 }
 
+TEST(Elementwise, ScaleIsOneRoundingAndAddingAnotherAlsoInPlace) {
+  Seeded random;
+  for (const std::int64_t count : lengths()) {
+    const auto x = normal(random, count), before = normal(random, count);
+    std::vector<float> scaled(x.size()), added(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      scaled[i] = 0.3f * x[i];
+      added[i] = before[i] + scaled[i];
+    }
+    for (const Place place : kPlaces) {
+      const auto out = same_on_every_isa([&](const KernelTable& kernels) {
+        Floats s(count, place), in(x, place), over(x, place), sum(before, place);
+        kernels.scale({s.data(), in.data(), count, 0.3f, false});
+        kernels.scale({over.data(), over.data(), count, 0.3f, false});
+        kernels.scale({sum.data(), in.data(), count, 0.3f, true});
+        return joined({s.values(), over.values(), sum.values()});
+      });
+      EXPECT_EQ(first_different_bit(out, joined({scaled, scaled, added})), -1) << count;
+    }
+  }
+}
+
 TEST(Elementwise, CopyRowsHonoursBothStridesAndLeavesTheGapsAlone) {
   Seeded random;
   for (const std::int64_t cols : lengths()) {
