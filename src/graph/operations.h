@@ -44,6 +44,13 @@ Normalized add_rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor 
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind);
 
+// (rows, 2 C) -> (rows, C): dropout(kind(first half of the columns) * second half). No other operation reads x.
+// row_keys: of x's rows; read where something is dropped.
+Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys);
+
+// factor x.
+Tensor scale(Graph& graph, const std::string& name, Tensor x, float factor);
+
 Tensor dropout(Graph& graph, const std::string& name, Tensor x, DropoutPlace place, Tensor row_keys);
 
 // Column slices that attention reads: `heads * head_size` columns from `col` on.
@@ -59,6 +66,7 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys);
 
 // (R, C): word + position + type, each by the row's number in it (int32). No numbers of types: every row has the first.
+// Without tables of position and type: word alone.
 struct EmbeddingTables {
   Tensor word, position, type;
 };

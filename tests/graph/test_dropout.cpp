@@ -2,6 +2,7 @@
 // Backward drops what forward dropped: the mask is read from what forward left.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -57,53 +58,64 @@ TEST(Dropout, EveryPlaceOfTheModelDropsByItself) {
   EXPECT_NE(first_different_bit(run.rows_of(places[0], 40), run.rows_of(places[1], 40)), -1);
 }
 
-// sum - x is what dropout left of h: its zeros are the mask that the gradient must have.
-TEST(Dropout, BeforeALayerNormBackwardDropsTheSameElements) {
-  for (int which = 0; which < 3; ++which) {
-    std::vector<TestBatch> batches = batches_with_pictures(1, 4);
-    GraphRun run(kBounds);
-    const SampleRows rows = which == 0 ? run.text() : which == 1 ? run.first_of_samples() : run.pictures(4);
-    const Tensor x = run.input("x", rows.extent, 24), h = run.source("h", rows.extent, 24);
-    const Normalized n = add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), run.parameter("b", 1, 24),
-                                        1e-5f, {0.5f, 1}, rows.row_keys);
-    run.graph().keep(n.sum);
-    run.finish({n.y});
-    const TestBatch& batch = batches[2];
-    run.replay(batch.batch());
-    const std::int64_t count = rows.extent.at(batch.batch().counts);
-    const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
-    const auto reference = [&](const auto& v, const TestBatch&) {
-      auto total = v.source("h", count);
-      for (std::size_t i = 0; i < total.values.size(); ++i) {
-        const bool dropped = sum[i] == plain[i];
-        total.values[i] = (dropped ? Dual(0.0) : total.values[i] * Dual(2.0)) + Dual(static_cast<double>(plain[i]));
-      }
-      return v.loss({layer_norm_of(total, v.matrix("w"), v.matrix("b"), static_cast<double>(1e-5f))});
-    };
-    expect_gradients(run, {batch}, reference, "dropped");
-  }
-}
-
-TEST(Dropout, BeforeAnRmsNormBackwardDropsTheSameElements) {
-  const TestBatch batch = batches_with_pictures(1, 4)[2];
+// With a linear gate and a second half of ones, y is what dropout left of the first half.
+TEST(Dropout, BehindAGateBackwardDropsTheSameElements) {
+  const TestBatch batch = some_batches({9, 4, 17, 2, 8})[0];
   GraphRun run(kBounds);
   const SampleRows rows = run.text();
-  const Tensor x = run.input("x", rows.extent, 24), h = run.source("h", rows.extent, 24);
-  const Normalized n = add_rms_norm(run.graph(), "n", x, h, run.parameter("w", 1, 24), 1e-5f, {0.5f, 1}, rows.row_keys);
-  run.graph().keep(n.sum);
-  run.finish({n.y});
+  const Tensor x = run.source("x", rows.extent, 48);
+  const Tensor y = gate(run.graph(), "y", x, Activation::kSilu, {0.5f, 1}, rows.row_keys);
+  run.graph().keep(y);
+  run.finish({y});
   run.replay(batch.batch());
-  const std::int64_t count = rows.extent.at(batch.batch().counts);
-  const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
+  const std::vector<float> left = run.rows_of(y, batch.text_rows());
   const auto reference = [&](const auto& v, const TestBatch&) {
-    auto total = v.source("h", count);
-    for (std::size_t i = 0; i < total.values.size(); ++i) {
-      const bool dropped = sum[i] == plain[i];
-      total.values[i] = (dropped ? Dual(0.0) : total.values[i] * Dual(2.0)) + Dual(static_cast<double>(plain[i]));
+    const auto all = v.source("x", batch.text_rows());
+    auto gated = v.input("cotangent0", batch.text_rows());  // for its shape
+    for (std::int64_t r = 0; r < gated.rows; ++r) {
+      for (std::int64_t c = 0; c < gated.cols; ++c) {
+        const bool dropped = left[static_cast<std::size_t>(r * gated.cols + c)] == 0.0f;
+        gated(r, c) = activation_of(all(r, c), Activation::kSilu) * all(r, 24 + c) * Dual(dropped ? 0.0 : 2.0);
+      }
     }
-    return v.loss({rms_norm_of(total, v.matrix("w"), static_cast<double>(1e-5f))});
+    return v.loss({gated});
   };
   expect_gradients(run, {batch}, reference, "dropped");
+  const auto zeros = std::count(left.begin(), left.end(), 0.0f);
+  EXPECT_NEAR(static_cast<double>(zeros) / static_cast<double>(left.size()), 0.5, 0.1);
+}
+
+// sum - x is what dropout left of h: its zeros are the mask that the gradient must have.
+TEST(Dropout, BeforeANormBackwardDropsTheSameElements) {
+  for (const bool has_mean : {true, false}) {
+    for (int which = 0; which < 3; ++which) {
+      std::vector<TestBatch> batches = batches_with_pictures(1, 4);
+      GraphRun run(kBounds);
+      Graph& graph = run.graph();
+      const SampleRows rows = which == 0 ? run.text() : which == 1 ? run.first_of_samples() : run.pictures(4);
+      const Tensor x = run.input("x", rows.extent, 24), h = run.source("h", rows.extent, 24);
+      const Tensor w = run.parameter("w", 1, 24), b = has_mean ? run.parameter("b", 1, 24) : Tensor{};
+      const Normalized n = has_mean ? add_layer_norm(graph, "n", x, h, w, b, 1e-5f, {0.5f, 1}, rows.row_keys)
+                                    : add_rms_norm(graph, "n", x, h, w, 1e-5f, {0.5f, 1}, rows.row_keys);
+      graph.keep(n.sum);
+      run.finish({n.y});
+      const TestBatch& batch = batches[2];
+      run.replay(batch.batch());
+      const std::int64_t count = rows.extent.at(batch.batch().counts);
+      const std::vector<float> sum = run.rows_of(n.sum, count), plain = run.values("x");
+      const auto reference = [&](const auto& v, const TestBatch&) {
+        auto total = v.source("h", count);
+        for (std::size_t i = 0; i < total.values.size(); ++i) {
+          const bool dropped = sum[i] == plain[i];
+          total.values[i] = (dropped ? Dual(0.0) : total.values[i] * Dual(2.0)) + Dual(static_cast<double>(plain[i]));
+        }
+        constexpr double kEpsilon = static_cast<double>(1e-5f);
+        return v.loss({has_mean ? layer_norm_of(total, v.matrix("w"), v.matrix("b"), kEpsilon)
+                                : rms_norm_of(total, v.matrix("w"), kEpsilon)});
+      };
+      expect_gradients(run, {batch}, reference, "dropped");
+    }
+  }
 }
 
 }  // namespace

@@ -51,6 +51,29 @@ TEST(TextEmbedding, GradientsAreExactAndPaddingRowsHaveNone) {
   }
 }
 
+// Two look-ups of one table, as two stacks with shared words make.
+TEST(TextEmbedding, OfWordsAloneHasExactGradientsAlsoOfATableThatIsReadTwice) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        Graph& g = run.graph();
+        const Tensor word = run.parameter("word", kVocabulary, 19);
+        return std::vector<Tensor>{text_embedding(g, "e", {word, {}, {}}, {run.field("token_ids"), {}, {}}, {}),
+                                   text_embedding(g, "f", {word, {}, {}}, {run.field("token_types"), {}, {}}, {})};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        auto e = v.input("cotangent0", batch.text_rows()), f = e;
+        for (std::int64_t r = 0; r < e.rows; ++r) {
+          const std::size_t i = static_cast<std::size_t>(r);
+          for (std::int64_t c = 0; c < e.cols; ++c) {
+            e(r, c) = v.matrix("word")(batch.ids[i], c);
+            f(r, c) = v.matrix("word")(batch.types[i], c);
+          }
+        }
+        return v.loss({e, f});
+      });
+}
+
 // A picture that the patches do not fill, of two channels; with and without a class row.
 void check_image_embedding(std::int64_t class_rows) {
   constexpr std::int64_t kChannels = 2, kHeight = 8, kWidth = 11, kPatch = 3, kPatches = 6, kCols = 5;

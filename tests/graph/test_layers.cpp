@@ -142,48 +142,34 @@ struct SumCase {
   bool x_trained, h_trained, sum_read;
 };
 
-class AddLayerNorm : public ::testing::TestWithParam<SumCase> {};
+class AddNorm : public ::testing::TestWithParam<SumCase> {};
 
-TEST_P(AddLayerNorm, GradientsAreExact) {
-  const SumCase c = GetParam();
+void expect_exact_sum_and_norm(const SumCase& c, bool has_mean) {
   check_gradients(
       kBounds, some_batches(),
       [=](GraphRun& run) {
         const Tensor x = c.x_trained ? run.source("x", text_rows(), 13) : run.input("x", text_rows(), 13);
         const Tensor h = c.h_trained ? run.source("h", text_rows(), 13) : run.input("h", text_rows(), 13);
-        const Normalized n =
-            add_layer_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), run.parameter("b", 1, 13), 1e-3f, {}, {});
+        const Tensor w = run.parameter("w", 1, 13), b = has_mean ? run.parameter("b", 1, 13) : Tensor{};
+        const Normalized n = has_mean ? add_layer_norm(run.graph(), "n", x, h, w, b, 1e-3f, {}, {})
+                                      : add_rms_norm(run.graph(), "n", x, h, w, 1e-3f, {}, {});
         return c.sum_read ? std::vector<Tensor>{n.y, n.sum} : std::vector<Tensor>{n.y};
       },
       [=](const auto& v, const TestBatch& batch) {
         const auto h = c.h_trained ? v.source("h", batch.text_rows()) : v.input("h", batch.text_rows());
         auto sum = c.x_trained ? v.source("x", batch.text_rows()) : v.input("x", batch.text_rows());
         for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += h.values[i];
-        const auto y = layer_norm_of(sum, v.matrix("w"), v.matrix("b"), static_cast<double>(1e-3f));
+        constexpr double kEpsilon = static_cast<double>(1e-3f);
+        const auto y = has_mean ? layer_norm_of(sum, v.matrix("w"), v.matrix("b"), kEpsilon)
+                                : rms_norm_of(sum, v.matrix("w"), kEpsilon);
         return c.sum_read ? v.loss({y, sum}) : v.loss({y});
       });
 }
 
-TEST_P(AddLayerNorm, WithoutAMeanGradientsAreExactToo) {
-  const SumCase c = GetParam();
-  check_gradients(
-      kBounds, some_batches(),
-      [=](GraphRun& run) {
-        const Tensor x = c.x_trained ? run.source("x", text_rows(), 13) : run.input("x", text_rows(), 13);
-        const Tensor h = c.h_trained ? run.source("h", text_rows(), 13) : run.input("h", text_rows(), 13);
-        const Normalized n = add_rms_norm(run.graph(), "n", x, h, run.parameter("w", 1, 13), 1e-3f, {}, {});
-        return c.sum_read ? std::vector<Tensor>{n.y, n.sum} : std::vector<Tensor>{n.y};
-      },
-      [=](const auto& v, const TestBatch& batch) {
-        const auto h = c.h_trained ? v.source("h", batch.text_rows()) : v.input("h", batch.text_rows());
-        auto sum = c.x_trained ? v.source("x", batch.text_rows()) : v.input("x", batch.text_rows());
-        for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += h.values[i];
-        const auto y = rms_norm_of(sum, v.matrix("w"), static_cast<double>(1e-3f));
-        return c.sum_read ? v.loss({y, sum}) : v.loss({y});
-      });
-}
+TEST_P(AddNorm, OfALayerHasExactGradients) { expect_exact_sum_and_norm(GetParam(), true); }
+TEST_P(AddNorm, OfRootMeanSquaresHasExactGradients) { expect_exact_sum_and_norm(GetParam(), false); }
 
-INSTANTIATE_TEST_SUITE_P(Summands, AddLayerNorm,
+INSTANTIATE_TEST_SUITE_P(Summands, AddNorm,
                          ::testing::Values(SumCase{true, true, false}, SumCase{true, true, true},
                                            SumCase{true, false, true}, SumCase{false, true, true},
                                            SumCase{false, true, false}, SumCase{false, false, false}));
@@ -203,6 +189,42 @@ TEST(ActivationOperation, GradientOfEachKindIsExact) {
           return v.loss({y});
         });
   }
+}
+
+TEST(GateOperation, GradientsOfBothHalvesAreExactForEachKind) {
+  for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh, Activation::kQuickGelu, Activation::kRelu,
+                                Activation::kSilu, Activation::kTanh, Activation::kSigmoid, Activation::kLinear}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          return std::vector<Tensor>{gate(run.graph(), "y", run.source("x", text_rows(), 2 * 21), kind, {}, {})};
+        },
+        [=](const auto& v, const TestBatch& batch) {
+          const auto x = v.source("x", batch.text_rows());
+          auto y = v.input("cotangent0", batch.text_rows());  // for its shape
+          for (std::int64_t r = 0; r < y.rows; ++r) {
+            for (std::int64_t c = 0; c < y.cols; ++c) y(r, c) = activation_of(x(r, c), kind) * x(r, y.cols + c);
+          }
+          return v.loss({y});
+        });
+  }
+}
+
+// x is read twice: once a gradient is written, once it is added to.
+TEST(ScaleOperation, GradientsAreExactAlsoWhereTheyAdd) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor x = run.source("x", text_rows(), 11);
+        return std::vector<Tensor>{scale(run.graph(), "y", x, 0.125f), scale(run.graph(), "z", x, -3.0f)};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        auto y = v.source("x", batch.text_rows()), z = y;
+        for (auto& element : y.values) element *= Dual(0.125);
+        for (auto& element : z.values) element *= Dual(-3.0);
+        return v.loss({y, z});
+      });
 }
 
 TEST(Concatenate, EachHalfGetsItsColumns) {

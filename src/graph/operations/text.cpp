@@ -100,6 +100,12 @@ void derive(const NodeView& node, Backward& b) {
 
 void launch(const NodeView& node, Launch& l) {
   const std::int64_t cols = node.cols(kOut);
+  if (!node[kPositions]) {
+    GatherRows* const a = l.kernel(l.kernels.gather_rows, {l.at(node[kOut]), l.at(node[kTable]), nullptr, 0, cols},
+                                   by_rows(node.rows(kOut), cols));
+    l.operand(&a->index, node[kTokens]);
+    return;
+  }
   TextEmbeddingForward* const a = l.kernel(l.kernels.text_embedding_forward,
                                            {l.at(node[kOut]), l.at(node[kTable]), l.at(node[kTable + 1]),
                                             l.at(node[kTable + 2]), nullptr, nullptr, nullptr, 0, cols},
