@@ -85,7 +85,7 @@ class Judge {
   // After finish(): the manifest row that each of the rows judged is, ascending.
   Span<const std::int32_t> rows() const { return {judged_, static_cast<std::size_t>(rows_)}; }
 
-  // The file that it leaves in the run's folder.
+  // The file that it leaves in the run's folder; empty: none.
   virtual const char* file() const = 0;
   // Bytes of it, about: for the check of the disk. of_manifest: of the manifest whose split is judged last.
   virtual std::int64_t file_bytes(std::int64_t of_manifest) const = 0;

@@ -8,14 +8,14 @@
 
 namespace bascule {
 
-extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses,
-    kPretraining;  // each in its own file
+extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses, kPretraining,
+    kTargetTokens;  // each in its own file
 
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
   static std::vector<const JudgeKind*> all = {&kContrastiveRetrieval, &kMatching, &kMaskedTokens, &kClasses,
-                                              &kPretraining};
+                                              &kPretraining, &kTargetTokens};
   return all;
 }
 

@@ -21,7 +21,7 @@ BertConfig read_bert_config(const std::string& path) {
   config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.1);
   config.attention_probs_dropout_prob = config_probability(json, "attention_probs_dropout_prob", path, 0.1);
   config.layer_norm_eps = config_epsilon(json, path, 1e-12);
-  config.initializer_range = config_initializer_range(json, path, config.initializer_range);
+  config.initializer_range = config_factor(json, "initializer_range", path, config.initializer_range);
   config.tie_word_embeddings = get_bool(json, "tie_word_embeddings", path, true);
   check_width_of_heads(config.hidden_size, config.num_attention_heads, path);
   if (config.max_position_embeddings < 3)

@@ -34,23 +34,29 @@ float config_probability(const Json& object, const char* key, const std::string&
   return static_cast<float>(value);
 }
 
-float config_epsilon(const Json& object, const std::string& path, double fallback) {
-  const double value = get_number(object, "layer_norm_eps", path, fallback);
+float config_epsilon(const Json& object, const std::string& path, double fallback, const char* key) {
+  const double value = get_number(object, key, path, fallback);
   if (!(value > 0.0 && value < 1.0))
-    refuse_config(path, "layer_norm_eps = " + json_text(Json(value)) + " is out of range",
+    refuse_config(path, std::string(key) + " = " + json_text(Json(value)) + " is out of range",
                   "it must be above 0 and less than 1");
   return static_cast<float>(value);
 }
 
-double config_initializer_range(const Json& object, const std::string& path, double fallback) {
-  const double value = get_number(object, "initializer_range", path, fallback);
+double config_factor(const Json& object, const char* key, const std::string& path, double fallback) {
+  const double value = get_number(object, key, path, fallback);
   if (!(value >= 0.0 && value < 1e6))
-    refuse_config(path, "initializer_range = " + json_text(Json(value)) + " is out of range",
+    refuse_config(path, std::string(key) + " = " + json_text(Json(value)) + " is out of range",
                   "0 to 1000000 is allowed");
   return value;
 }
 
 Activation config_activation(const Json& object, const std::string& path) {
+  const std::string name = get_string(object, "hidden_act", path, "gelu");
+  return activation_of_name(name, "hidden_act", name, path);
+}
+
+Activation activation_of_name(const std::string& name, const char* key, const std::string& value,
+                              const std::string& path) {
   static const std::map<std::string, Activation> kNames = {{"gelu", Activation::kGelu},
                                                            {"gelu_python", Activation::kGelu},
                                                            {"gelu_new", Activation::kGeluTanh},
@@ -65,12 +71,11 @@ Activation config_activation(const Json& object, const std::string& path) {
                                                            {"tanh", Activation::kTanh},
                                                            {"sigmoid", Activation::kSigmoid},
                                                            {"linear", Activation::kLinear}};
-  const std::string name = get_string(object, "hidden_act", path, "gelu");
   const auto found = kNames.find(name);
   if (found != kNames.end()) return found->second;
   std::string known;
   for (const auto& entry : kNames) known += (known.empty() ? "" : ", ") + entry.first;
-  refuse_config(path, "hidden_act = \"" + name + "\" is not supported", "supported: " + known);
+  refuse_config(path, std::string(key) + " = \"" + value + "\" is not supported", "supported: " + known);
 }
 
 void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, const std::string& path) {

@@ -23,10 +23,14 @@ struct ConfigExtent {
 void read_config_extents(const Json& object, const std::string& path, std::initializer_list<ConfigExtent> extents);
 // In [0, 1).
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback);
-// initializer_range, a standard deviation.
-double config_initializer_range(const Json& object, const std::string& path, double fallback);
-float config_epsilon(const Json& object, const std::string& path, double fallback);  // "layer_norm_eps"
-Activation config_activation(const Json& object, const std::string& path);           // "hidden_act"
+float config_epsilon(const Json& object, const std::string& path, double fallback,
+                     const char* key = "layer_norm_eps");
+Activation config_activation(const Json& object, const std::string& path);  // "hidden_act"
+// The activation of this name of Transformers, which stands in the key's value, whole or in part.
+Activation activation_of_name(const std::string& name, const char* key, const std::string& value,
+                              const std::string& path);
+// "initializer_range", a standard deviation of fresh weights, or "initializer_factor", by which theirs are multiplied.
+double config_factor(const Json& object, const char* key, const std::string& path, double fallback);
 
 void check_padding_token(std::int64_t pad_token_id, std::int64_t vocab_size, const std::string& path);
 void check_width_of_heads(std::int64_t hidden_size, std::int64_t num_attention_heads, const std::string& path);

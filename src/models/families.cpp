@@ -8,12 +8,12 @@
 
 namespace bascule {
 
-extern const Family kBridgeTower, kViT, kBert;  // each in its own file
+extern const Family kBridgeTower, kViT, kBert, kT5;  // each in its own file
 
 namespace {
 
 std::vector<const Family*>& table() {
-  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kBert};
+  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kBert, &kT5};
   return all;
 }
 

@@ -86,6 +86,7 @@ struct ReferenceOutput {
   std::string name;
   std::vector<Tensor> tensors;
   ReferenceRows rows = ReferenceRows::kAll;
+  int text = 0;  // kTokens: the number of the text whose tokens they are
 };
 
 // The loss is the sum of its terms, at most kMaxLossTerms. Each is a mean over rows of one stream: those of the batch,
@@ -122,6 +123,8 @@ class Model {
   // Tensors of the class's checkpoint that take no part in training, with the law of their fresh values: they are
   // copied from the source checkpoint to ours, or made anew.
   virtual std::vector<ParameterPiece> unused_tensors() const = 0;
+  // Tensors that older versions of the class wrote and nothing reads: neither listed nor copied.
+  virtual bool is_ignored(const std::string& /*tensor*/) const { return false; }
   virtual ModelCardWords card() const = 0;
   // Whether a tensor's values mean nothing once the classes are others.
   virtual bool depends_on_classes(const std::string&) const { return false; }

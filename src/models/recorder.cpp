@@ -54,31 +54,42 @@ Tensor Recorder::scalar(const std::string& name, float value, bool decayed) {
 
 Tensor Recorder::stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each,
                          std::int64_t cols, double standard_deviation, bool is_bias) {
-  const std::int64_t count = static_cast<std::int64_t>(pieces.size());
+  if (!is_bias) {
+    std::vector<WeightPiece> weights;
+    for (const std::string& own : pieces) weights.push_back({own, standard_deviation});
+    return stacked_weights(name, weights, rows_each, cols);
+  }
   Parameter p;
   p.name = name;
-  p.decayed = !is_bias;
-  p.rows = is_bias ? 1 : rows_each * count;
-  p.cols = is_bias ? rows_each * count : cols;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::string& own = pieces[static_cast<std::size_t>(i)];
-    if (is_bias) {
-      p.pieces.push_back(piece(own, {rows_each}, i * rows_each, {}));
-    } else {
-      p.pieces.push_back(piece(own, {rows_each, cols}, i * rows_each * cols, normal(standard_deviation)));
-    }
+  p.decayed = false;
+  p.rows = 1;
+  for (const std::string& own : pieces) {
+    p.pieces.push_back(piece(own, {rows_each}, p.cols, {}));
+    p.cols += rows_each;
+  }
+  return add(std::move(p));
+}
+
+Tensor Recorder::stacked_weights(const std::string& name, const std::vector<WeightPiece>& pieces,
+                                 std::int64_t rows_each, std::int64_t cols) {
+  Parameter p;
+  p.name = name;
+  p.cols = cols;
+  for (const WeightPiece& own : pieces) {
+    p.pieces.push_back(piece(own.name, {rows_each, cols}, p.elements(), normal(own.standard_deviation)));
+    p.rows += rows_each;
   }
   return add(std::move(p));
 }
 
 Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation,
-                       std::int64_t zero_row) {
+                       std::int64_t zero_row, bool decayed) {
   InitialValue initial = normal(standard_deviation);
   if (zero_row >= 0) {
     initial.zero_first = zero_row * cols;
     initial.zero_end = initial.zero_first + cols;
   }
-  return add({name, rows, cols, true, true, {piece(name, {rows, cols}, 0, initial)}});
+  return add({name, rows, cols, true, decayed, {piece(name, {rows, cols}, 0, initial)}});
 }
 
 Tensor Recorder::shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows,

@@ -33,9 +33,16 @@ struct Recorder {
   // Tensors of the checkpoint laid end to end as one matrix (or bias) of ours.
   Tensor stacked(const std::string& name, const std::vector<std::string>& pieces, std::int64_t rows_each,
                  std::int64_t cols, double standard_deviation, bool is_bias);
+  // Weights laid end to end, each with a standard deviation of its own.
+  struct WeightPiece {
+    std::string name;
+    double standard_deviation;
+  };
+  Tensor stacked_weights(const std::string& name, const std::vector<WeightPiece>& pieces, std::int64_t rows_each,
+                         std::int64_t cols);
   // zero_row: a row whose fresh value is zero; -1: none.
   Tensor table(const std::string& name, std::int64_t rows, std::int64_t cols, double standard_deviation,
-               std::int64_t zero_row = -1);
+               std::int64_t zero_row = -1, bool decayed = true);
   // A tensor of any shape as a matrix of so many rows: the kernel of a convolution of patches, a table that begins with
   // a dimension of one.
   Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows, double standard_deviation);

@@ -77,7 +77,7 @@ ViTConfig read_vit_config(const std::string& path, std::int64_t image_size) {
   config.hidden_dropout_prob = config_probability(json, "hidden_dropout_prob", path, 0.0);
   config.attention_probs_dropout_prob = config_probability(json, "attention_probs_dropout_prob", path, 0.0);
   config.layer_norm_eps = config_epsilon(json, path, 1e-12);
-  config.initializer_range = config_initializer_range(json, path, config.initializer_range);
+  config.initializer_range = config_factor(json, "initializer_range", path, config.initializer_range);
   config.qkv_bias = get_bool(json, "qkv_bias", path, true);
   config.classifier = classifier_of(json, path);
   if (config.num_labels < 2) refuse_config(path, "the model has one class", "a classifier needs two or more");

@@ -106,7 +106,8 @@ DiskDemand SealedWriters::demand(const RecordedRun& run, SealedLoader& loader) c
   }
   add_files(&demand, final_model_.get(), folder);
   add_files(&demand, averaged_.get(), folder + "/" + kAveragedFolder);
-  if (const RecordedSplit* const last = run.data.last_judged()) {
+  const RecordedSplit* const last = run.data.last_judged();
+  if (last != nullptr && *run.graphs.judge->file() != '\0') {
     demand.final_files.push_back(
         {run.graphs.judge->file_bytes(static_cast<std::int64_t>(last->manifest->resident_bytes())),
          file_bytes_at(folder + "/" + run.graphs.judge->file())});

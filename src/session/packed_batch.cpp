@@ -87,6 +87,7 @@ void PackedBatch::add_text(const PaddedText& padded, const TextShape& shape, int
       refuse(where_, s, "token type " + std::to_string(type) + " is none of the " + std::to_string(shape.token_types));
     text.row_keys.push_back(key);
     text.padded_row.push_back(static_cast<std::int64_t>(at));
+    text.decoder_ids.push_back(t == 0 ? shape.start_id : text.token_ids.back());
     text.token_ids.push_back(static_cast<std::int32_t>(id));
     text.token_types.push_back(static_cast<std::int32_t>(type));
     text.position_ids.push_back(position);
@@ -103,7 +104,8 @@ BatchCounts PackedBatch::counts(const Fields& fields) const {
     const int stream = field.rows.stream;
     if (field.source == FieldSource::kTokenIds) counts[stream] = static_cast<std::int64_t>(text.token_ids.size());
     if (field.source == FieldSource::kReadRows) counts[stream] = static_cast<std::int64_t>(text.read_rows.size());
-    if (field.source == FieldSource::kMaskedRows) counts[stream] = static_cast<std::int64_t>(text.masked_rows.size());
+    if (field.source == FieldSource::kMaskedRows || field.source == FieldSource::kLabelledRows)
+      counts[stream] = static_cast<std::int64_t>(text.masked_rows.size());
   }
   return counts;
 }
@@ -127,9 +129,9 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kReadRowKeys: batch.fields[i] = text.read_row_keys.data(); break;
       case FieldSource::kMaskedAmongRead: batch.fields[i] = text.masked_among_read.data(); break;
       case FieldSource::kMaskedLabels: batch.fields[i] = text.masked_labels.data(); break;
-      case FieldSource::kDecoderIds:
-      case FieldSource::kLabelledRows:
-      case FieldSource::kTokenLabels: break;  // not made here yet
+      case FieldSource::kDecoderIds: batch.fields[i] = text.decoder_ids.data(); break;
+      case FieldSource::kLabelledRows: batch.fields[i] = text.masked_rows.data(); break;
+      case FieldSource::kTokenLabels: batch.fields[i] = text.masked_labels.data(); break;
       case FieldSource::kMatchLabels:
       case FieldSource::kClassLabels: batch.fields[i] = labels_.data(); break;
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;

@@ -18,7 +18,8 @@ struct PaddedText {
   std::vector<std::int64_t> input_ids;       // (B, length)
   std::vector<std::int64_t> attention_mask;  // (B, length), ones then zeros
   std::vector<std::int64_t> token_types;     // (B, length); empty: all 0
-  std::vector<std::int64_t> token_labels;    // (B, length), -100: not counted; empty: tokens have none
+  // (B, length), -100: not counted; empty: tokens have none. Of a text that a decoder reads, the tokens themselves.
+  std::vector<std::int64_t> token_labels;
 };
 
 struct PaddedBatch {
@@ -34,8 +35,8 @@ struct PaddedBatch {
 
 class PackedBatch {
  public:
-  // inputs: of the model. every_row: where tokens have labels, all rows of texts are selected (their logits are
-  // wanted), else those with a label. Throws Error kData naming `where` for ids outside the vocabulary, masks with
+  // inputs: of the model. every_row: where tokens have labels, all rows of texts are selected, masked or labelled
+  // (their logits are wanted), else those with a label. Throws Error kData naming `where` for ids outside the vocabulary, masks with
   // holes, labels that are no class, texts without a token.
   PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where);
 
@@ -44,14 +45,15 @@ class PackedBatch {
   BatchCounts counts(const Fields& fields) const;
   // With the fields that the model declares. Borrowed from this object.
   Batch batch(const Fields& fields) const;
-  // For each row of the first text, its row in the padded layout: sample * length + position.
-  const std::vector<std::int64_t>& padded_row() const { return texts_[0].padded_row; }
+  // For each row of a text, its row in the padded layout: sample * length + position.
+  const std::vector<std::int64_t>& padded_row(int text) const { return texts_[text].padded_row; }
 
  private:
   // The fields of one text.
   struct PackedText {
-    std::vector<std::int32_t> token_ids, token_types, position_ids, offsets, masked_rows, masked_labels, read_rows,
-        read_offsets, masked_among_read;
+    std::vector<std::int32_t> token_ids, decoder_ids, token_types, position_ids, offsets, read_rows, read_offsets,
+        masked_among_read;
+    std::vector<std::int32_t> masked_rows, masked_labels;  // of tokens with labels, masked or not
     std::vector<std::uint64_t> row_keys, read_row_keys;
     std::vector<std::int64_t> padded_row;
   };

@@ -128,6 +128,7 @@ std::string names_left_out(const LoadReport& report, const Model& model) {
     const bool passes = std::any_of(passed_on.begin(), passed_on.end(), [&](const ParameterPiece& piece) {
       return piece.name == name || model.body_prefix() + name == piece.name;
     });
+    if (model.is_ignored(name)) continue;
     if (!passes && ++count <= kNamed) names += (names.empty() ? "" : ", ") + name;
   }
   return count <= kNamed ? names : names + " and " + std::to_string(count - kNamed) + " more";

@@ -93,6 +93,7 @@ struct HeadWords {
   std::vector<std::string> smaller_is_better;  // figures of its evaluations, beside the loss
   bool mixes_labels = false;                   // its loss takes two labels a sample
   bool reads_pairs = false;                    // of texts
+  bool reads_targets = false;                  // a sample is two texts: a source, and the target that is made of it
 };
 struct ModelWords {
   std::vector<HeadWords> heads;        // the first is the default

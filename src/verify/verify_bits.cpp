@@ -30,29 +30,40 @@ constexpr std::size_t kTrain = 0, kEvaluation = 1;
 
 std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t modulus) { return (a * 7919 + b * 104729) % modulus; }
 
+// Appends one text of a sample. has_labels: one token in three is labelled, with another one; is_target: it is what a
+// decoder predicts, and every token has itself for a label.
+void add_text(PaddedText* text, const TextShape& shape, std::int64_t sample, bool has_labels, bool is_target) {
+  const std::int64_t length = 3 + mixed(sample, is_target ? 5 : 1, kLongest - 2);
+  for (std::int64_t t = 0; t < text->length; ++t) {
+    const bool present = t < length;
+    const std::int64_t first_word = shape.positions.skipped_id + 1;
+    const std::int64_t word = first_word + mixed(sample + 1, t * t + (is_target ? 8 : 3), shape.vocabulary_size - first_word);
+    text->input_ids.push_back(present ? word : 0);
+    text->attention_mask.push_back(present ? 1 : 0);
+    if (is_target) {
+      text->token_labels.push_back(present ? word : -100);
+    } else if (has_labels) {
+      text->token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % shape.vocabulary_size : -100);
+    }
+  }
+}
+
 // Pixels and tokens are functions of their coordinates, exact in float32.
 PaddedBatch make_batch(const ModelInputs& inputs, const Fields& fields, std::int64_t first, std::int64_t samples) {
   PaddedBatch batch;
   batch.first_sample = first;
   batch.samples = samples;
-  PaddedText& text = batch.texts[0];
-  const TextShape& shape = inputs.texts[0];
-  text.length = shape.vocabulary_size > 0 ? kLongest : 0;
+  for (int text = 0; text < kMaxTexts; ++text)
+    batch.texts[text].length = inputs.texts[text].vocabulary_size > 0 ? kLongest : 0;
   const int keys = field_from(fields, FieldSource::kImageRowKeys);
   if (keys >= 0) batch.image_rows = fields[static_cast<std::size_t>(keys)].rows.per_row;
   const bool masked = field_from(fields, FieldSource::kMaskedRows) >= 0;
   const bool matches = field_from(fields, FieldSource::kMatchLabels) >= 0;
   const bool classifies = field_from(fields, FieldSource::kClassLabels) >= 0;
   for (std::int64_t sample = first; sample < first + samples; ++sample) {
-    const std::int64_t length = 3 + mixed(sample, 1, kLongest - 2);
-    for (std::int64_t t = 0; t < text.length; ++t) {
-      const bool present = t < length;
-      const std::int64_t first_word = shape.positions.skipped_id + 1;
-      const std::int64_t word = first_word + mixed(sample + 1, t * t + 3, shape.vocabulary_size - first_word);
-      text.input_ids.push_back(present ? word : 0);
-      text.attention_mask.push_back(present ? 1 : 0);
-      if (masked)
-        text.token_labels.push_back(present && (t + sample) % 3 == 1 ? (word + 11) % shape.vocabulary_size : -100);
+    for (int text = 0; text < kMaxTexts; ++text) {
+      const bool is_target = field_from(fields, FieldSource::kTokenLabels, text) >= 0;
+      add_text(&batch.texts[text], inputs.texts[text], sample, masked, is_target);
     }
     if (matches) batch.labels.push_back(sample % 2);
     if (classifies) batch.labels.push_back(sample % inputs.classes);

@@ -21,7 +21,7 @@ class OutputJudge {
   void judge_all();
 
  private:
-  std::vector<std::int64_t> picked(ReferenceRows rows, std::int64_t count) const;
+  std::vector<std::int64_t> picked(const ReferenceOutput& output, std::int64_t count) const;
   void judge(const ReferenceOutput& output);
   void add(const std::string& name, const std::vector<float>& ours, const std::vector<float>& truth);
 
@@ -31,10 +31,10 @@ class OutputJudge {
   Judgement* judgement_;
 };
 
-std::vector<std::int64_t> OutputJudge::picked(ReferenceRows rows, std::int64_t count) const {
-  if (rows == ReferenceRows::kTokens) return batch_.padded_row();
+std::vector<std::int64_t> OutputJudge::picked(const ReferenceOutput& output, std::int64_t count) const {
+  if (output.rows == ReferenceRows::kTokens) return batch_.padded_row(output.text);
   const std::int64_t samples = batch_.samples();
-  const std::int64_t stride = rows == ReferenceRows::kFirstOfSample ? count / samples : 1;
+  const std::int64_t stride = output.rows == ReferenceRows::kFirstOfSample ? count / samples : 1;
   std::vector<std::int64_t> list;
   for (std::int64_t row = 0; row < count; row += stride) list.push_back(row);
   return list;
@@ -52,7 +52,7 @@ void OutputJudge::judge(const ReferenceOutput& output) {
   for (const Tensor tensor : output.tensors) cols += model_.info(tensor).cols;
   const std::vector<float> stored = read_floats(files_.expected, output.name, files_.folder);
   const std::vector<float> truth =
-      pick_rows(stored, picked(output.rows, static_cast<std::int64_t>(stored.size()) / cols), cols);
+      pick_rows(stored, picked(output, static_cast<std::int64_t>(stored.size()) / cols), cols);
   std::vector<float> ours;
   for (std::size_t row = 0; ours.size() < truth.size(); ++row) {
     for (const Tensor tensor : output.tensors) {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/verify/verify_files.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "src/base/error.h"
 #include "src/session/model_folder.h"
 
 namespace bascule {
 namespace {
+
+constexpr std::int64_t kNoLabel = -100;
 
 std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
   const StoredTensor* tensor = source.find(name);
@@ -23,6 +27,25 @@ const StoredTensor& pictures_of(const TensorSource& source, const std::string& n
   if (pixels == nullptr || pixels->shape.size() != 4)
     throw Error(ErrorKind::kData, where, "has no four-dimensional " + name);
   return *pixels;
+}
+
+// A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts, which
+// the decoder reads as a padding token.
+void read_target(const CaseFiles& files, const std::string& name, const std::string& where, PaddedBatch* batch) {
+  const StoredTensor* const labels = files.batches.find(name);
+  if (labels == nullptr || labels->shape.size() != 2)
+    throw Error(ErrorKind::kData, where, "has no two-dimensional " + name);
+  PaddedText& text = batch->texts[1];
+  text.length = labels->shape[1];
+  text.token_labels = read_integers(files.batches, name, where);
+  text.input_ids = text.token_labels;
+  std::replace(text.input_ids.begin(), text.input_ids.end(), kNoLabel, std::int64_t{files.inputs.texts[1].pad_id});
+  text.attention_mask.assign(text.input_ids.size(), 0);
+  for (auto row = text.token_labels.begin(); row != text.token_labels.end(); row += text.length) {
+    const auto past = std::find_if(std::make_reverse_iterator(row + text.length), std::make_reverse_iterator(row),
+                                   [](std::int64_t label) { return label != kNoLabel; });
+    std::fill_n(text.attention_mask.begin() + (row - text.token_labels.begin()), past.base() - row, 1);
+  }
 }
 
 void read_zero_gradient(CaseFiles* files) {
@@ -114,10 +137,13 @@ PaddedBatch read_batch(const CaseFiles& files, std::int64_t k) {
     batch.samples = pictures_of(files.batches, name + "pixel_values", where).shape[0];
     batch.pixels = read_floats(files.batches, name + "pixel_values", where);
   }
-  // Labels of tokens, or of samples.
-  if (const StoredTensor* const labels = files.batches.find(name + "labels"))
+  // Labels of tokens that are a text of their own, of tokens, or of samples.
+  if (files.inputs.texts[1].vocabulary_size > 0) {
+    read_target(files, name + "labels", where, &batch);
+  } else if (const StoredTensor* const labels = files.batches.find(name + "labels")) {
     (labels->shape.size() == 2 ? text.token_labels : batch.labels) =
         read_integers(files.batches, name + "labels", where);
+  }
   if (files.batches.find(name + "next_sentence_label") != nullptr)
     batch.labels = read_integers(files.batches, name + "next_sentence_label", where);
   if (files.has_mixed_labels) {

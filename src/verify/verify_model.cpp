@@ -37,7 +37,7 @@ void complete_labels(const CaseFiles& files, const Fields& fields, std::int64_t 
   for (const Field& field : fields) {
     if (field.source == FieldSource::kMatchLabels || field.source == FieldSource::kClassLabels)
       complete(&batch->labels, batch->samples, 0);
-    if (field.source == FieldSource::kMaskedLabels)
+    if (field.source == FieldSource::kMaskedLabels || field.source == FieldSource::kTokenLabels)
       complete(&batch->texts[field.text].token_labels, batch->samples * batch->texts[field.text].length, -100);
   }
 }
@@ -97,7 +97,7 @@ void CaseModel::derive(Graph& graph, Recording* recording) {
     for (const ReferenceOutput& output : recording->reference) {
       const Tensor tensor = output.tensors.front();
       const Tensor input = graph.input("cotangent." + output.name, graph[tensor].rows, graph[tensor].cols);
-      cotangents_.push_back({output.name, output.rows, input});
+      cotangents_.push_back({output, input});
       pairs.emplace_back(tensor, input);
     }
     recording->losses = {{"loss", cotangent_loss(graph, pairs)}};
@@ -106,11 +106,11 @@ void CaseModel::derive(Graph& graph, Recording* recording) {
 }
 
 void CaseModel::read_cotangents(std::int64_t batch, const PackedBatch& packed) {
-  for (const auto& [name, rows, input] : cotangents_) {
+  for (const auto& [output, input] : cotangents_) {
     std::vector<float> values =
-        read_floats(files_.batches, "batch" + std::to_string(batch) + ".cotangent." + name, files_.folder);
-    if (rows == ReferenceRows::kTokens)
-      values = pick_rows(values, packed.padded_row(), training_.session.graph(0)[input].cols);
+        read_floats(files_.batches, "batch" + std::to_string(batch) + ".cotangent." + output.name, files_.folder);
+    if (output.rows == ReferenceRows::kTokens)
+      values = pick_rows(values, packed.padded_row(output.text), training_.session.graph(0)[input].cols);
     std::copy(values.begin(), values.end(), training_.session.tape(0).at(input));
   }
 }

@@ -61,8 +61,7 @@ class CaseModel {
   Copy training_, evaluation_;
   // For the bare model: an output, and the input by which it is multiplied.
   struct Cotangent {
-    std::string name;
-    ReferenceRows rows;
+    ReferenceOutput output;
     Tensor input;
   };
   std::vector<Cotangent> cotangents_;
