@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention of one head of one sample. Every query row sees every key row: padding is never stored, so there is
-// no mask.
+// Softmax attention of one head of one sample. Padding is never stored, so there is no mask.
 //
-//   s[q,k] = scale * query[q,:] . key[k,:];  p = softmax_k(s);  out[q,:] = sum_k dropout(p)[q,k] value[k,:]
-// Source: Vaswani et al. 2017, eq. 1; BridgeTowerSelfAttention and nn.MultiheadAttention. Probabilities are never
-// stored: backward recomputes them from logsumexp[q] = log sum_k exp(s[q,k]) (Dao et al. 2022, section 3.1).
+//   s[q,k] = scale * query[q,:] . key[k,:] + bias[k - position(q)],  position(q) = query_position + q
+//   p = softmax_k(s);  out[q,:] = sum_k dropout(p)[q,k] value[k,:]
+// Source: Vaswani et al. 2017, eq. 1; BridgeTowerSelfAttention and nn.MultiheadAttention; the bias: T5Attention.
+// Probabilities are never stored: backward recomputes them from logsumexp[q] = log sum_k exp(s[q,k]) (Dao et al. 2022,
+// section 3.1).
+//
+// k runs over all keys; where `causal`, over 0 .. position(q): keys that no query sees are not read.
 //
 // Shapes: query, out (query_rows, head_size); key, value (key_rows, head_size); rows lie `*_stride` elements apart, as
 // heads are column slices of wider rows. logsumexp (query_rows), dense. query_rows, key_rows, head_size >= 1.
+// query_position >= 0. bias points to its element at distance 0, and has all distances of these queries and keys.
 //
 // Dropout of p[q,k]: counter of dropout.h with the row key of (sample, query_position + q), or query_keys[q] where
 // there are such, column head * 65536 + k.
 //
-// Numerics: float32, every sum a chain or a tree of fixed order; the maximum is subtracted. Forward gives a query row
-// the same bits alone and among others. Bounds in test_attention.cpp. Aliasing: none.
+// Numerics: float32, every sum a chain or a tree of fixed order; the maximum is subtracted; the bias is added to the
+// finished product. Forward gives a query row the same bits alone and among others, and, where `causal`, whatever
+// finite keys and values follow those that it sees; so does backward its d_query. Bounds in test_attention.cpp.
+// Aliasing: none.
 //
 // Scratch: attention_scratch_floats(key_rows, head_size) floats, 64-byte aligned, one a thread.
 #pragma once
@@ -36,6 +42,8 @@ struct AttentionForward {
   std::uint64_t sample;
   std::int64_t query_position, head;
   const std::uint64_t* query_keys;  // null: query rows have positions of the sample one after another
+  const float* bias;                // of this head; null: none
+  bool causal;
   float* scratch;
 };
 
@@ -44,9 +52,11 @@ struct AttentionForward {
 // delta could be had from forward's output (d_out . out), but then ds would not sum to zero over the keys as closely,
 // and what the keys have in common would show in d_query. For the same reason p is divided by its own sum once more;
 // where query or key is bf16 it is softmax(s) of these scores alone, as logsumexp may be that of numbers before they
-// were rounded. Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size).
+// were rounded. Overwrites d_query (query_rows, head_size), d_key and d_value (key_rows, head_size): zeros for keys
+// that no query sees. d_bias[k - position(q)] += ds[q,k] for q = 0, 1, ... in order; laid out as bias.
 struct AttentionBackward {
   Elements d_query, d_key, d_value;
+  float* d_bias;  // null: not wanted
   ConstElements d_out;
   const float* logsumexp;
   ConstElements query, key, value;
@@ -58,6 +68,8 @@ struct AttentionBackward {
   std::uint64_t sample;
   std::int64_t query_position, head;
   const std::uint64_t* query_keys;  // null: query rows have positions of the sample one after another
+  const float* bias;                // of this head; null: none
+  bool causal;
   float* scratch;
 };
 

@@ -73,16 +73,30 @@ void multiply_ragged_block(const SmallProduct& x, std::int64_t rows, std::int64_
   multiply_block<kRows, kVectors>(x);
 }
 
-inline void multiply(const SmallProduct& x, std::int64_t rows, std::int64_t vectors) {
+// Steps from `first` to before `end`.
+struct Steps {
+  std::int64_t first, end;
+};
+
+// Each block of rows of C takes steps_of(its first row, its end row) of the steps.
+template <typename StepsOf>
+[[gnu::always_inline]] inline void multiply(const SmallProduct& x, std::int64_t rows, std::int64_t vectors,
+                                            const StepsOf& steps_of) {
   for (std::int64_t v = 0; v < vectors; v += kBlockVectors) {
     for (std::int64_t i = 0; i < rows; i += kBlockRows) {
+      const Steps steps = steps_of(i, i + kBlockRows < rows ? i + kBlockRows : rows);
       SmallProduct block = x;
       block.c += i * x.c_row + v * kLanes;
-      block.a += i * x.a_row;
-      block.b += v * kLanes;
+      block.a += i * x.a_row + steps.first * x.a_step;
+      block.b += steps.first * x.b_row + v * kLanes;
+      block.steps = steps.end - steps.first;
       multiply_ragged_block<kBlockRows, kBlockVectors>(block, rows - i, vectors - v);
     }
   }
+}
+
+inline void multiply(const SmallProduct& x, std::int64_t rows, std::int64_t vectors) {
+  multiply(x, rows, vectors, [&x](std::int64_t, std::int64_t) { return Steps{0, x.steps}; });
 }
 
 }  // namespace

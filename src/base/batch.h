@@ -25,6 +25,7 @@ inline constexpr std::int64_t kMaxTokensOfTexts = 1 << 16;  // together, where a
 // Rows by stream: of one batch, or the most that any batch may have.
 struct BatchCounts {
   std::int64_t rows[kMaxStreams] = {};
+  std::int64_t longest[kMaxStreams] = {};  // in bounds: the most rows of one sample; 0: unknown
 
   constexpr BatchCounts() {}  // so {3, 40} does not compile: it would not say which streams it counts
   constexpr std::int64_t& operator[](int stream) { return rows[stream]; }

@@ -58,12 +58,41 @@ struct AttentionOperand {
   Tensor tensor;
   std::int64_t col = 0;
 };
+// scale 0: 1 / sqrt(head_size). causal: query i of a sample that has Q of them and K keys, Q <= K, sees keys 0 .. K - Q
+// + i: a token those up to its own place, where each token is a query, and a sample's last token alone all. bias: of
+// relative_position_bias(), whose span no sample's keys exceed; the score of query i and key j gets that of distance
+// j - (K - Q + i).
+struct AttentionOptions {
+  float scale = 0.0f;
+  bool causal = false;
+  Tensor bias;
+};
 // (query rows, heads * head_size). Key and value have the same rows. A query tensor with one row a sample holds its
-// first row. sample_keys (B, int64): read where something is dropped. Of picked query rows their own keys are read too,
-// so that an element is dropped or not whichever rows are picked.
+// first row, but its last one where there is a bias or `causal`. sample_keys (B, int64): read where something is
+// dropped. Of picked query rows their own keys are read too, so that an element is dropped or not whichever rows are
+// picked.
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
-                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys);
+                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys,
+                 const AttentionOptions& options = {});
+
+// Which row of a table the distance of a key from its query has. Near distances have rows of their own, others share
+// them in ranges that grow by a factor, and from max_distance on all share one. bidirectional: the second half of the
+// rows is for keys behind the query; otherwise those share the row of distance 0. A direction has 2 buckets or more and
+// max_distance is above half of that, or there is no range to grow. Source: T5Attention._relative_position_bucket.
+struct RelativeBuckets {
+  std::int64_t buckets = 32, max_distance = 128;
+  bool bidirectional = true;
+
+  std::int64_t of_direction() const { return bidirectional ? buckets / 2 : buckets; }
+};
+inline constexpr std::int64_t kMaxRelativeBuckets = 512;  // of a direction
+std::int64_t relative_bucket(const RelativeBuckets& rule, std::int64_t distance);
+
+// (heads, 2 * span - 1): column span - 1 + d is, of each head, the table's number in the row of distance d = key -
+// query. table (buckets, heads).
+Tensor relative_position_bias(Graph& graph, const std::string& name, Tensor table, const RelativeBuckets& rule,
+                              std::int64_t span);
 
 // (R, C): word + position + type, each by the row's number in it (int32). No numbers of types: every row has the first.
 // Without tables of position and type: word alone.

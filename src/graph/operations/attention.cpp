@@ -14,6 +14,8 @@ namespace {
 struct Shape {
   std::int64_t query_col, key_col, value_col;
   std::int64_t heads, head_size, max_key_rows;
+  float scale;
+  bool causal;
   DropoutPlace dropout;
 };
 
@@ -46,6 +48,12 @@ struct Block {
   float scale;
   DropoutStream dropout;
   const std::uint64_t *sample_keys, *query_keys;
+  bool causal;
+  const float* bias;  // (heads, distances); null: none
+  std::int64_t distances;
+  // Backward: (samples, heads, distances), null where the bias has no gradient.
+  float* d_bias_parts;
+  void (*fill)(const Fill&);
   float* scratch;
 };
 
@@ -69,6 +77,9 @@ Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& 
   a.sample = b.sample_keys != nullptr ? b.sample_keys[task / b.heads] >> 16 : 0;
   a.query_keys = b.query_keys != nullptr ? b.query_keys + q.first : nullptr;
   a.head = head;
+  a.causal = b.causal;
+  if (b.bias != nullptr) a.bias = b.bias + head * b.distances + b.distances / 2;
+  if (b.causal || b.bias != nullptr) a.query_position = k.count - q.count;
   a.scratch = b.scratch;
   return a;
 }
@@ -93,6 +104,11 @@ void run_backward(const Block<AttentionBackward>& b, Range range, int) {
   a.d_key_stride = b.d_key.stride;
   a.d_value_stride = b.d_value.stride;
   a.d_out_stride = b.out.stride;
+  if (b.d_bias_parts != nullptr) {
+    float* const part = b.d_bias_parts + range.task * b.distances;
+    b.fill({part, b.distances, 0.0f});
+    a.d_bias = part + b.distances / 2;
+  }
   b.kernel(a);
 }
 
@@ -105,11 +121,14 @@ enum : std::size_t {
   kKeyOffsets,
   kSampleKeys,
   kQueryKeys,
+  kBias,
   kOut,
   kLogsumexp,
   kDQuery,
   kDKey,
-  kDValue
+  kDValue,
+  kDBiasParts,  // (samples, heads * distances)
+  kDBias
 };
 
 // Rows of a sample: without offsets each has as many, with offsets the mean of the batch.
@@ -119,6 +138,7 @@ double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, c
   return static_cast<double>(rows.at(counts)) / static_cast<double>(counts.samples());
 }
 
+// Causal attention multiplies what a query sees of the keys.
 // products: of (query rows x key rows x head size). passes: how many tensors of query's rows, and as many of key's
 // rows, are read or written.
 Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, double passes) {
@@ -126,8 +146,9 @@ Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, d
   const double samples = static_cast<double>(counts.samples());
   if (samples <= 0.0) return {};
   const double q = mean_rows(node, kQuery, kQueryOffsets, counts), k = mean_rows(node, kKey, kKeyOffsets, counts);
+  const double seen = shape.causal ? std::max(1.0, k - (q - 1.0) / 2.0) : k;
   const double width = static_cast<double>(shape.heads * shape.head_size);
-  return {2.0 * products * samples * q * k * width, 4.0 * samples * width * passes * (q + k)};
+  return {2.0 * products * samples * q * seen * width, 4.0 * samples * width * passes * (q + k)};
 }
 
 std::int64_t scratch_floats(const NodeView& node) {
@@ -158,7 +179,12 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   block.key_rows = {nullptr, node.rows(kKey).per_row};
   block.heads = shape.heads;
   block.head_size = shape.head_size;
-  block.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
+  block.scale = shape.scale;
+  block.causal = shape.causal;
+  block.bias = l.at(node[kBias]);
+  block.distances = block.bias != nullptr ? node.cols(kBias) : 0;
+  block.d_bias_parts = backward ? l.at(node[kDBiasParts]) : nullptr;
+  block.fill = l.kernels.fill;
   Block<Kernel>* const stored = l.step(block, {rows_per_sample(shape.heads), 1}, run);
   l.operand(&stored->query_rows.offsets, node[kQueryOffsets]);
   l.operand(&stored->key_rows.offsets, node[kKeyOffsets]);
@@ -172,6 +198,13 @@ Cost backward_cost(const NodeView& node, const BatchCounts& counts) { return cos
 
 void launch_backward(const NodeView& node, Launch& l) {
   launch_kernel(node, l, l.kernels.attention_backward, run_backward, true);
+  const Operand d_bias = node.operand(kDBias);
+  if (!d_bias) return;
+  const std::int64_t cols = node.cols(kDBiasParts);
+  AddParts* const sum = l.kernel(
+      l.kernels.add_parts, {l.at(d_bias.tensor), l.at(node[kDBiasParts]), 0, cols, cols, false}, by_columns(cols));
+  l.rows(&sum->count, node.rows(kDBiasParts));
+  l.adds(&sum->accumulate, d_bias.access);
 }
 
 constexpr std::uint32_t kBf16Places = places(kQuery, kKey, kValue, kOut),
@@ -193,7 +226,7 @@ void derive(const NodeView& node, Backward& b) {
   if (!d_out) return;
   for (const std::size_t place : {kQuery, kKey, kValue}) BASCULE_CHECK(b.untouched(node[place]));
   std::vector<Operand> operands;
-  for (std::size_t place = kQuery; place <= kQueryKeys; ++place) operands.push_back(reads(node[place]));
+  for (std::size_t place = kQuery; place <= kBias; ++place) operands.push_back(reads(node[place]));
   operands.insert(operands.end(), {reads(d_out), reads(node[kLogsumexp])});
   Tensor gradients[3];
   for (const std::size_t place : {kQuery, kKey, kValue})
@@ -202,27 +235,39 @@ void derive(const NodeView& node, Backward& b) {
     if (!gradients[place]) gradients[place] = b.graph().activation_like("d_unused", node[place], node.cols(place));
     operands.push_back(writes(gradients[place]));
   }
+  if (const Operand d_bias = b.slot(node[kBias])) {
+    const std::int64_t cols = node.rows(kBias).fixed * node.cols(kBias);
+    operands.push_back(writes(b.graph().activation("d_bias_parts", rows_per_sample(1), cols)));
+    operands.push_back(d_bias);
+  }
   b.emit(kGradient, std::move(operands), node.attributes());
 }
 
 constexpr OperationKind kKind{"attention", cost, launch, derive, scratch_floats, kBf16Places};
 
+// Of one sample. Where nothing is known of the longest, a batch of one sample may have the rows of all.
+std::int64_t most_rows(const BatchCounts& bounds, const SampleRows& rows) {
+  if (!rows.offsets) return std::max<std::int64_t>(1, rows.extent.per_row);
+  const std::int64_t all = rows.extent.at(bounds), longest = bounds.longest[rows.extent.stream];
+  return std::max<std::int64_t>(1, longest > 0 ? std::min(all, longest) : all);
+}
+
 }  // namespace
 
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
-                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys) {
-  Shape shape{query.col, key.col, value.col, heads, head_size, 0, dropout};
-  // A batch of one sample may have as many rows as the bound of all samples.
-  const Extent& keys = key_rows.extent;
-  shape.max_key_rows = std::max<std::int64_t>(1, key_rows.offsets ? keys.at(graph.bounds()) : keys.per_row);
+                 std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys, const AttentionOptions& options) {
+  Shape shape{query.col,     key.col,        value.col, heads, head_size, most_rows(graph.bounds(), key_rows),
+              options.scale, options.causal, dropout};
+  if (shape.scale == 0.0f) shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
+  BASCULE_CHECK(!options.bias || graph[options.bias].rows == fixed_rows(heads));
   const Tensor out = graph.activation(name, query_rows.extent, heads * head_size, graph[query.tensor].dtype);
   const Tensor logsumexp = graph.activation(name + ".logsumexp", query_rows.extent, heads);
   graph.add(kKind,
             {reads(query.tensor), reads(key.tensor), reads(value.tensor), reads(query_rows.offsets),
              reads(key_rows.offsets), reads(dropout.probability > 0.0f ? sample_keys : Tensor{}),
-             reads(dropout.probability > 0.0f && query_rows.are_picked ? query_rows.row_keys : Tensor{}), writes(out),
-             writes(logsumexp)},
+             reads(dropout.probability > 0.0f && query_rows.are_picked ? query_rows.row_keys : Tensor{}),
+             reads(options.bias), writes(out), writes(logsumexp)},
             Attributes::of(shape));
   return out;
 }
