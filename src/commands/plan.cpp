@@ -107,7 +107,9 @@ int plan_command(const PlanArguments& arguments) {
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
-  const std::unique_ptr<RecordedRun> run = record_run(settings, planned_place(settings.distributed, settings.origin));
+  const std::unique_ptr<RecordedRun> run =
+      record_run(settings, planned_place(settings.distributed, settings.origin), media_engine_builtin(), std::nullopt,
+                 NewTokens::kStayInMemory, NewLengths::kAreLimits);
   for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   check_data_files(arguments, *run);
   const MemoryPlan& plan = run->plan;

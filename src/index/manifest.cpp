@@ -142,18 +142,18 @@ int Manifest::label_of(std::size_t place) const noexcept {
 
 std::int64_t Manifest::first_row_of_class(std::size_t name) const noexcept {
   std::size_t place = 0;
-  while (place + 1 < figures_.rows && label_of(place) != static_cast<int>(name)) ++place;
+  while (place + 1 < used_rows() && label_of(place) != static_cast<int>(name)) ++place;
   return static_cast<std::int64_t>(place);
 }
 
 int Manifest::largest_label() const noexcept {
   int largest = 0;
-  for (std::size_t place = 0; place < figures_.rows; ++place) largest = std::max(largest, label_of(place));
+  for (std::size_t place = 0; place < used_rows(); ++place) largest = std::max(largest, label_of(place));
   return largest;
 }
 
 bool Manifest::has_one_label() const noexcept {
-  for (std::size_t place = 1; place < figures_.rows; ++place) {
+  for (std::size_t place = 1; place < used_rows(); ++place) {
     if (label_of(place) != label_of(0)) return false;
   }
   return true;
@@ -183,7 +183,38 @@ std::int64_t Manifest::image_id(std::int64_t row) const noexcept {
   return std::min<std::int64_t>(tables_.image_of_row[place], pictures() - 1);
 }
 
-void Manifest::take_out(std::vector<std::int64_t> rows) { taken_out_ = std::move(rows); }
+void Manifest::keep_first(std::int64_t rows) {
+  BASCULE_CHECK(rows > 0 && taken_out_.empty() && empty_texts_.empty() && missing_.empty());
+  const std::size_t count = static_cast<std::size_t>(rows);
+  if (count >= figures_.rows) return;
+  used_rows_ = count;
+  used_pictures_ = has_pictures() ? count : 0;
+  if (has_pictures() && !tables_.image_of_row.empty())
+    used_pictures_ =
+        std::size_t{1} + *std::max_element(tables_.image_of_row.begin(), tables_.image_of_row.begin() + count);
+  // Names of classes are in order of first use too.
+  if (!class_names_.empty()) class_names_.resize(static_cast<std::size_t>(largest_label()) + 1);
+}
+
+void Manifest::find_empty_texts() {
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    const ManifestRow one = this->row(row);
+    if (is_empty_text(one.text) || (one.second_text && is_empty_text(*one.second_text))) empty_texts_.push_back(row);
+  }
+}
+
+bool Manifest::has_empty_text(std::int64_t row) const noexcept {
+  return !empty_texts_.empty() && std::binary_search(empty_texts_.begin(), empty_texts_.end(), row);
+}
+
+void Manifest::take_out(std::vector<std::int64_t> rows) {
+  taken_out_ = std::move(rows);
+  std::size_t before = 0;
+  for (std::int64_t& row : empty_texts_) {
+    while (before < taken_out_.size() && taken_out_[before] <= row + static_cast<std::int64_t>(before)) ++before;
+    row += static_cast<std::int64_t>(before);
+  }
+}
 
 bool Manifest::is_taken_out(std::int64_t row) const noexcept {
   return !taken_out_.empty() && std::binary_search(taken_out_.begin(), taken_out_.end(), row);
@@ -256,7 +287,7 @@ void Manifest::measure_pictures(MissingPictures missing) {
   if (!folder.is_open())
     throw Error{ErrorKind::kData, files_.folder, std::generic_category().message(errno), advice_for_open(errno), errno};
   std::vector<std::uint32_t> sizes;
-  sizes.reserve(figures_.pictures);
+  sizes.reserve(static_cast<std::size_t>(pictures()));
   std::string problem, what_to_do;
   std::int64_t row = 0;
   for (; row < rows() && problem.empty(); ++row) {
@@ -318,7 +349,10 @@ std::uint64_t Manifest::digest_of_sizes() const {
   return digest.value();
 }
 
-std::uint64_t Manifest::data_digest() const { return is_measured() ? figures_.data_digest : digest_of_sizes(); }
+std::uint64_t Manifest::data_digest() const {
+  const bool is_of_all = used_rows_ == 0 || !has_pictures();
+  return is_measured() && is_of_all ? figures_.data_digest : digest_of_sizes();
+}
 
 std::size_t Manifest::resident_bytes() const noexcept {
   if (mapping_) return mapping_->bytes();

@@ -61,6 +61,11 @@ struct ManifestRow {
                               // 0 in rows without pictures
 };
 
+// Nothing but spaces, tabs and line breaks, or nothing at all.
+inline bool is_empty_text(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\n\v\f\r") == std::string_view::npos;
+}
+
 class IndexMapping;
 
 // How pictures whose file does not exist are treated.
@@ -79,10 +84,12 @@ class Manifest {
   Manifest& operator=(Manifest&& other) noexcept;
 
   std::int64_t rows() const noexcept {
-    return static_cast<std::int64_t>(figures_.rows) + static_cast<std::int64_t>(taken_out_.size());
+    return static_cast<std::int64_t>(used_rows()) + static_cast<std::int64_t>(taken_out_.size());
   }
   // Different pictures, told apart by ManifestRow::image_path; in shards, one a row.
-  std::int64_t pictures() const noexcept { return static_cast<std::int64_t>(figures_.pictures); }
+  std::int64_t pictures() const noexcept {
+    return static_cast<std::int64_t>(used_rows_ > 0 ? used_pictures_ : figures_.pictures);
+  }
   bool has_pictures() const noexcept { return figures_.pictures > 0; }
   bool has_labels() const noexcept { return !tables_.labels.empty(); }
   // In order of first use; none where labels are numbers.
@@ -103,6 +110,16 @@ class Manifest {
   std::int64_t image_id(std::int64_t row) const noexcept;
   std::string_view image_path(std::int64_t image_id) const noexcept;
   std::size_t longest_text_bytes() const noexcept { return figures_.longest_text_bytes; }
+
+  // From here on the manifest has its first rows alone, where it has more than these (at least 1), and their pictures
+  // and classes. Before anything is done to rows: measure_pictures(), take_out(), find_empty_texts(), set_classes().
+  void keep_first(std::int64_t rows);
+
+  // Finds the rows that have a text for which is_empty_text(). For pairs.
+  void find_empty_texts();
+  bool has_empty_text(std::int64_t row) const noexcept;
+  // Ascending.
+  const std::vector<std::int64_t>& rows_with_empty_text() const noexcept { return empty_texts_; }
 
   // From here on the rows are numbered as they were before these were taken out of the file: rows() counts them, and
   // the rows behind them keep their numbers. row() must not be used for them. rows: ascending, each once.
@@ -165,6 +182,7 @@ class Manifest {
   friend class ManifestBuilder;
   friend class IndexFile;
   Manifest();
+  std::size_t used_rows() const noexcept { return used_rows_ > 0 ? used_rows_ : figures_.rows; }
   std::size_t place_of(std::int64_t row) const noexcept;
   int label_of(std::size_t place) const noexcept;
   const std::string& shard_of(std::int64_t image_id) const noexcept;
@@ -178,8 +196,10 @@ class Manifest {
   std::int64_t unread_pictures_ = 0;
   std::vector<std::string> class_names_;  // of tables_
   std::vector<std::int32_t> class_numbers_;
+  std::size_t used_rows_ = 0, used_pictures_ = 0;  // the first of the tables'; 0 rows: all
   std::vector<std::int64_t> taken_out_;
-  std::vector<std::int64_t> missing_;  // pictures, ascending
+  std::vector<std::int64_t> empty_texts_;  // rows, ascending
+  std::vector<std::int64_t> missing_;      // pictures, ascending
   // The owner of the tables: one of these.
   std::unique_ptr<ManifestStore> store_;
   std::unique_ptr<IndexMapping> mapping_;

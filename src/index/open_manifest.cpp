@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -100,7 +101,7 @@ IndexCache user_index_cache() {
 }
 
 OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache,
-                             MissingPictures missing) {
+                             MissingPictures missing, std::int64_t most_rows) {
   const DataFiles files = find_data_files(paths);
   const std::optional<std::uint64_t> state = state_digest(files);
   const IndexSource identity{name_digest(files, columns), state.value_or(0)};
@@ -108,9 +109,12 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
   const bool may_keep = !cache.folder.empty() && state.has_value();
   if (may_keep) {
     std::optional<Manifest> kept = IndexFile::open(index, identity, files);
+    if (kept && most_rows > 0) kept->keep_first(most_rows);
     if (kept) return {std::move(*kept), ""};
   }
   OpenedManifest opened{Manifest::load(files, columns), ""};
+  const std::int64_t all_rows = opened.manifest.rows();
+  if (most_rows > 0) opened.manifest.keep_first(most_rows);
   opened.manifest.measure_pictures(missing);
   if (opened.manifest.missing_pictures() > 0) opened.note = missing_note(opened.manifest);
   if (const std::int64_t unread = opened.manifest.unread_pictures(); unread > 0) {
@@ -119,7 +123,7 @@ OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& c
                    " not read: their names do not end in .jpg, .jpeg or .png, or they are not in the folder of a class";
   }
   if (!opened.note.empty()) return opened;
-  if (opened.manifest.rows() < cache.smallest_rows) return opened;
+  if (opened.manifest.rows() < std::max(all_rows, cache.smallest_rows)) return opened;
   const std::string what = "index of " + std::to_string(opened.manifest.rows()) + " rows";
   if (!may_keep) {
     opened.note = what + " is not cached: " +

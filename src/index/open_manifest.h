@@ -38,8 +38,9 @@ struct OpenedManifest {
 };
 
 // Before the seal. Throws Error as Manifest::load() and measure_pictures() do; that an index cannot be kept is told in
-// the note. An index with missing pictures is not kept: they may be there at the next start.
+// the note. An index with missing pictures is not kept: they may be there at the next start. most_rows: the manifest
+// keeps its first rows alone (Manifest::keep_first), and an index that is made for them is not kept either; 0: all.
 OpenedManifest open_manifest(const PathsSetting& paths, const ManifestColumns& columns, const IndexCache& cache,
-                             MissingPictures missing = MissingPictures::kAreRefused);
+                             MissingPictures missing = MissingPictures::kAreRefused, std::int64_t most_rows = 0);
 
 }  // namespace bascule

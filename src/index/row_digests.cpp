@@ -126,6 +126,10 @@ std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span
     if (count == rows.size() || manifest.is_taken_out(row)) return;
     rows[count++] = {row, row_content(manifest, row), manifest.picture_bytes(manifest.image_id(row))};
   };
+  if (!manifest.has_pictures()) {
+    for (const std::int64_t row : manifest.rows_with_empty_text()) take(row);
+    return count;
+  }
   // Every row has a picture of its own.
   if (manifest.pictures() == manifest.rows() && manifest.missing_pictures() == 0) {
     std::sort(bad.begin(), bad.end());

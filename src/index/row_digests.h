@@ -18,7 +18,7 @@ namespace bascule {
 
 inline constexpr std::int64_t kMostRowBlocks = 256;
 
-// A row that shows a picture which was found bad or missing, as it was then.
+// A row that shows a picture which was found bad or missing, or that has an empty text, as it was then.
 struct BadRow {
   std::int64_t row = 0;
   std::int64_t content = 0;  // row_content()
@@ -39,8 +39,9 @@ std::int64_t row_content(const Manifest& manifest, std::int64_t row) noexcept;
 // Sums of the blocks, without rows that were taken out.
 std::vector<std::int64_t> row_blocks(const Manifest& manifest);
 
-// The rows that show a picture of one of `bad`, or one that is missing, whether or not the run has come to it:
-// ascending, at most as many as there is room for, without those that were taken out. `bad` is sorted on the way.
+// The rows that show a picture of one of `bad`, or one that is missing, or without pictures those with an empty text,
+// whether or not the run has come to them: ascending, at most as many as there is room for, without those that were
+// taken out. `bad` is sorted on the way.
 // Usable after the seal. Returns how many there are in `rows`.
 std::size_t find_bad_rows(const Manifest& manifest, Span<std::int64_t> bad, Span<BadRow> rows) noexcept;
 

@@ -15,6 +15,7 @@ namespace {
 std::string media_text(std::int64_t reason) {
   if (reason == kTakenOut) return "its row was removed";
   if (reason == kFileMissing) return "the file is missing";
+  if (reason == kEmptyText) return "its source or its target is empty";
   return picture_reason_text(reason);
 }
 
@@ -57,10 +58,11 @@ std::string describe(const Status& status, const Manifest& manifest) {
     case StatusCode::kReadFailed: {
       const std::int64_t row = status.detail[0];
       const ManifestRow sample = manifest.row(row);
-      const std::string picture = manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))
-                                                            : std::string(sample.image_path);
+      const std::string picture = !manifest.has_pictures()    ? ""
+                                  : manifest.shards().empty() ? shown_path(manifest.picture_location(sample.image_id))
+                                                              : std::string(sample.image_path);
       const std::string where = shown_path(manifest.where(row));  // in a folder of classes the picture itself
-      return where + ": " + (picture == where ? "" : picture + ": ") + reason_of(status);
+      return where + ": " + (picture == where || picture.empty() ? "" : picture + ": ") + reason_of(status);
     }
     case StatusCode::kLongText:
       return shown_path(manifest.where(status.detail[0])) + ": the text has more than " +

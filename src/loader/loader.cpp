@@ -68,10 +68,9 @@ Loader::Loader(const LoaderSettings& settings, const LoaderPlan& plan, Span<std:
     const StreamSettings& stream = settings.streams[i];
     const std::size_t own = digests.empty() ? 0 : static_cast<std::size_t>(stream.manifest->pictures());
     states_.push_back(std::make_unique<StreamState>(
-        *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream.corpus),
-        reads_pictures(settings), stream.shuffled ? settings.random_crops : RandomCrops{},
-        mix_settings(settings, stream), lay_out_slots(settings, plan.streams[i], &memory),
-        digests.subspan(pictures, own)));
+        *stream.manifest, batch_dealing(settings, stream), sample_settings(settings, stream), reads_pictures(settings),
+        stream.shuffled ? settings.random_crops : RandomCrops{}, mix_settings(settings, stream),
+        lay_out_slots(settings, plan.streams[i], &memory), digests.subspan(pictures, own)));
     pictures += own;
     states.push_back(states_.back().get());
     const Span<std::byte> list = take(&memory, align_up(listed * sizeof(ReplacedSample), kCacheLine));

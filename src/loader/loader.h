@@ -35,6 +35,14 @@
 
 namespace bascule {
 
+// The lengths of one text of a stream's samples, in tokens.
+struct TextPlan {
+  std::int64_t longest = 0;      // with those of the beginning and the end
+  std::int64_t most_masked = 0;  // of a sample
+  std::int64_t cut = 0;          // texts that are longer than they may be; of two texts a sample only
+  bool is_limit = false;         // nothing was measured: LoaderSettings::takes_limits
+};
+
 struct StreamSettings {
   const Manifest* manifest = nullptr;  // outlives the loader
   const Corpus* corpus = nullptr;      // whose samples the manifest's rows are; outlives the loader; null: none
@@ -46,7 +54,9 @@ struct StreamSettings {
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
   std::int64_t batch_per_rank = 1;
-  std::int64_t ring_slots = 3;  // at least 2; with workers = 0 one is made
+  std::int64_t ring_slots = 3;         // at least 2; with workers = 0 one is made
+  std::int64_t max_target_length = 0;  // of its samples' second text; 0: as LoaderSettings::texts has it
+  const TextPlan* planned = nullptr;   // by number, where a plan with the same rows and texts has measured them already
 };
 
 struct LoaderSettings {
@@ -57,6 +67,8 @@ struct LoaderSettings {
   // By number, of the model; where it reads two, rows are pairs, and each text of a row is one of the sample's.
   TextShape texts[kMaxTexts];
   std::string text_columns[kMaxTexts];  // where they stand, for messages
+  std::string source_prefix;            // before the first of two texts
+  bool pads_targets = false;            // the second is padded to its maximal length, with rows like any other
   double mlm_probability = 0.15;
   Masking masking = Masking::kCounted;
   std::int64_t max_predictions = kNoPredictionLimit;
@@ -87,15 +99,12 @@ struct LoaderSettings {
 
   bool counts_labels_ahead = false;  // Stream::labelled_ahead() is used
 
+  // Texts of which the cache should have the lengths but has none are taken to be as long as they may be, and not
+  // tokenised: for a plan that no run is made of.
+  bool takes_limits = false;
   IndexCache cache;  // where lengths of texts are kept between runs; none by default
 
   std::vector<StreamSettings> streams;
-};
-
-// The lengths of one text of a stream's samples, in tokens.
-struct TextPlan {
-  std::int64_t longest = 0;      // with those of the beginning and the end
-  std::int64_t most_masked = 0;  // of a sample
 };
 
 struct StreamPlan {

@@ -35,30 +35,35 @@ MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& s
   return mix;
 }
 
-SampleSettings sample_settings(const LoaderSettings& settings, const Corpus* corpus) {
+SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream) {
   SampleSettings sample;
-  for (int text = 0; text < kMaxTexts; ++text) sample.texts[text] = text_settings(settings, text, corpus);
+  for (int text = 0; text < kMaxTexts; ++text) sample.texts[text] = text_settings(settings, text, stream);
   sample.exchanges_captions = field_from(settings.fields, FieldSource::kMatchLabels) >= 0;
   sample.negatives.seed = settings.seed;
   sample.negatives.fraction = settings.negative_fraction;
   return sample;
 }
 
-TextSettings text_settings(const LoaderSettings& settings, int number, const Corpus* corpus) {
+TextSettings text_settings(const LoaderSettings& settings, int number, const StreamSettings& stream) {
   TextSettings text;
   if (!reads_text(settings, number)) return text;
   text.tokenizer = settings.tokenizer;
-  text.corpus = corpus;
+  text.corpus = stream.corpus;
   text.masks_tokens = field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0;
   if (reads_text(settings, 1)) text.of_row = number == 0 ? RowTexts::kFirst : RowTexts::kSecond;
   text.column = settings.text_columns[number];
   text.shape = settings.texts[number];
+  if (text.of_row == RowTexts::kFirst) text.prefix = settings.source_prefix;
+  if (text.of_row == RowTexts::kSecond) {
+    text.pads = settings.pads_targets;
+    if (stream.max_target_length > 0) text.shape.max_length = stream.max_target_length;
+  }
   text.masking.seed = settings.seed;
   text.masking.text = static_cast<std::uint32_t>(number);
   text.masking.rule = settings.masking;
   text.masking.probability = settings.mlm_probability;
   text.masking.most = settings.max_predictions;
-  text.masking.counts_special = corpus != nullptr;
+  text.masking.counts_special = stream.corpus != nullptr;
   if (settings.tokenizer == nullptr) return text;
   text.masking.mask_id = settings.tokenizer->mask_id();
   text.masking.vocabulary_size = settings.tokenizer->vocabulary_size();
@@ -87,9 +92,10 @@ MediaSettings media_settings(const LoaderSettings& settings) {
   return media;
 }
 
-bool has_text_lengths(const LoaderSettings& settings, const Manifest& manifest) {
+bool has_text_lengths(const LoaderSettings& settings, const StreamSettings& stream) {
   for (int text = 0; text < kMaxTexts; ++text) {
-    if (reads_text(settings, text) && !has_longest_text(manifest, text_settings(settings, text), settings.cache))
+    if (reads_text(settings, text) &&
+        !has_text_lengths(*stream.manifest, text_settings(settings, text, stream), settings.cache))
       return false;
   }
   return true;
@@ -108,8 +114,12 @@ std::size_t longest_text_bytes(const LoaderSettings& settings) {
 }
 
 std::size_t scratch_bytes(const LoaderSettings& settings, const LoaderPlan& plan) {
-  const std::size_t tokenizer =
-      reads_text(settings) ? settings.tokenizer->scratch_bytes(longest_text_bytes(settings)) : 0;
+  std::size_t tokenizer = 0;
+  for (int text = 0; text < kMaxTexts; ++text) {
+    if (reads_text(settings, text))
+      tokenizer = std::max(tokenizer, encode_scratch_bytes(text_settings(settings, text, settings.streams.front()),
+                                                           longest_text_bytes(settings)));
+  }
   return TextScratch::bytes(tokenizer, plan.longest_text);
 }
 

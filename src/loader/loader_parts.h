@@ -15,17 +15,16 @@ namespace bascule {
 
 BatchDealing batch_dealing(const LoaderSettings& settings, const StreamSettings& stream);
 MixSettings mix_settings(const LoaderSettings& settings, const StreamSettings& stream);
-// corpus: of the stream; may be null.
-SampleSettings sample_settings(const LoaderSettings& settings, const Corpus* corpus);
+SampleSettings sample_settings(const LoaderSettings& settings, const StreamSettings& stream);
 // The settings of the text of that number.
-TextSettings text_settings(const LoaderSettings& settings, int text, const Corpus* corpus = nullptr);
+TextSettings text_settings(const LoaderSettings& settings, int text, const StreamSettings& stream);
 MediaSettings media_settings(const LoaderSettings& settings);
 // Whether a sample has a picture, and the text of that number.
 bool reads_pictures(const LoaderSettings& settings);
 bool reads_text(const LoaderSettings& settings, int text = 0);
 
-// Whether the cache holds the lengths of all texts of a manifest's rows, so that none is read to plan its stream.
-bool has_text_lengths(const LoaderSettings& settings, const Manifest& manifest);
+// Whether the cache holds the lengths of all texts of a stream's rows, so that none is read to plan it.
+bool has_text_lengths(const LoaderSettings& settings, const StreamSettings& stream);
 
 SlotShape slot_shape(const LoaderSettings& settings, const StreamPlan& stream);
 // The bytes of the longest text, all streams.

@@ -17,16 +17,30 @@ namespace {
 }
 
 // For messages: where the most tokens of a text are set.
-const char* length_of(int text) { return text == 0 ? "data.max_seq_length" : "the length of the model's second text"; }
+const char* length_of(const LoaderSettings& settings, int text, const StreamSettings* stream = nullptr) {
+  if (!reads_text(settings, 1)) return "data.max_seq_length";
+  if (text == 0) return "data.max_source_length";
+  return stream != nullptr && stream->max_target_length > 0 ? "data.val_max_target_length" : "data.max_target_length";
+}
 
-// Where rows are pairs of which each text is one of the sample's, none is empty.
-void check_special_tokens(const LoaderSettings& settings) {
+void check_positions(const TextShape& text, const char* key) {
+  const std::int64_t most = text.max_positions - text.positions.first;
+  if (text.max_positions == 0 || text.max_length <= most) return;
+  refuse(key,
+         std::to_string(text.max_length) + ": the model has positions for at most " + std::to_string(most) + " tokens",
+         "lower it, or begin with a model that has more positions");
+}
+
+// A source and a target have a token of their own.
+void check_lengths(const LoaderSettings& settings, const StreamSettings& stream) {
   for (int number = 0; number < kMaxTexts; ++number) {
     if (!reads_text(settings, number)) continue;
-    const TextSettings text = text_settings(settings, number);
-    const std::int64_t special = special_tokens(text, *settings.streams.front().manifest);
+    const TextSettings text = text_settings(settings, number, stream);
+    const char* const key = length_of(settings, number, &stream);
+    check_positions(text.shape, key);
+    const std::int64_t special = special_tokens(text, *stream.manifest);
     if (text.shape.max_length >= special + (text.of_row == RowTexts::kAll ? 0 : 1)) continue;
-    refuse(length_of(number),
+    refuse(key,
            std::to_string(text.shape.max_length) + ": a sample has " + std::to_string(special) + " special tokens");
   }
 }
@@ -34,13 +48,7 @@ void check_special_tokens(const LoaderSettings& settings) {
 // The checks of a text that need no stream.
 void check_text(const LoaderSettings& settings, int number) {
   const TextShape& text = settings.texts[number];
-  const std::int64_t most = text.max_positions - text.positions.first;
-  if (text.max_positions > 0 && text.max_length > most) {
-    refuse(
-        length_of(number),
-        std::to_string(text.max_length) + ": the model has positions for at most " + std::to_string(most) + " tokens",
-        "lower it, or begin with a model that has more positions");
-  }
+  check_positions(text, length_of(settings, number));
   const std::int64_t tokens = settings.tokenizer->vocabulary_size();
   if (field_from(settings.fields, FieldSource::kMaskedRows, number) >= 0 && tokens > text.vocabulary_size) {
     throw Error{ErrorKind::kData, "tokenizer",
@@ -74,8 +82,19 @@ std::size_t largest_picture_bytes(const Manifest& manifest) {
 TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream, int number, const TextSettings& text,
                    BatchCounts* bounds) {
   TextPlan plan;
-  plan.longest =
-      stream.corpus != nullptr ? stream.corpus->longest() : longest_text(*stream.manifest, text, settings.cache);
+  if (stream.planned != nullptr) {
+    plan = stream.planned[number];
+  } else if (stream.corpus != nullptr) {
+    plan.longest = stream.corpus->longest();
+  } else if (settings.takes_limits && stream.manifest->rows() >= settings.cache.smallest_rows &&
+             !has_text_lengths(*stream.manifest, text, settings.cache)) {
+    plan.longest = text.shape.max_length;
+    plan.is_limit = true;
+  } else {
+    const TextLengths lengths = text_lengths(*stream.manifest, text, settings.cache);
+    plan.longest = text.pads ? text.shape.max_length : lengths.longest;
+    plan.cut = lengths.cut;
+  }
   plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest);
   const std::int64_t samples = bounds->samples();
   const std::int64_t masked = max_masked_tokens(text, *stream.manifest, samples, plan.longest);
@@ -92,7 +111,8 @@ TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream,
 
 StreamPlan plan_stream(const LoaderSettings& settings, const StreamSettings& stream) {
   check_ring(settings, stream);
-  const SampleSettings sample = sample_settings(settings, stream.corpus);
+  check_lengths(settings, stream);
+  const SampleSettings sample = sample_settings(settings, stream);
   const BatchOrder order(batch_dealing(settings, stream));
   if (stream.shuffled && order.batches_per_epoch() == 0) {
     throw Error{ErrorKind::kData, stream.manifest->where(0),
@@ -126,14 +146,13 @@ void check_texts(const LoaderSettings& settings) {
     together += settings.texts[text].max_length;
   }
   if (reads_text(settings, 1) && together > kMaxTokensOfTexts) {
-    refuse("data.max_seq_length", "the two texts of a sample may have " + std::to_string(together) + " tokens together",
+    refuse(length_of(settings, 0), "a source and its target may have " + std::to_string(together) + " tokens together",
            "lower it: they may have at most " + std::to_string(kMaxTokensOfTexts));
   }
 }
 
 LoaderPlan plan_loader(const LoaderSettings& settings) {
   check_texts(settings);
-  check_special_tokens(settings);
   LoaderPlan plan;
   plan.jobs_per_worker = jobs_per_worker(settings);
   for (const StreamSettings& stream : settings.streams) {

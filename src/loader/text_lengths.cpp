@@ -18,23 +18,26 @@
 namespace bascule {
 namespace {
 
-// Raised when the tokenizer gives other tokens for the same files.
-constexpr std::uint64_t kFormat = 1;
+// Raised when the tokenizer gives other tokens for the same files, or a record has another form.
+constexpr std::uint64_t kFormat = 2;
 
-struct Lengths {
-  std::int64_t longest = 0;
+struct Measured {
+  TextLengths lengths;
   std::int64_t greatest_id = 0;
 };
 
-// The kept answer: key, longest, greatest id, and the XXH3 of these.
-using Record = std::array<std::uint64_t, 4>;
+// The kept answer: key, longest, cut, greatest id, and the XXH3 of these.
+using Record = std::array<std::uint64_t, 5>;
 
-std::uint64_t digest_of(const Record& record) { return XXH3_64bits(record.data(), 3 * sizeof(record[0])); }
+std::uint64_t digest_of(const Record& record) { return XXH3_64bits(record.data(), 4 * sizeof(record[0])); }
 
 std::uint64_t key_of(const Manifest& manifest, const TextSettings& settings) {
-  const std::array<std::uint64_t, 5> parts = {kFormat, manifest.texts_digest(),
-                                              static_cast<std::uint64_t>(manifest.rows()), settings.tokenizer->digest(),
-                                              static_cast<std::uint64_t>(settings.shape.max_length)};
+  const std::array<std::uint64_t, 6> parts = {kFormat,
+                                              manifest.texts_digest(),
+                                              static_cast<std::uint64_t>(manifest.rows()),
+                                              settings.tokenizer->digest(),
+                                              static_cast<std::uint64_t>(settings.shape.max_length),
+                                              XXH3_64bits(settings.prefix.data(), settings.prefix.size())};
   return XXH3_64bits_withSeed(parts.data(), sizeof(parts), static_cast<std::uint64_t>(settings.of_row));
 }
 
@@ -44,43 +47,58 @@ std::string record_path(const IndexCache& cache, std::uint64_t key) {
   return cache.folder + name;
 }
 
-std::optional<Lengths> read_record(const std::string& path, std::uint64_t key, const TextSettings& settings) {
+std::optional<Measured> read_record(const std::string& path, std::uint64_t key, const TextSettings& settings) {
   Record record = {};
   std::ifstream file(path, std::ios::binary);
   if (!file.read(static_cast<char*>(static_cast<void*>(record.data())), sizeof record)) return std::nullopt;
-  const bool is_sound = record[0] == key && record[3] == digest_of(record) && record[1] >= 1 &&
-                        record[1] <= static_cast<std::uint64_t>(settings.shape.max_length) && record[2] <= INT32_MAX;
+  const bool is_sound = record[0] == key && record[4] == digest_of(record) && record[1] >= 1 &&
+                        record[1] <= static_cast<std::uint64_t>(settings.shape.max_length) && record[3] <= INT32_MAX;
   if (!is_sound) return std::nullopt;
-  return Lengths{static_cast<std::int64_t>(record[1]), static_cast<std::int64_t>(record[2])};
+  return Measured{{static_cast<std::int64_t>(record[1]), static_cast<std::int64_t>(record[2])},
+                  static_cast<std::int64_t>(record[3])};
 }
 
 // In one write: half a record is no record, and two processes write the same. A record that cannot be written is made
 // again by the next run.
-void write_record(const IndexCache& cache, const std::string& path, std::uint64_t key, const Lengths& lengths) {
-  Record record = {key, static_cast<std::uint64_t>(lengths.longest), static_cast<std::uint64_t>(lengths.greatest_id),
+void write_record(const IndexCache& cache, const std::string& path, std::uint64_t key, const Measured& measured) {
+  Record record = {key, static_cast<std::uint64_t>(measured.lengths.longest),
+                   static_cast<std::uint64_t>(measured.lengths.cut), static_cast<std::uint64_t>(measured.greatest_id),
                    0};
-  record[3] = digest_of(record);
+  record[4] = digest_of(record);
   std::error_code ignored;
   std::filesystem::create_directories(cache.folder, ignored);
   std::ofstream(path, std::ios::binary)
       .write(static_cast<const char*>(static_cast<const void*>(record.data())), sizeof record);
 }
 
-Lengths measure(const Manifest& manifest, const TextSettings& settings) {
-  std::vector<std::byte> scratch(settings.tokenizer->scratch_bytes(manifest.longest_text_bytes()));
-  const std::int64_t special = special_tokens(settings, manifest);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(settings.shape.max_length));
-  Lengths lengths;
+// Cuts a text of one token more than it may have: its end stays.
+void cut_one(Span<std::int32_t> ids, Span<const std::int32_t> after) {
+  const std::size_t end = ids.size() - after.size();
+  std::copy(after.begin(), after.end(), ids.data() + end - 1);
+}
+
+Measured measure(const Manifest& manifest, const TextSettings& settings) {
+  std::vector<std::byte> scratch(encode_scratch_bytes(settings, manifest.longest_text_bytes()));
+  const std::int64_t most = settings.shape.max_length;
+  const bool counts_cut = settings.of_row != RowTexts::kAll;
+  // Where cut texts are counted, with room for a token by which they show.
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(most + (counts_cut ? 1 : 0)));
+  Measured measured;
   for (std::int64_t row = 0; row < manifest.rows(); ++row) {
+    if (manifest.has_empty_text(row)) continue;
     Encoded encoded;
-    const Status status =
-        settings.tokenizer->encode_into(texts_of(manifest.row(row), settings.of_row), ids, &encoded, scratch);
+    const Status status = encode_text(manifest, settings, row, ids, &encoded, scratch);
     if (!status.ok()) {
       // Readers take UTF-8 alone, and the scratch is made for the longest text.
       throw Error{ErrorKind::kInternal, manifest.where(row), "the text cannot be tokenised"};
     }
-    if (settings.of_row != RowTexts::kAll && encoded.tokens <= special) {
-      throw Error{ErrorKind::kData, manifest.where(row), "the text of column \"" + settings.column + "\" is empty",
+    if (encoded.tokens > most) {
+      cut_one(ids, settings.tokenizer->after());
+      encoded.tokens = most;
+      ++measured.lengths.cut;
+    }
+    if (counts_cut && encoded.tokens == 0) {
+      throw Error{ErrorKind::kData, manifest.where(row), "the text of column \"" + settings.column + "\" has no token",
                   "write a text, or remove the row"};
     }
     const std::int32_t greatest = *std::max_element(ids.begin(), ids.begin() + encoded.tokens);
@@ -90,37 +108,37 @@ Lengths measure(const Manifest& manifest, const TextSettings& settings) {
                       std::to_string(settings.shape.vocabulary_size),
                   "use the tokenizer that belongs to the model"};
     }
-    lengths.longest = std::max(lengths.longest, encoded.tokens);
-    lengths.greatest_id = std::max<std::int64_t>(lengths.greatest_id, greatest);
+    measured.lengths.longest = std::max(measured.lengths.longest, encoded.tokens);
+    measured.greatest_id = std::max<std::int64_t>(measured.greatest_id, greatest);
   }
-  return lengths;
+  return measured;
 }
 
 // The lengths that another run has cached, if they hold for this model: if the model lacks a token, tokenising the
 // texts again names the row.
-std::optional<Lengths> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+std::optional<Measured> kept_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   if (cache.folder.empty() || manifest.rows() < cache.smallest_rows) return std::nullopt;
   const std::uint64_t key = key_of(manifest, settings);
-  const std::optional<Lengths> kept = read_record(record_path(cache, key), key, settings);
+  const std::optional<Measured> kept = read_record(record_path(cache, key), key, settings);
   return kept && kept->greatest_id < settings.shape.vocabulary_size ? kept : std::nullopt;
 }
 
 }  // namespace
 
-bool has_longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+bool has_text_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
   return kept_lengths(manifest, settings, cache).has_value();
 }
 
-std::int64_t longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
-  const std::optional<Lengths> kept = kept_lengths(manifest, settings, cache);
-  if (kept) return kept->longest;
+TextLengths text_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache) {
+  const std::optional<Measured> kept = kept_lengths(manifest, settings, cache);
+  if (kept) return kept->lengths;
   if (!manifest.is_whole()) throw damaged_index(manifest);
-  const Lengths lengths = measure(manifest, settings);
+  const Measured measured = measure(manifest, settings);
   if (!cache.folder.empty() && manifest.rows() >= cache.smallest_rows) {
     const std::uint64_t key = key_of(manifest, settings);
-    write_record(cache, record_path(cache, key), key, lengths);
+    write_record(cache, record_path(cache, key), key, measured);
   }
-  return lengths.longest;
+  return measured.lengths;
 }
 
 }  // namespace bascule

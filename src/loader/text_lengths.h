@@ -10,13 +10,18 @@
 
 namespace bascule {
 
-// Whether the cache holds what longest_text() is to say, so that it reads no text.
-bool has_longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache);
+struct TextLengths {
+  std::int64_t longest = 0;  // tokens of the longest text, with those of the beginning and the end, and the prefix
+  std::int64_t cut = 0;      // texts that have more than settings.shape.max_length; pairs are not counted
+};
 
-// Tokens of the longest text, with those of the beginning and the end, at most settings.shape.max_length. Tokenises
-// all, unless another run did so with the same texts, tokenizer and max_length and left the answer in the cache;
-// manifests of fewer than cache.smallest_rows leave none. Throws Error (kData) naming the row for an id that the model
-// has no embedding for, and where the texts that are to be tokenised are those of a damaged index.
-std::int64_t longest_text(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache = {});
+// Whether the cache holds what text_lengths() is to say, so that it reads no text.
+bool has_text_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache);
+
+// Lengths are at most settings.shape.max_length. Tokenises all texts but those of rows with an empty one, unless
+// another run did so with the same texts, tokenizer, prefix and max_length and left the answer in the cache; manifests
+// of fewer than cache.smallest_rows leave none. Throws Error (kData) naming the row for an id that the model has no
+// embedding for, and where the texts that are to be tokenised are those of a damaged index.
+TextLengths text_lengths(const Manifest& manifest, const TextSettings& settings, const IndexCache& cache = {});
 
 }  // namespace bascule

@@ -185,9 +185,10 @@ void Worker::read_picture(Job& job) noexcept {
   for (;;) {
     const std::int64_t position = slot.place.first_position + job.claim.sample + job.bad_rows;
     job.row = stream.order.row(slot.order, position % rows);
-    const std::int64_t reason = stream.manifest.is_taken_out(job.row) ? kTakenOut
-                                : stream.manifest.is_missing(job.row) ? kFileMissing
-                                                                      : 0;
+    const std::int64_t reason = stream.manifest.is_taken_out(job.row)     ? kTakenOut
+                                : stream.manifest.is_missing(job.row)     ? kFileMissing
+                                : stream.manifest.has_empty_text(job.row) ? kEmptyText
+                                                                          : 0;
     if (reason == 0) break;
     if (job.bad_rows++ == 0) job.reason = reason;
     if (stream.order.is_sequential()) {

@@ -59,9 +59,10 @@ constexpr std::int64_t kMostBadRows = 1000;
 constexpr std::int64_t kGaveUp = std::int64_t{1} << 16;
 constexpr std::int64_t kAllLeftOut = std::int64_t{1} << 17;
 // Reasons beside those of the media engine: the row was taken out of the file (Manifest::take_out); the file of its
-// picture was missing when the data was indexed (Manifest::is_missing).
+// picture was missing when the data was indexed (Manifest::is_missing); one of its texts is empty.
 constexpr std::int64_t kTakenOut = std::int64_t{1} << 18;
 constexpr std::int64_t kFileMissing = std::int64_t{1} << 19;
+constexpr std::int64_t kEmptyText = std::int64_t{1} << 20;
 
 class Worker {
  public:

@@ -13,13 +13,16 @@ std::size_t label_bytes(std::int64_t longest) noexcept {
   return align_up(static_cast<std::size_t>(longest) * sizeof(std::int32_t), kCacheLine);
 }
 
-// A text is one that longest_text() has seen pass.
+// A text is one that text_lengths() has seen pass. Padded, it fills `ids`.
 Encoded tokenise(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
                  TextScratch& scratch) noexcept {
   if (settings.corpus != nullptr) return settings.corpus->write(row, ids);
   Encoded encoded;
-  const Texts texts = texts_of(manifest.row(row), settings.of_row);
-  BASCULE_CHECK(settings.tokenizer->encode_into(texts, ids, &encoded, scratch.tokenizer).ok());
+  BASCULE_CHECK(encode_text(manifest, settings, row, ids, &encoded, scratch.tokenizer).ok());
+  if (settings.pads) {
+    std::fill(ids.begin() + encoded.tokens, ids.end(), settings.shape.pad_id);
+    encoded.tokens = encoded.second_begin = static_cast<std::int64_t>(ids.size());
+  }
   return encoded;
 }
 
@@ -116,6 +119,24 @@ std::int64_t special_tokens(const TextSettings& settings, const Manifest& manife
   return settings.tokenizer->special_tokens(settings.of_row == RowTexts::kAll && manifest.has_pairs());
 }
 
+std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept {
+  const std::size_t whole = longest_text_bytes + settings.prefix.size();
+  return settings.tokenizer->scratch_bytes(whole) + (settings.prefix.empty() ? 0 : whole);
+}
+
+// The prefix and the text are laid end to end at the front of the scratch.
+Status encode_text(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
+                   Encoded* encoded, Span<std::byte> scratch) noexcept {
+  const Texts texts = texts_of(manifest.row(row), settings.of_row);
+  if (settings.prefix.empty()) return settings.tokenizer->encode_into(texts, ids, encoded, scratch);
+  const std::size_t whole = settings.prefix.size() + texts.first.size();
+  BASCULE_CHECK(!texts.second && whole <= scratch.size());
+  char* const front = static_cast<char*>(static_cast<void*>(scratch.data()));
+  std::copy(texts.first.begin(), texts.first.end(), std::copy(settings.prefix.begin(), settings.prefix.end(), front));
+  return settings.tokenizer->encode_into({std::string_view(front, whole)}, ids, encoded,
+                                         scratch.subspan(whole, scratch.size() - whole));
+}
+
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,
                              Span<std::int32_t> ids, TextScratch& scratch) noexcept {
   const std::size_t room = std::min(ids.size(), static_cast<std::size_t>(settings.shape.max_length));
@@ -136,7 +157,7 @@ Status write_text(Slot* slot, int text, const TextSample& sample, const Manifest
   const std::int64_t first_row = slot->batch.counts[arrays.token_stream];
   const std::int64_t longest = slot->bounds[arrays.token_stream] / slot->bounds.samples();
   // Room for one token more than planned, so that none is cut away unseen.
-  const std::int64_t room = std::min(settings.shape.max_length, longest + 1);
+  const std::int64_t room = std::min(settings.shape.max_length, longest + (settings.pads ? 0 : 1));
   const Span<std::int32_t> ids(arrays.token_ids + first_row, static_cast<std::size_t>(room));
   const Encoded encoded = tokenise(manifest, settings, sample.text_row, ids, scratch);
   if (encoded.tokens > longest) return Status{StatusCode::kLongText, {sample.text_row, longest}};

@@ -30,7 +30,9 @@ struct TextSettings {
   const Tokenizer* tokenizer = nullptr;
   const Corpus* corpus = nullptr;  // has the samples' tokens; null: their texts are tokenised
   RowTexts of_row = RowTexts::kAll;
+  std::string prefix;  // put before the text; none where it is a pair
   std::string column;  // of the row's text, for messages
+  bool pads = false;   // a text is padded to its maximal length, with tokens like any other
   bool masks_tokens = false;
   TextShape shape;
   MaskingSettings masking;  // read where tokens are masked
@@ -55,6 +57,12 @@ inline Texts texts_of(const ManifestRow& row, RowTexts which) noexcept {
 }
 // The special tokens of such a text.
 std::int64_t special_tokens(const TextSettings& settings, const Manifest& manifest) noexcept;
+
+// Working memory to encode texts of at most this many bytes.
+std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept;
+// Tokenizer::encode_into() of a row's text, behind its prefix. Of a text of a corpus nothing is to be encoded.
+Status encode_text(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
+                   Encoded* encoded, Span<std::byte> scratch) noexcept;
 
 // The tokens of a row's text, at most ids.size().
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,

@@ -32,7 +32,7 @@ struct ModelSource {
 struct ModelInputs {
   std::int64_t image_side = 0;  // of square RGB pictures; 0: none are read
   std::int64_t image_channels = 3;
-  // By number. Of the first, a user sets max_length, and it is 0 here; of the second, 0 means the same as the first's.
+  // By number: one text, or a source and its target. A user sets max_length, and it is 0 here.
   TextShape texts[kMaxTexts];
   bool reads_pairs = false;              // the first text is a pair, one sequence
   std::int64_t classes = 2;              // labels of rows are numbers below it

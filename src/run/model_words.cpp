@@ -39,7 +39,8 @@ ModelWords words_of_all_families() {
       if (std::find(all.parts.begin(), all.parts.end(), part) == all.parts.end()) all.parts.push_back(part);
     }
   }
-  for (HeadWords& head : all.heads) head.reads_labels = head.has_classes = head.mixes_labels = true;
+  for (HeadWords& head : all.heads)
+    head.reads_labels = head.has_classes = head.mixes_labels = head.reads_targets = true;
   return all;
 }
 

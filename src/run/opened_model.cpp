@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/base/error.h"
 #include "src/session/model_folder.h"
 #include "src/text/tokenizer_kinds.h"
@@ -28,6 +30,21 @@ void check_is_downloaded(const SettingsOrigin& origin, const char* key, const Pa
               std::string(key) + " = \"" + folder.written + "\": the folder " + folder.shown() +
                   " does not exist, and Bascule downloads nothing",
               "download it: `hf download " + folder.written + " --local-dir " + folder.shown() + "`");
+}
+
+// A sample that is a source and a target needs the columns of both.
+void check_target_columns(const OpenedModel& opened, const ModelSettings& model, const DataSettings& data,
+                          const SettingsOrigin& origin) {
+  const bool reads_targets = field_from(opened.fields, FieldSource::kTokenIds, 1) >= 0;
+  BASCULE_CHECK(reads_targets == opened.family->head(model.head)->words.reads_targets);
+  if (!reads_targets) return;
+  for (const auto& [column, key, what] : {std::tuple{&data.text_column, "data.text_column", "source"},
+                                          {&data.summary_column, "data.summary_column", "target"}}) {
+    if (!column->empty()) continue;
+    throw Error(ErrorKind::kSettings, where_written(origin, key),
+                "model.head = \"" + model.head + "\" needs the " + what + " of each row, but " + key + " is not set",
+                "name its column");
+  }
 }
 
 }  // namespace
@@ -93,8 +110,8 @@ OpenedModel open_model_of(const ModelSettings& model, const DataSettings& data, 
     throw Error(ErrorKind::kSettings, where_written(origin, "data.text_column"),
                 "data.text_column is set, but the model reads pictures", "name the column in data.caption_column");
   }
-  const bool reads_two = field_from(opened.fields, FieldSource::kTokenIds, 1) >= 0;
-  if ((opened.inputs.reads_pairs || reads_two) && reads_rows(data, training) && data.text_pair_column.empty()) {
+  check_target_columns(opened, model, data, origin);
+  if (opened.inputs.reads_pairs && reads_rows(data, training) && data.text_pair_column.empty()) {
     throw Error(
         ErrorKind::kSettings, where_written(origin, "data.text_pair_column"),
         "model.head = \"" + model.head + "\" needs the second text of each row, but data.text_pair_column is not set",

@@ -13,6 +13,7 @@
 #include "src/run/data_classes.h"
 #include "src/run/resume_check.h"
 #include "src/run/resume_files.h"
+#include "src/run/targets.h"
 
 namespace bascule {
 namespace {
@@ -75,8 +76,28 @@ void take_classes(RecordedRun* run) {
   number_classes(&run->data, opened.inputs.class_names, opened.inputs.classes);
 }
 
-// lent: the splits that another run has opened; null: they are opened here.
-void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, std::vector<RecordedSplit>* lent) {
+// Samples of a split, from the first on, that are used; 0: all.
+std::int64_t most_rows(const DataSettings& data, Split split) {
+  return split == Split::kValidation ? data.max_eval_samples : split == Split::kTest ? data.max_predict_samples : 0;
+}
+
+StreamSettings stream_of(const RecordedRun& run, Split split) {
+  const Settings& settings = run.settings;
+  const DataSettings& data = settings.data;
+  StreamSettings stream;
+  stream.shuffled = split == Split::kTrain;
+  stream.drop_last = stream.shuffled && data.dataloader_drop_last;
+  stream.batch_per_rank =
+      stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
+  stream.ring_slots = data.ring_slots;
+  stream.world_size = run.place.world_size;
+  stream.rank = run.place.rank;
+  if (!stream.shuffled) stream.max_target_length = data.val_max_target_length;
+  return stream;
+}
+
+// lender: as in plan_data().
+void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& file, RunData* lender) {
   if (!wanted) return;
   const Settings& settings = run->settings;
   const DataSettings& data = settings.data;
@@ -85,17 +106,23 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
   const LoaderSettings& loader = run->data.loader;
   const auto missing =
       data.on_bad_sample == OnBadSample::kSkip ? MissingPictures::kAreSkipped : MissingPictures::kAreRefused;
-  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing); };
-  if (lent != nullptr) {
-    const auto same = std::find_if(lent->begin(), lent->end(), [&](const auto& other) { return other.split == split; });
+  const std::int64_t most = most_rows(data, split);
+  const auto open = [&] { return open_manifest(file, columns_of(*run), loader.cache, missing, most); };
+  StreamSettings stream = stream_of(*run, split);
+  if (lender != nullptr) {
+    const auto same = std::find_if(lender->splits.begin(), lender->splits.end(),
+                                   [&](const auto& other) { return other.split == split; });
     recorded.manifest = std::move(same->manifest);
     recorded.corpus = std::move(same->corpus);
+    stream.planned = lender->plan.streams[same->stream].texts;
   } else if (file.is_corpus()) {
     open_corpus(run, split, file, &recorded);
+    if (most > 0) recorded.manifest->keep_first(most);
   } else {
     OpenedManifest opened = open();
     // Results derived from the texts are cached, so the texts are checked first. This removes a damaged index.
-    if (!has_text_lengths(loader, opened.manifest) && !opened.manifest.read_into_memory()) {
+    stream.manifest = &opened.manifest;
+    if (!has_text_lengths(loader, stream) && !opened.manifest.read_into_memory()) {
       run->notes.push_back("index: rebuilding the damaged index of " + file.text());
       opened = open();
     }
@@ -107,25 +134,18 @@ void add_split(RecordedRun* run, Split split, bool wanted, const PathsSetting& f
           "name the column of classes, or a folder with a folder for each class");
     }
     recorded.manifest = std::make_unique<Manifest>(std::move(opened.manifest));
+    if (reads_text(loader, 1)) find_empty_texts(run, recorded.manifest.get());
   }
   recorded.stream = run->data.loader.streams.size();
-  StreamSettings stream;
   stream.manifest = recorded.manifest.get();
   stream.corpus = recorded.corpus.get();
-  stream.shuffled = split == Split::kTrain;
-  stream.drop_last = stream.shuffled && data.dataloader_drop_last;
-  stream.batch_per_rank =
-      stream.shuffled ? settings.training.per_device_train_batch_size : settings.training.per_device_eval_batch_size;
-  stream.ring_slots = data.ring_slots;
-  stream.world_size = run->place.world_size;
-  stream.rank = run->place.rank;
   run->data.loader.streams.push_back(stream);
   run->data.splits.push_back(std::move(recorded));
 }
 
 }  // namespace
 
-void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
+void plan_data(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
   const Settings& settings = run->settings;
   LoaderSettings& loader = run->data.loader;
   loader.fields = run->opened.fields;
@@ -138,12 +158,18 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   const int terms = run->opened.family->head(settings.model.head)->loss_terms;
   loader.counts_labels_ahead = terms > 1 && settings.training.gradient_accumulation_steps > 1;
   loader.text_columns[0] = settings.data.text_column.empty() ? settings.data.caption_column : settings.data.text_column;
-  loader.text_columns[1] = settings.data.text_pair_column;
-  BASCULE_CHECK(run->opened.inputs.texts[0].max_length == 0);
+  const bool reads_targets = reads_text(loader, 1);
+  loader.text_columns[1] = reads_targets ? settings.data.summary_column : settings.data.text_pair_column;
+  const std::int64_t lengths[kMaxTexts] = {
+      reads_targets ? settings.data.max_source_length : settings.data.max_seq_length, settings.data.max_target_length};
   for (int text = 0; text < kMaxTexts; ++text) {
     loader.texts[text] = run->opened.inputs.texts[text];
-    if (loader.texts[text].max_length == 0) loader.texts[text].max_length = settings.data.max_seq_length;
+    BASCULE_CHECK(loader.texts[text].max_length == 0);
+    loader.texts[text].max_length = lengths[text];
   }
+  loader.source_prefix = settings.data.source_prefix;
+  loader.pads_targets = reads_targets && !settings.data.ignore_pad_token_for_loss;
+  loader.takes_limits = reads_targets && run->data.new_lengths == NewLengths::kAreLimits;
   loader.preprocessing = settings.data.preprocessing;
   loader.image_side = run->opened.inputs.image_side;
   if (reads_pictures(loader)) {
@@ -166,7 +192,7 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
   loader.mixup_alpha = settings.data.mixup_alpha;
   loader.cutmix_alpha = settings.data.cutmix_alpha;
   loader.on_bad_sample = settings.data.on_bad_sample;
-  if (!reads_pictures(loader)) loader.max_replacements = 0;  // only pictures can be bad
+  if (!reads_pictures(loader) && !reads_targets) loader.max_replacements = 0;  // nothing else can be bad
   loader.workers = settings.data.dataloader_num_workers;
   loader.queue_depth = settings.media_engine.queue_depth;
   loader.media_memory_bytes = static_cast<std::size_t>(settings.media_engine.memory_mib) << 20;
@@ -179,12 +205,13 @@ void plan_data(RecordedRun* run, const media_engine_driver* engine, std::vector<
     loader.device_options = media_options(settings.media_engine.simulation, settings.origin, engine);
   loader.device_fallback = settings.media_engine.fallback;
   check_texts(loader);  // before a corpus is tokenised
-  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lent);
-  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lent);
-  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lent);
+  add_split(run, Split::kTrain, settings.training.do_train, settings.data.train_file, lender);
+  add_split(run, Split::kValidation, settings.training.do_eval, settings.data.validation_file, lender);
+  add_split(run, Split::kTest, settings.training.do_predict, settings.data.test_file, lender);
   take_classes(run);
   check_data(settings.origin, run->data, &run->resume);
   run->data.plan = plan_loader(loader);
+  if (reads_targets) note_lengths(run);
 }
 
 }  // namespace bascule

@@ -60,9 +60,9 @@ void plan_pace(RecordedRun* run) {
   pace.step_records = planned_records(length.total_updates, training.logging_steps, kMaxStepRecords);
 }
 
-// Plans everything that follows from the opened model. lent: as in add_split().
-void plan_opened(RecordedRun* run, const media_engine_driver* engine, std::vector<RecordedSplit>* lent) {
-  plan_data(run, engine, lent);
+// Plans everything that follows from the opened model. lender: as in plan_data().
+void plan_opened(RecordedRun* run, const media_engine_driver* engine, RunData* lender) {
+  plan_data(run, engine, lender);
   const std::string unread = unread_settings(run->settings, run->opened, run->data.loader);
   if (!unread.empty()) run->notes.push_back(unread);
   plan_pace(run);
@@ -169,10 +169,11 @@ int Pace::best_figure_number() const {
 
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine, std::optional<ResumePoint> resume,
-                                        NewTokens new_tokens) {
+                                        NewTokens new_tokens, NewLengths new_lengths) {
   auto run = std::make_unique<RecordedRun>(settings);
   run->resume.point = std::move(resume);
   run->data.new_tokens = new_tokens;
+  run->data.new_lengths = new_lengths;
   if (run->resume.point) run->resume.changes = changes_since(*run->resume.point, settings);
   run->place = place;
   run->threads = compute_threads(settings.machine, place);
@@ -205,7 +206,7 @@ RunVariant::RunVariant(RecordedRun& lender, Settings settings)
   run_.opened = std::move(lender.opened);
   const media_engine_driver* const engine = lender.data.loader.engine;
   try {
-    plan_opened(&run_, engine, &lender.data.splits);
+    plan_opened(&run_, engine, &lender.data);
   } catch (...) {
     give_back();
     throw;

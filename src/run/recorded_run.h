@@ -70,9 +70,14 @@ std::int64_t warmup_steps_of(const TrainingSettings& training, std::int64_t sche
 // Where the tokens of a text corpus go that no earlier start has left in the run's folder.
 enum class NewTokens { kStayInMemory, kAreKept };
 
+// How long the sources and targets of large data are taken to be where no earlier start has left their lengths in the
+// cache: a run tokenises them all, a plan does not.
+enum class NewLengths { kAreMeasured, kAreLimits };
+
 // The samples of a run, and how they are loaded.
 struct RunData {
   NewTokens new_tokens = NewTokens::kStayInMemory;
+  NewLengths new_lengths = NewLengths::kAreMeasured;
   std::vector<RecordedSplit> splits;  // those that this run uses: train, validation, test
   LoaderSettings loader;
   LoaderPlan plan;
@@ -159,7 +164,8 @@ inline constexpr char kPictureDigests[] = "picture digests";  // where samples h
 std::unique_ptr<RecordedRun> record_run(const Settings& settings, const RankPlace& place,
                                         const media_engine_driver* engine = media_engine_builtin(),
                                         std::optional<ResumePoint> resume = std::nullopt,
-                                        NewTokens new_tokens = NewTokens::kStayInMemory);
+                                        NewTokens new_tokens = NewTokens::kStayInMemory,
+                                        NewLengths new_lengths = NewLengths::kAreMeasured);
 
 // The same run with other batches, limits or recomputation, to look at its plan. `lender` lends what it has opened, and
 // has it back when this goes.

@@ -95,13 +95,14 @@ std::string name_of(const ModelFile& file, const ModelSettings& model) {
   return is_processor ? std::filesystem::path(path).filename().string() : file.what;
 }
 
-// Adds replaced pictures and removed rows to the history.
-void note_mended(const std::vector<MendedRow>& mended, ResumeState* resume) {
+// Adds mended and removed rows to the history.
+void note_mended(const std::vector<MendedRow>& mended, bool has_pictures, ResumeState* resume) {
   constexpr std::size_t kMostNamed = 20;
   for (std::size_t i = 0; i < std::min(mended.size(), kMostNamed); ++i) {
     const MendedRow& one = mended[i];
-    const std::string then = one.bytes_then == 0 ? "a missing or empty picture"
-                                                 : "a bad picture of " + std::to_string(one.bytes_then) + " bytes";
+    const std::string then = !has_pictures         ? "an empty source or target"
+                             : one.bytes_then == 0 ? "a missing or empty picture"
+                                                   : "a bad picture of " + std::to_string(one.bytes_then) + " bytes";
     resume->changes.push_back({std::string(kTrainFile) + ", row " + std::to_string(one.row + 1), then,
                                one.taken_out                     ? "taken out"
                                : one.bytes_now != one.bytes_then ? std::to_string(one.bytes_now) + " bytes"
@@ -110,7 +111,7 @@ void note_mended(const std::vector<MendedRow>& mended, ResumeState* resume) {
   }
   if (mended.size() > kMostNamed) {
     resume->changes.push_back(
-        {std::string(kTrainFile) + ", " + std::to_string(mended.size() - kMostNamed) + " further rows", "bad pictures",
+        {std::string(kTrainFile) + ", " + std::to_string(mended.size() - kMostNamed) + " further rows", "bad samples",
          "mended or taken out", KeyEffect::kSameRows});
   }
 }
@@ -129,7 +130,7 @@ void check_rows(const SettingsOrigin& origin, const RunData& data, ResumeState* 
   Manifest& manifest = *data.find(Split::kTrain)->manifest;
   const RowsComparison compared = compare_rows(manifest, rows);
   if (!compared.problem.empty()) refuse(origin, *resume, kTrainFile, compared.problem);
-  note_mended(compared.mended, resume);
+  note_mended(compared.mended, manifest.has_pictures(), resume);
   manifest.take_out(compared.taken_out);
 }
 

@@ -21,7 +21,7 @@ struct Reader {
 }  // namespace
 
 std::string unread_settings(const Settings& settings, const OpenedModel& opened, const LoaderSettings& loader) {
-  const bool pictures = reads_pictures(loader), text = reads_text(loader),
+  const bool pictures = reads_pictures(loader), text = reads_text(loader), targets = reads_text(loader, 1),
              rows = reads_rows(settings.data, settings.training);
   const bool masks = field_from(opened.fields, FieldSource::kMaskedRows, 0) >= 0 ||
                      field_from(opened.fields, FieldSource::kMaskedRows, 1) >= 0;
@@ -36,6 +36,17 @@ std::string unread_settings(const Settings& settings, const OpenedModel& opened,
        "the model reads no text",
        {"model.tokenizer_name", "data.caption_column", "data.text_column", "data.text_pair_column",
         "data.max_seq_length", "data.masking", "data.mlm_probability", "data.max_predictions_per_seq"}},
+      {targets,
+       "the model writes no text",
+       {"data.source_prefix", "data.max_source_length", "data.max_target_length", "data.val_max_target_length",
+        "data.ignore_pad_token_for_loss", "data.pad_to_max_length"}},
+      {!targets, "the model reads sources and targets", {"data.caption_column", "data.max_seq_length"}},
+      {!targets || loader.pads_targets, "padding is ignored", {"data.pad_to_max_length"}},
+      {settings.training.do_eval, "nothing is evaluated", {"data.max_eval_samples"}},
+      {settings.training.do_predict, "nothing is predicted", {"data.max_predict_samples"}},
+      {!targets || settings.training.do_eval || settings.training.do_predict,
+       "nothing is evaluated",
+       {"data.val_max_target_length"}},
       {!text || rows,
        "a text corpus has no columns",
        {"data.caption_column", "data.text_column", "data.text_pair_column", "data.label_column"}},

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "src/base/batch.h"
 #include "src/settings/key_of_member.h"
 
 namespace bascule {
@@ -46,6 +47,8 @@ constexpr KeyEffect kSameProduct = KeyEffect::kSameProduct;
 
 // A bound for counts where only the machine sets a limit.
 constexpr std::int64_t kMany = 1'000'000'000;
+// Of one text, or of a source and a target together.
+constexpr std::int64_t kMostTokens = kMaxTokensOfTexts;
 // The update computes in float32, where a smaller value would be zero.
 constexpr double kLeastFloat = 1.2e-38;
 constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
@@ -91,13 +94,34 @@ constexpr Key kKeys[] = {
     {"data", "caption_column", text<&Data::caption_column>(false), kNumbers,
      "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
     {"data", "text_column", text<&Data::text_column>(true), kNumbers,
-     "column with the text, for models that read no pictures; empty: `caption_column`", nullptr, "\"\""},
+     "column with the text, for models that read no pictures, or with the source; empty: `caption_column`", nullptr,
+     "\"\""},
     {"data", "text_pair_column", text<&Data::text_pair_column>(true), kNumbers,
      "column with the second text of each row, for heads that read pairs of texts", nullptr, "\"\""},
+    {"data", "summary_column", text<&Data::summary_column>(true), kNumbers,
+     "column with the target of each row, for heads that write a text; the source is in `text_column`", nullptr,
+     "\"\""},
     {"data", "label_column", text<&Data::label_column>(true), kNumbers,
      "column with each row's class or 0/1 label; empty: folders are classes"},
     {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
      "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
+    {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,
+     "text put before each source, such as `summarize: `", nullptr, "\"\""},
+    {"data", "max_source_length", integer<&Data::max_source_length>(2, kMostTokens), kNumbers,
+     "maximum length of a source in tokens, including its prefix and the special ones; longer ones are truncated",
+     nullptr, "1024"},
+    {"data", "max_target_length", integer<&Data::max_target_length>(2, kMostTokens), kNumbers,
+     "maximum length of a target in tokens, including the special ones; longer ones are truncated", nullptr, "128"},
+    {"data", "val_max_target_length", integer<&Data::val_max_target_length>(0, kMostTokens), kFromThereOn,
+     "the same for validation and test; 0: `max_target_length`", nullptr, "0"},
+    {"data", "ignore_pad_token_for_loss", boolean<&Data::ignore_pad_token_for_loss>(), kNumbers,
+     "false: the loss also counts the padding of targets up to their maximum length; requires `pad_to_max_length = "
+     "true`",
+     nullptr, "true"},
+    {"data", "pad_to_max_length", boolean<&Data::pad_to_max_length>(), kNumbers,
+     "pad targets to their maximum length; no effect with `ignore_pad_token_for_loss = true`, as padding is then never "
+     "computed",
+     nullptr, "false"},
     {"data", "mlm_probability", real_above<&Data::mlm_probability>(0.0, 1.0), kNumbers,
      "fraction of tokens to predict, for masked language modelling"},
     {"data", "masking", choice<&Data::masking>(kMaskings), kNumbers,
@@ -145,8 +169,12 @@ constexpr Key kKeys[] = {
     {"data", "ring_slots", integer<&Data::ring_slots>(2, 1024), kFree,
      "batches in memory at once; one is filled while another is used"},
     {"data", "on_bad_sample", choice<&Data::on_bad_sample>(kOnBadSample), kFromThereOn,
-     "where a picture is damaged, or its file is missing: `stop`: report the row and stop; `skip`: list and count it; "
-     "training uses the next good row in its place, evaluation omits it"},
+     "where a picture is damaged, or its file is missing, or a source or target is empty: `stop`: report the row and "
+     "stop; `skip`: list and count it; training uses the next good row in its place, evaluation omits it"},
+    {"data", "max_eval_samples", integer<&Data::max_eval_samples>(0, kMany), kFromThereOn,
+     "evaluate only the first N samples of `validation_file`; 0: all", nullptr, "0"},
+    {"data", "max_predict_samples", integer<&Data::max_predict_samples>(0, kMany), kFromThereOn,
+     "predict only the first N samples of `test_file`; 0: all", nullptr, "0"},
     // [media_engine]
     {"media_engine", "queue_depth", integer<&Engine::queue_depth>(1, 4096), kFree,
      "maximum number of pictures in flight"},

@@ -132,8 +132,14 @@ struct DataSettings {
   std::string caption_column = "caption";
   std::string text_column;       // "": caption_column
   std::string text_pair_column;  // "": a sample has one text
+  std::string summary_column;    // of the target, whose source is in text_column
   std::string label_column;      // "": labels are made by exchanging captions
   std::int64_t max_seq_length = 128;
+  std::string source_prefix;  // put before each source
+  std::int64_t max_source_length = 1024, max_target_length = 128;
+  std::int64_t val_max_target_length = 0;  // of validation and test; 0: max_target_length
+  bool ignore_pad_token_for_loss = true;   // false: targets are padded to their maximal length, and padding is learnt
+  bool pad_to_max_length = false;          // without effect where padding is ignored
   TextLayout text_layout = TextLayout::kBlocks;
   std::int64_t dupe_factor = 10;  // of pairs
   double short_seq_probability = 0.1;
@@ -152,6 +158,12 @@ struct DataSettings {
   bool dataloader_drop_last = false;
   std::int64_t ring_slots = 3;
   OnBadSample on_bad_sample = OnBadSample::kStop;
+  std::int64_t max_eval_samples = 0, max_predict_samples = 0;  // rows of validation and test; 0: all
+
+  // Of targets in validation and test.
+  std::int64_t eval_target_length() const {
+    return val_max_target_length > 0 ? val_max_target_length : max_target_length;
+  }
 };
 
 // Behaviour of the simulated device; used only if the media engine hpu_sim is built in.

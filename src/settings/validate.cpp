@@ -356,6 +356,7 @@ void resolve_defaults(Settings& settings) {
 void check_settings(const Settings& settings) {
   check_phases(settings);
   check_columns(settings);
+  check_targets(settings);
   check_pictures(settings);
   check_mixing(settings);
   check_corpus(settings);

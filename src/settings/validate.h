@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defaults that follow from other keys. check_settings() of settings.h is implemented beside it. Inside this room only;
-// before the seal.
+// Parts of reading and checking settings. check_settings() of settings.h is implemented beside them. Inside this room
+// only; before the seal.
 #pragma once
 
 #include "src/settings/settings.h"
@@ -9,5 +9,8 @@ namespace bascule {
 
 // Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name.
 void resolve_defaults(Settings& settings);
+
+// Keys of samples that are a source and a target. Throws Error{kSettings}.
+void check_targets(const Settings& settings);
 
 }  // namespace bascule

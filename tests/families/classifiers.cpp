@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four model families and a judge that the program does not know: a linear classifier of pictures, and classifiers of
-// texts, of pairs of texts, and of sources and targets, without pictures. Linked with main.cpp they make
+// Four model families and two judges that the program does not know: a linear classifier of pictures, classifiers of
+// texts and of pairs of texts without pictures, and a writer of targets. Linked with main.cpp they make
 // bascule_classifiers, which trains them beside those of src/.
 #include <memory>
 #include <string>
@@ -16,6 +16,7 @@ namespace bascule {
 namespace {
 
 constexpr Metric kMetrics[] = {{"class_accuracy", "right classes", 0, true, false, 1, 1}};
+constexpr Metric kTargetMetrics[] = {{"target_accuracy", "right tokens of targets", 0, true, false, 1, 1}};
 
 // The share of rows whose class has the largest logit.
 class ClassAccuracy final : public Judge {
@@ -41,6 +42,32 @@ class ClassAccuracy final : public Judge {
 const JudgeKind kClassAccuracy = {
     "class_accuracy", {kMetrics, std::size(kMetrics)}, false, "", [](const JudgeShape& shape) {
       return std::unique_ptr<Judge>(new ClassAccuracy(shape));
+    }};
+
+// The share of tokens of targets that have the largest logit. The loss is a mean over them.
+class TargetAccuracy final : public Judge {
+ public:
+  explicit TargetAccuracy(const JudgeShape& shape) : Judge(shape) { read(&hits_, "hits"); }
+  const char* file() const override { return "targets.txt"; }
+  std::int64_t file_bytes(std::int64_t) const override { return 0; }
+  void write_files(const JudgedFiles&, Report*) const override {}
+
+ protected:
+  void take_rows(const Batch&, const Manifest&, Sums* sums) noexcept override {
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(sums->counted); ++i) sums->right += hits_[i];
+  }
+  void move_row(std::int64_t, std::int64_t) noexcept override {}
+  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
+    (*record)[kTargetMetrics[0]] = sums->share_right();
+  }
+
+ private:
+  const std::int32_t* hits_ = nullptr;  // (labelled tokens)
+};
+
+const JudgeKind kTargetAccuracy = {
+    "target_accuracy", {kTargetMetrics, std::size(kTargetMetrics)}, false, "", [](const JudgeShape& shape) {
+      return std::unique_ptr<Judge>(new TargetAccuracy(shape));
     }};
 
 Tensor weight(Graph& graph, const std::string& name, std::int64_t rows, std::int64_t cols, float deviation) {
@@ -177,21 +204,24 @@ class PairClassifier final : public TextClassifier {
   Tensor token_types(Graph& graph) const override { return graph.field("token_types"); }
 };
 
-// Two texts a sample: a source, and a target that attends to itself and to the source. They have tables and streams of
-// their own, and the target positions that begin at 0 and a length that config.json says.
-class TargetClassifier final : public Classifier {
+// Two texts a sample: a source, and a target whose tokens are predicted from the source and from what a decoder reads
+// of the target, all of it. They have tables and streams of their own.
+class TargetWriter final : public Classifier {
  public:
   using Classifier::Classifier;
-  const char* architecture() const override { return "TargetClassifierForTests"; }
+  const char* architecture() const override { return "TargetWriterForTests"; }
   ModelInputs inputs() const override {
     ModelInputs inputs;
     inputs.texts[kSource] = {number("vocab_size"), 0, kPositions, {kPad + 1, kPad}, 1};
-    inputs.texts[kTarget] = {number("vocab_size"), number("target_length"), number("target_length"), {}, 1};
-    inputs.classes = number("classes");
+    inputs.texts[kTarget] = {number("vocab_size"), 0, kPositions, {}, 1, 2, kPad};
     return inputs;
   }
   Fields fields(const RecordOptions&) const override {
-    Fields fields = {labels()};
+    const Extent labelled = rows_of_stream(kLabelled);
+    Fields fields = {{"labelled_rows", DType::kInt32, labelled, 1, FieldSource::kLabelledRows, kTarget},
+                     {"labels", DType::kInt32, labelled, 1, FieldSource::kTokenLabels, kTarget},
+                     {"target_decoder_ids", DType::kInt32, rows_of_stream(kFirstModelStream + kTarget), 1,
+                      FieldSource::kDecoderIds, kTarget}};
     for (const std::uint8_t text : {kSource, kTarget}) {
       const Extent tokens = rows_of_stream(kFirstModelStream + text);
       const std::string name = names(text);
@@ -203,16 +233,24 @@ class TargetClassifier final : public Classifier {
   }
   Recording record(Graph& graph, Use, const RecordOptions& options) const override {
     const SampleRows source = rows(graph, kSource), target = rows(graph, kTarget);
-    const Tensor read = embed(graph, kSource), embedded = embed(graph, kTarget);
+    const Tensor read = embed(graph, kSource, "token_ids"), embedded = embed(graph, kTarget, "decoder_ids");
     const Tensor written = attend(graph, "self", embedded, target, embedded, target);
-    const Tensor crossed = attend(graph, "cross", written, target, read, source);
-    return classify(graph, options,
-                    concatenate(graph, "both", first_rows(graph, "first_written", written, target),
-                                first_rows(graph, "first_crossed", crossed, target)));
+    const Tensor both = concatenate(graph, "both", embedded, attend(graph, "cross", written, target, read, source));
+    const Tensor predicted = gather_rows(graph, "predicted", both, graph.field("labelled_rows"));
+    const std::int64_t words = number("vocab_size");
+    const Tensor logits =
+        linear(graph, "logits", predicted, weight(graph, "classifier.weight", words, graph[predicted].cols, 0.02f),
+               bias(graph, "classifier.bias", words));
+    const ClassLoss loss = cross_entropy_loss(graph, logits, graph.field("labels"), options.label_smoothing);
+    Recording recording;
+    recording.losses = {{"loss", loss.loss, kLabelled}};
+    recording.outputs = {{"hits", loss.hits}};
+    return recording;
   }
 
  private:
   static constexpr std::uint8_t kSource = 0, kTarget = 1;
+  static constexpr int kLabelled = kFirstModelStream + 2;
   static constexpr std::int64_t kPositions = 40;
   static constexpr std::int32_t kPad = 1;
 
@@ -220,7 +258,7 @@ class TargetClassifier final : public Classifier {
   static SampleRows rows(Graph& graph, std::uint8_t text) {
     return {rows_of_stream(kFirstModelStream + text), graph.field(names(text) + "offsets"), {}};
   }
-  Tensor embed(Graph& graph, std::uint8_t text) const {
+  Tensor embed(Graph& graph, std::uint8_t text, const std::string& ids) const {
     const std::int64_t width = number("hidden_size");
     const TextShape shape = inputs().texts[text];
     const std::string name = names(text);
@@ -228,7 +266,7 @@ class TargetClassifier final : public Classifier {
                           {weight(graph, name + "word.weight", shape.vocabulary_size, width, 0.1f),
                            weight(graph, name + "position.weight", shape.max_positions, width, 0.02f),
                            weight(graph, name + "type.weight", 1, width, 0.1f)},
-                          {graph.field(name + "token_ids"), graph.field(name + "position_ids"), {}}, {});
+                          {graph.field(name + ids), graph.field(name + "position_ids"), {}}, {});
   }
   // One head of attention.
   Tensor attend(Graph& graph, const std::string& name, Tensor x, const SampleRows& x_rows, Tensor read,
@@ -253,6 +291,14 @@ FamilyHead classes(bool reads_pairs = false) {
   return head;
 }
 
+FamilyHead targets() {
+  FamilyHead head;
+  head.words.name = "targets";
+  head.words.reads_targets = true;
+  head.judge = kTargetAccuracy.name;
+  return head;
+}
+
 template <typename Opened>
 std::unique_ptr<Model> open(const ModelSource& source, const std::string&) {
   return std::make_unique<Opened>(source);
@@ -269,14 +315,14 @@ const Family kPairs = {"pair_classifier", "", {classes(true)}, {}, {}, open<Pair
                          return "PairClassifierForTests";
                        }};
 
-const Family kTargets = {
-    "target_classifier", "", {classes(true)}, {}, {}, open<TargetClassifier>, [](const std::string&) {
-      return "TargetClassifierForTests";
-    }};
+const Family kTargets = {"target_writer", "", {targets()}, {}, {}, open<TargetWriter>, [](const std::string&) {
+                           return "TargetWriterForTests";
+                         }};
 
 // Before main.
 [[maybe_unused]] const bool kRegistered = [] {
   add_judge(kClassAccuracy);
+  add_judge(kTargetAccuracy);
   add_family(kPictures);
   add_family(kTexts);
   add_family(kPairs);

@@ -29,8 +29,7 @@ class Translator : public Model {
   }
   ModelInputs inputs() const override {
     ModelInputs inputs;
-    // The length of the first text is the user's to set.
-    inputs.texts[text_] = {number("vocab_size"), text_ == kSource ? 0 : positions(), positions(), {}, 1};
+    inputs.texts[text_] = {number("vocab_size"), 0, positions(), {}, 1};
     return inputs;
   }
   Fields fields(const RecordOptions&) const override {

@@ -310,12 +310,13 @@ TEST_F(KeptIndexes, ThatAreDamagedGiveNoLengthsToKeep) {
   text.shape.max_length = 128;
   OpenedManifest opened = open_manifest(path, columns, cache);
   ASSERT_EQ(opened.note, "");
-  EXPECT_THROW(longest_text(opened.manifest, text, cache), Error);
-  EXPECT_FALSE(has_longest_text(opened.manifest, text, cache));
+  EXPECT_THROW(text_lengths(opened.manifest, text, cache), Error);
+  EXPECT_FALSE(has_text_lengths(opened.manifest, text, cache));
   EXPECT_FALSE(opened.manifest.read_into_memory());
   opened = open_manifest(path, columns, cache);
-  EXPECT_EQ(longest_text(opened.manifest, text, cache), longest_text(Manifest::load(path, columns), text));
-  EXPECT_TRUE(has_longest_text(opened.manifest, text, cache));
+  EXPECT_EQ(text_lengths(opened.manifest, text, cache).longest,
+            text_lengths(Manifest::load(path, columns), text).longest);
+  EXPECT_TRUE(has_text_lengths(opened.manifest, text, cache));
 }
 
 TEST_F(KeptIndexes, LieInTheUsersCacheFolder) {
@@ -337,25 +338,25 @@ TEST_F(KeptIndexes, KeepTheLengthOfTheLongestCaption) {
   text.tokenizer = &test::emoji_tokenizer();
   text.shape.max_length = 24;
   text.shape.vocabulary_size = 3000;
-  const std::int64_t longest = longest_text(manifest, text);
+  const std::int64_t longest = text_lengths(manifest, text).longest;
   EXPECT_TRUE(files().empty());
-  EXPECT_EQ(longest_text(manifest, text, cache), longest);
+  EXPECT_EQ(text_lengths(manifest, text, cache).longest, longest);
   ASSERT_EQ(files().size(), 1u);
   const std::string record = files()[0], whole = read_file(record);
-  EXPECT_EQ(longest_text(manifest, text, cache), longest);
+  EXPECT_EQ(text_lengths(manifest, text, cache).longest, longest);
   text.shape.max_length = 4;
-  EXPECT_EQ(longest_text(manifest, text, cache), 4);
+  EXPECT_EQ(text_lengths(manifest, text, cache).longest, 4);
   EXPECT_EQ(files().size(), 2u);
   text.shape.max_length = 24;
   for (std::size_t at = 0; at < whole.size(); ++at) {  // a damaged record is no record
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     std::ofstream(record, std::ios::binary) << damaged;
-    EXPECT_EQ(longest_text(manifest, text, cache), longest);
+    EXPECT_EQ(text_lengths(manifest, text, cache).longest, longest);
     EXPECT_EQ(read_file(record), whole);
   }
   text.shape.vocabulary_size = 10;  // the row is named, kept or not
-  EXPECT_THROW(longest_text(manifest, text, cache), Error);
+  EXPECT_THROW(text_lengths(manifest, text, cache), Error);
 }
 
 TEST(OpenManifest, KeepsNoIndexWithMissingPictures) {

@@ -7,91 +7,22 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/index/open_manifest.h"
 #include "src/loader/loader_parts.h"
 #include "src/loader/masking.h"
 #include "src/loader/text_lengths.h"
-#include "tests/loader/loader_run.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/loader/two_texts.h"
 
 namespace bascule {
 namespace {
 
+using test::kSourceLength;
+using test::kTargetLength;
 using test::LoaderRun;
 using test::Reads;
 using test::text_fields;
 using test::tokens_of_text;
-
-constexpr std::int64_t kSourceLength = 9, kTargetLength = 6;
-
-class TwoTexts : public testing::Test {
- protected:
-  // Sources of 1 to 12 letters and targets of 12 to 1: with two special tokens each, some of both are cut, and targets
-  // are shorter than their sources, as long, and longer.
-  static std::string rows() {
-    std::string lines = "source,target\n";
-    for (int row = 0; row < 12; ++row) lines += letters(row + 1, row) + "," + letters(12 - row, 5 * row + 3) + "\n";
-    return lines;
-  }
-  // Words of one token each.
-  static std::string letters(int count, int from) {
-    std::string text;
-    for (int i = 0; i < count; ++i) text += std::string(1, static_cast<char>('a' + (from + 7 * i) % 26)) + " ";
-    text.pop_back();
-    return text;
-  }
-
-  Manifest manifest(const std::string& lines) {
-    return Manifest::load(folder_.write("pairs.csv", lines), ManifestColumns{"", "source", "", 2, "target"});
-  }
-
-  static LoaderSettings settings(const Manifest& manifest, Reads source = Reads::kAttended,
-                                 Reads target = Reads::kPredicted) {
-    LoaderSettings settings = test::emoji_settings(manifest);
-    settings.fields = text_fields(0, source);
-    for (const Field& field : text_fields(1, target)) settings.fields.push_back(field);
-    settings.texts[0].max_length = kSourceLength;
-    settings.texts[1].vocabulary_size = 3000;
-    settings.texts[1].max_length = kTargetLength;
-    settings.text_columns[0] = "source";
-    settings.text_columns[1] = "target";
-    settings.streams[0].batch_per_rank = 5;
-    return settings;
-  }
-
-  template <typename T>
-  static std::vector<T> values(const Batch& batch, const Fields& fields, const std::string& name) {
-    const int number = field_named(fields, name);
-    const T* const first = batch.field<T>(number);
-    return std::vector<T>(first, first + fields[static_cast<std::size_t>(number)].elements(batch.counts));
-  }
-
-  // Calls check(batch) for every batch of an epoch.
-  template <typename Check>
-  static void for_each_batch(const LoaderSettings& settings, Check check) {
-    LoaderRun run(settings);
-    run.stream().start(0, run.stream().batches_per_epoch());
-    const Batch* batch = nullptr;
-    Status status;
-    while ((status = run.stream().next(&batch)).ok()) {
-      check(*batch);
-      run.stream().release();
-    }
-    EXPECT_EQ(status.code, StatusCode::kEndOfEpoch);
-  }
-
-  static std::string refusal(const LoaderSettings& settings) {
-    try {
-      plan_loader(settings);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "planned";
-  }
-
-  test::TemporaryFolder folder_;
-};
+using test::TwoTexts;
 
 TEST_F(TwoTexts, AreTokenisedEachByItselfAndCutAtLimitsOfTheirOwn) {
   const Manifest pairs = manifest(rows());
@@ -188,32 +119,6 @@ TEST_F(TwoTexts, AreMaskedByDrawsOfTheirOwn) {
   EXPECT_LT(same, 2 * 40 / 3) << "one of seven tokens is masked: one draw of seven is the same by chance";
 }
 
-TEST_F(TwoTexts, AreReadByADecoderOneTokenBehindWhatItPredicts) {
-  const Manifest pairs = manifest(rows());
-  LoaderSettings settings = this->settings(pairs, Reads::kAttended, Reads::kWritten);
-  settings.texts[1].start_id = 17;
-  std::int64_t single = 0;
-  for_each_batch(settings, [&](const Batch& batch) {
-    std::vector<std::int32_t> read, rows, labels;
-    for (std::int64_t b = 0; b < batch.counts.samples(); ++b) {
-      const std::vector<std::int32_t> ids =
-          test::emoji_tokenizer().encode(*pairs.row(batch.rows[b]).second_text, kTargetLength);
-      read.push_back(17);
-      read.insert(read.end(), ids.begin(), ids.end() - 1);
-      labels.insert(labels.end(), ids.begin(), ids.end());
-      single += ids.size() == 3 ? 1 : 0;
-    }
-    for (std::size_t row = 0; row < labels.size(); ++row) rows.push_back(static_cast<std::int32_t>(row));
-    ASSERT_EQ(batch.counts[tokens_of_text(1) + 1], static_cast<std::int64_t>(labels.size()));
-    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.token_ids"), labels);
-    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.decoder_ids"), read);
-    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.labelled_rows"), rows);
-    ASSERT_EQ(values<std::int32_t>(batch, settings.fields, "1.token_labels"), labels);
-  });
-  EXPECT_EQ(single, 1);
-  EXPECT_EQ(plan_loader(settings).streams[0].bounds[tokens_of_text(1) + 1], 5 * kTargetLength);
-}
-
 TEST_F(TwoTexts, HaveKeysOfWhichNoTwoAreEqual) {
   const Manifest pairs = manifest(rows());
   const LoaderSettings settings = this->settings(pairs);
@@ -261,19 +166,6 @@ TEST_F(TwoTexts, EndTheStreamWhereTheSecondIsLongerThanPlanned) {
   EXPECT_EQ(status.detail[1], kTargetLength - 1);
 }
 
-TEST_F(TwoTexts, AreRefusedWhereOneIsEmpty) {
-  const std::string where = folder_.path() + "/pairs.csv:3: ";
-  const Manifest no_target = manifest("source,target\na b,c\nd e f,\ng,h\n");
-  EXPECT_EQ(refusal(settings(no_target)),
-            where + "the text of column \"target\" is empty; write a text, or remove the row");
-  LoaderSettings one_sequence = settings(no_target);
-  one_sequence.fields = text_fields(0, Reads::kAttended);
-  EXPECT_EQ(refusal(one_sequence), "planned") << "one text of a pair that is one sequence may be empty";
-  const Manifest no_source = manifest("source,target\na b,c\n,d e f\ng,h\n");
-  EXPECT_EQ(refusal(settings(no_source)),
-            where + "the text of column \"source\" is empty; write a text, or remove the row");
-}
-
 // What another model has measured of the same file says nothing about either text alone.
 TEST_F(TwoTexts, HaveLengthsThatAreKeptApart) {
   const Manifest pairs = manifest(rows());
@@ -282,13 +174,13 @@ TEST_F(TwoTexts, HaveLengthsThatAreKeptApart) {
   LoaderSettings one = two;
   one.fields = text_fields(0, Reads::kAttended);
   one.cache = two.cache = IndexCache{folder_.path() + "/cache", 1};
-  EXPECT_EQ(longest_text(pairs, text_settings(one, 0), one.cache), kSourceLength);
-  EXPECT_TRUE(has_text_lengths(one, pairs));
-  EXPECT_FALSE(has_text_lengths(two, pairs));
-  longest_text(pairs, text_settings(two, 0), two.cache);
-  EXPECT_FALSE(has_text_lengths(two, pairs));
-  longest_text(pairs, text_settings(two, 1), two.cache);
-  EXPECT_TRUE(has_text_lengths(two, pairs));
+  EXPECT_EQ(text_lengths(pairs, text_settings(one, 0, one.streams[0]), one.cache).longest, kSourceLength);
+  EXPECT_TRUE(has_text_lengths(one, one.streams[0]));
+  EXPECT_FALSE(has_text_lengths(two, two.streams[0]));
+  text_lengths(pairs, text_settings(two, 0, two.streams[0]), two.cache);
+  EXPECT_FALSE(has_text_lengths(two, two.streams[0]));
+  text_lengths(pairs, text_settings(two, 1, two.streams[0]), two.cache);
+  EXPECT_TRUE(has_text_lengths(two, two.streams[0]));
 }
 
 TEST_F(TwoTexts, AreRefusedWhereTheModelLacksOneOfTheirTokens) {
@@ -308,21 +200,21 @@ TEST_F(TwoTexts, AreRefusedWhereTheModelHasNoRoomForThem) {
   const Manifest pairs = manifest(rows());
   LoaderSettings settings = this->settings(pairs);
   settings.texts[1].max_positions = 5;
-  EXPECT_EQ(
-      refusal(settings),
-      "the length of the model's second text: 6: the model has positions for at most 5 tokens; lower it, or begin "
-      "with a model that has more positions");
+  EXPECT_EQ(refusal(settings),
+            "data.max_target_length: 6: the model has positions for at most 5 tokens; lower it, or begin "
+            "with a model that has more positions");
   settings.texts[1].max_positions = 0;
   settings.texts[1].max_length = 2;
-  EXPECT_EQ(refusal(settings), "the length of the model's second text: 2: a sample has 2 special tokens");
+  EXPECT_EQ(refusal(settings), "data.max_target_length: 2: a sample has 2 special tokens");
   settings.texts[1].max_length = 3;
   EXPECT_EQ(refusal(settings), "planned");
   settings.texts[1].max_length = 65536 - kSourceLength;
   EXPECT_EQ(refusal(settings), "planned");
   settings.texts[1].max_length += 1;
-  EXPECT_EQ(refusal(settings),
-            "data.max_seq_length: the two texts of a sample may have 65537 tokens together; lower it: they may have at "
-            "most 65536");
+  EXPECT_EQ(
+      refusal(settings),
+      "data.max_source_length: a source and its target may have 65537 tokens together; lower it: they may have at "
+      "most 65536");
   settings.texts[1].max_length = kTargetLength;
   settings.texts[1].vocabulary_size = 10;
   EXPECT_NE(refusal(settings).find("random replacements of masked tokens"), std::string::npos) << refusal(settings);

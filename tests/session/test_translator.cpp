@@ -66,6 +66,7 @@ class TranslatorFamily : public ::testing::Test {
     settings.fields = translator_fields(parts, Use::kTrain);
     std::copy(std::begin(inputs.texts), std::end(inputs.texts), settings.texts);
     settings.texts[kSource].max_length = kSourceLength;
+    settings.texts[kTarget].max_length = settings.texts[kTarget].max_positions;
     settings.text_columns[kSource] = "source";
     settings.text_columns[kTarget] = "target";
     settings.mlm_probability = kPredicted;
