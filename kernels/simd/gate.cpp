@@ -5,64 +5,68 @@
 #include <cstdint>
 
 #include "kernels/lanes/lanes_philox.h"
-#include "kernels/simd/activation_functions.h"
+#include "kernels/simd/activation_values.h"
 #include "kernels/simd/kernels.h"
+#include "kernels/simd/rows.h"
 
 namespace bascule::BASCULE_ISA {
 namespace {
 
-// step(lanes, c, drop) for the columns of row r; drop(v) is dropout of sixteen of them.
+static_assert(kActivationRun == 64, "a run is what one Philox counter block drops");
+
+// step(first, count, kept) for runs of the columns of row r. Where nothing is dropped all are kept.
 template <typename Arguments, typename Step>
-[[gnu::always_inline]] inline void for_row(const Arguments& a, std::int64_t r, const Step& step) {
-  if (a.dropout.threshold == 0) {
-    for_lanes(
-        a.cols, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
-          step(lanes, c, [](f32x16 v) __attribute__((always_inline)) { return v; });
-        });
-    return;
-  }
-  const f32x16 scale = set(a.dropout.scale);
-  for_kept_lanes(
-      a.cols, a.dropout, a.row_keys[r], [&](auto lanes, std::int64_t c, Mask16 kept) __attribute__((always_inline)) {
-        step(lanes, c, [&](f32x16 v) __attribute__((always_inline)) { return drop(kept, v, scale); });
-      });
-}
-
-template <typename Function>
-void forward(const GateForward& a) {
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols;
-    const Elements y = a.y + r * a.cols;
-    for_row(
-        a, r, [&](auto lanes, std::int64_t c, auto dropped) __attribute__((always_inline)) {
-          store(y, c, lanes, dropped(Function::value(load(activated, c, lanes)) * load(factor, c, lanes)));
-        });
+[[gnu::always_inline]] inline void for_runs(const Arguments& a, std::int64_t r, const Step& step) {
+  for (std::int64_t first = 0; first < a.cols; first += kActivationRun) {
+    KeptColumns kept;
+    for (Mask16& mask : kept.mask) mask = first_lanes(kLanes);
+    if (a.dropout.threshold != 0) kept = kept_columns(a.dropout, a.row_keys[r], first / kActivationRun);
+    step(first, a.cols - first < kActivationRun ? a.cols - first : kActivationRun, kept);
   }
 }
 
-template <typename Function>
-void backward(const GateBackward& a) {
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols, d_y = a.d_y + r * a.cols;
-    const Elements d_activated = a.d_x + r * 2 * a.cols, d_factor = d_activated + a.cols;
-    for_row(
-        a, r, [&](auto lanes, std::int64_t c, auto dropped) __attribute__((always_inline)) {
-          const f32x16 g = dropped(load(d_y, c, lanes)), x = load(activated, c, lanes);
-          const f32x16 d = g * Function::slope(x) * load(factor, c, lanes);
-          store(d_factor, c, lanes, g * Function::value(x));
-          store(d_activated, c, lanes, d);
-        });
-  }
-}
+// What an element that is kept is multiplied by.
+inline f32x16 scale_of(const DropoutStream& stream) { return set(stream.threshold != 0 ? stream.scale : 1.0f); }
 
 }  // namespace
 
 void gate_forward(const GateForward& a) {
-  with_function(a.kind, [&](auto function) { forward<decltype(function)>(a); });
+  const f32x16 scale = scale_of(a.dropout);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols;
+    const Elements y = a.y + r * a.cols;
+    for_runs(a, r, [&](std::int64_t first, std::int64_t count, const KeptColumns& kept) {
+      float x[kActivationRun], value[kActivationRun];
+      copy_run(x, activated + first, count);
+      activation_values(value, x, count, a.kind);
+      for_lanes(
+          count, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+            const f32x16 product = load(value + i) * load(factor, first + i, lanes);
+            store(y, first + i, lanes, drop(kept.mask[i / kLanes], product, scale));
+          });
+    });
+  }
 }
 
 void gate_backward(const GateBackward& a) {
-  with_function(a.kind, [&](auto function) { backward<decltype(function)>(a); });
+  const f32x16 scale = scale_of(a.dropout);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols, d_y = a.d_y + r * a.cols;
+    const Elements d_activated = a.d_x + r * 2 * a.cols, d_factor = d_activated + a.cols;
+    for_runs(a, r, [&](std::int64_t first, std::int64_t count, const KeptColumns& kept) {
+      float x[kActivationRun], value[kActivationRun], slope[kActivationRun];
+      copy_run(x, activated + first, count);
+      activation_values(value, x, count, a.kind);
+      activation_slopes(slope, x, count, a.kind);
+      for_lanes(
+          count, [&](auto lanes, std::int64_t i) __attribute__((always_inline)) {
+            const f32x16 g = drop(kept.mask[i / kLanes], load(d_y, first + i, lanes), scale);
+            const f32x16 d = g * load(slope + i) * load(factor, first + i, lanes);
+            store(d_factor, first + i, lanes, g * load(value + i));
+            store(d_activated, first + i, lanes, d);
+          });
+    });
+  }
 }
 
 }  // namespace bascule::BASCULE_ISA

@@ -21,6 +21,11 @@ void copy_row(Number* out, const float* x, std::int64_t count) {
       count, [&](auto lanes, std::int64_t c)
                  __attribute__((always_inline)) { store(out + c, lanes, load(x + c, lanes)); });
 }
+// The first `count` elements of x, and zeros behind them up to a whole vector.
+inline void copy_run(float* out, ConstElements x, std::int64_t count) {
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) { store(out + c, load(x, c, lanes)); });
+}
 template <typename Number>
 void add_to_row(float* out, const Number* x, std::int64_t count) {
   for_lanes(
