@@ -25,7 +25,7 @@ std::string named_reason(const BadSample& bad) { return (bad.picture.empty() ? "
 
 FactTable table_of(const Report& report) {
   FactTable table{"Skipped samples",
-                  "Their pictures cannot be read. Training used the next good row in place of each; evaluations "
+                  "A picture cannot be read, or a text is empty. Training used the next good row in place of each; evaluations "
                   "skipped them.",
                   {}};
   for (const SplitRows& split : report.rows) {

@@ -78,7 +78,9 @@ void take_classes(RecordedRun* run) {
 
 // Samples of a split, from the first on, that are used; 0: all.
 std::int64_t most_rows(const DataSettings& data, Split split) {
-  return split == Split::kValidation ? data.max_eval_samples : split == Split::kTest ? data.max_predict_samples : 0;
+  if (split == Split::kValidation) return data.max_eval_samples;
+  if (split == Split::kTest) return data.max_predict_samples;
+  return 0;
 }
 
 StreamSettings stream_of(const RecordedRun& run, Split split) {

@@ -60,6 +60,19 @@ class Corpus(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return digest(self.folder / name / "run/model.safetensors")
 
+    def test_the_first_samples_of_a_corpus_may_be_evaluated_alone(self):
+        for name, changes in (("blocks", {}), ("lines", {"data__text_layout": '"lines"'}), ("pairs", PAIRS)):
+            with self.subTest(name):
+                files = {"data__validation_file": f'"{self.text}"', "data__test_file": f'"{self.text}"', "training__num_train_epochs": "0.1"}
+                self.weights(name, **changes, **files, data__max_eval_samples="5", data__max_predict_samples="3")
+                self.weights(f"{name}-all", **changes, **files)
+                first, whole = (json.loads((self.folder / folder / "run/all_results.json").read_text()) for folder in (name, f"{name}-all"))
+                self.assertEqual((first["validation_samples"], first["test_samples"], first["train_samples"]), (5, 3, whole["train_samples"]))
+                self.assertGreater(whole["test_samples"], 5)
+                rows, all_rows = ((self.folder / folder / "run/predictions.jsonl").read_text().splitlines() for folder in (name, f"{name}-all"))
+                self.assertEqual(len(rows), 3)
+                self.assertEqual(rows, all_rows[:3])
+
     def test_learns_in_either_layout_and_with_either_masking(self):
         for name, changes in (("blocks", {}), ("lines", {"data__text_layout": '"lines"'}), ("bernoulli", {"data__masking": '"bernoulli"'}), ("few", {"data__max_predictions_per_seq": "1"})):
             with self.subTest(name):

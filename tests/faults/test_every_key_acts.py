@@ -27,6 +27,10 @@ CLASSES = {"model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "model_
            "data__label_column": '"label"', "data__max_seq_length": None}
 PAIRS = {"model__model_name_or_path": '"{f}/bert"', "model__tokenizer_name": None, "model__from_scratch": "true", "model__head": '"pretraining"', "data__train_file": '"{f}/columns.jsonl"',
          "data__text_pair_column": '"other_caption"', "data__label_column": '"label"'}
+# A family of tests/families: the keys of sources and targets do the same whatever the model is.
+TARGETS = {"program": "bascule_classifiers", "model__model_name_or_path": '"{f}/writer"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": '"{f}/columns.jsonl"',
+           "data__validation_file": '"{f}/columns.jsonl"', "data__text_column": '"caption"', "data__summary_column": '"other_caption"', "data__max_source_length": "16", "data__max_target_length": "8",
+           "data__max_seq_length": None}
 TWO_RANKS = {"distributed__world_size": "2", "training__per_device_train_batch_size": "3"}
 DDP = {**TWO_RANKS, "distributed__distribution_strategy": '"ddp"'}
 SHARDED = {**TWO_RANKS, "distributed__distribution_strategy": '"sharded"', "distributed__bucket_mib": "1"}
@@ -58,6 +62,15 @@ KEYS = {
     "data.caption_column": (PARAMETERS, {"data__train_file": '"{f}/columns.jsonl"'}, '"other_caption"'),
     "data.text_column": (PARAMETERS, PAIRS, '"other_image"'),
     "data.text_pair_column": (PARAMETERS, PAIRS, '"other_image"'),
+    "data.summary_column": (PARAMETERS, TARGETS, '"other_image"'),
+    "data.source_prefix": (PARAMETERS, TARGETS, '"a picture of "'),
+    "data.max_source_length": (PARAMETERS, TARGETS, "4"),
+    "data.max_target_length": (PARAMETERS, TARGETS, "4"),
+    "data.val_max_target_length": (EVALUATION, TARGETS, "4"),
+    "data.ignore_pad_token_for_loss": (PARAMETERS, {**TARGETS, "data__pad_to_max_length": "true"}, "false"),
+    "data.pad_to_max_length": (NOTHING, TARGETS, "true"),
+    "data.max_eval_samples": (EVALUATION, CONTRASTIVE, "5"),
+    "data.max_predict_samples": (EVALUATION, CONTRASTIVE, "4"),
     "data.label_column": (PARAMETERS, {**MATCHING, "data__train_file": '"{f}/columns.jsonl"'}, '"label"'),
     "data.max_seq_length": (PARAMETERS, CONTRASTIVE, "5"),
     "data.mlm_probability": (PARAMETERS, MASKED, "0.5"),
@@ -197,6 +210,8 @@ class EveryKey(unittest.TestCase):
         shutil.copytree(DATA / "tokenizer" / "wordpiece", cls.folder / "bert")
         (cls.folder / "bert" / "config.json").write_text(json.dumps({
             "model_type": "bert", "vocab_size": 4000, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 40}))
+        shutil.copytree(DATA / "tokenizer" / "wordpiece", cls.folder / "writer")
+        (cls.folder / "writer" / "config.json").write_text(json.dumps({"model_type": "target_writer", "vocab_size": 4000, "hidden_size": 16, "classes": 2}))
         (cls.folder / "cut.jpg").write_bytes((DATA / "run_goldens" / ROWS[3]["image"]).read_bytes()[:300])
         (cls.folder / "hosts").write_text("localhost slots=2\n")
         (cls.folder / "text_model").mkdir()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model families that live in tests/ alone: classifiers of pictures, of texts and of pairs of texts without pictures, go through the program's own
-training, evaluation, saving, resuming and reporting; so do
-classifiers of a source and a target, two texts of different length. bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
+training, evaluation, saving, resuming and reporting; so does a writer of targets, whose samples are a source and a target.
+bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
 """
 import json
 import pathlib
@@ -53,15 +53,13 @@ class OtherFamilies(unittest.TestCase):
                 row["caption"] = f"a {WORDS[number % 3]} and {generator.randint(0, 99)}"
             if kind == "pair_classifier":  # only the second text tells the class
                 row["reply"], row["caption"] = row["caption"], f"a {generator.choice(WORDS)} and {generator.randint(0, 99)}"
-            if kind == "target_classifier":  # both texts tell the class, and some are longer than the model takes
-                source, target = WORDS[number % 9 // 3], WORDS[number % 3]
-                row = {"class": number % 9, "caption": f"a {source}" + generator.choice(["", " and a dog"]),
-                       "reply": target + generator.choice(["", "", " and 3 cats and a dog"])}
+            if kind == "target_writer":  # the source tells the target, and some of either are cut
+                row = {"text": f"a {WORDS[number % 3]}" + generator.choice(["", " and a dog and a cat"]), "summary": ["red rose", "frog", "blue sky and a large boat"][number % 3]}
             lines.append(json.dumps(row) + "\n")
         for split, part in (("train", lines[:rows - 12]), ("validation", lines[-12:-6]), ("test", lines[-6:])):
             (data / f"{split}.jsonl").write_text("".join(part))
-        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 9 if kind == "target_classifier" else 3, "vocab_size": 3000, "hidden_size": 16,
-                                                      "type_vocab_size": 2, "target_length": 6}))
+        (data / "config.json").write_text(json.dumps({"model_type": kind, "image_size": SIDE, "classes": 3, "vocab_size": 3000, "hidden_size": 16,
+                                                      "type_vocab_size": 2}))
         tokenizer = json.loads((EMOJI / "tokenizer/tokenizer.json").read_text())
         if kind == "pair_classifier":
             tokenizer["post_processor"]["type"] = "BertProcessing"  # the tokens of the second text have type 1
@@ -69,12 +67,14 @@ class OtherFamilies(unittest.TestCase):
         return data
 
     def settings(self, name, kind, **changes):
-        data = self.make_data(kind, rows=120) if kind == "target_classifier" else self.make_data(kind)
+        data = self.make_data(kind)
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         tokenizer = f'"{data}"' if kind != "picture_classifier" else None
-        return settings(folder, **{
-            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__label_column": '"class"', "data__text_pair_column": '"reply"' if kind in ("pair_classifier", "target_classifier") else None, "data__train_file": f'"{data}/train.jsonl"',
+        columns = {"data__text_column": '"text"', "data__summary_column": '"summary"', "data__max_source_length": "10", "data__max_target_length": "6", "data__max_seq_length": None} if kind == "target_writer" \
+            else {"data__label_column": '"class"'}
+        return settings(folder, **columns, **{
+            "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__text_pair_column": '"reply"' if kind == "pair_classifier" else None, "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
             "training__max_steps": "60", "training__learning_rate": "2e-2", "training__save_steps": "10", **changes})
 
@@ -86,23 +86,24 @@ class OtherFamilies(unittest.TestCase):
     def test_learn_are_judged_saved_and_reported(self):
         for kind, architecture, elements in (("picture_classifier", "PictureClassifierForTests", 3 * 3 * SIDE * SIDE),
                                           ("text_classifier", "TextClassifierForTests", 3 * 16), ("pair_classifier", "PairClassifierForTests", 3 * 16),
-                                          ("target_classifier", "TargetClassifierForTests", 9 * 2 * 16)):
+                                          ("target_writer", "TargetWriterForTests", 3000 * 2 * 16)):
             with self.subTest(kind):
+                metric, words = ("target_accuracy", "right tokens of targets") if kind == "target_writer" else ("class_accuracy", "right classes")
                 folder, done = self.finished(kind, kind, training__eval_strategy='"steps"', training__eval_steps="20", training__save_steps="20",
-                                             training__load_best_model_at_end="true", training__metric_for_best_model='"class_accuracy"')
+                                             training__load_best_model_at_end="true", training__metric_for_best_model=f'"{metric}"')
                 results = json.loads((folder / "all_results.json").read_text())
-                self.assertEqual((results["validation_class_accuracy"], results["test_class_accuracy"]), (1.0, 1.0))
-                self.assertIn("right classes", done.stdout)
-                self.assertIn("right classes", (folder / "report.html").read_text())
+                self.assertEqual((results[f"validation_{metric}"], results[f"test_{metric}"]), (1.0, 1.0))
+                self.assertIn(words, done.stdout)
+                self.assertIn(words, (folder / "report.html").read_text())
                 self.assertIn(architecture, (folder / "README.md").read_text())
-                self.assertIn('"eval_class_accuracy"', (folder / "log.jsonl").read_text())
+                self.assertIn(f'"eval_{metric}"', (folder / "log.jsonl").read_text())
                 self.assertEqual(json.loads((folder / "config.json").read_text())["architectures"], [architecture])
                 self.assertEqual(len(tensors(folder / "model.safetensors")["classifier.weight"]), elements)
                 self.assertEqual((folder / "tokenizer.json").exists() or (folder / "vocab.json").exists(), kind != "picture_classifier")
                 self.assertEqual((folder / "preprocessor_config.json").exists(), kind == "picture_classifier")
 
     def test_goes_on_to_the_same_bits_and_sums_over_ranks(self):
-        for kind in ("picture_classifier", "text_classifier", "pair_classifier", "target_classifier"):
+        for kind in ("picture_classifier", "text_classifier", "pair_classifier", "target_writer"):
             with self.subTest(kind):
                 whole, _ = self.finished(f"{kind}-whole", kind)
                 self.finished(f"{kind}-parts", kind, training__max_steps="27", training__lr_schedule_steps="60")
@@ -112,10 +113,11 @@ class OtherFamilies(unittest.TestCase):
                 ranks = [self.finished(f"{kind}-{strategy}", kind, distributed__world_size="2", training__per_device_train_batch_size="4",
                                        distributed__distribution_strategy=f'"{strategy}"')[0] for strategy in ("fast_ddp", "ddp")]
                 self.assertEqual(*(digest(folder / "model.safetensors") for folder in ranks))
-                self.assertEqual(json.loads((ranks[0] / "all_results.json").read_text())["test_class_accuracy"], 1.0)
+                results = json.loads((ranks[0] / "all_results.json").read_text())
+                self.assertEqual([value for key, value in results.items() if key.startswith("test_") and key.endswith("_accuracy")], [1.0])
 
     def test_starts_from_what_it_left_and_takes_any_number_of_workers(self):
-        for kind in ("picture_classifier", "text_classifier", "target_classifier"):
+        for kind in ("picture_classifier", "text_classifier", "target_writer"):
             with self.subTest(kind):
                 first, _ = self.finished(f"{kind}-first", kind, data__dataloader_num_workers="0")
                 second, _ = self.finished(f"{kind}-second", kind, data__dataloader_num_workers="3", machine__threads="1")
@@ -171,31 +173,140 @@ class OtherFamilies(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn(f"{data}/train.jsonl:8: label \"class\" is 3; use a class number from 0 to 2", done.stderr)
 
-    def test_a_source_and_a_target_have_lengths_of_their_own(self):
-        for changes, source in (({}, 10), ({"data__max_seq_length": "4"}, 4)):
-            done = run("plan", self.settings("plan", "target_classifier", **changes))
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertRegex(done.stdout, rf"train .* text rows \(longest text: {source} tokens\), \d+ rows of second texts \(longest: 6 tokens\)")
+    def plan(self, **changes):
+        """What a plan of the writer says: its figures, and the lines before them."""
+        done = run("plan", self.settings("plan", "target_writer", **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
 
-    def test_what_is_wrong_with_one_of_two_texts_gets_one_line(self):
-        data = self.make_data("target_classifier")
+    def write_rows(self, rows, **more):
+        for split in ("train", "validation", "test"):
+            (self.folder / "data" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in more.get(split, rows)))
+
+    def results(self, folder):
+        return json.loads((folder / "all_results.json").read_text())
+
+    def test_a_source_and_a_target_have_lengths_of_their_own(self):
+        for changes, source, target, evaluated in (({}, 10, 6, 6), ({"data__max_source_length": "4"}, 4, 6, 6), ({"data__max_target_length": "4"}, 10, 4, 4),
+                                                   ({"data__val_max_target_length": "5"}, 10, 6, 5)):
+            with self.subTest(changes):
+                figures, _ = self.plan(**changes)
+                for split, length in (("train", target), ("validation", evaluated), ("test", evaluated)):
+                    self.assertRegex(figures, rf"{split} .* text rows \(longest text: {source} tokens\), \d+ rows of second texts \(longest: {length} tokens\)")
+
+    def test_texts_that_are_cut_are_counted_in_one_line(self):
+        _, said = self.plan()
+        data = self.folder / "data"
+        rows = [json.loads(line) for line in (data / "train.jsonl").read_text().splitlines()]
+        long_sources, long_targets = sum(len(row["text"].split()) > 3 for row in rows), sum(row["summary"].endswith("boat") for row in rows)
+        self.assertIn(f"bascule: data: of 36 rows of {data}/train.jsonl are cut: {long_sources} sources at data.max_source_length = 10, "
+                      f"{long_targets} targets at data.max_target_length = 6 tokens\n", said)
+        _, said = self.plan(data__val_max_target_length="30", data__max_source_length="30")
+        self.assertEqual(said.count(" are cut: "), 1, said)
+        _, said = self.plan(data__max_source_length="30", data__max_target_length="30")
+        self.assertNotIn(" are cut: ", said)
+
+    def test_padding_counts_where_it_is_not_ignored(self):
+        plain, _ = self.finished("plain", "target_writer")
+        padded, _ = self.finished("padded", "target_writer", data__ignore_pad_token_for_loss="false", data__pad_to_max_length="true", data__val_max_target_length="9")
+        self.assertNotEqual(digest(plain / "model.safetensors"), digest(padded / "model.safetensors"))
+        one, _ = self.finished("one", "target_writer", data__ignore_pad_token_for_loss="false", data__pad_to_max_length="true", data__dataloader_num_workers="3", training__do_eval="false")
+        self.assertEqual(digest(one / "model.safetensors"), digest(padded / "model.safetensors"))
+        figures, _ = self.plan(data__ignore_pad_token_for_loss="false", data__pad_to_max_length="true", data__max_target_length="17", data__val_max_target_length="19")
+        self.assertRegex(figures, r"train .*longest: 19 tokens")
+        self.assertRegex(figures, rf"train .* {8 * 17} rows of second texts")
+
+    def test_settings_without_effect_are_named(self):
+        _, said = self.plan(data__pad_to_max_length="true", data__max_seq_length="7", data__mlm_probability="0.5", data__image_column='"x"', data__caption_column='"y"',
+                            data__max_eval_samples="3", training__do_eval="false")
+        for words in ("data.pad_to_max_length (padding is ignored)", "data.caption_column, data.max_seq_length (the model reads sources and targets)", "data.image_column (the model reads no pictures)",
+                      "data.mlm_probability (no tokens are masked)", "data.max_eval_samples (nothing is evaluated)"):
+            self.assertIn(words, said)
+        done = run("plan", self.settings("plan", "text_classifier", data__source_prefix='"say: "', data__max_source_length="7", data__max_target_length="7", data__val_max_target_length="7",
+                                         data__pad_to_max_length="true", data__ignore_pad_token_for_loss="false", data__max_predict_samples="3", training__do_predict="false"))
+        self.assertIn("settings: ignored: data.source_prefix, data.max_source_length, data.max_target_length, data.val_max_target_length, data.ignore_pad_token_for_loss, data.pad_to_max_length "
+                      "(the model writes no text); data.max_predict_samples (nothing is predicted)\n", done.stderr)
+        _, said = self.plan(training__do_eval="false", training__do_predict="false", data__val_max_target_length="5")
+        self.assertIn("data.val_max_target_length (nothing is evaluated)", said)
+
+    def test_what_is_wrong_with_a_source_or_a_target_gets_one_line(self):
+        data = self.make_data("target_writer")
         (data / "corpus.txt").write_text("one sentence.\n\nanother one.\n")
         row = json.loads((data / "train.jsonl").read_text().splitlines()[0])
+        empty = '; write a text, remove the row, or set data.on_bad_sample = "skip"'
+        skip = {"data__on_bad_sample": '"skip"'}
         for change, rows, config, code, words in (
-                ({"data__text_pair_column": None}, [row], {}, 2, "needs the second text of each row, but data.text_pair_column is not set"),
-                ({}, [row, {**row, "reply": ""}], {}, 3, 'train.jsonl:2: the text of column "reply" is empty; write a text, or remove the row'),
-                ({}, [row, row, {**row, "caption": ""}], {}, 3, 'train.jsonl:3: the text of column "caption" is empty'),
-                ({"data__text_column": '"text"'}, [{**row, "text": ""}], {}, 3, 'train.jsonl:1: the text of column "text" is empty'),
-                ({}, [row], {"target_length": 2}, 2, "the length of the model's second text: 2: a sample has 2 special tokens"),
-                ({"data__train_file": f'"{data}/corpus.txt"'}, [row], {}, 2, 'is a text corpus, but this model with head "classes" reads two texts')):
+                ({"data__summary_column": None}, [row], {}, 2, "needs the target of each row, but data.summary_column is not set"),
+                ({"data__text_column": None}, [row], {}, 2, "needs the source of each row, but data.text_column is not set"),
+                ({"data__summary_column": '"abstract"'}, [row], {}, 3, 'train.jsonl:1: no column "abstract" among'),
+                ({"data__text_column": '"article"'}, [row], {}, 3, 'train.jsonl:1: no column "article" among'),
+                ({}, [row, {**row, "summary": ""}], {}, 3, 'train.jsonl:2: the text of column "summary" is empty' + empty),
+                ({}, [row, row, {**row, "text": " \n\t"}], {}, 3, 'train.jsonl:3: the text of column "text" is empty' + empty),
+                (skip, [{**row, "summary": ""}, {**row, "text": ""}], {}, 3, 'train.jsonl:1: the text of column "summary" is empty, and no row of'),
+                ({}, [row, {**row, "summary": "a cat"}], {"vocab_size": 300}, 3, "the model's vocabulary has 300"),
+                ({"data__max_target_length": "2"}, [row], {}, 2, "data.max_target_length: 2: a sample has 2 special tokens"),
+                ({"data__max_source_length": "60"}, [row], {}, 2, "data.max_source_length: 60: the model has positions for at most 38 tokens"),
+                ({"data__max_source_length": "65000", "data__max_target_length": "1000"}, [row], {}, 2, "run.toml:"),
+                ({"data__train_file": f'"{data}/corpus.txt"'}, [row], {}, 2, 'is a text corpus, but this model with head "targets" reads two texts'),
+                ({"data__text_pair_column": '"summary"', "data__summary_column": None}, [row], {}, 2, "data.text_pair_column is set, but no head of this model reads pairs of texts")):
             with self.subTest(words):
-                settings_file = self.settings("wrong", "target_classifier", **{"training__per_device_train_batch_size": "1", **change})
-                for split in ("train", "validation", "test"):
-                    (data / f"{split}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+                settings_file = self.settings("wrong", "target_writer", **{"training__per_device_train_batch_size": "1", **change})
+                self.write_rows(rows)
                 (data / "config.json").write_text(json.dumps({**json.loads((data / "config.json").read_text()), **config}))
                 done = run("plan", settings_file)
                 self.assertEqual((done.returncode, len(done.stderr.strip().splitlines())), (code, 1), done.stderr)
                 self.assertIn(words, done.stderr)
+
+    def test_a_source_of_seventy_thousand_tokens_is_cut(self):
+        for ending in ("jsonl", "json", "csv", "tsv"):
+            with self.subTest(ending):
+                settings_file = self.settings("long", "target_writer", data__train_file=f'["{self.folder}/data/train.jsonl", "{self.folder}/data/long-*.{ending}"]', training__max_steps="6")
+                rows = [{"text": "a cat " * 35_000, "summary": "frog"}, {"text": "a dog", "summary": "red rose"}]
+                separator = "," if ending == "csv" else "\t"
+                text = {"jsonl": "".join(json.dumps(row) + "\n" for row in rows), "json": json.dumps(rows)}.get(
+                    ending, f"text{separator}summary\n" + "".join(f"{row['text']}{separator}{row['summary']}\n" for row in rows))
+                (self.folder / "data" / f"long-1.{ending}").write_text(text)
+                done = run("run", settings_file)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("of 38 rows of ", done.stderr)
+                self.assertIn(" sources at data.max_source_length = 10", done.stderr)
+
+    def test_rows_with_an_empty_source_or_target_are_skipped_and_counted(self):
+        settings_file = self.settings("skip", "target_writer", data__on_bad_sample='"skip"', training__max_steps="10", data__dataloader_num_workers="2")
+        rows = [json.loads(line) for line in (self.folder / "data" / "train.jsonl").read_text().splitlines()]
+        self.write_rows(None, train=[*rows[:5], {"text": "", "summary": "frog"}, *rows[5:], {"text": "a frog", "summary": "  "}], validation=[rows[0], {"text": "a", "summary": ""}, rows[1]], test=rows[:3])
+        done = run("run", settings_file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        data, results = self.folder / "data", self.results(self.folder / "skip" / "run")
+        self.assertIn(f"index: 2 of 38 rows of {data}/train.jsonl have an empty source or target and are skipped; the first is {data}/train.jsonl:6\n", done.stderr)
+        bad = results["bad_samples"]
+        self.assertIn((f"{data}/train.jsonl:6", "its source or its target is empty"), [(one["row"], one["reason"]) for one in bad])
+        self.assertIn((f"{data}/validation.jsonl:2", "its source or its target is empty"), [(one["row"], one["reason"]) for one in bad])
+        # A row that is mended, and one that is taken out, do not keep the run from going on.
+        self.write_rows(None, train=[*rows[:5], {"text": "a frog", "summary": "frog"}, *rows[5:]], validation=rows[:3], test=rows[:3])
+        (self.folder / "skip" / "run.toml").write_text(settings_file.read_text().replace("max_steps = 10", "max_steps = 14\nlr_schedule_steps = 14"))
+        done = run("run", settings_file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("row 38", done.stderr + (self.folder / "skip" / "run" / "all_results.json").read_text())
+
+    def test_the_first_samples_of_a_split_may_be_used_alone(self):
+        for kind in ("picture_classifier", "target_writer"):
+            with self.subTest(kind):
+                both, _ = self.finished(f"{kind}-first", kind, data__max_eval_samples="4", data__max_predict_samples="2", training__max_steps="4")
+                whole, _ = self.finished(f"{kind}-whole", kind, training__max_steps="4")
+                first, all_of_it = self.results(both), self.results(whole)
+                self.assertEqual((first["validation_samples"], first["test_samples"], first["train_samples"]), (4, 2, 36))
+                self.assertEqual((all_of_it["validation_samples"], all_of_it["test_samples"]), (6, 6))
+                self.assertEqual(digest(both / "model.safetensors"), digest(whole / "model.safetensors"))
+                for split, rows in (("validation", 4), ("test", 2)):
+                    path = self.folder / "data" / f"{split}.jsonl"
+                    path.write_text("".join(path.read_text().splitlines(keepends=True)[:rows]))
+                settings_file = self.folder / f"{kind}-whole" / "run.toml"
+                settings_file.write_text(settings_file.read_text().replace(f"{kind}-whole", f"{kind}-short"))
+                (self.folder / f"{kind}-short").mkdir()
+                self.assertEqual(run("run", settings_file).returncode, 0)
+                short = self.results(self.folder / f"{kind}-short" / "run")
+                self.assertEqual([short[f"{split}_loss"] for split in ("validation", "test")], [first[f"{split}_loss"] for split in ("validation", "test")])
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ std::string text_with(const Key& key) {
     text += "model.head = \"image_text_matching\"\n";
   if (name == "data.dupe_factor" || name == "data.short_seq_probability") text += "model.head = \"masked_lm\"\n";
   if (name == "training.label_smoothing_factor") text += "model.head = \"masked_lm\"\n";
-  if (name == "data.text_pair_column") text += "model.head = \"masked_lm\"\n";
+  if (name == "data.text_pair_column" || name == "data.summary_column") text += "model.head = \"masked_lm\"\n";
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
   if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";

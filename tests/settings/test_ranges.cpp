@@ -100,6 +100,9 @@ TEST(Ranges, EndWhereAKeyWouldLoseItsMeaning) {
   } kBounds[] = {
       // A text has its first and its last token, and positions of 16 bits.
       {"data", "max_seq_length", {"2", "65536"}, {"0", "1", "65537"}},
+      {"data", "max_source_length", {"2", "65408"}, {"0", "1", "65537"}},
+      {"data", "max_target_length", {"2", "64512"}, {"0", "1", "65537"}},
+      {"data", "val_max_target_length", {"0", "64512"}, {"-1", "65537"}},
       // Bias correction divides by 1 - beta^t.
       {"training", "adam_beta1", {"0.0", "0.9999999"}, {"1.0", "-0.1"}},
       {"training", "adam_beta2", {"0.0", "0.9999999"}, {"1.0", "-0.1"}},
