@@ -151,7 +151,12 @@ TEST(Elements, AttentionOfBf16) {
            d_value = rows_of(h.key_rows);
       GuardedBuffer<float> logsumexp(static_cast<std::size_t>(h.query_rows));
       GuardedBuffer<float> scratch(static_cast<std::size_t>(attention_scratch_floats(h.key_rows, h.head_size)));
-      for (const double dropped : {0.0, 0.3}) {
+      // The last time causal and with a bias, whose gradient is float32.
+      const std::vector<float> bias = normal(random, h.query_rows + h.key_rows);
+      std::vector<float> d_bias[2];
+      for (const double dropped : {0.0, 0.3, 0.4}) {
+        const bool limited = dropped == 0.4;
+        const float* const at_zero = limited ? bias.data() + h.query_rows : nullptr;
         DropoutStream dropout{};
         if (dropped > 0.0) {
           dropout.threshold = static_cast<std::uint32_t>(dropped * 4294967296.0);
@@ -171,6 +176,8 @@ TEST(Elements, AttentionOfBf16) {
           a.scale = 0.125f;
           a.dropout = dropout;
           a.sample = 3;
+          a.bias = at_zero;
+          a.causal = limited;
           a.scratch = scratch.data();
           std::memset(scratch.data(), 0xff, scratch.size() * sizeof(float));
           kernels.attention_forward(a);
@@ -180,13 +187,13 @@ TEST(Elements, AttentionOfBf16) {
           // That of bf16 takes the largest score in place of logsumexp, which may be that of unrounded operands.
           for (std::int64_t q = 0; q < h.query_rows; ++q) {
             float top = -std::numeric_limits<float>::infinity();
-            for (std::int64_t k = 0; k < h.key_rows; ++k) {
+            for (std::int64_t k = 0; k < (limited ? std::min(h.key_rows, q + 1) : h.key_rows); ++k) {
               float score = 0.0f;
               for (std::int64_t c = 0; c < h.head_size; ++c) {
                 score = std::fma(query.float32[static_cast<std::size_t>(q * stride + c)],
                                  0.125f * key.float32[static_cast<std::size_t>(k * stride + c)], score);
               }
-              top = std::max(top, score);
+              top = std::max(top, limited ? score + at_zero[k - q] : score);
             }
             logsumexp[static_cast<std::size_t>(q)] = is_bf16 ? std::nanf("") : top;
           }
@@ -194,6 +201,8 @@ TEST(Elements, AttentionOfBf16) {
           a.d_query = d_query.write(is_bf16);
           a.d_key = d_key.write(is_bf16);
           a.d_value = d_value.write(is_bf16);
+          d_bias[is_bf16 ? 1 : 0].assign(bias.size(), 0.0f);
+          a.d_bias = limited ? d_bias[is_bf16 ? 1 : 0].data() + h.query_rows : nullptr;
           a.d_out = d_out.read(is_bf16);
           a.logsumexp = logsumexp.data();
           a.query = query.read(is_bf16);
@@ -207,6 +216,8 @@ TEST(Elements, AttentionOfBf16) {
           a.scale = 0.125f;
           a.dropout = dropout;
           a.sample = 3;
+          a.bias = at_zero;
+          a.causal = limited;
           a.scratch = scratch.data();
           std::memset(scratch.data(), 0xff, scratch.size() * sizeof(float));
           kernels.attention_backward(a);
@@ -214,6 +225,7 @@ TEST(Elements, AttentionOfBf16) {
         d_query.expect_rounded("d_query", isa);
         d_key.expect_rounded("d_key", isa);
         d_value.expect_rounded("d_value", isa);
+        EXPECT_EQ(first_different_bit(d_bias[0], d_bias[1]), -1) << isa_name(isa);
       }
     }
   }

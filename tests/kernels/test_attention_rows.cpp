@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bits of a query row depend on: the keys that it sees, and nothing else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernels/dropout.h"
+#include "tests/kernels/attention_cases.h"
+
+namespace bascule::test {
+namespace {
+
+// Rows of dense width.
+std::vector<float> rows_of(const std::vector<float>& x, std::int64_t first, std::int64_t count, std::int64_t width) {
+  return {x.begin() + first * width, x.begin() + (first + count) * width};
+}
+
+constexpr std::int64_t kPicks[] = {0, 1, 47, 48, 53, 100};
+
+// The last cross-modal layer computes only the rows that the head reads.
+TEST(AttentionRows, ARowAloneHasTheBitsThatItHasAmongOthers) {
+  for (const bool biased : {false, true}) {
+    Seeded random;
+    const Shape all{101, 60, 24, 0, true, biased};
+    const Inputs in = random_inputs(all, random);
+    const KernelTable& kernels = kernels_for(isas().front());
+    const std::vector<float> together = run_forward(kernels, in, all, forward_call(all));
+    for (const std::int64_t q : kPicks) {
+      AttentionForward a = forward_call(all);
+      a.query_rows = 1;
+      a.query_position += q;
+      Inputs own = in;
+      own.query = rows_of(in.query, q, 1, 24);
+      const std::vector<float> alone = run_forward(kernels, own, all, a);
+      EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, 24), rows_of(together, q, 1, 24)), -1) << "row " << q;
+    }
+  }
+}
+
+// BERT's last layer computes the rows that its heads read: any of a sample's.
+TEST(AttentionRows, PickedRowsHaveTheBitsThatTheyHaveAmongAllWhereTheirKeysSayWhichTheyAre) {
+  Seeded random;
+  const Shape all{101, 60, 24, 0, true};
+  const Inputs in = random_inputs(all, random);
+  for (const Isa isa : isas()) {
+    const std::vector<float> together = run_forward(kernels_for(isa), in, all, forward_call(all));
+    std::vector<std::uint64_t> keys;
+    Inputs own = in;
+    own.query.clear();
+    for (const std::int64_t row : kPicks) {
+      const std::vector<float> query = rows_of(in.query, row, 1, 24);
+      own.query.insert(own.query.end(), query.begin(), query.end());
+      keys.push_back(dropout_row_key(9, static_cast<std::uint64_t>(kQueryPosition + row)));
+    }
+    AttentionForward a = forward_call(all);
+    a.query_rows = static_cast<std::int64_t>(keys.size());
+    a.query_keys = keys.data();
+    const std::vector<float> picked = run_forward(kernels_for(isa), own, all, a);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_EQ(first_different_bit(rows_of(picked, static_cast<std::int64_t>(i), 1, 24),
+                                    rows_of(together, kPicks[i], 1, 24)),
+                -1)
+          << kPicks[i];
+    }
+  }
+}
+
+// A token of a text has the same attention whether it comes alone behind its past, as when a text is generated, or
+// with all that follows it.
+TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
+  Seeded random;
+  for (const std::int64_t head : {7, 16, 64}) {
+    for (const bool drops : {false, true}) {
+      const Shape all{101, 104, head, 0, drops, true, true};
+      const Inputs in = random_inputs(all, random);
+      for (const Isa isa : isas()) {
+        const KernelTable& kernels = kernels_for(isa);
+        const std::vector<float> together = run_forward(kernels, in, all, forward_call(all));
+        const std::vector<float> gradients = run_backward(kernels, in, all, backward_call(all));
+        for (const std::int64_t q : kPicks) {
+          const std::int64_t keys = kQueryPosition + q + 1;
+          Inputs own = in;
+          own.query = rows_of(in.query, q, 1, head);
+          own.key.resize(static_cast<std::size_t>(keys * head));
+          own.value.resize(static_cast<std::size_t>(keys * head));
+          for (const bool causal : {true, false}) {
+            AttentionForward a = forward_call(all);
+            a.query_rows = 1;
+            a.query_position += q;
+            a.key_rows = keys;
+            a.causal = causal;
+            const std::vector<float> alone = run_forward(kernels, own, all, a);
+            EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, head), rows_of(together, q, 1, head)), -1) << q;
+            EXPECT_EQ(alone.back(), together[static_cast<std::size_t>(101 * head + q)]) << "logsumexp " << q;
+          }
+          own.d_out = rows_of(in.d_out, q, 1, head);
+          own.logsumexp = rows_of(in.logsumexp, q, 1, 1);
+          AttentionBackward b = backward_call(all);
+          b.query_rows = 1;
+          b.query_position += q;
+          b.key_rows = keys;
+          EXPECT_EQ(first_different_bit(rows_of(run_backward(kernels, own, all, b), 0, 1, head),
+                                        rows_of(gradients, q, 1, head)),
+                    -1)
+              << "gradient of " << q;
+        }
+      }
+    }
+  }
+}
+
+// Not even the sign of a zero is another one: weights that are nearly zero, times negative values that are, sum to -0,
+// which the zero weight of a later key would make 0.
+TEST(AttentionRows, LaterValuesDoNotChangeTheSignOfAZero) {
+  const Shape s{3, 3, 1, 0, false, false, true};
+  for (const Isa isa : isas()) {
+    Inputs in;
+    in.query = {1.0f, 1.0f, 1.0f};
+    in.key = {2.0f, 0.0f, 0.0f};
+    in.value = {0.0f, -1e-45f, 1.0f};
+    AttentionForward a = forward_call(s);
+    a.query_position = 0;
+    const float among = run_forward(kernels_for(isa), in, s, a)[1];
+    a.query_rows = 1;
+    a.query_position = 1;
+    a.key_rows = 2;
+    const float alone = run_forward(kernels_for(isa), in, s, a)[0];
+    EXPECT_EQ(std::signbit(among), std::signbit(alone)) << isa_name(isa);
+    EXPECT_EQ(among, 0.0f);
+    EXPECT_EQ(alone, 0.0f);
+  }
+}
+
+TEST(AttentionRows, KeysThatNoQuerySeesAreNotReadAndHaveZeroGradients) {
+  Seeded random;
+  const Shape s{50, 90, 16, 0, false, true, true};
+  const std::int64_t seen = kQueryPosition + 50;
+  Inputs in = random_inputs(s, random);
+  for (const Isa isa : isas()) {
+    const std::vector<float> before = run_forward(kernels_for(isa), in, s, forward_call(s));
+    Inputs poisoned = in;
+    std::fill(poisoned.key.begin() + seen * 16, poisoned.key.end(), std::numeric_limits<float>::quiet_NaN());
+    std::fill(poisoned.value.begin() + seen * 16, poisoned.value.end(), std::numeric_limits<float>::quiet_NaN());
+    EXPECT_EQ(first_different_bit(run_forward(kernels_for(isa), poisoned, s, forward_call(s)), before), -1);
+    const std::vector<float> gradients = run_backward(kernels_for(isa), poisoned, s, backward_call(s));
+    const std::vector<float> unseen(static_cast<std::size_t>((90 - seen) * 16));
+    for (const std::int64_t first : {50 + seen, 50 + 90 + seen})
+      EXPECT_EQ(first_different_bit(rows_of(gradients, first, 90 - seen, 16), unseen), -1) << isa_name(isa);
+  }
+}
+
+TEST(AttentionRows, TheGradientOfABiasIsAddedToWhatIsThere) {
+  Seeded random;
+  const Shape s{60, 63, 16, 0, true, true};
+  const Inputs in = random_inputs(s, random);
+  const auto last = [&](const std::vector<float>& all) {
+    return std::vector<float>(all.end() - static_cast<std::int64_t>(in.bias.size()), all.end());
+  };
+  for (const Isa isa : isas()) {
+    const std::vector<float> once = run_backward(kernels_for(isa), in, s, backward_call(s));
+    Inputs other = in;
+    std::vector<float> sums(in.bias.size());
+    for (const std::int64_t q : {std::int64_t{0}, std::int64_t{48}}) {  // in two goes, cut where blocks are
+      AttentionBackward a = backward_call(s);
+      a.query_rows = q == 0 ? 48 : 12;
+      a.query_position += q;
+      other.query = rows_of(in.query, q, a.query_rows, 16);
+      other.d_out = rows_of(in.d_out, q, a.query_rows, 16);
+      other.logsumexp = rows_of(in.logsumexp, q, a.query_rows, 1);
+      sums = last(run_backward(kernels_for(isa), other, s, a, Place::kBeforeGuard, sums));
+    }
+    EXPECT_EQ(first_different_bit(sums, last(once)), -1) << isa_name(isa);
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
