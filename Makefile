@@ -11,10 +11,10 @@ KERNEL := linux-image-cloud-amd64
 CUTS := 20
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert install image image-check power-cuts reproducible clean
+.PHONY: help build setup tests test quick emulated-check check release-check mutate sanitize fuzz demo demo-vit demo-bert demo-t5 install image image-check power-cuts reproducible clean
 
 help: ## List the verbs
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 23
 
 build: ## Install missing Debian packages (says which first) and compile the program, build/bascule
 	@tools/install_packages
@@ -68,6 +68,9 @@ demo-vit: build ## Train a small ViT to tell ten kinds of emoji apart, evaluate,
 
 demo-bert: build ## Train a small BERT on documentation of Python, evaluate, fill in words; then open report.html
 	tools/demo $(PROGRAM) bert_demo
+
+demo-t5: build ## Train a small T5 to write keywords for the names of emoji, evaluate; then open report.html
+	tools/demo $(PROGRAM) t5_demo
 
 install: build ## Copy the program to PREFIX/bin (default /usr/local)
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/bascule

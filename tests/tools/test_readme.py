@@ -72,8 +72,8 @@ class Pages(unittest.TestCase):
                     self.assertTrue(not page.exists() or page in linked)
 
     def test_its_verbs_are_those_of_the_makefile(self):
-        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-        for page, verb in words_of(r"(?:^|`)make ([a-z-]+)"):
+        targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M))
+        for page, verb in words_of(r"(?:^|`)make ([a-z0-9-]+)"):
             self.assertIn(verb, targets, page)
 
     def test_the_files_that_a_page_names_exist(self):
