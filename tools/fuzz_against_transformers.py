@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Bascule with Transformers on models of random shape.
 
-    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
+    fuzz_against_transformers.py --bascule build/bascule [--family bridgetower | vit | bert | t5] [--precision bf16] [--cases 40] [--seed 1] [--keep DIR] [--threads N] [--isa NAME]
 
 Draws models from the seed (tools/random_models.py). For each, the reference set's own oracle/make_goldens*.py computes the
 truth in float64 and the error of 17 float32 runs of PyTorch in the form of a golden case, and `bascule verify` judges us by it. Every third case has a training run.
@@ -25,7 +25,7 @@ import random_models
 
 EQUIVALENT_AUTOCAST_RUNS = 5
 EQUIVALENT_RUNS = 16  # with five in all, 3 to 5 % of equally good runs of PyTorch itself fail
-ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert"}
+ORACLES = {"bridgetower": "make_goldens", "vit": "make_goldens_vit_bert", "bert": "make_goldens_vit_bert", "t5": "make_goldens_t5_sd"}
 
 
 def load_oracle(reference_dir, family):

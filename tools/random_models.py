@@ -122,7 +122,51 @@ def draw_bert(seed, with_run):
     return spec
 
 
-DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert}
+def t5_head(draw):
+    """What decides how the head is made: two keys of config.json, and whether the file holds an lm_head."""
+    keys = dict(tie_word_embeddings=draw.random() < 0.6)
+    if draw.random() < 0.4:
+        keys["scale_decoder_outputs"] = draw.random() < 0.5
+    return keys, draw.choice(["own", "absent", "equal"])
+
+
+def t5_batch(draw):
+    """Lengths of both sides; labels of -100 inside the rows, or padding that counts in the loss."""
+    samples = draw.randint(1, 6)
+    lengths = lambda longest: [longest] + [draw.randint(1, longest) for _ in range(samples - 1)]
+    batch = dict(source=lengths(draw.choice([2, 3, 9, 16, 17, 33, 40, 150])), target=lengths(draw.choice([2, 3, 8, 9, 16, 17, 24, 40])))
+    for side in batch.values():
+        draw.shuffle(side)
+    counts_padding = draw.random() < 0.25
+    if counts_padding:
+        batch.update(max_source_length=max(batch["source"]) + draw.choice([0, 3]), max_target_length=max(batch["target"]) + draw.choice([0, 1, 5]))
+    elif draw.random() < 0.5:  # the longest row keeps a label
+        full = batch["target"].index(max(batch["target"]))
+        batch["holes"] = [[row, draw.randrange(1 if row == full else 0, length)] for row, length in enumerate(batch["target"]) if draw.random() < 0.5]
+    return batch, counts_padding
+
+
+def draw_t5(seed, with_run):
+    draw = random.Random(seed)
+    size = draw.choice(HEAD_SIZES)
+    buckets = draw.choice([4, 6, 7, 8, 16, 32])
+    keys, lm_head = t5_head(draw)
+    batch, counts_padding = t5_batch(draw)
+    activation = draw.choice(["relu", "gated-gelu", "gated-silu", *ACTIVATIONS, *("gated-" + name for name in ACTIVATIONS)])
+    config = dict(vocab_size=draw.randint(12, 200), d_model=draw.choice([6, 8, 15, 16, 24, 31, 33, 48, 64, 96]), d_kv=size, num_heads=draw.randint(1, max(1, min(6, 160 // size))),
+                  d_ff=draw.choice(MLP_WIDTHS), num_layers=draw.randint(1, 3), num_decoder_layers=draw.randint(1, 3), feed_forward_proj=activation,
+                  relative_attention_num_buckets=buckets, relative_attention_max_distance=draw.choice([buckets // 2 + 1, buckets, 20, 31, 64, 128]),
+                  layer_norm_epsilon=draw.choice([1e-6, 1e-5, 1e-3]), decoder_start_token_id=draw.choice([0, 0, 2]), **keys)
+    spec = dict(family="t5", head="conditional_generation", seed=seed, config=config, lm_head=lm_head, batch=batch, label_smoothing=draw.choice([0.0, 0.0, 0.1, 0.3]),
+                description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])), layers=False)
+    if counts_padding:
+        spec["ignore_pad_token_for_loss"] = False
+    if with_run:
+        spec["train"] = dict(weight_decay=draw.choice([0.0, 0.05]), gradient_accumulation_steps=draw.choice([1, 1, 2]))
+    return spec
+
+
+DRAWS = {"bridgetower": draw_bridgetower, "vit": draw_vit, "bert": draw_bert, "t5": draw_t5}
 
 
 def summary(spec):
@@ -131,6 +175,11 @@ def summary(spec):
         return (f"width {text['hidden_size']:3d} heads {text['num_attention_heads']:3d} vision {vision['hidden_size']:3d} "
                 f"layers {text['num_hidden_layers']}+{top['num_hidden_layers']} {top['link_tower_type']:11s} {text['hidden_act']:17s}")
     config = spec["config"]
+    if spec["family"] == "t5":
+        scaled = {None: "", True: "scaled", False: "unscaled"}[config.get("scale_decoder_outputs")]
+        return (f"width {config['d_model']:3d} heads {config['num_heads']} x {config['d_kv']:2d} layers {config['num_layers']}+{config['num_decoder_layers']} "
+                f"{config['feed_forward_proj']:23s} tie {config['tie_word_embeddings']:d} {spec['lm_head']:6s} {scaled:8s} "
+                f"{'padded' if 'ignore_pad_token_for_loss' in spec else 'holes' if spec['batch'].get('holes') else '':6s}")
     layout = "pooled" if spec.get("pooled") else "untied" if not config.get("tie_word_embeddings", True) else ""
     return (f"width {config['hidden_size']:3d} heads {config['num_attention_heads']:3d} layers {config['num_hidden_layers']} {config['hidden_act']:17s} "
             f"{layout:6s} {spec.get('train', {}).get('optimizer', ''):4s}")

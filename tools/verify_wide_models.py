@@ -57,7 +57,7 @@ def main():
     arguments = parser.parse_args()
     if "BASCULE_REFERENCE_DIR" not in os.environ:
         parser.error("BASCULE_REFERENCE_DIR names no reference set")
-    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"])
+    oracle = load_oracle(os.environ["BASCULE_REFERENCE_DIR"], "bridgetower")
     oracle.torch.set_num_threads(arguments.threads)
     oracle.transformers.logging.disable_progress_bar()
     all_passed = True
@@ -68,7 +68,7 @@ def main():
             oracle.make_case(name, describe(head, arguments.width), arguments.keep or temporary)
             errors = json.loads(pathlib.Path(folder, "float32_error.json").read_text())
             for isa in arguments.isas:
-                result, said = verify(types.SimpleNamespace(bascule=arguments.bascule, threads=arguments.threads, isa=isa), folder)
+                result, said = verify(types.SimpleNamespace(bascule=arguments.bascule, precision="float32", threads=arguments.threads, isa=isa), folder)
                 failed = ["no result"] if result is None else [tensor["name"] for tensor in result["tensors"] if not tensor["passed"]]
                 all_passed = all_passed and not failed
                 figures = "" if result is None else (f"{len(result['tensors'])} tensors; beside PyTorch's plain float32: gradients {statistics.median(quotients(result, errors, 'gradients')):.2f} (median), "
