@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Turns the command line of a training script into a settings file of Bascule: Optimum Habana's run_bridgetower.py, and
-run_image_classification.py and run_mlm.py of Transformers or Optimum Habana.
+run_image_classification.py, run_mlm.py and run_summarization.py of Transformers or Optimum Habana.
 
     tools/settings_from_command_line.py python gaudi_spawn.py --use_mpi --world_size 8 run_bridgetower.py ... > my.toml
     tools/settings_from_command_line.py < command.sh > my.toml        (quotes, comments and line ends as in a shell)
@@ -10,7 +10,6 @@ The settings go to standard output. Standard error names every flag that could n
 be done by hand. A default of the script that differs from Bascule's and changes numbers is written out.
 Exit code: 0; 2 if the command line cannot be converted; 6 if the settings cannot be written.
 """
-import collections
 import json
 import math
 import os
@@ -18,18 +17,7 @@ import re
 import shlex
 import sys
 
-
-class CommandLineError(Exception):
-    pass
-
-
-def parse_bool(text):
-    if text.lower() in ("true", "1", "yes", "y", "t"):
-        return True
-    if text.lower() in ("false", "0", "no", "n", "f"):
-        return False
-    raise ValueError("not true or false")
-
+from training_scripts import SCRIPTS, CommandLineError, parse_bool
 
 # flag: (key of Bascule, type). These are carried over unchanged; each script has more of its own.
 CARRIED = {
@@ -123,9 +111,6 @@ SCHEDULES = {
     "cosine_with_min_lr": {"min_lr_rate": "min_lr_ratio"},
 }
 
-# For classification and masked language modelling.
-SMOOTHED = {"label_smoothing_factor": ("training.label_smoothing_factor", float)}
-
 TABLES = ("model", "data", "training", "distributed", "report")
 
 
@@ -193,6 +178,20 @@ def split_flags(tokens):
     return flags
 
 
+def whole_names(flags, known):
+    """The flags with their whole names: as in the script, the beginning of a name stands for the only one that begins so."""
+    found = {}
+    for flag, values in flags.items():
+        longer = [name for name in known if name.startswith(flag)]
+        found[longer[0] if flag not in known and len(longer) == 1 else flag] = values
+    return found
+
+
+def without_inner_quotes(flags):
+    """gaudi_spawn.py hands the words to another shell, which takes away quotes that the first one leaves."""
+    return {flag: [value[1:-1] if re.fullmatch(r'".*"', value) else value for value in values] for flag, values in flags.items()}
+
+
 def read_launcher(tokens, conversion):
     """The words before the script: environment, Python, gaudi_spawn.py, torchrun or mpirun."""
     ranks = None
@@ -222,22 +221,6 @@ def read_launcher(tokens, conversion):
         conversion.set("distributed.world_size", ranks, "processes that the launcher starts")
 
 
-def slug(text):
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-")
-
-
-def place_of(c, name, whole):
-    """The folder of a model that is named as on the hub or by its path; whole: also a name without its owner."""
-    is_of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+" if whole else r"([\w.-]+/)?[\w.-]+", name) and not os.path.isdir(name)
-    if not is_of_hub:
-        return name, ""
-    folder = "models/" + name.split("/")[-1]
-    note = f"copy the files of huggingface.co/{name} to {folder} beside the settings file"
-    if note not in c.notes:
-        c.notes.append(note)
-    return folder, f"a copy of huggingface.co/{name}"
-
-
 def precision(c):
     if c.converted("bf16", parse_bool, False):
         c.set("model.precision", "bf16")
@@ -247,133 +230,6 @@ def precision(c):
         c.drop("gaudi_config_name", "if its file switches bfloat16 on, set precision = \"bf16\"")
     if c.converted("fp16", parse_bool, False):
         c.drop("fp16", "float16 is not implemented; precision = \"bf16\" is")
-
-
-def exported(c, columns, ending, options=()):
-    """The manifests of --dataset_name, and the command that makes them."""
-    name, config, revision = c.text("dataset_name"), c.text("dataset_config_name"), c.text("dataset_revision")
-    folder = "data/" + slug(name.split("/")[-1] + ("-" + config if config else ""))
-    for phase, split in (("do_train", "train"), ("do_eval", "validation"), ("do_predict", "test")):
-        if c.converted(phase, parse_bool, False):
-            c.set(f"data.{split}_file", f"{folder}/{split}.{ending}", "made by tools/export_dataset.py")
-    command = ["tools/export_dataset.py", name, "--output", folder]
-    for column, value in columns.items():
-        command += [f"--{column}_column", value]
-    command += (["--config", config] if config else []) + (["--revision", revision] if revision else []) + list(options)
-    c.notes.append("make the data set's files beside the settings file: " + " ".join(shlex.quote(word) for word in command))
-
-
-def bridgetower_model(c):
-    name = c.text("model_name_or_path")
-    if name is None:
-        raise CommandLineError("--model_name_or_path is missing")
-    c.set("model.model_name_or_path", *place_of(c, name, True))
-    freeze = [part for part, default in (("vision_model", False), ("text_model", False), ("text_pooler", True))
-              if c.converted("freeze_" + part, parse_bool, default)]
-    c.set("model.freeze", freeze)
-
-
-def bridgetower_data(c):
-    columns = {"image": c.text("image_column", "image"), "caption": c.text("caption_column", "caption")}
-    if "dataset_name" in c.flags:
-        exported(c, columns, "jsonl")
-        return
-    c.set("data.image_column", columns["image"])
-    c.set("data.caption_column", columns["caption"])
-    if "data_dir" in c.flags:
-        c.drop("data_dir", "write the manifests' paths into [data]")
-
-
-def known_model(c, name, family, others):
-    if re.search(others, name, re.IGNORECASE):
-        c.drop(f"model_name_or_path {name}", f"of the script's models Bascule trains {family}: name one of these")
-
-
-def vit_model(c):
-    name = c.text("model_name_or_path", "google/vit-base-patch16-224-in21k")
-    known_model(c, name, "ViT", r"swin|deit|beit|dino|resnet|convnext|mobile|levit|regnet")
-    folder, comment = place_of(c, name, False)
-    c.set("model.model_name_or_path", folder, comment if "model_name_or_path" in c.flags else comment + ", the script's default")
-    c.set("model.head", "image_classification")
-
-
-def vit_data(c):
-    c.set("data.augment", "crop_flip", "as the script")
-    c.set("data.interpolation", "bilinear", "as the script")
-    fraction = c.converted("train_val_split", float, 0.15)
-    if not 0.0 < fraction < 1.0:
-        raise CommandLineError(f"--train_val_split {fraction}: a number between 0 and 1 is wanted")
-    if c.converted("do_eval", parse_bool, False):
-        c.set("data.eval_crop_ratio", 1.0, "the centre of the picture; the script stretches the whole to a square")
-    if "dataset_name" in c.flags:
-        columns = {"image": c.text("image_column_name", "image"), "class": c.text("label_column_name", "label")}
-        exported(c, columns, "jsonl", ["--validation_fraction", repr(fraction)] if c.converted("do_eval", parse_bool, False) else [])
-        c.set("data.label_column", "label")
-        return
-    train, validation = c.text("train_dir"), c.text("validation_dir")
-    if train is None and validation is None:
-        raise CommandLineError("--dataset_name, --train_dir and --validation_dir are missing")
-    if train is not None:
-        c.set("data.train_file", train)
-    if validation is None and c.converted("do_eval", parse_bool, False):
-        validation = train.rstrip("/") + "-validation"
-        c.notes.append(f"move {fraction:.0%} of the pictures of {train} to the same folders of {validation}: the script draws them by itself")
-    if validation is not None:
-        c.set("data.validation_file", validation)
-
-
-def bert_model(c):
-    name, tokenizer = c.text("model_name_or_path"), c.text("tokenizer_name")
-    c.set("model.head", "masked_lm")
-    if name is None:  # from scratch
-        config, kind = c.text("config_name"), c.text("model_type")
-        if tokenizer is None or (config is None and kind is None):
-            raise CommandLineError("--model_name_or_path is missing, or --tokenizer_name with --config_name or --model_type")
-        if kind is not None and kind != "bert":
-            c.drop(f"model_type {kind}", "of the script's models Bascule trains BERT")
-        name = config
-        if name is None:
-            c.set("model.model_name_or_path", "models/bert")
-            c.notes.append("write models/bert/config.json beside the settings file: {\"model_type\": \"bert\", ...}")
-        c.set("model.from_scratch", True)
-    if name is not None:
-        known_model(c, name, "BERT", r"roberta|albert|distil|electra|deberta|mobile|camembert|xlm|longformer")
-        c.set("model.model_name_or_path", *place_of(c, name, False))
-    if tokenizer is not None:
-        c.set("model.tokenizer_name", *place_of(c, tokenizer, False))
-    if "config_overrides" in c.flags:
-        c.drop("config_overrides", "write the values into the model folder's config.json")
-
-
-def bert_data(c):
-    c.set("data.masking", "bernoulli", "as the script")
-    if "max_seq_length" not in c.flags:
-        c.set("data.max_seq_length", 512, "the maximum of most tokenizers of BERT, the script's default")
-    if c.converted("line_by_line", parse_bool, False):
-        c.set("data.text_layout", "lines")
-    percentage = c.converted("validation_split_percentage", int, 5)
-    if not 0 < percentage < 100:
-        raise CommandLineError(f"--validation_split_percentage {percentage}: a number from 1 to 99 is wanted")
-    evaluates = c.converted("do_eval", parse_bool, False)
-    if "dataset_name" in c.flags:
-        exported(c, {"text": "text"}, "txt", ["--validation_fraction", repr(percentage / 100)] if evaluates else [])
-        return
-    files = [c.text("train_file"), c.text("validation_file")]
-    if files == [None, None]:
-        raise CommandLineError("--dataset_name, --train_file and --validation_file are missing")
-    if evaluates and files[1] is None:
-        files[1] = "validation-of-" + os.path.basename(files[0])
-        c.notes.append(f"move the first {percentage} % of the rows of {files[0]} to {files[1]}: the script does so by itself")
-    for split, file in zip(("train", "validation"), files):
-        if file is not None:
-            c.set(f"data.{split}_file", file)
-    if all(file is None or file.endswith(".txt") for file in files):
-        if "data.text_layout" not in c.settings:
-            c.notes.append("put an empty line between the lines of .txt files: for the script each line is a text with special tokens")
-        return
-    c.set("data.text_column", "text")
-    if c.settings.pop("data.text_layout", None) is None:
-        c.notes.append("make a .txt file of the rows, with an empty line between two: only those are cut into blocks, rows of other files are samples")
 
 
 def schedule_keywords(c, keys):
@@ -468,41 +324,6 @@ def distributed_and_report(c):
             c.drop("report_to " + " ".join(others), "Bascule writes TensorBoard, JSON and HTML reports")
 
 
-# Of a script: CARRIED, TRANSLATED and NOT_CARRIED beside the common ones, and what turns its model and data into settings.
-Script = collections.namedtuple("Script", "carried translated not_carried model data")
-
-SCRIPTS = {
-    "run_bridgetower.py": Script(
-        {"tokenizer_name": ("model.tokenizer_name", str), "train_file": ("data.train_file", str),
-         "validation_file": ("data.validation_file", str), "test_file": ("data.test_file", str),
-         "max_seq_length": ("data.max_seq_length", int)},
-        {"data_dir", "image_column", "caption_column", "freeze_vision_model", "freeze_text_model", "freeze_text_pooler"},
-        {"preprocessing_num_workers": "captions are tokenised when they are loaded",
-         "overwrite_cache": "Bascule keeps no cache of tokenised captions",
-         "label_smoothing_factor": "the contrastive loss has no classes, so Trainer ignores it"},
-        bridgetower_model, bridgetower_data),
-    "run_image_classification.py": Script(
-        SMOOTHED,
-        {"train_dir", "validation_dir", "train_val_split", "image_column_name", "label_column_name"},
-        {"ignore_mismatched_sizes": "a classifier of other classes is always initialised",
-         "feature_extractor_name": "preprocessor_config.json is read from the model folder",
-         "model_type": "the model folder's config.json names it"},
-        vit_model, vit_data),
-    "run_mlm.py": Script(
-        {"max_seq_length": ("data.max_seq_length", int), "mlm_probability": ("data.mlm_probability", float), **SMOOTHED},
-        {"tokenizer_name", "config_name", "model_type", "config_overrides", "train_file", "validation_file", "line_by_line",
-         "validation_split_percentage"},
-        {"preprocessing_num_workers": "texts are tokenised once, before the first step",
-         "overwrite_cache": "the tokens of a corpus are kept in the output folder, until its text changes",
-         "pad_to_max_length": "padding is never computed",
-         "use_fast_tokenizer": "there is one tokenizer",
-         "low_cpu_mem_usage": "weights are read once, into their place",
-         "torch_dtype": "weights are float32", "dtype": "weights are float32",
-         "streaming": "a corpus is tokenised once, and its tokens are mapped"},
-        bert_model, bert_data),
-}
-
-
 def convert(tokens):
     """A command line in words -> Conversion."""
     at = next((i for i, token in enumerate(tokens) if os.path.basename(token) in SCRIPTS), None)
@@ -510,7 +331,8 @@ def convert(tokens):
         raise CommandLineError(f"there is none of {', '.join(SCRIPTS)} in this command line")
     script = SCRIPTS[os.path.basename(tokens[at])]
     carried = {**script.carried, **CARRIED}
-    c = Conversion(split_flags(tokens[at + 1:]))
+    flags = whole_names(split_flags(tokens[at + 1:]), {*carried, *TRANSLATED, *NOT_CARRIED, *script.translated, *script.not_carried})
+    c = Conversion(without_inner_quotes(flags) if "gaudi_spawn.py" in map(os.path.basename, tokens[:at]) else flags)
     read_launcher(tokens[:at], c)
     if not any(c.converted(phase, parse_bool, False) for phase in ("do_train", "do_eval", "do_predict")):
         raise CommandLineError("nothing to do: give --do_train, --do_eval or --do_predict")

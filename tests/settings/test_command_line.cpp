@@ -32,6 +32,7 @@ struct Recipe {
 
 const std::string kNewYorker = "data/newyorker_caption_contest-matching/train.jsonl";
 const std::string kWikiText = "data/wikitext-wikitext-2-raw-v1/train.txt";
+const std::string kDailyMail = "data/cnn_dailymail-3.0.0/train.jsonl";
 const std::map<std::string, Recipe> kRecipes = {
     {"blog.sh", {Precision::kBf16, 1e-5, 1e-6, 5.0, 8, kNewYorker}},
     {"blog_fast.sh", {Precision::kBf16, 1e-5, 1e-6, 5.0, 8, kNewYorker}},
@@ -40,6 +41,8 @@ const std::map<std::string, Recipe> kRecipes = {
     {"image_classification_gaudi.sh", {Precision::kBf16, 2e-4, 1e-6, 5.0, 8, "data/cifar10/train.jsonl"}},
     {"mlm.sh", {Precision::kFloat32, 5e-5, 1e-8, 3.0, 1, kWikiText}},
     {"mlm_gaudi.sh", {Precision::kBf16, 5e-5, 1e-6, 3.0, 8, kWikiText}},
+    {"summarization.sh", {Precision::kFloat32, 5e-5, 1e-8, 3.0, 1, kDailyMail}},
+    {"summarization_gaudi.sh", {Precision::kFloat32, 5e-5, 1e-6, 3.0, 8, kDailyMail}},
 };
 
 TEST(SettingsFromCommandLine, PublishedCommandsBecomeFilesThatAreRead) {

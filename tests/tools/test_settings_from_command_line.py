@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools/settings_from_command_line.py"
 VIT = "run_image_classification.py --output_dir o --do_train "
 BERT = "run_mlm.py --model_name_or_path bert --output_dir o --do_train "
+T5 = "run_summarization.py --model_name_or_path google-t5/t5-small --output_dir o --do_train "
 LEAST = "run_bridgetower.py --model_name_or_path m --output_dir o --train_file t.jsonl --do_train "
 
 
@@ -194,6 +195,65 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertEqual(convert(text + "--config_name bert-base-uncased")[1]["model.model_name_or_path"], '"models/bert-base-uncased"')
         self.assertIn("Bascule trains BERT", "\n".join(convert(text + "--model_type roberta")[2]))
 
+    def test_published_commands_of_summarization(self):
+        code, settings, said = convert(published("summarization.sh"))
+        self.assertEqual(code, 0)
+        expected = {
+            "model.model_name_or_path": '"models/t5-small"', "model.head": '"conditional_generation"', "data.text_column": '"text"', "data.summary_column": '"summary"',
+            "data.source_prefix": '"summarize: "', "data.train_file": '"data/cnn_dailymail-3.0.0/train.jsonl"',
+            "data.validation_file": '"data/cnn_dailymail-3.0.0/validation.jsonl"', "training.num_train_epochs": "3.0", "training.learning_rate": "5e-05",
+            "training.per_device_train_batch_size": "4", "training.per_device_eval_batch_size": "4",
+        }
+        self.assertEqual({key: settings.get(key) for key in expected}, expected)
+        self.assertNotIn("data.ignore_pad_token_for_loss", settings)
+        self.assertIn("to do: make the data set's files beside the settings file: tools/export_dataset.py cnn_dailymail --output data/cnn_dailymail-3.0.0 "
+                      "--text_column article --summary_column highlights --config 3.0.0", said)
+        self.assertIn("not carried over: --predict_with_generate: no texts are generated: evaluation reports the loss", said)
+        self.assertNotIn("no such setting", "\n".join(said))
+
+        code, settings, said = convert(published("summarization_gaudi.sh"))
+        expected = {"data.source_prefix": '"summarize: "', "data.ignore_pad_token_for_loss": "false", "data.pad_to_max_length": "true",
+                    "training.save_strategy": '"epoch"', "training.throughput_warmup_steps": "2", "distributed.world_size": "8",
+                    "data.train_file": '"data/cnn_dailymail-3.0.0/train.jsonl"'}
+        self.assertEqual((code, {key: settings.get(key) for key in expected}), (0, expected))
+        self.assertNotIn("no such setting", "\n".join(said))
+
+    def test_lengths_and_columns_of_summaries(self):
+        _, settings, said = convert(T5 + "--train_file a.csv --test_file c.csv --text_column long --summary_column short --max_source_length 512 --max_target_length 64 "
+                                    "--val_max_target_length 100 --label_smoothing_factor 0.1")
+        expected = {"data.train_file": '"a.csv"', "data.test_file": '"c.csv"', "data.text_column": '"long"', "data.summary_column": '"short"',
+                    "data.max_source_length": "512", "data.max_target_length": "64", "data.val_max_target_length": "100", "training.label_smoothing_factor": "0.1"}
+        self.assertEqual({key: settings.get(key) for key in expected}, expected)
+        self.assertIn("set data.source_prefix", said[-1])
+        _, settings, said = convert(T5 + "--train_file a.csv --source_prefix '' --num_beams 4")
+        self.assertNotIn("data.source_prefix", settings)
+        self.assertEqual([line for line in said if "name the column" in line],
+                         ["to do: name the column in data.text_column: the script takes the first one", "to do: name the column in data.summary_column: the script takes the second one"])
+        self.assertIn("not carried over: --num_beams: no texts are generated: evaluation reports the loss", said)
+
+    def test_data_sets_of_summaries(self):
+        for name, columns in (("EdinburghNLP/xsum", "--text_column document --summary_column summary"), ("samsum", "--text_column dialogue --summary_column summary"),
+                              ("xsum --text_column other", "--text_column other --summary_column summary")):
+            self.assertIn(columns, convert(T5 + "--dataset_name " + name)[2][-1], name)
+        said = convert(T5 + "--dataset_name somebody/else")[2]
+        self.assertIn("to do: name the columns of texts and summaries in the next command: the script takes the first two", said)
+        self.assertIn("--text_column NAME --summary_column NAME", said[-1])
+
+    def test_padding_counts_only_where_its_length_is_known(self):
+        _, settings, said = convert(T5 + "--train_file a.csv --ignore_pad_token_for_loss False")
+        self.assertNotIn("data.ignore_pad_token_for_loss", settings)
+        self.assertIn("not carried over: --ignore_pad_token_for_loss: without --pad_to_max_length", "\n".join(said))
+
+    def test_other_models_of_summaries_are_named(self):
+        for name, is_named in (("facebook/bart-large-cnn", True), ("google/mt5-small", True), ("google/flan-t5-base", False), ("pszemraj/led-base", True), ("t5-base-distilled-x", False)):
+            said = convert(T5.replace("google-t5/t5-small", name) + "--train_file a.csv")[2]
+            self.assertEqual("Bascule trains T5" in "\n".join(said), is_named, name)
+
+    def test_the_beginning_of_a_flag_stands_for_the_only_one_that_begins_so(self):
+        _, settings, said = convert(T5 + "--dataset_name cnn_dailymail --dataset_config 3.0.0 --per_device_train 2")
+        self.assertEqual((settings["training.per_device_train_batch_size"], settings["data.train_file"]), ("2", '"data/cnn_dailymail-3.0.0/train.jsonl"'))
+        self.assertIn("not carried over: --adam_beta: no such setting", convert(LEAST + "--adam_beta 0.5")[2])
+
     def test_an_unknown_flag_is_named(self):
         said = convert(LEAST + "--frobnicate 3")[2]
         self.assertIn("not carried over: --frobnicate: no such setting", said)
@@ -201,7 +261,7 @@ class SettingsFromCommandLine(unittest.TestCase):
     def test_nonsense_is_one_line_and_exit_code_2(self):
         for text in ("", "python train.py", LEAST + "--seed x", LEAST + "--seed 1 2", "run_bridgetower.py stray",
                      LEAST.replace("--do_train", ""), LEAST.replace("--output_dir o", ""), LEAST + "'",
-                     LEAST.replace("--model_name_or_path m", ""), "mpirun -np x " + LEAST, VIT, BERT, VIT + "--do_eval",
+                     LEAST.replace("--model_name_or_path m", ""), "mpirun -np x " + LEAST, VIT, BERT, T5, VIT + "--do_eval",
                      "run_mlm.py --output_dir o --do_train --train_file a.txt --model_type bert", BERT + "--train_file ''",
                      VIT + "--train_dir d --do_eval --train_val_split 1.5", BERT + "--train_file a.txt --validation_split_percentage 0",
                      *(LEAST + f"--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs '{value}'" for value in ('{"min_lr": "x"}', '{"min_lr_rate": [1]}', "[1]")),

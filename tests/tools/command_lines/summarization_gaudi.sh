@@ -1,0 +1,21 @@
+# The example on 8 devices of Optimum Habana's examples/summarization/README.md, December 2022.
+python ../gaudi_spawn.py \
+    --world_size 8 --use_mpi run_summarization.py \
+    --model_name_or_path t5-small \
+    --do_train \
+    --do_eval \
+    --dataset_name cnn_dailymail \
+    --dataset_config '"3.0.0"' \
+    --source_prefix '"summarize: "' \
+    --output_dir /tmp/tst-summarization \
+    --per_device_train_batch_size 4 \
+    --per_device_eval_batch_size 4 \
+    --overwrite_output_dir \
+    --predict_with_generate \
+    --use_habana \
+    --use_lazy_mode \
+    --gaudi_config_name Habana/t5 \
+    --ignore_pad_token_for_loss False \
+    --pad_to_max_length \
+    --save_strategy epoch \
+    --throughput_warmup_steps 2
