@@ -6,6 +6,7 @@
         --caption_column image_description --output data/newyorker
     tools/export_dataset.py AI-Lab-Makerere/beans --class_column labels --output data/beans
     tools/export_dataset.py Salesforce/wikitext --config wikitext-2-raw-v1 --text_column text --output data/wikitext
+    tools/export_dataset.py abisee/cnn_dailymail --config 3.0.0 --output data/cnn_dailymail
 
 SOURCE is a name on the hub, or a local folder: saved with save_to_disk, with parquet files, or of pictures with metadata.
 It writes OUTPUT/<split>.jsonl with the columns image and caption (and label), and OUTPUT/images/. JPEG and PNG files
@@ -13,7 +14,9 @@ keep their bytes; anything else becomes a JPEG of quality 95 without colour subs
 one file, named by their content. A caption column with lists gives a row for each caption.
 
 With --class_column the rows have the column label with the name of the class, and no caption. With --text_column there
-are no pictures: OUTPUT/<split>.txt holds the lines of the rows, with an empty line between two rows.
+are no pictures: OUTPUT/<split>.txt holds the lines of the rows, with an empty line between two rows. With --summary_column
+too, OUTPUT/<split>.jsonl has the columns text and summary; the names of these two columns are known of the data sets
+cnn_dailymail, xsum, samsum and others in tools/summary_columns.py, and need not be given.
 
 With --shard_rows N the same rows become tar shards of N samples instead, OUTPUT/<split>-00000.tar and so on, which the
 settings file names as "<split>-{00000..00041}.tar"; the command prints the name.
@@ -31,6 +34,8 @@ import pathlib
 import sys
 import tarfile
 import time
+
+from summary_columns import summary_columns
 
 JPEG_QUALITY = 95
 LONGEST_LINE = 2**20  # of a text corpus, as the program reads it
@@ -132,6 +137,15 @@ def row_class(value, names):
     return value
 
 
+def row_text(value, column):
+    """A cell as it is, for a column of texts or summaries."""
+    if not isinstance(value, str) or not value.strip():
+        raise BadRow(f"the {column} is empty or not text")
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+        raise BadRow(f"the {column} is not valid Unicode")
+    return value
+
+
 def row_lines(value):
     """The lines with text of a cell, or of a cell's texts."""
     texts = value if isinstance(value, (list, tuple)) else [value]
@@ -149,8 +163,10 @@ def row_lines(value):
 class Texts:
     """OUTPUT/<name>.txt: a text corpus whose documents are the rows."""
 
+    ENDING, BETWEEN = ".txt", b"\n"
+
     def __init__(self, name, output):
-        self.path = output / f"{name}.txt"
+        self.path = output / (name + self.ENDING)
         self.beside = self.path.with_name(self.path.name + ".part")
         self.file = None
 
@@ -161,7 +177,7 @@ class Texts:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = open(self.beside, "wb")
         else:
-            self.file.write(b"\n")
+            self.file.write(self.BETWEEN)
         self.file.write("".join(line + "\n" for line in lines).encode())
         return 1
 
@@ -170,6 +186,12 @@ class Texts:
         os.fsync(self.file.fileno())
         self.file.close()
         os.replace(self.beside, self.path)
+
+
+class Summaries(Texts):
+    """OUTPUT/<name>.jsonl, a line a row."""
+
+    ENDING, BETWEEN = ".jsonl", b""
 
 
 class Pictures:
@@ -259,6 +281,8 @@ class Shards:
 
 def add_row(row, columns, destination, folder, class_names):
     """columns: our names -> the source's. Returns how many rows it became."""
+    if "summary" in columns:
+        return destination.add([json.dumps({ours: row_text(row[theirs], ours) for ours, theirs in columns.items()}, ensure_ascii=False)])
     if "text" in columns:
         return destination.add(row_lines(row[columns["text"]]))
     captions = [{"caption": caption} for caption in row_captions(row[columns["caption"]])] if "caption" in columns else [{}]
@@ -388,22 +412,33 @@ def write_record(output, record):
 
 def wanted_columns(options):
     """Our names -> the source's."""
-    if options.text_column:
+    has_pictures = options.class_column or options.label_column or options.caption_column
+    if options.text_column or options.summary_column:
         if options.class_column or options.label_column or options.shard_rows:
-            raise ExportError(2, "--text_column: a text corpus has neither labels nor shards")
-        return {"text": options.text_column}
+            raise ExportError(2, "--text_column, --summary_column: texts have neither labels nor shards")
+        text = options.text_column or summary_columns(options.source)[0]
+        if text is None:
+            raise ExportError(2, "--summary_column: name the column with the texts with --text_column")
+        return {"text": text, "summary": options.summary_column} if options.summary_column else {"text": text}
+    if summary_columns(options.source)[0] and not has_pictures:
+        return dict(zip(("text", "summary"), summary_columns(options.source)))
     if options.class_column:
         if options.label_column:
             raise ExportError(2, "--class_column and --label_column: give one of them")
         return {"image": options.image_column, "class": options.class_column}
-    columns = {"image": options.image_column, "caption": options.caption_column}
+    columns = {"image": options.image_column, "caption": options.caption_column or "caption"}
     return {**columns, "label": options.label_column} if options.label_column else columns
 
 
-def ending_of(options, shards):
+def of_texts(columns):
+    """What a split without pictures becomes."""
+    return Summaries if "summary" in columns else Texts if "text" in columns else None
+
+
+def ending_of(options, columns, shards):
     """Of the last file of a split, after its name."""
-    if options.text_column:
-        return ".txt"
+    if of_texts(columns):
+        return of_texts(columns).ENDING
     return f"-{shards - 1:05}.tar" if options.shard_rows else ".jsonl"
 
 
@@ -422,18 +457,18 @@ def export(options):
     tables = {name: encoded_rows(dataset, columns) for name, dataset in load_splits(options).items()}
     write_record(output, record)
     for name, rows in tables.items():
-        last_file = name + ending_of(options, record["splits"].get(name, {}).get("shards", 1))
+        last_file = name + ending_of(options, columns, record["splits"].get(name, {}).get("shards", 1))
         if name in record["splits"] and (output / last_file).exists():
             print(f"{name}: already exists", file=sys.stderr)
             continue
         shards = Shards(name, output, options.shard_rows) if options.shard_rows else None
         pictures = shards or Pictures(output)
-        destination = Texts(name, output) if options.text_column else shards or Manifest(name, output, pictures)
+        destination = of_texts(columns)(name, output) if of_texts(columns) else shards or Manifest(name, output, pictures)
         try:
             lines, left_out = export_split(name, rows, columns, destination, pathlib.Path(options.source), options.skip_bad,
                                            class_names_of(rows, columns))
         finally:
-            output.joinpath(f"{name}.txt.part").unlink(missing_ok=True)
+            output.joinpath(name + ending_of(options, columns, 1) + ".part").unlink(missing_ok=True)
         record["splits"][name] = {"rows": lines, "left_out": left_out, "pictures": len(pictures.stored),
                                   "re_encoded": pictures.re_encoded}
         if shards:
@@ -441,7 +476,7 @@ def export(options):
             print(f"{name}: {shards.written_name()}", file=sys.stderr)
         write_record(output, record)
         note = f", {pictures.re_encoded} re-encoded as JPEG of quality {JPEG_QUALITY}" if pictures.re_encoded else ""
-        stored = "" if options.text_column else f", {len(pictures.stored)} pictures{note}"
+        stored = "" if of_texts(columns) else f", {len(pictures.stored)} pictures{note}"
         print(f"{name}: {lines} rows{stored}, {left_out} skipped", file=sys.stderr)
 
 
@@ -471,10 +506,11 @@ def parse(arguments):
     parser.add_argument("--config", help="configuration of the data set, such as \"matching\"")
     parser.add_argument("--revision", help="branch, tag or commit of the data set on the hub")
     parser.add_argument("--image_column", default="image", metavar="NAME")
-    parser.add_argument("--caption_column", default="caption", metavar="NAME")
+    parser.add_argument("--caption_column", metavar="NAME", help="default: caption")
     parser.add_argument("--label_column", metavar="NAME", help="column with 0 or 1, for image-text matching")
     parser.add_argument("--class_column", metavar="NAME", help="column with classes, for image classification; no captions are exported")
     parser.add_argument("--text_column", metavar="NAME", help="column with texts, for a text corpus; no pictures are exported")
+    parser.add_argument("--summary_column", metavar="NAME", help="column with the summary of each text; no pictures are exported")
     parser.add_argument("--split", action="append", metavar="NAME", help="only this split; may be repeated")
     parser.add_argument("--make_test_split", action="store_true",
                         help="without a split test: cut train into 60 %% train, 20 %% validation, 20 %% test")

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -18,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "tests/data/emoji-captions/images"
 PNGS = ROOT / "tests/data/images/png"
 
+sys.path.insert(0, str(ROOT / "tools"))  # for what the tool imports
 spec = importlib.util.spec_from_file_location("export_dataset", ROOT / "tools/export_dataset.py")
 tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
@@ -77,6 +79,22 @@ class InAFolder(unittest.TestCase):
 
 
 class Rows(InAFolder):
+    def test_columns_of_texts_do_not_go_with_those_of_pictures(self):
+        for flags in (("--summary_column", "s"), ("--text_column", "t", "--summary_column", "s", "--class_column", "c"), ("--summary_column", "s", "--shard_rows", "3")):
+            code, said = run("somebody/unknown", "--output", self.output, *flags)
+            self.assertEqual((code, len(said)), (2, 1), said)
+
+    def test_rows_without_text_or_summary_are_named_or_left_out(self):
+        rows = [{"a": "text", "b": "summary"}, {"a": " ", "b": "x"}, {"a": "x", "b": ""}, {"a": "x", "b": None}, {"a": "x\ud800", "b": "x"}, {"a": "y", "b": "z"}]
+        columns = {"text": "a", "summary": "b"}
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            counts = tool.export_split("train", rows, columns, tool.Summaries("train", self.output), self.folder, True)
+        self.assertEqual(counts, (2, 4))
+        self.assertEqual(lines_of(self.output / "train.jsonl"), [{"text": "text", "summary": "summary"}, {"text": "y", "summary": "z"}])
+        self.assertIn("train, row 2 skipped: the summary is empty or not text", said.getvalue())
+        with self.assertRaisesRegex(tool.ExportError, "row 1: the text is empty"):
+            tool.export_split("train", rows, columns, tool.Summaries("train", self.output), self.folder, False)
+
     def test_shards_hold_the_same_rows_in_whole_files(self):
         first, second = jpegs(2)
         rows = [{"image": first, "caption": ["a", "b"], "match": 1}, {"image": second, "caption": "ünï 🦊", "match": 0}]
@@ -286,6 +304,30 @@ class DataSets(InAFolder):
         self.assertEqual(sorted(sum(parts, [])), self.rows["text"])
         self.assertIn("train: 8 rows, 0 skipped", said)
         self.assertIn("train: already exists", run(source, "--output", self.output, "--text_column", "text", "--validation_fraction", "0.2")[1])
+
+    def test_texts_with_summaries_become_rows(self):
+        source = self.folder / "texts"
+        table = self.datasets.Dataset.from_dict({"long": ["one\ntwo", "ünï 🦊"], "short": ["1", "2\n3"], "id": [1, 2]})
+        self.datasets.DatasetDict({"train": table, "test": table.select([1])}).save_to_disk(source)
+        flags = ("--output", self.output, "--text_column", "long", "--summary_column", "short")
+        code, said = run(source, *flags)
+        self.assertEqual(code, 0, said)
+        self.assertEqual(lines_of(self.output / "train.jsonl"), [{"text": "one\ntwo", "summary": "1"}, {"text": "ünï 🦊", "summary": "2\n3"}])
+        self.assertEqual(lines_of(self.output / "test.jsonl"), [{"text": "ünï 🦊", "summary": "2\n3"}])
+        self.assertIn("train: 2 rows, 0 skipped", said)
+        self.assertIn("train: already exists", run(source, *flags)[1])
+
+    def test_columns_of_known_data_sets_need_no_name(self):
+        for name, text in (("cnn_dailymail", "article"), ("xsum", "document"), ("samsum", "dialogue")):
+            summary = "highlights" if name == "cnn_dailymail" else "summary"
+            table = self.datasets.Dataset.from_dict({text: ["a long text"], summary: ["a text"], "id": ["x"]})
+            self.datasets.DatasetDict({"train": table}).save_to_disk(self.folder / name)
+            output = self.folder / f"{name}-out"
+            code, said = run(self.folder / name, "--output", output)
+            self.assertEqual(code, 0, said)
+            self.assertEqual(lines_of(output / "train.jsonl"), [{"text": "a long text", "summary": "a text"}])
+            code, said = run(self.folder / name, "--output", self.folder / f"{name}-corpus", "--text_column", text)
+            self.assertEqual((code, (self.folder / f"{name}-corpus" / "train.txt").read_text()), (0, "a long text\n"))
 
     def test_train_is_cut_60_20_20_without_a_test_split(self):
         source = self.folder / "one"
