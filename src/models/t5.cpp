@@ -224,7 +224,7 @@ bool T5::is_ignored(const std::string& tensor) const {
 // version 4 cannot express.
 void T5::complete_config(Json* config) const {
   (*config)["tie_word_embeddings"] = head_is_tied_ && config_.scales_outputs;
-  config->erase("scale_decoder_outputs");
+  config->items().erase("scale_decoder_outputs");
   if (!head_is_tied_ && config_.scales_outputs) (*config)["scale_decoder_outputs"] = true;
 }
 
