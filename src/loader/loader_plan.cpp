@@ -98,14 +98,17 @@ TextPlan plan_text(const LoaderSettings& settings, const StreamSettings& stream,
   plan.most_masked = max_masked_tokens(text, *stream.manifest, 1, plan.longest);
   const std::int64_t samples = bounds->samples();
   const std::int64_t masked = max_masked_tokens(text, *stream.manifest, samples, plan.longest);
-  const auto bound = [&](FieldSource source, std::int64_t rows) {
+  const auto bound = [&](FieldSource source, std::int64_t rows, std::int64_t longest) {
     const int field = field_from(settings.fields, source, number);
-    if (field >= 0) (*bounds)[settings.fields[static_cast<std::size_t>(field)].rows.stream] = rows;
+    if (field < 0) return;
+    const int counted = settings.fields[static_cast<std::size_t>(field)].rows.stream;
+    (*bounds)[counted] = rows;
+    bounds->longest[counted] = longest;
   };
-  bound(FieldSource::kTokenIds, samples * plan.longest);
-  bound(FieldSource::kMaskedRows, masked);
-  bound(FieldSource::kReadRows, samples + masked);
-  bound(FieldSource::kLabelledRows, samples * plan.longest);
+  bound(FieldSource::kTokenIds, samples * plan.longest, plan.longest);
+  bound(FieldSource::kMaskedRows, masked, plan.most_masked);
+  bound(FieldSource::kReadRows, samples + masked, 1 + plan.most_masked);
+  bound(FieldSource::kLabelledRows, samples * plan.longest, plan.longest);
   return plan;
 }
 

@@ -49,7 +49,10 @@ BatchCounts evaluated_bounds(const RunData& data, std::int64_t* max_rows) {
   for (const RecordedSplit& split : data.splits) {
     if (split.split == Split::kTrain) continue;
     const BatchCounts& own = data.plan.streams[split.stream].bounds;
-    for (int stream = 0; stream < kMaxStreams; ++stream) bounds[stream] = std::max(bounds[stream], own[stream]);
+    for (int stream = 0; stream < kMaxStreams; ++stream) {
+      bounds[stream] = std::max(bounds[stream], own[stream]);
+      bounds.longest[stream] = std::max(bounds.longest[stream], own.longest[stream]);
+    }
     *max_rows = std::max(*max_rows, split.manifest->rows());
   }
   return bounds;

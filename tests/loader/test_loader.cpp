@@ -284,6 +284,8 @@ TEST(LoaderPlan, HoldsEveryBatchAndNothingMore) {
   EXPECT_EQ(plan.streams[0].bounds.samples(), 7);
   EXPECT_EQ(plan.streams[0].bounds[test::kTokens], 7 * longest);
   EXPECT_EQ(plan.streams[0].bounds[test::kMasked], 7 * masked_count(longest - 2, 0.15));
+  EXPECT_EQ(plan.streams[0].bounds.longest[test::kTokens], longest);
+  EXPECT_EQ(plan.streams[0].bounds.longest[test::kMasked], masked_count(longest - 2, 0.15));
   EXPECT_EQ(plan.slots_bytes, 3 * plan.streams[0].slot_bytes);
   EXPECT_GE(plan.streams[0].slot_bytes, std::size_t{7 * 3 * 32 * 32 * 4});
   EXPECT_LE(plan.streams[0].slot_bytes, std::size_t{7 * 3 * 32 * 32 * 4 + 16384});

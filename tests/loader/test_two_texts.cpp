@@ -150,6 +150,9 @@ TEST_F(TwoTexts, HaveBoundsOfTheirOwn) {
   EXPECT_EQ(stream.bounds[tokens_of_text(1)], 5 * kTargetLength);
   EXPECT_EQ(stream.bounds[tokens_of_text(1) + 1], 5 * stream.texts[1].most_masked);
   EXPECT_EQ(stream.bounds[tokens_of_text(1) + 2], 5 + 5 * stream.texts[1].most_masked);
+  EXPECT_EQ(stream.bounds.longest[tokens_of_text(0)], kSourceLength);
+  EXPECT_EQ(stream.bounds.longest[tokens_of_text(1)], kTargetLength);
+  EXPECT_EQ(stream.bounds.longest[tokens_of_text(1) + 2], 1 + stream.texts[1].most_masked);
 }
 
 TEST_F(TwoTexts, EndTheStreamWhereTheSecondIsLongerThanPlanned) {
