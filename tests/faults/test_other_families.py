@@ -73,7 +73,7 @@ class OtherFamilies(unittest.TestCase):
         tokenizer = f'"{data}"' if kind != "picture_classifier" else None
         columns = {"data__text_column": '"text"', "data__summary_column": '"summary"', "data__max_source_length": "10", "data__max_target_length": "6", "data__max_seq_length": None} if kind == "target_writer" \
             else {"data__label_column": '"class"'}
-        return settings(folder, **columns, **{
+        return settings(folder, **{**columns,
             "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__text_pair_column": '"reply"' if kind == "pair_classifier" else None, "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
             "training__max_steps": "60", "training__learning_rate": "2e-2", "training__save_steps": "10", **changes})

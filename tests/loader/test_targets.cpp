@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Targets that a decoder writes: what it reads and predicts, padding, prefixes, empty texts, and limits of a stream.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -164,6 +165,19 @@ TEST_F(Targets, AreCountedWhereTheyAreCut) {
   EXPECT_EQ(cut(1), longer(1, "", 9));
   EXPECT_LT(cut(1), longer(1, "", kTargetLength));
   EXPECT_GT(cut(1), 0);
+}
+
+TEST_F(Targets, AreNotRefusedForATokenThatIsCut) {
+  const Manifest pairs = manifest("source,target\na a a a a a a zoo,a\n");
+  LoaderSettings settings = this->settings(pairs, Reads::kAttended, Reads::kWritten);
+  const std::vector<std::int32_t> whole = test::emoji_tokenizer().encode(pairs.row(0).text);
+  const std::vector<std::int32_t> kept = test::emoji_tokenizer().encode(pairs.row(0).text, kSourceLength);
+  const std::int32_t greatest = *std::max_element(kept.begin(), kept.end());
+  ASSERT_GT(*std::max_element(whole.begin(), whole.end()), greatest);
+  settings.texts[0].vocabulary_size = greatest + 1;
+  EXPECT_EQ(refusal(settings), "planned");
+  settings.texts[0].vocabulary_size = greatest;
+  EXPECT_NE(refusal(settings).find("the tokenizer gives token"), std::string::npos);
 }
 
 TEST_F(Targets, MayBeTakenAsLongAsTheyMayBe) {
