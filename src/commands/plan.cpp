@@ -31,13 +31,6 @@
 namespace bascule {
 namespace {
 
-// In tokens, of all streams.
-std::int64_t longest_text(const LoaderPlan& plan, int text) {
-  std::int64_t longest = 0;
-  for (const StreamPlan& stream : plan.streams) longest = std::max(longest, stream.texts[text].longest);
-  return longest;
-}
-
 std::vector<int> cores_of_process() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -156,7 +149,7 @@ int plan_command(const PlanArguments& arguments) {
         std::printf(text == 0 ? " with %lld text rows (longest text: %lld tokens)"
                               : ", %lld rows of second texts (longest: %lld tokens)",
                     static_cast<long long>(stream.bounds.samples() * stream.texts[text].longest),
-                    static_cast<long long>(longest_text(run->data.plan, text)));
+                    static_cast<long long>(stream.texts[text].longest));
       }
       std::printf("\n");
     }

@@ -6,6 +6,7 @@ bascule_classifiers is the program with tests/families/classifiers.cpp linked in
 import json
 import pathlib
 import random
+import shutil
 import struct
 import tempfile
 import unittest
@@ -76,7 +77,7 @@ class OtherFamilies(unittest.TestCase):
         return settings(folder, **{**columns,
             "model__model_name_or_path": f'"{data}"', "model__tokenizer_name": tokenizer, "data__text_pair_column": '"reply"' if kind == "pair_classifier" else None, "data__train_file": f'"{data}/train.jsonl"',
             "data__validation_file": f'"{data}/validation.jsonl"', "data__test_file": f'"{data}/test.jsonl"', "data__preprocessing": '"training"',
-            "training__max_steps": "60", "training__learning_rate": "2e-2", "training__save_steps": "10", **changes})
+            "training__max_steps": "60", "training__learning_rate": "6e-2" if kind == "target_writer" else "2e-2", "training__save_steps": "10", **changes})
 
     def finished(self, name, kind, **changes):
         done = run("run", self.settings(name, kind, **changes))
@@ -213,8 +214,8 @@ class OtherFamilies(unittest.TestCase):
         one, _ = self.finished("one", "target_writer", data__ignore_pad_token_for_loss="false", data__pad_to_max_length="true", data__dataloader_num_workers="3", training__do_eval="false")
         self.assertEqual(digest(one / "model.safetensors"), digest(padded / "model.safetensors"))
         figures, _ = self.plan(data__ignore_pad_token_for_loss="false", data__pad_to_max_length="true", data__max_target_length="17", data__val_max_target_length="19")
-        self.assertRegex(figures, r"train .*longest: 19 tokens")
-        self.assertRegex(figures, rf"train .* {8 * 17} rows of second texts")
+        self.assertRegex(figures, rf"train .* {8 * 17} rows of second texts \(longest: 17 tokens\)")
+        self.assertRegex(figures, rf"validation .* {6 * 19} rows of second texts \(longest: 19 tokens\)")
 
     def test_settings_without_effect_are_named(self):
         _, said = self.plan(data__pad_to_max_length="true", data__max_seq_length="7", data__mlm_probability="0.5", data__image_column='"x"', data__caption_column='"y"',
@@ -282,12 +283,24 @@ class OtherFamilies(unittest.TestCase):
         bad = results["bad_samples"]
         self.assertIn((f"{data}/train.jsonl:6", "its source or its target is empty"), [(one["row"], one["reason"]) for one in bad])
         self.assertIn((f"{data}/validation.jsonl:2", "its source or its target is empty"), [(one["row"], one["reason"]) for one in bad])
-        # A row that is mended, and one that is taken out, do not keep the run from going on.
-        self.write_rows(None, train=[*rows[:5], {"text": "a frog", "summary": "frog"}, *rows[5:]], validation=rows[:3], test=rows[:3])
-        (self.folder / "skip" / "run.toml").write_text(settings_file.read_text().replace("max_steps = 10", "max_steps = 14\nlr_schedule_steps = 14"))
+        # A run goes on where such rows are taken out, or one of them is mended; another row must stay as it is.
+        shutil.copytree(self.folder / "skip", self.folder / "mended")
+        self.write_rows(None, train=rows, validation=rows[:3], test=rows[:3])
+        settings_file.write_text(settings_file.read_text().replace("max_steps = 10", "max_steps = 14"))
         done = run("run", settings_file)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("row 38", done.stderr + (self.folder / "skip" / "run" / "all_results.json").read_text())
+        self.assertRegex(done.stderr, "data.train_file, row 6.*an empty source or target.*taken out")
+        mended_file = self.folder / "mended" / "run.toml"
+        mended_file.write_text(settings_file.read_text().replace(f"{self.folder}/skip", f"{self.folder}/mended"))
+        mended = [*rows[:5], {"text": "a frog", "summary": "frog"}, *rows[5:], {"text": "a frog", "summary": "  "}]
+        self.write_rows(None, train=[{"text": "another", "summary": "row"}, *mended[1:]], validation=rows[:3], test=rows[:3])
+        done = run("run", mended_file)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("row 1 has a different text", done.stderr)
+        self.write_rows(None, train=mended, validation=rows[:3], test=rows[:3])
+        done = run("run", mended_file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "data.train_file, row 6.*an empty source or target")
 
     def test_the_first_samples_of_a_split_may_be_used_alone(self):
         for kind in ("picture_classifier", "target_writer"):
