@@ -4,6 +4,7 @@ training, evaluation, saving, resuming and reporting; so does a writer of target
 bascule_classifiers is the program with tests/families/classifiers.cpp linked in.
 """
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -206,6 +207,20 @@ class OtherFamilies(unittest.TestCase):
         self.assertEqual(said.count(" are cut: "), 1, said)
         _, said = self.plan(data__max_source_length="30", data__max_target_length="30")
         self.assertNotIn(" are cut: ", said)
+
+    def test_a_plan_of_large_data_takes_the_limits_until_a_run_has_measured_it(self):
+        settings_file = self.settings("large", "target_writer", training__max_steps="1", training__do_eval="false", training__do_predict="false")
+        data = self.folder / "data"
+        (data / "train.jsonl").write_text('{"text": "a frog", "summary": "frog"}\n' * 100_000)
+        home = {**os.environ, "XDG_CACHE_HOME": str(self.folder)}
+        said = f"plan: the lengths of the texts in {data}/train.jsonl are not known yet; planned for data.max_source_length = 10 and data.max_target_length = 6; a run measures them and may need less\n"
+        for command, is_said, lengths in (("plan", True, (10, 6)), ("run", False, None), ("plan", False, (5, 5))):
+            done = run(command, settings_file, env=home)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(said in done.stderr, is_said, done.stderr)
+            if lengths:
+                self.assertIn(f"longest text: {lengths[0]} tokens", done.stdout)
+                self.assertIn(f"(longest: {lengths[1]} tokens)", done.stdout)
 
     def test_padding_counts_where_it_is_not_ignored(self):
         plain, _ = self.finished("plain", "target_writer")
