@@ -7,7 +7,7 @@
   tools/recorded_bits.py build/bascule --quick --emulator "qemu-x86_64 -cpu Haswell"      the shortest runs, on an emulated CPU
 
 The runs: `bascule verify --bits`; runs of tests/data/run_goldens; the demo with dropout, with either preparation of
-pictures, on one rank and two, in float32 and bf16; the demos of ViT and BERT. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
+pictures, on one rank and two, in float32 and bf16; the demos of ViT, BERT and T5. Exit 1 where a digest differs. `make test` and `make emulated-check` call it.
 """
 import argparse
 import json
@@ -68,6 +68,15 @@ def bert(updates, batch, **changes):
     return (ROOT / "config/bert_demo.toml").read_text(), {"model": {**model, **changes.get("model", {})}, "data": texts, "training": {**training, **changes.get("training", {})}}
 
 
+def t5(updates, batch, **changes):
+    """Settings of the T5 demo's first updates."""
+    keywords = DATA / "emoji-keywords"
+    files = {f"{split}_file": f'"{keywords}/{split}.jsonl"' for split in ("train", "validation", "test")}
+    training = {"eval_strategy": '"no"', "num_train_epochs": None, "warmup_ratio": None, "max_steps": updates, "per_device_train_batch_size": batch}
+    model = {"model_name_or_path": f'"{keywords}/model"', "tokenizer_name": f'"{DATA}/tokenizer/unigram"'}
+    return (ROOT / "config/t5_demo.toml").read_text(), {**changes, "model": {**model, **changes.get("model", {})}, "data": {**files, **changes.get("data", {})}, "training": training}
+
+
 LONG = "demo, 20 updates"  # not with scalar code, which takes minutes for it and has all its kernels in the shorter runs
 BF16 = {"model": {"precision": '"bf16"'}}
 TRAINING_PREPARATION = {"data": {"preprocessing": '"training"'}}
@@ -88,6 +97,8 @@ RUNS = {
     "ViT, 6 updates, mixup, cutmix and the average": lambda: vit(6, 16, data={"mixup_alpha": 0.8, "cutmix_alpha": 1.0}, training={"ema_decay": 0.5}),
     "BERT, 4 updates": lambda: bert(4, 8),
     "BERT, 4 updates, LAMB, bf16": lambda: bert(4, 8, training={"optimizer": '"lamb"'}, **BF16),
+    "T5, 6 updates": lambda: t5(6, 16),
+    "T5, 6 updates, padded labels, bf16": lambda: t5(6, 16, data={"ignore_pad_token_for_loss": "false", "pad_to_max_length": "true"}, **BF16),
     f"{LONG}, bf16": lambda: demo(20, 64, **BF16),
     "demo, 4 updates, 2 ranks, bf16": lambda: demo(4, 8, distributed={"world_size": 2}, **BF16),
 }
