@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges a model that predicts a text token by token, given those before: accuracy and perplexity over the labelled ones.
-// It leaves no file.
+// Judges a model that predicts a text token by token, given those before: accuracy and perplexity over the labelled
+// ones. It leaves no file.
 #include <algorithm>
 #include <iterator>
 

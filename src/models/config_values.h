@@ -23,8 +23,7 @@ struct ConfigExtent {
 void read_config_extents(const Json& object, const std::string& path, std::initializer_list<ConfigExtent> extents);
 // In [0, 1).
 float config_probability(const Json& object, const char* key, const std::string& path, double fallback);
-float config_epsilon(const Json& object, const std::string& path, double fallback,
-                     const char* key = "layer_norm_eps");
+float config_epsilon(const Json& object, const std::string& path, double fallback, const char* key = "layer_norm_eps");
 Activation config_activation(const Json& object, const std::string& path);  // "hidden_act"
 // The activation of this name of Transformers, which stands in the key's value, whole or in part.
 Activation activation_of_name(const std::string& name, const char* key, const std::string& value,

@@ -133,8 +133,8 @@ Tensor record_feed_forward(T5Recorder& r, const std::string& name, Tensor x, con
   const double deviation = r.fan_in(config.d_model);
   Tensor h;
   if (config.is_gated) {
-    const Tensor both = projection(r, name + ".wi", x,
-                                   {{name + ".wi_0.weight", deviation}, {name + ".wi_1.weight", deviation}}, config.d_ff);
+    const Tensor both = projection(
+        r, name + ".wi", x, {{name + ".wi_0.weight", deviation}, {name + ".wi_1.weight", deviation}}, config.d_ff);
     h = gate(r.graph, name + ".gate", both, config.activation, r.drop_hidden(), rows.row_keys);
   } else {
     const Tensor up = projection(r, name + ".wi", x, {{name + ".wi.weight", deviation}}, config.d_ff);
@@ -184,9 +184,7 @@ class T5 final : public Model {
   bool is_ignored(const std::string& tensor) const override;
   void complete_config(Json* config) const override;
   std::vector<std::string> notes() const override;
-  ModelCardWords card() const override {
-    return {"T5", {"t5", "summarization"}, "summarization", "AutoTokenizer", ""};
-  }
+  ModelCardWords card() const override { return {"T5", {"t5", "summarization"}, "summarization", "AutoTokenizer", ""}; }
 
   ModelInputs inputs() const override {
     ModelInputs inputs;
@@ -230,7 +228,8 @@ void T5::complete_config(Json* config) const {
 
 std::vector<std::string> T5::notes() const {
   if (head_is_tied_ || !config_.tie_word_embeddings) return {};
-  return {"lm_head differs from the word table: both are trained, and config.json will say tie_word_embeddings = false"};
+  return {
+      "lm_head differs from the word table: both are trained, and config.json will say tie_word_embeddings = false"};
 }
 
 Fields T5::fields(const RecordOptions& options) const {
@@ -316,8 +315,7 @@ std::vector<std::unique_ptr<Model>> small_models() {
 }
 
 std::unique_ptr<Model> open_t5(const ModelSource& source, const std::string& head) {
-  if (head != kHead)
-    refuse_config(source.config_path, "unknown head \"" + head + "\"", "T5 has " + std::string(kHead));
+  if (head != kHead) refuse_config(source.config_path, "unknown head \"" + head + "\"", "T5 has " + std::string(kHead));
   return std::make_unique<T5>(read_t5_config(source.config_path), source);
 }
 

@@ -53,7 +53,8 @@ void check_class(const Json& json, const std::string& path) {
     return std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
   });
   if (!classes.empty() && !is_known)
-    refuse_config(path, "is of a " + classes.front() + ", which is not supported", std::string("only ") + kClass + " is");
+    refuse_config(path, "is of a " + classes.front() + ", which is not supported",
+                  std::string("only ") + kClass + " is");
 }
 
 }  // namespace

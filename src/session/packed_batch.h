@@ -36,8 +36,8 @@ struct PaddedBatch {
 class PackedBatch {
  public:
   // inputs: of the model. every_row: where tokens have labels, all rows of texts are selected, masked or labelled
-  // (their logits are wanted), else those with a label. Throws Error kData naming `where` for ids outside the vocabulary, masks with
-  // holes, labels that are no class, texts without a token.
+  // (their logits are wanted), else those with a label. Throws Error kData naming `where` for ids outside the
+  // vocabulary, masks with holes, labels that are no class, texts without a token.
   PackedBatch(const PaddedBatch& padded, const ModelInputs& inputs, bool every_row, const std::string& where);
 
   std::int64_t samples() const { return static_cast<std::int64_t>(sample_keys_.size()); }

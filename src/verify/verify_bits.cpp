@@ -37,7 +37,8 @@ void add_text(PaddedText* text, const TextShape& shape, std::int64_t sample, boo
   for (std::int64_t t = 0; t < text->length; ++t) {
     const bool present = t < length;
     const std::int64_t first_word = shape.positions.skipped_id + 1;
-    const std::int64_t word = first_word + mixed(sample + 1, t * t + (is_target ? 8 : 3), shape.vocabulary_size - first_word);
+    const std::int64_t word =
+        first_word + mixed(sample + 1, t * t + (is_target ? 8 : 3), shape.vocabulary_size - first_word);
     text->input_ids.push_back(present ? word : 0);
     text->attention_mask.push_back(present ? 1 : 0);
     if (is_target) {

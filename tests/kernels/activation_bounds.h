@@ -11,8 +11,8 @@
 
 namespace bascule::test {
 
-constexpr Activation kAllActivations[] = {Activation::kGelu, Activation::kGeluTanh, Activation::kQuickGelu,
-                                          Activation::kRelu, Activation::kSilu,     Activation::kTanh,
+constexpr Activation kAllActivations[] = {Activation::kGelu,    Activation::kGeluTanh, Activation::kQuickGelu,
+                                          Activation::kRelu,    Activation::kSilu,     Activation::kTanh,
                                           Activation::kSigmoid, Activation::kLinear};
 
 // How many roundings (epsilon, relative to the result) a value may carry: those of test_lanes.cpp, in twice as many

@@ -56,7 +56,8 @@ TEST(Gate, ForwardIsWithinItsBoundAndTheSameOnEveryIsa) {
         GateForward a = forward_arguments(cols, kind, drops);
         reference::gate_forward(truth.data(), widened(x).data(), a);
         for (std::int64_t i = 0; i < kRows * cols; ++i) {
-          const std::size_t at = static_cast<std::size_t>(i / cols * 2 * cols + i % cols), out = static_cast<std::size_t>(i);
+          const std::size_t at = static_cast<std::size_t>(i / cols * 2 * cols + i % cols),
+                            out = static_cast<std::size_t>(i);
           const double activated = static_cast<double>(x[at]);
           const double factor = std::abs(static_cast<double>(x[at + static_cast<std::size_t>(cols)]));
           bound[out] = kEpsilon * (roundings(kind, activated) + 3) * std::abs(truth[out]) +
@@ -88,8 +89,7 @@ void check_backward(std::int64_t cols, Activation kind, bool drops, Place place,
     const double xi = static_cast<double>(x[at]), factor = std::abs(static_cast<double>(x[at + width]));
     const double g = 1.2 * std::abs(static_cast<double>(d_y[i]));
     bound[at] = g * factor * (kEpsilon * slope_terms(kind, xi) * (roundings(kind, xi) + 6) + 2 * error_of_truth(xi));
-    bound[at + width] =
-        kEpsilon * (roundings(kind, xi) + 3) * std::abs(truth[at + width]) + 2 * g * error_of_truth(xi);
+    bound[at + width] = kEpsilon * (roundings(kind, xi) + 3) * std::abs(truth[at + width]) + 2 * g * error_of_truth(xi);
   }
   const auto run = [&](const KernelTable& kernels, bool in_place) {
     Floats in(x, place), out(kRows * 2 * cols, place), d(d_y, place);

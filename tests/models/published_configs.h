@@ -37,6 +37,9 @@ inline const std::map<std::string, std::string> kPublishedConfigs = {
     {"bert-base-v32000", R"({"model_type": "bert", "vocab_size": 32000})"},
     {"bert-large", R"({"model_type": "bert", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,
                        "intermediate_size": 4096})"},
+    {"t5-small", R"({"model_type": "t5", "decoder_start_token_id": 0})"},
+    {"t5-base", R"({"model_type": "t5", "decoder_start_token_id": 0, "d_model": 768, "d_ff": 3072, "num_layers": 12,
+                    "num_heads": 12})"},
 };
 
 }  // namespace bascule::test

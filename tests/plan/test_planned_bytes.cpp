@@ -42,6 +42,9 @@ const std::map<std::string, Planned> kPlanned = {
     {"demo_matching.toml", {87229760, 9027584}},
     {"demo_pace.toml", {142739008, 4104192}},
     {"smoke.toml", {11281856, 9027584}},
+    {"t5_base.toml", {3005673408, 88211392}},
+    {"t5_demo.toml", {61962176, 22814720}},
+    {"t5_small.toml", {1055866816, 66846720}},
     {"vit_base.toml", {2522068416, 271122432}},
     {"vit_demo.toml", {70755136, 10716160}},
     {"vit_demo_pooled.toml", {86387520, 10551296}},
@@ -103,12 +106,17 @@ Plans plan_run(const BridgeTowerConfig& config, const Settings& settings) {
 Plans plan_run(const Model& model, const Settings& settings) {
   RecordOptions options;
   options.dropout = settings.model.dropout == Dropout::kConfig;
+  const bool reads_targets = field_from(model.fields(options), FieldSource::kDecoderIds, 1) >= 0;
   const auto bounds = [&](std::int64_t samples) {
     BatchCounts counts;
     counts[kSamples] = samples;
-    const std::int64_t tokens = settings.data.max_seq_length;
     for (const Field& field : model.fields(options)) {
-      if (field.source == FieldSource::kTokenIds) counts[field.rows.stream] = samples * tokens;
+      const std::int64_t tokens = !reads_targets    ? settings.data.max_seq_length
+                                  : field.text == 0 ? settings.data.max_source_length
+                                                    : settings.data.max_target_length;
+      if (reads_targets && field.source == FieldSource::kTokenIds) counts.longest[field.rows.stream] = tokens;
+      if (field.source == FieldSource::kTokenIds || field.source == FieldSource::kLabelledRows)
+        counts[field.rows.stream] = samples * tokens;
       const std::int64_t masked = samples * std::min(tokens / 6, settings.data.max_predictions_per_seq);
       if (field.source == FieldSource::kMaskedRows) counts[field.rows.stream] = masked;
       if (field.source == FieldSource::kReadRows)
@@ -130,7 +138,8 @@ Plans plan_run(const Model& model, const Settings& settings) {
 }
 
 Plans plan_of(const std::string& name, const Settings& settings) {
-  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0) return plan_run(config_of(name, settings), settings);
+  if (name.rfind("vit_", 0) != 0 && name.rfind("bert_", 0) != 0 && name.rfind("t5_", 0) != 0)
+    return plan_run(config_of(name, settings), settings);
   const std::string& folder = settings.model.model_name_or_path.resolved;
   // The second phase starts from what the first one leaves.
   const auto published =

@@ -25,6 +25,11 @@ inline ModelWords test_words(const std::string& folder = "") {
             {"bert"},
             {},
             {}};
+  if (name.rfind("t5-", 0) == 0 || folder.find("emoji-keywords") != std::string::npos)
+    return {{{"conditional_generation", false, false, true, {}, false, false, true}},
+            {"shared", "encoder", "decoder"},
+            {},
+            {}};
   return {{{"contrastive", false, true, false, {}},
            {"image_text_matching", true, false, true, {}, true},
            {"masked_lm", false, false, true, {"perplexity"}, false, true, true}},

@@ -28,8 +28,8 @@ void launch(const NodeView& node, Launch& l) {
   l.dropout(&stored->dropout, attributes.dropout);
 }
 
-constexpr OperationKind kKind{"gate_backward", cost_by_elements<kDY, 60, 20>, launch, nullptr, nullptr,
-                              places(kDY, kX, kDX)};
+constexpr OperationKind kKind{"gate_backward", cost_by_elements<kDY, 60, 20>, launch, nullptr,
+                              nullptr,         places(kDY, kX, kDX)};
 }  // namespace gradient
 
 enum : std::size_t { kX, kKeys, kY };
