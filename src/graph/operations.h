@@ -79,7 +79,8 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
 // Which row of a table the distance of a key from its query has. Near distances have rows of their own, others share
 // them in ranges that grow by a factor, and from max_distance on all share one. bidirectional: the second half of the
 // rows is for keys behind the query; otherwise those share the row of distance 0. A direction has 2 buckets or more and
-// max_distance is above half of that, or there is no range to grow. Source: T5Attention._relative_position_bucket.
+// max_distance is above half of that, or there is no range to grow. Source: _relative_position_bucket() of
+// Transformers.
 struct RelativeBuckets {
   std::int64_t buckets = 32, max_distance = 128;
   bool bidirectional = true;

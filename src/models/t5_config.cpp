@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/graph/operations.h"
 #include "src/models/config_values.h"
 
 namespace bascule {
@@ -21,9 +22,9 @@ void read_feed_forward(const Json& json, const std::string& path, T5Config* conf
 // Every distance has a bucket: half of them are for exact distances, and the rest reach beyond these.
 void check_buckets(const T5Config& config, const std::string& path) {
   const std::int64_t buckets = config.relative_attention_num_buckets, exact = buckets / 2;
-  if (buckets < 4)
+  if (buckets < 4 || buckets > kMaxRelativeBuckets)
     refuse_config(path, "relative_attention_num_buckets = " + std::to_string(buckets) + " is out of range",
-                  "4 or more are needed");
+                  "4 to " + std::to_string(kMaxRelativeBuckets) + " is allowed");
   if (config.relative_attention_max_distance <= exact)
     refuse_config(path,
                   "relative_attention_max_distance = " + std::to_string(config.relative_attention_max_distance) +

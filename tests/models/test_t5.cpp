@@ -89,6 +89,7 @@ TEST(T5Config, RefusesWhatItCannotBeWithTheKey) {
         {R"("decoder_start_token_id": 30)", "decoder_start_token_id = 30"},
         {R"("decoder_start_token_id": -1)", "decoder_start_token_id = -1"},
         {R"("relative_attention_num_buckets": 3)", "relative_attention_num_buckets = 3"},
+        {R"("relative_attention_num_buckets": 513, "relative_attention_max_distance": 2000)", "4 to 512"},
         {R"("relative_attention_max_distance": 16)", "relative_attention_max_distance = 16"},
         {R"("dropout_rate": 1.0)", "dropout_rate"},
         {R"("layer_norm_epsilon": 0)", "layer_norm_epsilon"},
