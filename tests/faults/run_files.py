@@ -23,8 +23,8 @@ def tensors(path):
     return found
 
 
-def rewrite(source, target, rename, copies):
-    """The same tensors under other names, and some of them a second time."""
+def rewrite(source, target, rename, copies, factors=None):
+    """The same tensors under other names, and some of them a second time, multiplied by a factor where they have one."""
     data = source.read_bytes()
     start = 8 + struct.unpack("<Q", data[:8])[0]
     header, body = json.loads(data[8:start]), data[start:]
@@ -32,7 +32,8 @@ def rewrite(source, target, rename, copies):
     for name, original in copies.items():
         begin, end = header[original]["data_offsets"]
         header[name] = {**header[original], "data_offsets": [len(body), len(body) + end - begin]}
-        body += body[begin:end]
+        values = array.array("f", body[begin:end]) if factors and name in factors else None
+        body += body[begin:end] if values is None else array.array("f", [value * factors[name] for value in values]).tobytes()
     text = json.dumps({"__metadata__": metadata, **{rename(name): entry for name, entry in header.items()}}).encode()
     text += b" " * (-len(text) % 8)
     target.write_bytes(struct.pack("<Q", len(text)) + text + body)

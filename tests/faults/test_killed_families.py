@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A killed run of ViT and of BERT, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
+"""A killed run of ViT, of BERT and of T5, with each of their heads, ends with the bits of an unbroken one: weights, moments, the average of the weights and the evaluations.
 
 BASCULE_KILLS sets how many runs of each head are killed (2); each is killed and started again until it finishes. BASCULE_TEST_SEED repeats the instants.
 """
@@ -22,11 +22,16 @@ PICTURES = {**COMMON, "data__train_file": f'"{DATA}/emoji-classes/train.jsonl"',
 TEXTS = {**COMMON, "model__model_name_or_path": f'"{DATA}/text-corpus/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/wordpiece"', "data__max_seq_length": "32",
          "data__train_file": f'"{DATA}/text-corpus/validation.txt"', "data__validation_file": f'"{DATA}/text-corpus/validation.txt"', "training__optimizer": '"lamb"',
          "training__weight_decay": "0.01", "training__per_device_eval_batch_size": "64"}
+TARGETS = {**COMMON, "model__model_name_or_path": f'"{DATA}/emoji-keywords/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "data__text_column": '"text"',
+           "data__train_file": f'"{DATA}/emoji-keywords/train.jsonl"', "data__validation_file": f'"{DATA}/emoji-keywords/test.jsonl"', "data__summary_column": '"summary"',
+           "data__max_source_length": "32", "data__max_target_length": "40", "training__gradient_accumulation_steps": "2", "training__label_smoothing_factor": "0.1"}
 HEADS = {
     "token": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/model"', "data__mixup_alpha": "0.8"},
     "pooled": {**PICTURES, "model__model_name_or_path": f'"{DATA}/emoji-classes/pooled_model"', "data__cutmix_alpha": "1.0"},
     "masked_lm": {**TEXTS, "model__head": '"masked_lm"', "data__masking": '"bernoulli"'},
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
+    "conditional_generation": TARGETS,
+    "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
 }
 
 
