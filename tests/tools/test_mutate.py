@@ -5,6 +5,7 @@ import importlib.util
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -66,6 +67,23 @@ class Mutate(unittest.TestCase):
     def test_overlapping_faults_are_refused(self):
         with self.assertRaises(mutate.Misplaced):
             rendered("a + b + c;", fault(1, "a + b", "a"), fault(2, "b + c", "c"))
+
+    def test_a_word_chooses_faults_by_list_file_promise_or_test(self):
+        faults = [mutate.Fault(1, "a.cpp", "a", "b", "it adds", ["kernels"], listed_in="first"),
+                  mutate.Fault(2, "b.cpp", "a", "b", "it counts", ["plan"], listed_in="second")]
+        for word, number in (("first", 1), ("second", 2), ("b.cpp", 2), ("adds", 1), ("kernels", 1)):
+            self.assertEqual([f.number for f in mutate.chosen(faults, [word], 0)], [number], word)
+        of_list = mutate.chosen(mutate.read_faults(), ["fresh_two"], 0)
+        self.assertEqual({f.listed_in for f in of_list}, {"fresh_two"})
+
+    def test_a_test_that_overruns_its_limit_is_told_from_one_that_fails(self):
+        outcomes = {"slow": (3.0, "overran"), "wrong": (1.0, "failed"), "right": (1.0, "passed")}
+        one = fault(1, "a", "b")
+        with unittest.mock.patch.object(mutate, "run_test", lambda jobs, test, number, limit: outcomes[test]):
+            for tests, expected in ((["right", "slow"], ("slow", "overran", 4.0)), (["right", "wrong"], ("wrong", "failed", 2.0)),
+                                    (["right"], (None, "passed", 1.0))):
+                one.tests = tests
+                self.assertEqual(mutate.try_fault({}, one, dict.fromkeys(tests, 1.0), 9.0), expected)
 
     def test_the_list_is_complete(self):
         faults = mutate.read_faults()
