@@ -93,7 +93,8 @@ def verify(arguments, folder):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 3) or not done.stdout.strip():
         return None, f"exit {done.returncode}: {done.stderr.strip()}"
-    return json.loads(done.stdout)["cases"][0], ""
+    document = json.loads(done.stdout)
+    return (document["cases"][0], "") if "cases" in document else (None, f"exit {done.returncode}: {done.stderr.strip()}")
 
 
 def run_case(oracle, arguments, seed, folder):

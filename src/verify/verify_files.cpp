@@ -29,8 +29,8 @@ const StoredTensor& pictures_of(const TensorSource& source, const std::string& n
   return *pixels;
 }
 
-// A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts,
-// which the decoder reads as a padding token.
+// A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts, which
+// the decoder reads as a padding token. Where no token has a label, the decoder reads its start token alone.
 void read_target(const CaseFiles& files, const std::string& name, const std::string& where, PaddedBatch* batch) {
   const StoredTensor* const labels = files.batches.find(name);
   if (labels == nullptr || labels->shape.size() != 2)
@@ -44,7 +44,8 @@ void read_target(const CaseFiles& files, const std::string& name, const std::str
   for (auto row = text.token_labels.begin(); row != text.token_labels.end(); row += text.length) {
     const auto past = std::find_if(std::make_reverse_iterator(row + text.length), std::make_reverse_iterator(row),
                                    [](std::int64_t label) { return label != kNoLabel; });
-    std::fill_n(text.attention_mask.begin() + (row - text.token_labels.begin()), past.base() - row, 1);
+    std::fill_n(text.attention_mask.begin() + (row - text.token_labels.begin()),
+                std::max<std::ptrdiff_t>(1, past.base() - row), 1);
   }
 }
 
