@@ -24,10 +24,11 @@ std::string left_out(const Report& report) {
 std::string named_reason(const BadSample& bad) { return (bad.picture.empty() ? "" : bad.picture + ": ") + bad.reason; }
 
 FactTable table_of(const Report& report) {
-  FactTable table{"Skipped samples",
-                  "A picture cannot be read, or a text is empty. Training used the next good row in place of each; evaluations "
-                  "skipped them.",
-                  {}};
+  FactTable table{
+      "Skipped samples",
+      "A picture cannot be read, or a text is empty. Training used the next good row in place of each; evaluations "
+      "skipped them.",
+      {}};
   for (const SplitRows& split : report.rows) {
     if (split.skipped > 0) table.rows.push_back({"total", skipped_text(split)});
   }

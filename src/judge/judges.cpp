@@ -14,8 +14,8 @@ extern const JudgeKind kContrastiveRetrieval, kMatching, kMaskedTokens, kClasses
 namespace {
 
 std::vector<const JudgeKind*>& judges() {
-  static std::vector<const JudgeKind*> all = {&kContrastiveRetrieval, &kMatching, &kMaskedTokens, &kClasses,
-                                              &kPretraining, &kTargetTokens};
+  static std::vector<const JudgeKind*> all = {&kContrastiveRetrieval, &kMatching,    &kMaskedTokens, &kClasses,
+                                              &kPretraining,          &kTargetTokens};
   return all;
 }
 

@@ -29,8 +29,8 @@ const StoredTensor& pictures_of(const TensorSource& source, const std::string& n
   return *pixels;
 }
 
-// A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts, which
-// the decoder reads as a padding token. Where no token has a label, the decoder reads its start token alone.
+// A text that a decoder reads, from its labels: -100 at the end is padding, elsewhere a token that no loss counts,
+// which the decoder reads as a padding token. Where no token has a label, the decoder reads its start token alone.
 void read_target(const CaseFiles& files, const std::string& name, const std::string& where, PaddedBatch* batch) {
   const StoredTensor* const labels = files.batches.find(name);
   if (labels == nullptr || labels->shape.size() != 2)
