@@ -88,7 +88,6 @@ struct RelativeBuckets {
   std::int64_t of_direction() const { return bidirectional ? buckets / 2 : buckets; }
 };
 inline constexpr std::int64_t kMaxRelativeBuckets = 512;  // of a direction
-std::int64_t relative_bucket(const RelativeBuckets& rule, std::int64_t distance);
 
 // (heads, 2 * span - 1): column span - 1 + d is, of each head, the table's number in the row of distance d = key -
 // query. table (buckets, heads).

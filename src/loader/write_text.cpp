@@ -121,20 +121,21 @@ std::int64_t special_tokens(const TextSettings& settings, const Manifest& manife
 
 std::size_t encode_scratch_bytes(const TextSettings& settings, std::size_t longest_text_bytes) noexcept {
   const std::size_t whole = longest_text_bytes + settings.prefix.size();
-  return settings.tokenizer->scratch_bytes(whole) + (settings.prefix.empty() ? 0 : whole);
+  return settings.tokenizer->scratch_bytes(whole) + (settings.prefix.empty() ? 0 : align_up(whole, kCacheLine));
 }
 
-// The prefix and the text are laid end to end at the front of the scratch.
+// The prefix and the text are laid end to end at the front of the scratch; the tokenizer's begins as aligned as this.
 Status encode_text(const Manifest& manifest, const TextSettings& settings, std::int64_t row, Span<std::int32_t> ids,
                    Encoded* encoded, Span<std::byte> scratch) noexcept {
   const Texts texts = texts_of(manifest.row(row), settings.of_row);
   if (settings.prefix.empty()) return settings.tokenizer->encode_into(texts, ids, encoded, scratch);
   const std::size_t whole = settings.prefix.size() + texts.first.size();
-  BASCULE_CHECK(!texts.second && whole <= scratch.size());
+  const std::size_t front_bytes = align_up(whole, kCacheLine);
+  BASCULE_CHECK(!texts.second && front_bytes <= scratch.size());
   char* const front = static_cast<char*>(static_cast<void*>(scratch.data()));
   std::copy(texts.first.begin(), texts.first.end(), std::copy(settings.prefix.begin(), settings.prefix.end(), front));
   return settings.tokenizer->encode_into({std::string_view(front, whole)}, ids, encoded,
-                                         scratch.subspan(whole, scratch.size() - whole));
+                                         scratch.subspan(front_bytes, scratch.size() - front_bytes));
 }
 
 Span<std::int32_t> tokens_of(const Manifest& manifest, const TextSettings& settings, std::int64_t row,

@@ -24,7 +24,7 @@ struct T5Recorder : Recorder {
       : Recorder{target, {}, 0.0, options.dropout}, config(model_config) {
     for (const std::string& part : options.frozen) frozen.push_back(part + ".");
   }
-  DropoutPlace drop_hidden() { return drop(config.dropout_rate); }
+  DropoutPlace next_dropout() { return drop(config.dropout_rate); }  // all have one rate
   // The standard deviation of weights that read so many columns.
   double fan_in(std::int64_t columns) const {
     return config.initializer_factor / std::sqrt(static_cast<double>(columns));
@@ -65,7 +65,7 @@ Tensor projection(T5Recorder& r, const std::string& name, Tensor x, const std::v
 // The stream behind a part whose result is h, and the next part's norm of it.
 T5State add_part(T5Recorder& r, const Stack& stack, Tensor x, Tensor h, const std::string& norm_name) {
   const Normalized next = add_rms_norm(r.graph, norm_name, x, h, r.norm_weight(norm_name), r.config.layer_norm_epsilon,
-                                       r.drop_hidden(), stack.rows.row_keys);
+                                       r.next_dropout(), stack.rows.row_keys);
   return {next.sum, next.y};
 }
 
@@ -92,7 +92,7 @@ T5State record_embeddings(T5Recorder& r, const Stack& stack, const char* ids) {
   r.graph.set_scope(stack.name + ".embed_tokens");
   const Tensor e =
       text_embedding(r.graph, stack.name + ".embed_tokens", {r.words(), {}, {}}, {r.graph.field(ids), {}, {}}, {});
-  const Tensor x = dropout(r.graph, stack.name + ".dropout", e, r.drop_hidden(), stack.rows.row_keys);
+  const Tensor x = dropout(r.graph, stack.name + ".dropout", e, r.next_dropout(), stack.rows.row_keys);
   const std::string norm = next_norm(stack, 0);
   return {x, rms_norm(r.graph, norm, x, r.norm_weight(norm), r.config.layer_norm_epsilon)};
 }
@@ -118,7 +118,7 @@ Tensor record_context(T5Recorder& r, const std::string& name, Tensor queries, co
     value = {both, inner};
   }
   return attention(r.graph, name, query, query_rows, key, value, key_rows, config.num_heads, config.d_kv,
-                   r.drop_hidden(), r.keys("sample_keys"), options);
+                   r.next_dropout(), r.keys("sample_keys"), options);
 }
 
 Tensor record_attention(T5Recorder& r, const std::string& name, Tensor queries, const SampleRows& query_rows,
@@ -135,10 +135,10 @@ Tensor record_feed_forward(T5Recorder& r, const std::string& name, Tensor x, con
   if (config.is_gated) {
     const Tensor both = projection(
         r, name + ".wi", x, {{name + ".wi_0.weight", deviation}, {name + ".wi_1.weight", deviation}}, config.d_ff);
-    h = gate(r.graph, name + ".gate", both, config.activation, r.drop_hidden(), rows.row_keys);
+    h = gate(r.graph, name + ".gate", both, config.activation, r.next_dropout(), rows.row_keys);
   } else {
     const Tensor up = projection(r, name + ".wi", x, {{name + ".wi.weight", deviation}}, config.d_ff);
-    h = dropout(r.graph, name + ".dropout", activation(r.graph, name + ".act", up, config.activation), r.drop_hidden(),
+    h = dropout(r.graph, name + ".dropout", activation(r.graph, name + ".act", up, config.activation), r.next_dropout(),
                 rows.row_keys);
   }
   return projection(r, name + ".wo", h, {{name + ".wo.weight", r.fan_in(config.d_ff)}}, config.d_model);
@@ -169,7 +169,7 @@ Tensor record_blocks(T5Recorder& r, const Stack& stack, const char* ids, const R
   T5State state = record_embeddings(r, stack, ids);
   for (std::int64_t i = 0; i < stack.depth; ++i) state = record_block(r, stack, i, state, encoded);
   r.graph.set_scope(stack.name + ".dropout");
-  return dropout(r.graph, stack.name + ".final_dropout", state.normed, r.drop_hidden(), stack.rows.row_keys);
+  return dropout(r.graph, stack.name + ".final_dropout", state.normed, r.next_dropout(), stack.rows.row_keys);
 }
 
 class T5 final : public Model {

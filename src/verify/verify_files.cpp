@@ -35,6 +35,10 @@ void read_target(const CaseFiles& files, const std::string& name, const std::str
   const StoredTensor* const labels = files.batches.find(name);
   if (labels == nullptr || labels->shape.size() != 2)
     throw Error(ErrorKind::kData, where, "has no two-dimensional " + name);
+  if (labels->shape[0] != batch->samples || labels->shape[1] == 0)
+    throw Error(ErrorKind::kData, where,
+                name + " has shape " + shape_text(labels->shape) + ", but needs a row for each of " +
+                    std::to_string(batch->samples) + " samples");
   PaddedText& text = batch->texts[1];
   text.length = labels->shape[1];
   text.token_labels = read_integers(files.batches, name, where);

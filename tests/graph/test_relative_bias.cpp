@@ -20,22 +20,45 @@
 namespace bascule::test {
 namespace {
 
-// The first distances of buckets that hold several, of 16 buckets and of 32, with a greatest distance of 128.
-TEST(RelativeBucket, TheRangesOfPublishedModels) {
+// The rule as Raffel et al. and Transformers have it, in plain float64.
+std::int64_t relative_bucket(const RelativeBuckets& rule, std::int64_t distance) {
+  const std::int64_t buckets = rule.bidirectional ? rule.buckets / 2 : rule.buckets, exact = buckets / 2;
+  const std::int64_t offset = rule.bidirectional && distance > 0 ? buckets : 0;
+  const std::int64_t far = rule.bidirectional ? std::abs(distance) : std::max<std::int64_t>(0, -distance);
+  if (far < exact) return offset + far;
+  const double first = static_cast<double>(exact), most = static_cast<double>(rule.max_distance);
+  const double share = std::log(static_cast<double>(far) / first) / std::log(most / first);
+  const auto further = static_cast<std::int64_t>(share * static_cast<double>(buckets - exact));
+  return offset + std::min(buckets - 1, exact + further);
+}
+
+// The first distances of buckets that hold several, of 16 buckets and of 32, with a greatest distance of 128. The table
+// holds the numbers of its rows, so the bias is the bucket of each distance.
+TEST(RelativeBias, HasTheRangesOfPublishedModels) {
+  constexpr std::int64_t kFar = 3000;
   const std::vector<std::int64_t> encoder = {8, 12, 16, 23, 32, 46, 64, 91};
   const std::vector<std::int64_t> decoder = {16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
   const auto bucket_of = [](const std::vector<std::int64_t>& ranges, std::int64_t distance) {
     std::int64_t bucket = std::min(distance, ranges.front() - 1);
     for (const std::int64_t first : ranges) bucket += first <= distance ? 1 : 0;
-    return bucket;
+    return static_cast<float>(bucket);
   };
-  const RelativeBuckets both{32, 128, true}, past{32, 128, false};
-  for (std::int64_t distance = 0; distance < 3000; ++distance) {
-    EXPECT_EQ(relative_bucket(both, -distance), bucket_of(encoder, distance));
-    EXPECT_EQ(relative_bucket(past, -distance), bucket_of(decoder, distance));
-    if (distance == 0) continue;
-    EXPECT_EQ(relative_bucket(both, distance), 16 + bucket_of(encoder, distance));
-    EXPECT_EQ(relative_bucket(past, distance), 0);
+  std::vector<float> numbers(32);
+  for (std::size_t row = 0; row < numbers.size(); ++row) numbers[row] = static_cast<float>(row);
+  for (const bool is_decoder : {false, true}) {
+    GraphRun run(kBounds);
+    const Tensor bias =
+        relative_position_bias(run.graph(), "bias", run.parameter("table", 32, 1), {32, 128, !is_decoder}, kFar);
+    run.graph().keep(bias);
+    run.seal(kernels_for(best_isa()));
+    run.set_values("table", numbers);
+    run.replay(some_batches()[0].batch());
+    const float* const at_zero = run.at(bias) + kFar - 1;
+    for (std::int64_t distance = 0; distance < kFar; ++distance) {
+      ASSERT_EQ(at_zero[-distance], bucket_of(is_decoder ? decoder : encoder, distance)) << -distance;
+      if (distance == 0) continue;
+      ASSERT_EQ(at_zero[distance], is_decoder ? 0.0f : 16.0f + bucket_of(encoder, distance)) << distance;
+    }
   }
 }
 

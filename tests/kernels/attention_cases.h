@@ -58,9 +58,11 @@ Number* at_distance_zero(Number* values, const Shape& s) {
   return s.biased ? values + s.middle() : nullptr;
 }
 
-inline AttentionForward forward_call(const Shape& s) {
-  AttentionForward a{};
-  a.out_stride = a.query_stride = a.key_stride = a.value_stride = s.stride();
+// What the calls of both directions have.
+template <typename Arguments>
+Arguments call(const Shape& s) {
+  Arguments a{};
+  a.query_stride = a.key_stride = a.value_stride = s.stride();
   a.query_rows = s.query_rows;
   a.key_rows = s.key_rows;
   a.head_size = s.head_size;
@@ -73,19 +75,15 @@ inline AttentionForward forward_call(const Shape& s) {
   return a;
 }
 
+inline AttentionForward forward_call(const Shape& s) {
+  AttentionForward a = call<AttentionForward>(s);
+  a.out_stride = s.stride();
+  return a;
+}
+
 inline AttentionBackward backward_call(const Shape& s) {
-  AttentionBackward a{};
+  AttentionBackward a = call<AttentionBackward>(s);
   a.d_query_stride = a.d_key_stride = a.d_value_stride = a.d_out_stride = s.stride();
-  a.query_stride = a.key_stride = a.value_stride = s.stride();
-  a.query_rows = s.query_rows;
-  a.key_rows = s.key_rows;
-  a.head_size = s.head_size;
-  a.scale = s.scale();
-  a.dropout = s.dropout();
-  a.sample = 9;
-  a.query_position = kQueryPosition;
-  a.causal = s.causal;
-  a.head = 2;
   return a;
 }
 

@@ -95,6 +95,21 @@ TEST(Verify, AListOfAnotherLengthIsRefusedByItsFileAndKey) {
   }
 }
 
+TEST(Verify, LabelsOfTargetsNeedARowForEachSample) {
+  for (const bool has_columns : {true, false}) {
+    const ChangedCase changed("../goldens-families/t5_scale_key_untied");
+    Rewrite batch(changed.folder() + "/batch.safetensors", [](const std::string&) { return false; });
+    for (TensorToWrite& tensor : batch.tensors) {
+      if (tensor.name != "batch0.labels") continue;
+      tensor.shape = has_columns ? std::vector<std::int64_t>{1, element_count(tensor.shape)}
+                                 : std::vector<std::int64_t>{tensor.shape[0], 0};
+    }
+    batch.write();
+    const std::string line = error_of([&] { changed.failed(); });
+    EXPECT_NE(line.find("batch0.labels has shape ["), std::string::npos) << line;
+  }
+}
+
 TEST(Verify, NumbersThatNameWhatIsNotThereAreRefused) {
   const auto refusal = [](const std::function<void(Json*)>& change) {
     ChangedCase changed("itm_frozen");

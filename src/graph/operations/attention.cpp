@@ -138,9 +138,8 @@ double mean_rows(const NodeView& node, std::size_t place, std::size_t offsets, c
   return static_cast<double>(rows.at(counts)) / static_cast<double>(counts.samples());
 }
 
-// Causal attention multiplies what a query sees of the keys.
-// products: of (query rows x key rows x head size). passes: how many tensors of query's rows, and as many of key's
-// rows, are read or written.
+// products: of (query rows x key rows that a query sees x head size). passes: how many tensors of query's rows, and as
+// many of key's rows, are read or written.
 Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, double passes) {
   const Shape shape = node.as<Shape>();
   const double samples = static_cast<double>(counts.samples());

@@ -137,11 +137,6 @@ constexpr OperationKind kKind{"relative_position_bias", cost_by_elements<kOut, 0
 
 }  // namespace
 
-std::int64_t relative_bucket(const RelativeBuckets& rule, std::int64_t distance) {
-  if (!rule.bidirectional) return bucket_in_direction(rule, std::max<std::int64_t>(0, -distance));
-  return (distance > 0 ? rule.of_direction() : 0) + bucket_in_direction(rule, std::abs(distance));
-}
-
 Tensor relative_position_bias(Graph& graph, const std::string& name, Tensor table, const RelativeBuckets& rule,
                               std::int64_t span) {
   const std::int64_t buckets = rule.of_direction();
