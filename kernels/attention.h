@@ -35,6 +35,7 @@ struct AttentionForward {
   Elements out;
   float* logsumexp;
   ConstElements query, key, value;
+  const std::int32_t* key_index;  // (key_rows): the row of key and value that key k is; null: row k
   std::int64_t out_stride, query_stride, key_stride, value_stride;
   std::int64_t query_rows, key_rows, head_size;
   float scale;

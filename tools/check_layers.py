@@ -30,9 +30,9 @@ def rooms(names):
 BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph plan models runtime index text corpus loader distributed checkpoint records "
                                         "pictures judge")]
 SESSION = rooms("update session")
-RUN = [*BELOW_RUN, *SESSION, *rooms("ranks evaluate run")]
+RUN = [*BELOW_RUN, *SESSION, *rooms("generate ranks evaluate run")]
 # A finished model that is asked or checked, not trained: on the session, beside the training run.
-ASKED = [*BELOW_RUN, *rooms("page session")]
+ASKED = [*BELOW_RUN, *rooms("page session generate")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes
@@ -78,6 +78,7 @@ OURS = [
     ("src/runtime/", [*BASE, "src/graph/", "src/plan/", "kernels/"]),
     ("src/index/", [*JSON, *FILES, *SETTINGS]),
     ("src/text/", [*JSON, *FILES]),
+    ("src/rouge/", BASE),
     # A corpus is tokenised text that a loader reads samples from; it says where they begin as rows of a manifest.
     ("src/corpus/", [*FILES, *SETTINGS, "src/index/", "src/text/"]),
     ("src/loader/", [*FILES, *SETTINGS, *MEDIA, "src/index/", "src/text/", "src/corpus/"]),
@@ -91,11 +92,13 @@ OURS = [
     ("src/bringup/", [*JSON, *FILES, *MEDIA, "kernels/", "src/settings/", "src/machine/", "src/runtime/", "src/records/", "src/page/"]),
     ("src/pictures/", [*JSON, *SETTINGS, *MEDIA, *ONE_PICTURE]),
     # A judge multiplies embeddings with the threads of the run, reads rows of the manifest, and writes what it leaves.
-    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", "src/runtime/", "src/index/", "src/checkpoint/", "src/records/", "src/report/"]),
+    ("src/judge/", [*JSON, *FILES, "kernels/gemm/", *rooms("rouge text runtime index checkpoint records report")]),
     ("src/update/", [*BASE, *SETTINGS, "kernels/", *rooms("graph plan runtime distributed")]),
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models checkpoint distributed update")]),
+    # Writes texts with a model's tapes: what its folder says of that, the search for tokens, the replays.
+    ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session")]),
     ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
-    ("src/evaluate/", [*BASE, *rooms("models runtime loader distributed records judge ranks")]),
+    ("src/evaluate/", [*BASE, *rooms("models runtime loader distributed records judge ranks generate")]),
     ("src/run/", RUN),
     ("src/train/", [*BASE, *rooms("graph runtime index loader distributed checkpoint records judge update session ranks evaluate run")]),
     ("src/sealed/", [*RUN, "src/train/"]),

@@ -94,13 +94,29 @@ inline void unpack_keys(Elements out, std::int64_t stride, float* packed, const 
   for (std::int64_t k = seen; k < a.key_rows; ++k) unpack_row(out + k * stride, packed, a.head_size, 1.0f, 0.0f);
 }
 
-// (head_size, key_stride): factor x^T of the first `rows` rows. `packed_rows` (rows, width) is overwritten where x is
-// bf16.
-inline void pack_keys(float* packed, const Packing& to, ConstElements x, std::int64_t stride, std::int64_t rows,
-                      std::int64_t head_size, float factor, float* packed_rows) {
-  if (!x.is_bf16()) return pack_transposed(packed, to.key_stride, x.float32(), stride, rows, head_size, factor);
-  pack_rows(packed_rows, to.width, x, stride, rows, head_size);
-  pack_transposed(packed, to.key_stride, packed_rows, to.width, rows, head_size, factor);
+// Keys or values: rows that follow one another, or, where there is an index, those that it names.
+struct KeyRows {
+  ConstElements x;
+  std::int64_t stride;
+  const std::int32_t* index;
+  std::int64_t count;
+};
+
+// (count, width)
+inline void pack_key_rows(float* packed, const Packing& to, const KeyRows& rows, std::int64_t head_size) {
+  if (rows.index == nullptr) return pack_rows(packed, to.width, rows.x, rows.stride, rows.count, head_size);
+  for (std::int64_t k = 0; k < rows.count; ++k)
+    pack_rows(packed + k * to.width, to.width, rows.x + rows.index[k] * rows.stride, rows.stride, 1, head_size);
+}
+
+// (head_size, key_stride): factor x^T. `packed_rows` (count, width) is overwritten where x is bf16 or there is an
+// index.
+inline void pack_keys(float* packed, const Packing& to, const KeyRows& rows, std::int64_t head_size, float factor,
+                      float* packed_rows) {
+  if (!rows.x.is_bf16() && rows.index == nullptr)
+    return pack_transposed(packed, to.key_stride, rows.x.float32(), rows.stride, rows.count, head_size, factor);
+  pack_key_rows(packed_rows, to, rows, head_size);
+  pack_transposed(packed, to.key_stride, packed_rows, to.width, rows.count, head_size, factor);
 }
 
 // scores (rows, keys) of a block: query keys_transposed, in vectors that some row sees.
@@ -204,8 +220,8 @@ void attention_forward(const AttentionForward& a) {
   float* const out = scores + kQueryBlock * to.key_stride;   // (kQueryBlock, width)
   float* const packed_query = out + kQueryBlock * to.width;  // (kQueryBlock, width), of a query in bf16
   float factors[kQueryBlock];
-  pack_keys(keys, to, a.key, a.key_stride, key_rows, a.head_size, a.scale, values);
-  pack_rows(values, to.width, a.value, a.value_stride, key_rows, a.head_size);
+  pack_keys(keys, to, {a.key, a.key_stride, a.key_index, key_rows}, a.head_size, a.scale, values);
+  pack_key_rows(values, to, {a.value, a.value_stride, a.key_index, key_rows}, a.head_size);
 
   for (std::int64_t first = 0; first < a.query_rows; first += kQueryBlock) {
     const QueryBlock block = query_block(a, first, key_rows);
@@ -241,8 +257,8 @@ void attention_backward(const AttentionBackward& a) {
   float* const query = d_scores + kQueryBlock * to.key_stride;  // (kQueryBlock, width), as what follows
   float* const d_out = query + kQueryBlock * to.width;
   float* const d_query = d_out + kQueryBlock * to.width;
-  pack_keys(keys_transposed, to, a.key, a.key_stride, key_rows, a.head_size, a.scale, keys);
-  pack_keys(values_transposed, to, a.value, a.value_stride, key_rows, a.head_size, 1.0f, keys);
+  pack_keys(keys_transposed, to, {a.key, a.key_stride, nullptr, key_rows}, a.head_size, a.scale, keys);
+  pack_keys(values_transposed, to, {a.value, a.value_stride, nullptr, key_rows}, a.head_size, 1.0f, keys);
   pack_rows(keys, to.width, a.key, a.key_stride, key_rows, a.head_size);
 
   for (std::int64_t first = 0; first < a.query_rows; first += kQueryBlock) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile chunk by chunk: the chunk of B is packed once, into the second-level cache; then a few rows of A at a time,
-// into the first, which every block of columns uses. Steps: Float32Steps or Bf16Steps, each in a unit of its own.
+// into the first, which every block of columns uses. Where A has few rows, they are packed first. Steps: Float32Steps or Bf16Steps, each in a unit of its own.
 #pragma once
 
 #include <cstdint>
@@ -188,6 +188,59 @@ void multiply_tile(const GemmTile& t) {
   }
 }
 
+// Where the numbers of a product of few rows lie in the scratch: a block of columns of a chunk of B, 16 of its rows
+// before they are transposed, and all of A, chunk by chunk.
+template <typename Steps>
+constexpr std::int64_t kFewRowsB = kChunkSteps<Steps> * kBlockCols;
+template <typename Steps>
+constexpr std::int64_t kFewRowsA = kFewRowsB<Steps> + kLanes * kRowPitch<Steps>;
+
+// Whether the product is of so few rows that its time is that of reading B. Then each block of columns is packed, over
+// all depths, right before its use, so that B streams through the first-level cache.
+template <typename Steps>
+bool has_few_rows(const GemmTile& t) {
+  constexpr std::int64_t kMostRows = 64, kRoom = kChunkSteps<Steps> * kGemmTileCols - kFewRowsA<Steps>;
+  const std::int64_t chunks = (t.depth + Steps::kChunk - 1) / Steps::kChunk;
+  return t.kind == GemmKind::kForward && t.rows <= kMostRows && t.rows * chunks * kRowPitch<Steps> <= kRoom;
+}
+
+template <typename Steps>
+void multiply_few_rows(const GemmTile& t) {
+  float* const packed_b = static_cast<float*>(t.scratch);
+  float* const packed_a = packed_b + kFewRowsA<Steps>;
+  // C until the last chunk, where it is bf16.
+  float* const sums = t.c.is_bf16() ? packed_b + kGemmTilePackedBf16 : nullptr;
+  for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
+    pack_row_steps<Steps>(packed_a + first / Steps::kChunk * t.rows * kRowPitch<Steps>, kRowPitch<Steps>, t.a + first,
+                          t.lda, t.rows, least(Steps::kChunk, t.depth - first));
+  }
+  for (std::int64_t col = 0; col < t.cols; col += kBlockCols) {
+    const Elements c = t.c + col;
+    const Elements so_far = sums != nullptr ? Elements(sums) : c;
+    const std::int64_t so_far_row = sums != nullptr ? kBlockCols : t.ldc;
+    for (std::int64_t first = 0; first < t.depth; first += Steps::kChunk) {
+      const std::int64_t depths = least(Steps::kChunk, t.depth - first);
+      const bool is_added = first > 0 || t.accumulate, is_last = first + depths == t.depth;
+      pack_steps_transposed<Steps>(packed_b, t.b + (col * t.ldb + first), t.ldb, depths,
+                                   least(kBlockCols, t.cols - col), packed_b + kFewRowsB<Steps>);
+      GemmBlock block{};
+      block.a = packed_a + first / Steps::kChunk * t.rows * kRowPitch<Steps>;
+      block.b = packed_b;
+      block.b_step = kBlockCols;
+      block.ldc = is_last ? t.ldc : so_far_row;
+      block.steps = steps_of<Steps>(depths);
+      block.start_row = is_added ? so_far_row : 0;
+      block.cols = t.cols - col;
+      for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
+        block.c = is_last ? c + row * t.ldc : so_far + row * so_far_row;
+        block.start = is_added ? so_far.float32() + row * so_far_row : t.bias != nullptr ? t.bias + col : nullptr;
+        multiply_block_of<Steps, LayoutA::kRows>(block, least(kBlockRows, t.rows - row));
+        block.a += kBlockRows * kRowPitch<Steps>;
+      }
+    }
+  }
+}
+
 template <typename Steps>
 void multiply(const GemmTile& t) {
   if (t.depth == 0 && !t.accumulate) {  // a sum of nothing
@@ -200,6 +253,8 @@ void multiply(const GemmTile& t) {
   }
   if (t.kind == GemmKind::kWeightGradient) {
     multiply_tile<Steps, LayoutA::kSteps>(t);
+  } else if (has_few_rows<Steps>(t)) {
+    multiply_few_rows<Steps>(t);
   } else {
     multiply_tile<Steps, LayoutA::kRows>(t);
   }

@@ -76,6 +76,7 @@ enum class FieldSource : std::uint8_t {
   kClassLabels,      // int32 (samples): the number of the row's class
   kMixedLabels,      // int32 (samples): the class of the sample that it is mixed with
   kLabelShares,      // float32 (samples): the share of its own class, in [0, 1]
+  kGenerator,        // no loader: a generator, which knows the field by its name
 };
 
 // Whether the content is of one of a sample's texts, which Field::text tells.

@@ -40,6 +40,15 @@ constexpr Axis kAxes[] = {
      [](Settings& s, std::int64_t v) { s.model.image_size = v; }},
     {"--max-seq-length", "data.max_seq_length", "tokens", 2, 65536,
      [](Settings& s, std::int64_t v) { s.data.max_seq_length = v; }},
+    {"--max-source-length", "data.max_source_length", "tokens", 2, 65536,
+     [](Settings& s, std::int64_t v) { s.data.max_source_length = v; }},
+    {"--max-target-length", "data.max_target_length", "tokens", 2, 65536,
+     [](Settings& s, std::int64_t v) {
+       s.data.max_target_length = v;
+       s.data.val_max_target_length = 0;
+     }},
+    {"--num-beams", "generation.num_beams", "beams", 1, 1024,
+     [](Settings& s, std::int64_t v) { s.generation.num_beams = v; }},
 };
 
 bool trains(const Settings& settings, const BenchArguments& arguments) {
@@ -55,6 +64,10 @@ Settings only_steps(Settings settings, const BenchArguments& arguments) {
   } else {
     training.do_train = false;
     training.do_predict = !training.do_eval;
+    training.predict_with_generate = arguments.use == "generate";
+    training.generate_ema = false;
+    if (arguments.new_tokens > 0)
+      settings.generation.max_new_tokens = settings.generation.min_new_tokens = arguments.new_tokens;
   }
   settings.distributed.world_size = 1;
   return settings;
@@ -73,7 +86,9 @@ BenchColumn measure(const Column& column, const BenchArguments& arguments, Isa i
   const std::string name = varies_batch ? std::to_string(batch) + " samples" : column.name;
   std::fprintf(stderr, "bascule: bench: %lld + %lld %s with %lld workers, media engine %s%s\n",
                static_cast<long long>(arguments.warmup), static_cast<long long>(arguments.steps),
-               column.settings.training.do_train ? "steps" : "batches of the evaluation",
+               column.settings.training.do_train                ? "steps"
+               : column.settings.training.predict_with_generate ? "batches of texts"
+                                                                : "batches of the evaluation",
                static_cast<long long>(column.settings.data.dataloader_num_workers),
                media_engine_query(column.engine).name,
                arguments.axis == BenchAxis::kWorkers ? "" : (", " + name).c_str());
@@ -104,8 +119,9 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
     Settings own = settings;
     axis.set(own, value);
     own.origin.where[axis.key] = axis.option;
+    own = only_steps(std::move(own), arguments);
     check_settings(own);
-    add(only_steps(own, arguments), varies_workers ? media_engine_host() : media_engine_builtin(), value);
+    add(own, varies_workers ? media_engine_host() : media_engine_builtin(), value);
   }
   if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
     add(only_steps(settings, arguments), media_engine_builtin(), settings.data.dataloader_num_workers);
@@ -113,6 +129,10 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
     const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
     if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))
       throw Error(ErrorKind::kSettings, axis.option, "the model reads no text");
+    const bool is_of_targets = arguments.axis == BenchAxis::kSourceLength ||
+                               arguments.axis == BenchAxis::kTargetLength || arguments.axis == BenchAxis::kBeams;
+    if (is_of_targets && !reads_text(run->data.loader, 1))
+      throw Error(ErrorKind::kSettings, axis.option, "the model writes no text");
     if (&column == &columns.front()) {
       for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
     }
@@ -123,11 +143,11 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
 }
 
 // A file that is there was left out by its key.
-Error nothing_to_evaluate(const DataSettings& data) {
+Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
   const char* const what_to_do = data.validation_file.is_given() ? "set training.do_eval = true"
                                  : data.test_file.is_given()     ? "set training.do_predict = true"
                                                                  : "set data.validation_file or data.test_file";
-  return Error(ErrorKind::kSettings, "--use evaluate", "the run evaluates nothing", what_to_do);
+  return Error(ErrorKind::kSettings, "--use " + use, "the run evaluates nothing", what_to_do);
 }
 
 }  // namespace
@@ -141,8 +161,14 @@ int bench_command(const BenchArguments& arguments) {
   const TrainingSettings& training = settings.training;
   if (arguments.use == "train" && !training.do_train)
     throw Error(ErrorKind::kSettings, "--use train", "the run does not train", "set do_train = true");
-  if (arguments.use == "evaluate" && !training.do_eval && !training.do_predict)
-    throw nothing_to_evaluate(settings.data);
+  if ((arguments.use == "evaluate" || arguments.use == "generate") && !training.do_eval && !training.do_predict)
+    throw nothing_to_evaluate(settings.data, arguments.use);
+  if (arguments.use == "generate" && !settings.head()->reads_targets)
+    throw Error(ErrorKind::kSettings, "--use generate", "the model writes no text");
+  const bool is_of_texts = arguments.axis == BenchAxis::kBeams || arguments.new_tokens > 0;
+  if (is_of_texts && arguments.use != "generate")
+    throw Error(ErrorKind::kSettings, arguments.new_tokens > 0 ? "--new-tokens" : "--num-beams",
+                "applies only to --use generate");
   const Isa isa = choose_isa(isa_word(settings.machine.isa));
   const std::vector<Column> columns = columns_of(settings, arguments);
   if (settings.distributed.world_size > 1) {
@@ -155,6 +181,7 @@ int bench_command(const BenchArguments& arguments) {
   bench.names_engines = arguments.axis == BenchAxis::kWorkers || arguments.values.empty();
   bench.is_bf16 = settings.model.precision == Precision::kBf16;
   bench.trains = columns.front().settings.training.do_train;
+  bench.generates = columns.front().settings.training.predict_with_generate && !bench.trains;
   bench.threads = compute_threads(settings.machine, RankPlace{});
   {
     Threads threads(bench.threads, bench.threads == usable_cores());

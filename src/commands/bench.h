@@ -15,6 +15,9 @@ enum class BenchAxis {
   kBatch,           // samples of a micro-batch, or of a batch of the evaluation
   kImageSize,       // side of the pictures
   kSequenceLength,  // tokens of a text at most
+  kSourceLength,    // tokens of a source at most
+  kTargetLength,    // tokens of a target at most
+  kBeams,           // of a search for texts
 };
 
 struct BenchArguments {
@@ -23,7 +26,8 @@ struct BenchArguments {
   std::int64_t warmup = 3;
   BenchAxis axis = BenchAxis::kWorkers;
   std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
-  std::string use;                   // "train" or "evaluate"; empty: train, where the run trains
+  std::string use;              // "train", "evaluate" or "generate"; empty: train, where the run trains
+  std::int64_t new_tokens = 0;  // every text has so many; 0: as the settings say
   bool json = false;
 };
 

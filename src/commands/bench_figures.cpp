@@ -148,6 +148,7 @@ Json column_json(const BenchColumn& column) {
           {"max_seq_length", column.max_seq_length},
           {"media_engine", column.engine},
           {"samples_per_second", {{"median", column.median}, {"min", column.least}, {"max", column.most}}},
+          {"tokens_per_second", column.tokens > 0.0 ? Json(column.tokens) : Json(nullptr)},
           {"ceiling_samples_per_second", column.ceiling},
           {"step_seconds", column.step_seconds},
           {"phases", phases},
@@ -171,6 +172,9 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
     rates.push_back(static_cast<double>(steps.samples[i]) / steps.seconds[i]);
   }
   column.median = median_of(rates);
+  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = static_cast<double>(steps.tokens[i]) / steps.seconds[i];
+  column.tokens = median_of(rates);
+  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = static_cast<double>(steps.samples[i]) / steps.seconds[i];
   column.least = *std::min_element(rates.begin(), rates.end());
   column.most = *std::max_element(rates.begin(), rates.end());
   const double all = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);
@@ -215,6 +219,8 @@ std::string bench_text(const Bench& bench) {
   const std::string step = bench.trains ? "step" : "batch";
   add_row(&text, "  slowest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.least); });
   add_row(&text, "  fastest " + step, bench, [](const BenchColumn& c) { return formatted("%.2f", c.most); });
+  if (bench.generates)
+    add_row(&text, "tokens/s, median", bench, [](const BenchColumn& c) { return formatted("%.2f", c.tokens); });
   add_row(&text, "ceiling, samples/s", bench, [](const BenchColumn& c) { return formatted("%.2f", c.ceiling); });
   add_row(&text, "  reached", bench,
           [](const BenchColumn& c) { return formatted("%.1f %%", 100.0 * c.median / c.ceiling); });
@@ -246,7 +252,7 @@ std::string bench_text(const Bench& bench) {
 
 std::string bench_json(const Bench& bench) {
   Json document = column_json(bench.columns.back());
-  document["measured"] = bench.trains ? "training" : "evaluation";
+  document["measured"] = bench.trains ? "training" : bench.generates ? "generation" : "evaluation";
   document["isa"] = bench.isa;
   document["threads"] = bench.threads;
   document["precision"] = bench.is_bf16 ? "bf16" : "float32";

@@ -40,6 +40,7 @@ struct BenchColumn {
   std::string engine;
   std::vector<double> step_seconds;
   double median = 0.0, least = 0.0, most = 0.0;  // samples/s of a step
+  double tokens = 0.0;                           // generated a second, median; 0: none
   double ceiling = 0.0;                          // samples/s of a mean step if every operation ran at the limits
   double phases[kStepPhases] = {};               // share of the measured time
   double could_deliver = 0.0;                    // samples/s of the loader
@@ -54,7 +55,8 @@ struct BenchColumn {
 struct Bench {
   std::string settings_file, isa;
   bool is_bf16 = false;
-  bool trains = false;  // a step is an update, otherwise a batch of the evaluation
+  bool trains = false;     // a step is an update, otherwise a batch of the evaluation
+  bool generates = false;  // whose texts are generated
   int threads = 1;
   bool names_engines = false;  // the columns' names
   MachineLimits limits;

@@ -21,6 +21,7 @@
 #include "src/commands/tokenize.h"
 #include "src/predict/classify.h"
 #include "src/predict/fill.h"
+#include "src/predict/generate.h"
 #include "src/search/search.h"
 #include "src/settings/run_settings.h"
 #include "src/verify/verify.h"
@@ -118,12 +119,18 @@ void add_bench(CLI::App& app, Chosen* chosen) {
       {BenchAxis::kWorkers, "--workers", "a,b,c: one column for each number of loader workers"},
       {BenchAxis::kBatch, "--batch", "a,b,c: one column for each batch size"},
       {BenchAxis::kImageSize, "--image-size", "a,b,c: one column for each side of pictures, in pixels"},
-      {BenchAxis::kSequenceLength, "--max-seq-length", "a,b,c: one column for each length of texts, in tokens"}});
+      {BenchAxis::kSequenceLength, "--max-seq-length", "a,b,c: one column for each length of texts, in tokens"},
+      {BenchAxis::kSourceLength, "--max-source-length", "a,b,c: one column for each length of sources, in tokens"},
+      {BenchAxis::kTargetLength, "--max-target-length", "a,b,c: one column for each length of targets, in tokens"},
+      {BenchAxis::kBeams, "--num-beams", "a,b,c: one column for each number of beams"}});
   for (Axis& axis : *axes) command->add_option(axis.option, axis.values, axis.help);
   command
       ->add_option("--use", arguments->use,
-                   "train: measure updates; evaluate: batches of the evaluation; default: train where the run trains")
-      ->check(CLI::IsMember({"train", "evaluate"}));
+                   "train: measure updates; evaluate: batches of the evaluation; generate: texts written for them; "
+                   "default: train where the run trains")
+      ->check(CLI::IsMember({"train", "evaluate", "generate"}));
+  command->add_option("--new-tokens", arguments->new_tokens, "with --use generate: every text has so many tokens")
+      ->check(CLI::Range(1, 65535));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->callback([=] {
     const Axis* chosen_axis = nullptr;
@@ -260,6 +267,53 @@ void add_fill(CLI::App& app, Chosen* chosen) {
   command->callback([=] { *chosen = [=] { return fill_command(*arguments); }; });
 }
 
+void add_generate(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("generate", "Write what a model makes of texts, such as their summaries");
+  auto arguments = std::make_shared<GenerateArguments>();
+  as_path(command->add_option("folder", arguments->folder, "output_dir of a finished run, or a model folder"))
+      ->required();
+  command->add_option("texts", arguments->texts, "texts; - alone: the lines of standard input")->required();
+  auto prefix = std::make_shared<std::string>(), stopping = std::make_shared<std::string>();
+  CLI::Option* has_prefix = command->add_option(
+      "--prefix", *prefix, "text put before each source; default: that of the run that made the folder");
+  struct Number {
+    const char *option, *key, *help;
+    double least;
+    std::optional<std::int64_t> value = {};
+  };
+  auto numbers = std::make_shared<std::vector<Number>>(
+      std::vector<Number>{{"--num-beams", "num_beams", "sequences that beam search follows; 1: greedy search", 1},
+                          {"--max-new-tokens", "max_new_tokens", "the most tokens to write", 1},
+                          {"--max-length", "max_length", "the same with the start token", 1},
+                          {"--min-new-tokens", "min_new_tokens", "the fewest tokens to write", 1},
+                          {"--min-length", "min_length", "the same with the start token", 0},
+                          {"--no-repeat-ngram-size", "no_repeat_ngram_size",
+                           "never write so many tokens twice in the same order; 0: no rule", 0}});
+  for (Number& number : *numbers)
+    in_range(command->add_option(number.option, number.value, number.help), number.least, 1 << 20);
+  auto penalty = std::make_shared<std::optional<double>>();
+  command->add_option("--length-penalty", *penalty,
+                      "beams are ranked by log probability / length ^ this; above 0 favours long texts");
+  command->add_option("--early-stopping", *stopping, "when beam search ends: false, true or never")
+      ->check(CLI::IsMember({"false", "true", "never"}));
+  command->add_option("--batch", arguments->batch, "texts worked on together")->check(CLI::Range(1, 4096));
+  command->add_option("--max-source-length", arguments->max_source_length,
+                      "truncate texts to so many tokens; default: as the run that made the folder, else 512")
+      ->check(CLI::Range(1, 65536));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->footer("Options that are not given are those of generation_config.json, else of config.json.");
+  command->callback([=] {
+    if (has_prefix->count() > 0) arguments->prefix = *prefix;
+    for (const Number& number : *numbers) {
+      if (number.value) arguments->options[number.key] = *number.value;
+    }
+    if (*penalty) arguments->options["length_penalty"] = **penalty;
+    if (!stopping->empty())
+      arguments->options["early_stopping"] = *stopping == "never" ? Json("never") : Json(*stopping == "true");
+    *chosen = [=] { return generate_command(*arguments); };
+  });
+}
+
 void add_reproduce(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
   auto arguments = std::make_shared<ReproduceArguments>();
@@ -303,6 +357,7 @@ void add_commands(CLI::App& app, Chosen* chosen) {
   add_search(app, chosen);
   add_classify(app, chosen);
   add_fill(app, chosen);
+  add_generate(app, chosen);
 }
 
 }  // namespace bascule

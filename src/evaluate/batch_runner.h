@@ -5,6 +5,7 @@
 
 #include "src/base/batch.h"
 #include "src/base/status.h"
+#include "src/generate/generator.h"
 #include "src/runtime/tape.h"
 #include "src/runtime/threads.h"
 
@@ -13,14 +14,15 @@ namespace bascule {
 class BatchRunner {
  public:
   virtual ~BatchRunner() = default;
-  // After the seal. The outputs lie where the judge was told at its seal, until the next batch.
-  virtual Status run(const Batch& batch, Threads& threads) noexcept = 0;
+  // After the seal. The outputs lie where the judge was told at its seal, until the next batch. watch: of texts that are
+  // generated; null: nobody follows.
+  virtual Status run(const Batch& batch, Threads& threads, DecodingWatch* watch = nullptr) noexcept = 0;
 };
 
 class TapeRunner final : public BatchRunner {
  public:
   explicit TapeRunner(const Tape& tape) : tape_(tape) {}
-  Status run(const Batch& batch, Threads& threads) noexcept override {
+  Status run(const Batch& batch, Threads& threads, DecodingWatch* = nullptr) noexcept override {
     Replay replay;
     replay.batch = batch;
     tape_.replay(threads, replay);

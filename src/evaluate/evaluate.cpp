@@ -8,6 +8,30 @@
 #include "src/base/clock.h"
 
 namespace bascule {
+namespace {
+
+// Shows that texts are being generated, which may take minutes a batch.
+class ShownDecoding final : public DecodingWatch {
+ public:
+  explicit ShownDecoding(Progress& progress) : progress_(progress), began_(monotonic_seconds()) {}
+  void decoded(std::int64_t rows) noexcept override {
+    tokens_ += static_cast<double>(rows);
+    show(batches_);
+  }
+  void show(std::int64_t batches) noexcept {
+    batches_ = batches;
+    const double now = monotonic_seconds();
+    progress_.step({batches_, -1.0, std::nan(""), 0.0, tokens_ / (now - began_)}, now);
+  }
+
+ private:
+  Progress& progress_;
+  const double began_;
+  double tokens_ = 0.0;
+  std::int64_t batches_ = 0;
+};
+
+}  // namespace
 
 std::vector<JudgedOutput> judged_outputs(const Recording& recording, const Graph& graph, const Tape* tape) {
   std::vector<JudgedOutput> outputs;
@@ -27,6 +51,7 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
                                    Progress* progress) noexcept {
   const std::int64_t batches = stream.batches_per_epoch();
   stream.start(0, batches);
+  ShownDecoding shown(*progress);
   for (std::int64_t i = 0; i < batches; ++i) {
     const int signal = *stop != 0 ? *stop : group_.stop_signal();
     if (signal != 0) return {StatusCode::kStopped, {signal, 0}};
@@ -34,10 +59,10 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
     group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
     group_.set_phase(RankPhase::kEvaluating);
-    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads));  // else the whole batch was left out
+    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads, &shown));  // else the whole batch was left out
     judge_.take(*batch, manifest);
     stream.release();
-    progress->step({i + 1, -1.0, std::nan(""), 0.0}, monotonic_seconds());
+    shown.show(i + 1);
   }
   return ok_status();
 }

@@ -26,6 +26,8 @@ struct SampleRows {
 
 // (rows, in) -> (rows, out): x W^T + b. weight (out, in); bias (1, out) or none.
 Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias);
+// The same without bias into a state's first rows; those behind keep their values. It has no gradient.
+void linear_into(Graph& graph, Tensor state, Tensor x, Tensor weight);
 
 // y = LN(x), row by row. weight, bias (1, C).
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon);
@@ -75,6 +77,20 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys,
                  const AttentionOptions& options = {});
+
+// Keys and values that lie in a state, as slices of its columns. Groups of queries share them: group g sees the rows
+// that the first counts[g] numbers of its row of `rows` name, in that order. rows (groups, most), counts (groups),
+// int32; at least one each.
+struct CachedKeys {
+  Tensor state;
+  std::int64_t key_col = 0, value_col = 0;
+  Tensor rows, counts;
+};
+// (query rows, heads * head_size), with the bits of attention() over the same keys. query_rows: those of each group;
+// with `causal` or a bias a group's queries are its last ones, as above. Without a backward part.
+Tensor cached_attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
+                        const CachedKeys& keys, std::int64_t heads, std::int64_t head_size,
+                        const AttentionOptions& options);
 
 // Which row of a table the distance of a key from its query has. Near distances have rows of their own, others share
 // them in ranges that grow by a factor, and from max_distance on all share one. bidirectional: the second half of the
@@ -137,9 +153,9 @@ Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRo
 // (rows of index, C): the rows of x that index (int32) names; where x has a gradient, none of them twice.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
 
-// Puts the rows of x into the rows of a state that index (int32) names, none of them twice; the state's other rows keep
-// their values. It has no gradient.
-void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index);
+// Puts the rows of x, the columns from `col` on that the state has room for, into the rows of the state that index
+// (int32) names, none of them twice; the state's other rows keep their values. It has no gradient.
+void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index, std::int64_t col = 0);
 
 // (rows, a.cols + b.cols)
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b);
@@ -189,6 +205,12 @@ struct ClassPredictions {
   Tensor classes, class_probabilities, probabilities;
 };
 ClassPredictions class_predictions(Graph& graph, Tensor logits, Tensor labels, const ClassLoss& loss);
+
+// Without a backward part: top (rows, 1), each row's largest logit, and log_sum (rows, 1), log sum exp(logits - top).
+struct LogSums {
+  Tensor top, log_sum;
+};
+LogSums log_sums(Graph& graph, Tensor logits);
 
 // sum over `outputs` of sum(output * cotangent): the gradient of each output is its cotangent, an input of the graph;
 // no weight reaches it. For verification.

@@ -20,6 +20,7 @@ class EvaluationFigure {
   static std::string names_of(Metrics metrics);
 
   const char* name() const noexcept { return metric_ != nullptr ? metric_->key : "loss"; }
+  bool is_of_generated() const noexcept { return metric_ != nullptr && metric_->is_of_generated; }
   double of(const EvaluationRecord& record) const noexcept {
     return metric_ != nullptr ? record[*metric_] : record.loss;
   }

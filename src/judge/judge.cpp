@@ -24,10 +24,11 @@ Judge::Judge(const JudgeShape& shape) : shape_(shape) {
 
 void Judge::plan_bytes(Part part, std::size_t bytes, std::function<void(std::byte*)> place) {
   parts_.push_back({part, align_up(bytes, kCacheLine), std::move(place)});
-  bytes_ += parts_.back().bytes;
+  (part == Part::kOwn ? own_bytes_ : bytes_) += parts_.back().bytes;
 }
 
-void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products) {
+void Judge::seal(std::byte* memory, std::byte* own_memory, const std::vector<JudgedOutput>& outputs,
+                 GemmLibrary& products) {
   std::size_t at = 0;
   for (const Part part : {Part::kRows, Part::kPredictions, Part::kScratch}) {
     for (const PlannedPart& planned : parts_) {
@@ -37,6 +38,12 @@ void Judge::seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, Ge
     }
     if (part == Part::kRows) row_bytes_ = at;
     if (part != Part::kScratch) taken_bytes_ = at;
+  }
+  std::byte* own = own_memory;
+  for (const PlannedPart& planned : parts_) {
+    if (planned.part != Part::kOwn) continue;
+    planned.place(own);
+    own += planned.bytes;
   }
   memory_ = memory;
   shape_.outputs = outputs;

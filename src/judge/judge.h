@@ -7,7 +7,7 @@
 // loss weighted by what each of its terms is a mean over (samples, or labelled tokens).
 //
 //   judge->bytes()                           record and plan: the constructor has planned its memory
-//   judge->seal(memory, outputs, products)   before the seal
+//   judge->seal(memory, own_memory, outputs, products)   before the seal
 //   judge->begin(rows)                       sealed
 //   judge->take(batch, manifest)             every batch once, in any order, by any rank: its places are its own
 //   judge->finish(threads, &record)          once all are taken; the rows judged are then together, in order
@@ -27,6 +27,7 @@
 #include "src/records/step_record.h"
 #include "src/report/report.h"
 #include "src/runtime/threads.h"
+#include "src/text/token_decoder.h"
 
 namespace bascule {
 
@@ -51,6 +52,12 @@ struct JudgeShape {
   std::vector<JudgedLoss> losses;     // the terms of the loss, which is their sum; at most kMaxLossTerms
   std::int64_t counted_of_a_row = 1;  // the most rows of the first one that belong to one row of the predicted split
   std::int64_t longest_text = 0;      // tokens
+  // Where texts are generated: how ids become text, which id is no token of it, and the longest reference. Then the
+  // outputs have "generated" (samples, most ids), "generated_counts", of ids, below 0 where none were generated, and
+  // "generated_scores", floats.
+  const TokenDecoder* decoder = nullptr;
+  std::int32_t pad_id = 0;
+  std::size_t longest_reference_bytes = 0;
   Fields fields;                      // of the batches
   std::vector<JudgedOutput> outputs;
 };
@@ -71,8 +78,10 @@ class Judge {
   Judge& operator=(const Judge&) = delete;
 
   std::size_t bytes() const { return bytes_; }
-  // memory: bytes(), 64-byte aligned. outputs: those of the shape, with their addresses.
-  void seal(std::byte* memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products);
+  // What take() works with, which the ranks of a node do not share.
+  std::size_t own_bytes() const { return own_bytes_; }
+  // memory, own_memory: bytes() and own_bytes(), 64-byte aligned. outputs: those of the shape, with their addresses.
+  void seal(std::byte* memory, std::byte* own_memory, const std::vector<JudgedOutput>& outputs, GemmLibrary& products);
   // The part of the memory that take() writes: what ranks put together before finish().
   Span<std::byte> taken() const;
 
@@ -99,6 +108,7 @@ class Judge {
     kRows,         // something of every row, or batch, of the split
     kPredictions,  // the same, only where predictions are kept
     kScratch,      // what finish() works with
+    kOwn,          // what take() works with: of each rank
   };
   // The sums of one term of the loss. counted: the rows that it is a mean over.
   struct Sums {
@@ -123,6 +133,8 @@ class Judge {
     read_output(name, [place](const void* address) { *place = static_cast<const T*>(address); });
   }
   const JudgedOutput& output(std::string_view name) const;
+  // Whether the outputs have texts.
+  bool judges_texts() const { return shape_.decoder != nullptr; }
   // The number of a field, for Batch::field().
   int field_number(std::string_view name) const;
   const JudgeShape& shape() const { return shape_; }
@@ -155,7 +167,7 @@ class Judge {
   JudgeShape shape_;
   std::vector<PlannedPart> parts_;
   std::vector<ReadOutput> read_;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, own_bytes_ = 0;
   std::byte* memory_ = nullptr;
   std::size_t row_bytes_ = 0, taken_bytes_ = 0;  // of kRows; of kRows and kPredictions
   bool keeps_predictions_ = false;

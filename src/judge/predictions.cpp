@@ -11,7 +11,7 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;  // written at a time
 
 // One line, with its line break.
 std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_row, const Manifest& manifest,
-                    const AddPrediction& add) {
+                    const AddPrediction& add, const TextKeys& keys) {
   const std::string_view image = manifest.row(row).image_path;
   const ManifestRow texts = manifest.row(caption_row);
   const bool has_texts = manifest.longest_text_bytes() > 0;
@@ -21,8 +21,8 @@ std::string line_of(std::int64_t place, std::int64_t row, std::int64_t caption_r
     out.key("row").integer(row);
     if (image.empty() && !has_texts) out.key("begins").string(manifest.where(row));  // of a text corpus
     if (!image.empty()) out.key("image").string(image);
-    if (has_texts) out.key("caption").string(texts.text);
-    if (texts.second_text) out.key("second_caption").string(*texts.second_text);
+    if (has_texts) out.key(keys.first).string(texts.text);
+    if (texts.second_text) out.key(keys.second).string(*texts.second_text);
     add(out, place, row);
     out.end_object();
     if (!out.overflowed()) return std::string(out.text()) + "\n";
@@ -37,7 +37,7 @@ std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std:
 }
 
 void write_predictions(const JudgedFiles& files, Span<const std::int32_t> rows, const std::int32_t* caption_rows,
-                       const AddPrediction& add) {
+                       const AddPrediction& add, const TextKeys& keys) {
   const std::string path = files.folder + "/" + kPredictionsFile;
   OutputFile file;
   throw_if_failed(file.create((files.folder + "/" + kTemporaryPrefix + kPredictionsFile).c_str()), path, "creating");
@@ -45,7 +45,7 @@ void write_predictions(const JudgedFiles& files, Span<const std::int32_t> rows, 
   for (std::size_t place = 0; place < rows.size(); ++place) {
     const std::int64_t row = rows[place];
     block += line_of(static_cast<std::int64_t>(place), row, caption_rows == nullptr ? row : caption_rows[row],
-                     files.manifest, add);
+                     files.manifest, add, keys);
     if (block.size() < kBlockBytes && place + 1 < rows.size()) continue;
     throw_if_failed(file.write(block.data(), block.size()), path, "writing");
     block.clear();

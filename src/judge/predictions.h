@@ -21,8 +21,14 @@ std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std:
 // Adds the keys of one row. place: among the rows judged.
 using AddPrediction = std::function<void(JsonStream& out, std::int64_t place, std::int64_t row)>;
 
+// The keys of a row's texts.
+struct TextKeys {
+  const char* first = "caption";
+  const char* second = "second_caption";
+};
+
 // Into files.folder, whole or not at all. caption_rows: by row, the row of its caption; null: its own. Throws Error.
 void write_predictions(const JudgedFiles& files, Span<const std::int32_t> rows, const std::int32_t* caption_rows,
-                       const AddPrediction& add);
+                       const AddPrediction& add, const TextKeys& keys = {});
 
 }  // namespace bascule

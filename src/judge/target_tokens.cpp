@@ -1,47 +1,171 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges a model that predicts a text token by token, given those before: accuracy and perplexity over the labelled
-// ones. It leaves no file.
+#include "src/judge/target_tokens.h"
+
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <numeric>
+#include <vector>
 
 #include "src/base/elementary.h"
+#include "src/files/durable_write.h"
 #include "src/judge/judges.h"
+#include "src/judge/predictions.h"
 
 namespace bascule {
 namespace {
 
 constexpr Metric kAccuracy = {"accuracy", "accuracy", 6, true, false, 1, 1};
 constexpr Metric kPerplexity = {"perplexity", "perplexity", 8, false, true, 2};
-constexpr Metric kMetrics[] = {kAccuracy, kPerplexity};
+// Names as run_summarization.py has them.
+constexpr Metric kRouge[] = {{"rouge1", "ROUGE-1", 0, false, false, 3, 0, true},
+                             {"rouge2", "ROUGE-2", 1, false, false, 4, 0, true},
+                             {"rougeL", "ROUGE-L", 2, false, false, 0, 0, true},
+                             {"rougeLsum", "ROUGE-Lsum", 3, false, false, 5, 0, true}};
+constexpr Metric kLength = {"gen_len", "tokens of a generated text", 4, false, false, 0, 0, true};
+constexpr Metric kMetrics[] = {kAccuracy, kPerplexity, kRouge[0], kRouge[1], kRouge[2], kRouge[3], kLength};
 
-class TargetTokens final : public Judge {
- public:
-  explicit TargetTokens(const JudgeShape& shape) : Judge(shape) { read(&hits_, "hits"); }
+constexpr char kNote[] =
+    "ROUGE is the mean F measure over the rows, times 100, as the Python package `rouge_score` computes it with its "
+    "stemmer; a generated text is split into sentences at `.`, `!` and `?` before a space.";
 
-  const char* file() const override { return ""; }
-  std::int64_t file_bytes(std::int64_t) const override { return 0; }
-  void write_files(const JudgedFiles&, Report*) const override {}
+constexpr char kTextsFile[] = "generated_predictions.txt";
+constexpr std::size_t kShownTexts = 8;  // with the best ROUGE-Lsum, and as many with the worst
 
- protected:
-  void take_rows(const Batch&, const Manifest&, Sums* sums) noexcept override {
-    sums->right = static_cast<double>(std::count(hits_, hits_ + static_cast<std::int64_t>(sums->counted), 1));
+// For ROUGE-Lsum, which compares line by line.
+void split_sentences(char* text, std::size_t bytes) noexcept {
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const char before = text[i - 1];
+    if (text[i] == ' ' && (before == '.' || before == '!' || before == '?')) text[i] = '\n';
   }
-  void move_row(std::int64_t, std::int64_t) noexcept override {}
-  void judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept override {
-    if (sums->counted == 0.0) return;
-    (*record)[kAccuracy] = sums->share_right();
-    (*record)[kPerplexity] = fixed_exp(sums->mean());
-  }
-
- private:
-  const std::int32_t* hits_ = nullptr;
-};
+}
 
 }  // namespace
 
+TargetTokens::TargetTokens(const JudgeShape& shape) : Judge(shape) {
+  read(&hits_, "hits");
+  if (!judges_texts()) return;
+  read(&generated_, "generated");
+  read(&generated_counts_, "generated_counts");
+  read(&generated_scores_, "generated_scores");
+  most_ids_ = output("generated").cols;
+  text_bytes_ = static_cast<std::size_t>(most_ids_) * shape.decoder->most_bytes_of_token();
+  const std::size_t bytes = std::max(text_bytes_, shape.longest_reference_bytes);
+  rouge_.emplace(RougeLimits{bytes, Rouge::most_words(bytes)});
+  plan(Part::kRows, &figures_, shape.max_rows);
+  plan(Part::kPredictions, &kept_ids_, shape.predicted_rows * most_ids_);
+  plan(Part::kPredictions, &kept_, shape.predicted_rows);
+  plan(Part::kOwn, &text_, static_cast<std::int64_t>(text_bytes_));
+  plan(Part::kOwn, &rouge_memory_, static_cast<std::int64_t>(rouge_->bytes()));
+}
+
+void TargetTokens::found(GemmLibrary&) {
+  if (judges_texts()) rouge_->seal(rouge_memory_);
+}
+
+void TargetTokens::take_rows(const Batch& batch, const Manifest& manifest, Sums* sums) noexcept {
+  sums->right = static_cast<double>(std::count(hits_, hits_ + static_cast<std::int64_t>(sums->counted), 1));
+  if (!judges_texts()) return;
+  for (std::int64_t s = 0; s < batch.counts.samples(); ++s) take_text(batch, s, manifest);
+}
+
+void TargetTokens::take_text(const Batch& batch, std::int64_t sample, const Manifest& manifest) noexcept {
+  const std::int64_t row = batch.rows[sample];
+  const std::int32_t* const ids = generated_ + sample * most_ids_;
+  const std::int32_t count = generated_counts_[sample];
+  RowFigures& figures = figures_[row];
+  figures = {};
+  figures.tokens = -1;
+  if (count >= 0) {
+    const Span<const std::int32_t> text_ids(ids, static_cast<std::size_t>(count));
+    const std::size_t bytes = shape().decoder->decode_into(text_ids, {text_, text_bytes_});
+    split_sentences(text_, bytes);
+    const RougeScores scores = rouge_->score(manifest.row(row).second_text.value_or(""), {text_, bytes});
+    const double f[] = {scores.rouge1.f, scores.rouge2.f, scores.rougeL.f, scores.rougeLsum.f};
+    std::transform(std::begin(f), std::end(f), figures.rouge, [](double x) { return 100.0 * x; });
+    figures.tokens = count - std::count(text_ids.begin(), text_ids.end(), shape().pad_id);
+  }
+  if (!keeps_predictions()) return;
+  kept_[row] = {count, generated_scores_[sample]};
+  std::copy(ids, ids + std::max(0, count), kept_ids_ + row * most_ids_);
+}
+
+void TargetTokens::move_row(std::int64_t to, std::int64_t from) noexcept {
+  if (judges_texts()) figures_[to] = figures_[from];
+}
+
+void TargetTokens::judge_rows(Threads&, const Sums* sums, EvaluationRecord* record) noexcept {
+  if (sums->counted > 0.0) {
+    (*record)[kAccuracy] = sums->share_right();
+    (*record)[kPerplexity] = fixed_exp(sums->mean());
+  }
+  const std::int64_t rows = static_cast<std::int64_t>(this->rows().size());
+  if (!judges_texts() || rows == 0 || figures_[0].tokens < 0) return;
+  const auto mean_of = [&](auto value) {
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < rows; ++row) sum += value(figures_[row]);
+    return sum / static_cast<double>(rows);
+  };
+  for (std::size_t i = 0; i < std::size(kRouge); ++i)
+    (*record)[kRouge[i]] = mean_of([i](const RowFigures& row) { return row.rouge[i]; });
+  (*record)[kLength] = mean_of([](const RowFigures& row) { return static_cast<double>(row.tokens); });
+}
+
+const char* TargetTokens::file() const { return judges_texts() ? kPredictionsFile : ""; }
+
+std::int64_t TargetTokens::file_bytes(std::int64_t of_manifest) const {
+  // In both files, escaped in the one.
+  return judges_texts() ? predictions_bytes(of_manifest, shape().predicted_rows,
+                                            3 * static_cast<std::int64_t>(text_bytes_) + 64)
+                        : 0;
+}
+
+std::string TargetTokens::kept_text(std::int64_t row) const {
+  return shape().decoder->decode({kept_ids_ + row * most_ids_, static_cast<std::size_t>(kept_[row].count)});
+}
+
+void TargetTokens::write_files(const JudgedFiles& files, Report* report) const {
+  if (!keeps_predictions() || !judges_texts() || rows().empty() || kept_[rows()[0]].count < 0) return;
+  std::string lines;
+  write_predictions(
+      files, rows(), nullptr,
+      [&](JsonStream& out, std::int64_t, std::int64_t row) {
+        out.key("generated").string(kept_text(row));
+        out.key("tokens").integer(kept_[row].count);
+        out.key("score").number(static_cast<double>(kept_[row].score));
+      },
+      {"text", "summary"});
+  for (const std::int32_t row : rows()) {
+    std::string text = kept_text(row);
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    lines += text + "\n";
+  }
+  write_output_file(files.folder + "/" + kTextsFile, lines);
+  add_examples(files, report);
+}
+
+// The best first, then the worst ones that are not among them, the worst last.
+void TargetTokens::add_examples(const JudgedFiles& files, Report* report) const {
+  std::vector<std::size_t> order(rows().size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return figures_[a].rouge[3] > figures_[b].rouge[3]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i >= kShownTexts && i + kShownTexts < order.size()) continue;
+    const RowFigures& figures = figures_[order[i]];
+    const ManifestRow row = files.manifest.row(rows()[order[i]]);
+    TextExample example;
+    example.source = std::string(row.text);
+    example.reference = std::string(row.second_text.value_or(""));
+    example.generated = kept_text(rows()[order[i]]);
+    std::copy(std::begin(figures.rouge), std::end(figures.rouge), example.rouge);
+    report->text_examples.push_back(std::move(example));
+  }
+}
+
 extern const JudgeKind kTargetTokens;
 const JudgeKind kTargetTokens = {
-    "target_tokens", {kMetrics, std::size(kMetrics)}, false, "", [](const JudgeShape& shape) {
+    "target_tokens", {kMetrics, std::size(kMetrics)}, true, kNote, [](const JudgeShape& shape) {
       return std::unique_ptr<Judge>(new TargetTokens(shape));
     }};
 

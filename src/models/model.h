@@ -11,6 +11,7 @@
 #include "src/graph/file_names.h"
 #include "src/graph/graph.h"
 #include "src/json/value.h"
+#include "src/models/decoding.h"
 
 namespace bascule {
 
@@ -61,7 +62,9 @@ enum class Use {
   kEvaluate,     // the loss, and what the judge keeps
   kReference,    // the loss, and whatever else the reference computes
   kEmbedText,    // outputs: "text_embeds", (samples, embedding_width()), of a text alone
-  kEmbedPicture  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
+  kEmbedPicture,  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
+  kEncode,        // fills the states that kDecode reads of a source; a batch's fields are those of fields()
+  kDecode         // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token
 };
 
 struct RecordOptions {
@@ -71,6 +74,7 @@ struct RecordOptions {
   bool predictions = false;            // kEvaluate: what the judge keeps of each row can be read
   bool mixed_labels = false;           // samples have two labels each, and the share of the first
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
+  DecodingShape decoding;              // kEncode, kDecode
 };
 
 // How rows of a tensor stand to those of the reference, which pads texts and gives every row.

@@ -226,6 +226,7 @@ std::vector<Section> make_sections(const Report& report) {
       {"classes", "Classes", "Classes", classes_section(report)},
       {"class-examples", "Pictures and predictions", "Predictions", class_examples_section(report), false},
       {"sentences", "Masked tokens", "Tokens", sentence_examples_section(report), false},
+      {"texts", "Generated texts", "Texts", text_examples_section(report), false},
       {"time", "Time", "Time", time_section(report)},
       {"memory", "Memory", "Memory", memory_section(report)},
       {"contracts", "Contracts", "Contracts", contracts_section(report), false},

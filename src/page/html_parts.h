@@ -27,6 +27,7 @@ std::string classes_section(const Report& report);
 std::string class_examples_section(const Report& report);
 // Sentences with their masked tokens and the guesses.
 std::string sentence_examples_section(const Report& report);
+std::string text_examples_section(const Report& report);
 
 // Retrieval examples.
 std::string caption_examples_section(const Report& report);

@@ -2,6 +2,7 @@
 // Shows what a model predicted for single rows: classes of pictures, masked tokens.
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ namespace {
 constexpr std::size_t kMostRowsInSight = 12;
 
 std::string percent(double share) { return readable_percent(share).c_str(); }
+
+std::string one_decimal(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
 
 std::string share_of(std::int64_t part, std::int64_t whole) {
   return percent(static_cast<double>(part) / static_cast<double>(whole));
@@ -82,6 +89,23 @@ std::string class_examples_section(const Report& report) {
     out += "</ol></div></article>\n";
   }
   return out + "</div>\n";
+}
+
+std::string text_examples_section(const Report& report) {
+  if (report.text_examples.empty()) return "";
+  std::string body;
+  for (const TextExample& example : report.text_examples) {
+    body += "<tr><td dir=\"auto\">" + html_escape(example.source) + "</td><td dir=\"auto\">" +
+            html_escape(example.reference) + "</td><td dir=\"auto\">" + html_escape(example.generated) + "</td>";
+    for (const double rouge : example.rouge) body += number_cell(one_decimal(rouge));
+    body += "</tr>\n";
+  }
+  return "<p class=\"lead\">Texts that the model wrote, by their ROUGE-Lsum: the best rows of the split first, the "
+         "worst last.</p>\n" +
+         wide_table("Generated texts",
+                    text_head("source") + text_head("reference") + text_head("generated") + number_head("ROUGE-1") +
+                        number_head("ROUGE-2") + number_head("ROUGE-L") + number_head("ROUGE-Lsum"),
+                    body, report.text_examples.size() > kMostRowsInSight);
 }
 
 std::string sentence_examples_section(const Report& report) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of a folder that is asked, not trained: what `bascule search`, `classify` and `fill` share. Allocates, throws
+// A model of a folder that is asked, not trained: what `bascule search`, `classify`, `fill` and `generate` share. Allocates, throws
 // Error.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/isa.h"
@@ -27,6 +28,8 @@ struct RunInputs {
   Interpolation interpolation = Interpolation::kBicubic;
   double eval_crop_ratio = 1.0;
   std::int64_t max_seq_length = 128;
+  std::optional<std::string> source_prefix;  // of a run that has read sources
+  std::int64_t max_source_length = 512;
 };
 // Throws Error kData.
 RunInputs read_run_inputs(const std::string& folder);

@@ -16,6 +16,7 @@ struct Metric {
   bool smaller_is_better = false;
   // The place among the figures at the head of report.html and among the curves beside the loss, from 1; 0: not there.
   int headline = 0, curve = 0;
+  bool is_of_generated = false;  // there only where texts are generated
 };
 using Metrics = Span<const Metric>;
 

@@ -106,6 +106,7 @@ void Progress::tell(double now_seconds) noexcept {
   Line line;
   line.add("bascule: %s: batch %*lld/%lld", label_, width, static_cast<long long>(last_.done),
            static_cast<long long>(total_));
+  if (last_.tokens_per_second > 0.0) line.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
   const std::int64_t done_here = last_.done - first_, left = total_ - last_.done;
   if (done_here > 0 && left > 0) {
     const double seconds = (now_seconds - begin_seconds_) / static_cast<double>(done_here) * static_cast<double>(left);
@@ -180,6 +181,7 @@ void Progress::draw(double now_seconds) noexcept {
   if (last_.epoch >= 0.0) tail.add("  epoch %.2f", last_.epoch);
   if (!std::isnan(last_.loss)) tail.add("  loss %s", readable_number(last_.loss).c_str());
   if (last_.samples_per_second > 0.0) tail.add("  %s/s", readable_number(last_.samples_per_second).c_str());
+  if (last_.tokens_per_second > 0.0) tail.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
   const std::int64_t done_here = last_.done - first_;
   const double elapsed = now_seconds - begin_seconds_;
   if (last_.done >= total_) {

@@ -25,6 +25,7 @@ struct ProgressStep {
   double epoch = 0.0;               // negative: not shown (evaluation)
   double loss = 0.0;                // NaN: not shown
   double samples_per_second = 0.0;  // 0: not shown
+  double tokens_per_second = 0.0;   // that a model writes; 0: not shown
 };
 
 class Progress {

@@ -74,4 +74,10 @@ struct SentenceExample {
   double probability = 0.0;
 };
 
+// A text that the model wrote, beside its source and the target of the file.
+struct TextExample {
+  std::string source, reference, generated;
+  double rouge[4] = {};  // 1, 2, L, Lsum, times 100
+};
+
 }  // namespace bascule

@@ -217,6 +217,7 @@ struct Report {
   std::vector<Confusion> confusions;            // the most frequent first
   std::vector<ClassExample> class_examples;
   std::vector<SentenceExample> sentence_examples;
+  std::vector<TextExample> text_examples;  // the best first
 
   // Settings in full: "training.learning_rate" -> "1e-05"; in the order of the file.
   std::vector<NamedText> settings;

@@ -24,6 +24,12 @@ void plan_best_figure(const TrainingSettings& training, const SettingsOrigin& or
         "training.metric_for_best_model = \"" + training.metric_for_best_model + "\" is not a metric of this head",
         "choose one of: " + EvaluationFigure::names_of(metrics));
   }
+  if (pace->best_figure->is_of_generated() && !training.predict_with_generate) {
+    throw Error(ErrorKind::kSettings, where_written(origin, "training.metric_for_best_model"),
+                "training.metric_for_best_model = \"" + training.metric_for_best_model +
+                    "\" is a figure of generated texts, and none are generated",
+                "set training.predict_with_generate = true");
+  }
   control.keeps_best = true;
   control.greater_is_better = training.greater_is_better;
   control.patience = training.early_stopping_patience;

@@ -6,8 +6,10 @@
 #include "src/base/check.h"
 #include "src/evaluate/evaluate.h"
 #include "src/graph/backward.h"
+#include "src/generate/generation_config.h"
 #include "src/graph/element_types.h"
 #include "src/run/parameter_groups.h"
+#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 namespace {
@@ -26,7 +28,7 @@ RecordOptions options_of(const Settings& settings, Use use, const FamilyHead& he
 // Records the graph as the session's next one.
 Graph& add_graph(RecordedRun* run, Use use, const BatchCounts& bounds, const RecordOptions& options) {
   RecordedGraph& recorded = run->graphs.by_use[use];
-  recorded.number = run->graphs.by_use.size() - 1;
+  recorded.number = run->session.graphs();
   Graph& graph = run->session.add_graph(bounds, run->opened.fields);
   recorded.recording = run->opened.model->record(graph, use, options);
   return graph;
@@ -67,6 +69,43 @@ std::size_t planned_evaluations(const TrainingSettings& training, const Training
   return planned_records(std::max<std::int64_t>(2, length.total_updates), every, kMaxEvaluationRecords) + 2;
 }
 
+// How texts are searched for: as the settings say, with the ids of the folder.
+SearchOptions search_options(const Settings& settings, std::int64_t vocabulary_size) {
+  const GenerationSettings& generation = settings.generation;
+  SearchOptions options = read_generation_ids(settings.model.model_name_or_path.resolved, vocabulary_size);
+  options.num_beams = generation.num_beams;
+  options.max_length = generation.length(settings.data);
+  options.min_length = generation.least_length();
+  options.length_penalty = generation.length_penalty;
+  options.early_stopping = generation.early_stopping;
+  options.no_repeat_ngram_size = generation.no_repeat_ngram_size;
+  check_search_options(options, where_written(settings, "generation"));
+  return options;
+}
+
+void record_texts(RecordedRun* run, const BatchCounts& bounds, JudgeShape* shape) {
+  const Settings& settings = run->settings;
+  if (!settings.training.predict_with_generate) return;
+  RecordedTexts& texts = run->graphs.texts.emplace();
+  texts.options = search_options(settings, run->opened.inputs.texts[kMaxTexts - 1].vocabulary_size);
+  texts.graphs = record_generation(&run->session, *run->opened.model, run->opened.fields, bounds, texts.options,
+                                   settings.model.precision);
+  texts.decoder = load_token_decoder(settings.model.tokenizer_name.resolved);
+  texts.generator = std::make_unique<Generator>(texts.graphs, texts.options, bounds.samples());
+  if (settings.training.generate_ema)
+    texts.averaged = std::make_unique<Generator>(texts.graphs, texts.options, bounds.samples());
+  texts.rows = std::make_unique<GeneratedRows>(bounds.samples(), std::max<std::int64_t>(1, texts.options.max_length - 1));
+  shape->decoder = texts.decoder.get();
+  shape->pad_id = texts.options.pad_id;
+  for (const RecordedSplit& split : run->data.splits) {
+    if (split.split != Split::kTrain)
+      shape->longest_reference_bytes = std::max(shape->longest_reference_bytes, split.manifest->longest_text_bytes());
+  }
+  shape->outputs.push_back({"generated", texts.rows->most_ids(), nullptr});
+  shape->outputs.push_back({"generated_counts", 1, nullptr});
+  shape->outputs.push_back({"generated_scores", 1, nullptr});
+}
+
 void record_evaluation(RecordedRun* run, const FamilyHead& head) {
   JudgeShape shape;
   const BatchCounts bounds = evaluated_bounds(run->data, &shape.max_rows);
@@ -89,6 +128,7 @@ void record_evaluation(RecordedRun* run, const FamilyHead& head) {
   }
   shape.fields = run->opened.fields;
   shape.outputs = judged_outputs(recording, graph, nullptr);
+  record_texts(run, bounds, &shape);
   run->graphs.judge = run->opened.judge_kind->make(shape);
   run->pace.evaluation_records = planned_evaluations(run->settings.training, run->pace.length);
 }

@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/base/align.h"
 #include "src/corpus/corpus.h"
 #include "src/distributed/group.h"
+#include "src/generate/generated_rows.h"
+#include "src/generate/generator.h"
 #include "src/index/manifest.h"
 #include "src/judge/evaluation_figure.h"
 #include "src/judge/judges.h"
@@ -26,6 +29,7 @@
 #include "src/session/session.h"
 #include "src/settings/resume_rules.h"
 #include "src/settings/settings.h"
+#include "src/text/token_decoder.h"
 #include "src/text/tokenizer.h"
 #include "src/update/schedule.h"
 
@@ -92,11 +96,26 @@ struct RecordedGraph {
   Recording recording;
 };
 
+// What writes texts in evaluations.
+struct RecordedTexts {
+  SearchOptions options;
+  RecordedGeneration graphs;
+  std::unique_ptr<const TokenDecoder> decoder;
+  std::unique_ptr<Generator> generator, averaged;  // the second: of the averaged weights; null: these generate nothing
+  std::unique_ptr<GeneratedRows> rows;
+
+  std::size_t bytes() const {
+    return align_up(generator->bytes(), kCacheLine) + (averaged ? align_up(averaged->bytes(), kCacheLine) : 0) +
+           rows->bytes();
+  }
+};
+
 // The session's graphs by what they are for, and the judge of the evaluation.
 struct RecordedGraphs {
   std::map<Use, RecordedGraph> by_use;
   std::unique_ptr<Judge> judge;  // null where nothing is evaluated
   bool predicts = false;         // the judge keeps predictions of the test file
+  std::optional<RecordedTexts> texts;  // where evaluations generate texts
 
   bool has(Use use) const { return by_use.count(use) > 0; }
   bool trains() const { return has(Use::kTrain); }
@@ -149,6 +168,8 @@ struct RecordedRun {
 // Names of the arena's categories beside those of the session.
 inline constexpr char kLoaderMemory[] = "loader";
 inline constexpr char kEvaluationMemory[] = "evaluation";
+inline constexpr char kEvaluationScratch[] = "evaluation, of each rank";
+inline constexpr char kGenerationMemory[] = "generation";  // beside the states that keep keys and values
 inline constexpr char kGatheredMemory[] = "gathered embeddings";
 inline constexpr char kReplacedMemory[] = "replaced samples";   // where there are several ranks
 inline constexpr char kLaneMemory[] = "sums between machines";  // where there are several

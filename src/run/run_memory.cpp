@@ -39,6 +39,9 @@ void plan_memory(RecordedRun* run) {
   std::vector<PlannedRange> ranges = run->session.plan(run->threads, local_ranks);
   ranges.push_back({kLoaderMemory, run->data.plan.total_bytes()});
   if (run->graphs.judge) ranges.push_back({kEvaluationMemory, run->graphs.judge->bytes(), local_ranks > 1});
+  if (run->graphs.judge && run->graphs.judge->own_bytes() > 0)
+    ranges.push_back({kEvaluationScratch, run->graphs.judge->own_bytes()});
+  if (run->graphs.texts) ranges.push_back({kGenerationMemory, run->graphs.texts->bytes()});
   if (!run->place.is_alone()) {
     ranges.push_back(
         {kReplacedMemory, ReplacedSamples::bytes(run->place.world_size, run->data.loader.max_replacements), true});

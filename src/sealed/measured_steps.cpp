@@ -40,6 +40,7 @@ struct Sealed {
 struct Progressed {
   double phases[kStepPhases] = {};  // seconds
   BatchCounts rows;
+  std::int64_t tokens = 0;  // generated
   std::int64_t batches = 0;
 };
 
@@ -65,10 +66,23 @@ class TrainingSteps {
   TrainingLoop loop_;
 };
 
+// What a batch's texts are generated with.
+class TextRunner final : public BatchRunner {
+ public:
+  explicit TextRunner(Generator& generator) : generator_(generator) {}
+  Status run(const Batch& batch, Threads& threads, DecodingWatch*) noexcept override {
+    generator_.run(batch, threads);
+    return ok_status();
+  }
+ private:
+  Generator& generator_;
+};
+
 class EvaluationSteps {
  public:
-  EvaluationSteps(Stream& stream, const Tape& tape, Threads& threads)
-      : stream_(stream), runner_(tape), threads_(threads) {}
+  // generator: null: the evaluation's tape alone is measured.
+  EvaluationSteps(Stream& stream, BatchRunner& runner, const Generator* generator, Threads& threads)
+      : stream_(stream), runner_(runner), generator_(generator), threads_(threads) {}
 
   void begin(std::int64_t steps) noexcept { stream_.start(0, steps); }
   Status step() noexcept {
@@ -78,6 +92,8 @@ class EvaluationSteps {
     const double loaded = monotonic_seconds();
     if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads_));
     for (int i = 0; i < kMaxStreams; ++i) so_far_.rows[i] += batch->counts[i];
+    for (std::int64_t s = 0; generator_ != nullptr && s < batch->counts.samples(); ++s)
+      so_far_.tokens += static_cast<std::int64_t>(generator_->search().generated(s).size());
     stream_.release();
     ++so_far_.batches;
     so_far_.phases[static_cast<int>(StepPhase::kWaitForData)] += loaded - began;
@@ -88,24 +104,26 @@ class EvaluationSteps {
 
  private:
   Stream& stream_;
-  TapeRunner runner_;
+  BatchRunner& runner_;
+  const Generator* generator_;
   Threads& threads_;
   Progressed so_far_;
 };
 
 template <typename Steps>
 Status run_steps(Steps& steps, const Stream& stream, std::int64_t warmup, Span<double> seconds,
-                 Span<std::int64_t> samples, MeasuredSteps* measured) noexcept {
+                 Span<std::int64_t> samples, Span<std::int64_t> tokens, MeasuredSteps* measured) noexcept {
   steps.begin(warmup + static_cast<std::int64_t>(seconds.size()));
   for (std::int64_t i = 0; i < warmup; ++i) BASCULE_TRY(steps.step());
   const StreamStatistics loaded_before = stream.statistics();
   const Progressed before = steps.so_far();
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const std::int64_t samples_before = steps.so_far().rows.samples();
+    const Progressed step_before = steps.so_far();
     const double began = monotonic_seconds();
     BASCULE_TRY(steps.step());
     seconds[i] = monotonic_seconds() - began;
-    samples[i] = steps.so_far().rows.samples() - samples_before;
+    samples[i] = steps.so_far().rows.samples() - step_before.rows.samples();
+    tokens[i] = steps.so_far().tokens - step_before.tokens;
   }
   const Progressed after = steps.so_far();
   for (int phase = 0; phase < kStepPhases; ++phase)
@@ -121,9 +139,27 @@ template <typename Steps>
 Status run_sealed(Steps& steps, const Stream& stream, std::int64_t warmup, MeasuredSteps* measured) {
   seal_memory();
   const Status status = run_steps(steps, stream, warmup, {measured->seconds.data(), measured->seconds.size()},
-                                  {measured->samples.data(), measured->samples.size()}, measured);
+                                  {measured->samples.data(), measured->samples.size()},
+                                  {measured->tokens.data(), measured->tokens.size()}, measured);
   open_memory();
   return status;
+}
+
+// Of both tapes: a batch replays one of them once, the other once a token.
+std::vector<NodeTime> nodes_of_texts(const RecordedRun& run, const Generator& generator,
+                                     const MeasuredSteps& measured) {
+  const RecordedGeneration& graphs = run.graphs.texts->graphs;
+  std::vector<NodeTime> nodes = run.session.tape(graphs.encode).node_times(measured.rows);
+  const double replays = static_cast<double>(generator.decoded_steps());
+  BatchCounts live;
+  live[kSamples] = measured.rows.samples();
+  live[kLiveRows] = generator.decoded_rows() / std::max<std::int64_t>(1, generator.decoded_steps());
+  for (NodeTime node : run.session.tape(graphs.decode).node_times(live)) {
+    node.flops *= replays / static_cast<double>(measured.micro_batches);
+    node.bytes *= replays / static_cast<double>(measured.micro_batches);
+    nodes.push_back(node);
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -134,16 +170,24 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
   MeasuredSteps measured;
   measured.seconds.resize(static_cast<std::size_t>(count));
   measured.samples.resize(static_cast<std::size_t>(count));
+  measured.tokens.resize(static_cast<std::size_t>(count));
   const bool trains = run.graphs.trains();
   const RecordedSplit& split = trains ? *run.data.find(Split::kTrain) : *run.data.last_judged();
   const Tape& tape = run.session.tape(run.graphs[trains ? Use::kTrain : Use::kEvaluate].number);
+  Generator* const generator = run.graphs.texts ? run.graphs.texts->generator.get() : nullptr;
   Stream& stream = sealed.loader.loader().stream(split.stream);
   Status status = ok_status();
   if (trains) {
     TrainingSteps steps(run, sealed, run.session);
     status = run_sealed(steps, stream, warmup, &measured);
+  } else if (generator != nullptr) {
+    generator->seal(sealed.memory.arena().at(run.plan[kGenerationMemory]), run.session);
+    TextRunner runner(*generator);
+    EvaluationSteps steps(stream, runner, generator, sealed.tapes.threads());
+    status = run_sealed(steps, stream, warmup, &measured);
   } else {
-    EvaluationSteps steps(stream, tape, sealed.tapes.threads());
+    TapeRunner runner(tape);
+    EvaluationSteps steps(stream, runner, nullptr, sealed.tapes.threads());
     status = run_sealed(steps, stream, warmup, &measured);
   }
   if (!status.ok()) {
@@ -151,7 +195,7 @@ MeasuredSteps measure_steps(RecordedRun& run, Isa isa, std::int64_t warmup, std:
     throw Error(ErrorKind::kData, "", diverged ? "loss or gradient is not finite" : describe(status, *split.manifest),
                 diverged ? "try a lower training.learning_rate" : "");
   }
-  measured.nodes = tape.node_times(measured.rows);
+  measured.nodes = generator != nullptr ? nodes_of_texts(run, *generator, measured) : tape.node_times(measured.rows);
   measured.stream = stream.statistics();
   return measured;
 }

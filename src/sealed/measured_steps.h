@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps for measuring: a recorded run is sealed with fresh weights and without any file of its own, and runs a number
-// of updates as a training run would; one that does not train runs batches of its evaluation. Allocates before and
-// after, not between.
+// of updates as a training run would; one that does not train runs batches of its evaluation, or, where that generates
+// texts, their generation alone. Allocates before and after, not between.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,11 @@ namespace bascule {
 struct MeasuredSteps {
   std::vector<double> seconds;        // of each step: an update, or a batch of the evaluation
   std::vector<std::int64_t> samples;  // of each step
+  std::vector<std::int64_t> tokens;   // that each step generated, where texts are
   double phases[kStepPhases] = {};    // seconds, summed
   BatchCounts rows;                   // mean of a micro-batch
   std::int64_t micro_batches = 0;     // of nodes: with those before the measurement
-  std::vector<NodeTime> nodes;        // summed over micro_batches
+  std::vector<NodeTime> nodes;        // seconds summed over micro_batches; work of a mean one
   StreamStatistics stream;
   double could_deliver = 0.0;  // samples a second, by the loader, during the measurement
   std::size_t resident_bytes = 0;

@@ -3,6 +3,7 @@
 // the seal; throws Error kData where the tokenizer's files are damaged.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@ namespace bascule {
 
 class SealedEvaluation {
  public:
-  // With a sealed session. Seals run.graphs.judge. run and group outlive this.
-  SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group);
+  // With a sealed session. Seals run.graphs.judge, and what generates texts. run, group and stop outlive this.
+  SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group, const volatile int* stop);
   SealedEvaluation(const SealedEvaluation&) = delete;
   SealedEvaluation& operator=(const SealedEvaluation&) = delete;
 
@@ -29,7 +30,9 @@ class SealedEvaluation {
   const std::vector<std::string>& token_texts() const { return token_texts_; }
 
  private:
-  std::optional<TapeRunner> runner_, averaged_runner_;
+  void seal_texts(RecordedRun& run, const Arena& arena);
+
+  std::unique_ptr<BatchRunner> runner_, averaged_runner_;
   std::optional<Evaluation> of_weights_, of_average_;
   std::vector<std::string> token_texts_;
 };

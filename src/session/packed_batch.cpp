@@ -137,6 +137,7 @@ Batch PackedBatch::batch(const Fields& fields) const {
       case FieldSource::kMixedLabels: batch.fields[i] = mixed_labels_.data(); break;
       case FieldSource::kLabelShares: batch.fields[i] = label_shares_.data(); break;
       case FieldSource::kImageRowKeys: batch.fields[i] = image_row_keys_.data(); break;
+      case FieldSource::kGenerator: break;
     }
   }
   return batch;

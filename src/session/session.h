@@ -44,6 +44,7 @@ class Session {
   // The graph's number is its place in the order of adding. The first graph with a backward part decides the
   // parameters' order.
   Graph& add_graph(const BatchCounts& bounds, Fields fields);
+  std::size_t graphs() const { return graphs_.size(); }
   const Graph& graph(std::size_t number) const { return *graphs_[number]; }
   Graph& graph(std::size_t number) { return *graphs_[number]; }
 

@@ -19,6 +19,7 @@ constexpr auto& table_of(S& settings) {
   if constexpr (std::is_same_v<Table, RunSettings>) return settings.run;
   if constexpr (std::is_same_v<Table, TrainingSettings>) return settings.training;
   if constexpr (std::is_same_v<Table, GroupSettings>) return settings.training.groups.back();
+  if constexpr (std::is_same_v<Table, GenerationSettings>) return settings.generation;
   if constexpr (std::is_same_v<Table, DistributedSettings>) return settings.distributed;
   if constexpr (std::is_same_v<Table, MachineSettings>) return settings.machine;
   if constexpr (std::is_same_v<Table, ReportSettings>) return settings.report;

@@ -26,6 +26,7 @@ constexpr const char* kSchedulers[] = {"linear",         "cosine",
                                        "inverse_sqrt",   "cosine_with_min_lr",
                                        "polynomial_jump"};
 constexpr const char* kOptimizers[] = {"adamw", "lamb"};
+constexpr const char* kEarlyStoppings[] = {"true", "never", "false"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
@@ -60,6 +61,7 @@ using Simulation = SimulationSettings;
 using Run = RunSettings;
 using Training = TrainingSettings;
 using Group = GroupSettings;
+using Generation = GenerationSettings;
 using Distributed = DistributedSettings;
 using Machine = MachineSettings;
 using Report = ReportSettings;
@@ -297,6 +299,34 @@ constexpr Key kKeys[] = {
      "run"},
     {"training", "throughput_warmup_steps", integer<&Training::throughput_warmup_steps>(0, kMany), kFree,
      "updates at the start of the process to exclude from throughput"},
+    {"training", "predict_with_generate", boolean<&Training::predict_with_generate>(), kFromThereOn,
+     "evaluations also write a text for each source and compare it with the target (ROUGE); with a test file the texts "
+     "are kept",
+     nullptr, "false"},
+    {"training", "generate_ema", boolean<&Training::generate_ema>(), kFromThereOn,
+     "the same with the averaged weights (`ema_decay`), which takes as long again", nullptr, "false"},
+    // [generation]
+    {"generation", "num_beams", integer<&Generation::num_beams>(1, 1024), kFromThereOn,
+     "sequences that beam search follows for each source; 1: greedy search", nullptr, "1"},
+    {"generation", "max_length", integer<&Generation::max_length>(0, kMostTokens), kFromThereOn,
+     "maximum length of a written text in tokens, including the start token; 0: the length of targets "
+     "(`data.val_max_target_length`)",
+     nullptr, "0"},
+    {"generation", "max_new_tokens", integer<&Generation::max_new_tokens>(0, kMostTokens), kFromThereOn,
+     "the same without the start token; 0: `max_length` counts", nullptr, "0"},
+    {"generation", "min_length", integer<&Generation::min_length>(0, kMostTokens), kFromThereOn,
+     "minimum length of a written text in tokens, including the start token", nullptr, "0"},
+    {"generation", "min_new_tokens", integer<&Generation::min_new_tokens>(0, kMostTokens), kFromThereOn,
+     "the same without the start token; the larger one counts", nullptr, "0"},
+    {"generation", "length_penalty", real<&Generation::length_penalty>(-100.0, 100.0), kFromThereOn,
+     "beam search ranks finished texts by log probability / length ^ `length_penalty`; above 0 favours long texts",
+     nullptr, "1.0"},
+    {"generation", "early_stopping", choice_or_flag<&Generation::early_stopping>(kEarlyStoppings), kFromThereOn,
+     "when beam search ends for a source: `true`: once `num_beams` texts are finished; `false`: once a better one is "
+     "unlikely; `never`: once a better one is impossible",
+     nullptr, "\"false\""},
+    {"generation", "no_repeat_ngram_size", integer<&Generation::no_repeat_ngram_size>(0, kMostTokens), kFromThereOn,
+     "no text has the same sequence of so many tokens twice; 0: no rule", nullptr, "0"},
     // [distributed]
     {"distributed", "world_size", integer<&Distributed::world_size>(1, 65536), kSameProduct, "ranks (processes)"},
     {"distributed", "distribution_strategy", choice<&Distributed::distribution_strategy>(kStrategies), kFree,

@@ -79,6 +79,10 @@ enum class Scheduler {
 };
 enum class Optimizer { kAdamW, kLamb };
 enum class Interval { kNo, kSteps, kEpoch };
+// When the search of a sample ends before its sequences are full: once the finished list is full (kYes), or once no
+// going sequence is likely to beat the worst of the finished list. Its best score to come is estimated with the length
+// that it has (kNo), or with the one that favours it most (kNever).
+enum class EarlyStopping { kYes, kNever, kNo };
 enum class GradientCheckpointing { kOff, kSelective, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };
@@ -247,7 +251,30 @@ struct TrainingSettings {
   std::int64_t early_stopping_patience = 0;  // evaluations without a better one; 0: never
   double early_stopping_threshold = 0.0;
   std::int64_t throughput_warmup_steps = 3;
+  bool predict_with_generate = false;  // evaluations also judge the texts that the model writes
+  bool generate_ema = false;           // those of the averaged weights too
   std::vector<GroupSettings> groups;  // a tensor belongs to the first that matches it
+};
+
+// How texts are written in evaluations, with the names and defaults of Transformers' generation_config.json.
+struct GenerationSettings {
+  std::int64_t num_beams = 1;       // 1: greedy search
+  std::int64_t max_length = 0;      // ids, the start token among them; 0: the length of targets in evaluations
+  std::int64_t max_new_tokens = 0;  // behind the start token; 0: max_length counts
+  std::int64_t min_length = 0;
+  std::int64_t min_new_tokens = 0;
+  double length_penalty = 1.0;
+  EarlyStopping early_stopping = EarlyStopping::kNo;
+  std::int64_t no_repeat_ngram_size = 0;
+
+  // The lengths that the keys together make: ids, the start token among them.
+  std::int64_t length(const DataSettings& data) const {
+    if (max_new_tokens > 0) return max_new_tokens + 1;
+    return max_length > 0 ? max_length : data.eval_target_length();
+  }
+  std::int64_t least_length() const {
+    return min_new_tokens > 0 ? std::max(min_length, min_new_tokens + 1) : min_length;
+  }
 };
 
 struct DistributedSettings {
@@ -291,6 +318,7 @@ struct Settings {
   MediaEngineSettings media_engine;
   RunSettings run;
   TrainingSettings training;
+  GenerationSettings generation;
   DistributedSettings distributed;
   MachineSettings machine;
   ReportSettings report;

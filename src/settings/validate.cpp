@@ -357,6 +357,7 @@ void check_settings(const Settings& settings) {
   check_phases(settings);
   check_columns(settings);
   check_targets(settings);
+  check_generation(settings);
   check_pictures(settings);
   check_mixing(settings);
   check_corpus(settings);

@@ -13,4 +13,7 @@ void resolve_defaults(Settings& settings);
 // Keys of samples that are a source and a target. Throws Error{kSettings}.
 void check_targets(const Settings& settings);
 
+// Keys of texts that are written in evaluations. Throws Error{kSettings}.
+void check_generation(const Settings& settings);
+
 }  // namespace bascule

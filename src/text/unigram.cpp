@@ -215,16 +215,26 @@ std::uint64_t digest_of(const UnigramFiles& files) {
   return XXH3_64bits(said.data(), said.size());
 }
 
+// By id; empty for those that a decoder leaves out.
+std::vector<std::string> texts_to_write(const UnigramFiles& files) {
+  std::vector<std::string> texts = texts_of(files);
+  for (const AddedToken& token : files.added) {
+    if (token.special) texts[static_cast<std::size_t>(token.id)].clear();
+  }
+  return texts;
+}
+
 class UnigramDecoder final : public TokenDecoder {
  public:
-  explicit UnigramDecoder(const UnigramFiles& files) : texts_(texts_of(files)) {
-    for (const AddedToken& token : files.added) {
-      if (token.special) texts_[static_cast<std::size_t>(token.id)].clear();
-    }
-  }
+  explicit UnigramDecoder(std::vector<std::string> texts)
+      : TokenDecoder(longest_of(texts)), texts_(std::move(texts)) {}
 
-  std::string decode(Span<const std::int32_t> ids) const override {
-    std::string text;
+  std::size_t decode_into(Span<const std::int32_t> ids, Span<char> text) const noexcept override {
+    std::size_t bytes = 0;
+    const auto add = [&](char c) {
+      if (bytes < text.size()) text[bytes] = c;
+      ++bytes;
+    };
     bool is_first = true;
     for (const std::int32_t id : ids) {
       if (id < 0 || static_cast<std::size_t>(id) >= texts_.size()) continue;
@@ -232,17 +242,23 @@ class UnigramDecoder final : public TokenDecoder {
       if (token.empty()) continue;
       for (std::size_t place = 0; place < token.size();) {
         const std::size_t found = std::min(token.find(kWordBegin, place), token.size());
-        text.append(token, place, found - place);
-        if (found < token.size() && !is_first) text += ' ';
+        for (; place < found; ++place) add(token[place]);
+        if (found < token.size() && !is_first) add(' ');
         place = found + kWordBegin.size();
       }
       is_first = false;
     }
-    return text;
+    return bytes;
   }
 
  private:
-  std::vector<std::string> texts_;  // by id; empty: left out
+  static std::size_t longest_of(const std::vector<std::string>& texts) {
+    std::size_t longest = 0;
+    for (const std::string& text : texts) longest = std::max(longest, text.size());
+    return longest;
+  }
+
+  std::vector<std::string> texts_;
 };
 
 }  // namespace
@@ -265,7 +281,7 @@ std::unique_ptr<const Tokenizer> load_unigram(const TokenizerFolder& folder) {
 std::vector<std::string> unigram_texts(const TokenizerFolder& folder) { return texts_of(read_unigram_files(folder)); }
 
 std::unique_ptr<const TokenDecoder> load_unigram_decoder(const TokenizerFolder& folder) {
-  return std::make_unique<UnigramDecoder>(read_unigram_files(folder));
+  return std::make_unique<UnigramDecoder>(texts_to_write(read_unigram_files(folder)));
 }
 
 }  // namespace bascule

@@ -6,6 +6,7 @@
 
 #include "src/verify/verify_bf16.h"
 #include "src/verify/verify_files.h"
+#include "src/verify/verify_generation.h"
 #include "src/verify/verify_gradients.h"
 #include "src/verify/verify_judgement.h"
 #include "src/verify/verify_model.h"
@@ -178,6 +179,7 @@ VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa
       judge_unused(files, model.training(), &judgement);
     }
   } else {
+    if (files.contents.generated) judge_generation(files, isa, threads, &judgement);
     judge_float32(files, &model, &judgement);
   }
   return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),

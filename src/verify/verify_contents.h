@@ -21,6 +21,7 @@ struct NotCompared {
 // In bf16 the loss and gradients alone have a limit.
 struct CaseContents {
   bool loss = false;
+  bool generated = false;  // generated.*, which the model's generation makes
   bool outputs = false;    // expected.safetensors: tensors that are neither the loss nor gradients nor generated
   bool gradients = false;  // grad.*, or grad_sample.* and grad_l2.* of a large case
   bool run = false;        // updates of an optimizer and a schedule that this program has
@@ -34,6 +35,7 @@ struct CaseStatements {
   const std::string& folder;
   const Json& description;       // case.json
   const Json& errors;            // float32_error.json
+  bool generates = false;        // the model
   const TensorSource& expected;  // without tensors where the case has no such file
   bool has_steps_file = false;   // steps.safetensors
 };

@@ -13,15 +13,6 @@ namespace {
 
 constexpr std::int64_t kNoLabel = -100;
 
-std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
-  const StoredTensor* tensor = source.find(name);
-  if (tensor == nullptr) throw Error(ErrorKind::kData, where, "no tensor \"" + name + "\"");
-  if (tensor->dtype != DType::kInt64) throw Error(ErrorKind::kData, where, "\"" + name + "\" is not int64");
-  std::vector<std::int64_t> values(static_cast<std::size_t>(element_count(tensor->shape)));
-  source.read_bytes(values.data(), *tensor);
-  return values;
-}
-
 const StoredTensor& pictures_of(const TensorSource& source, const std::string& name, const std::string& where) {
   const StoredTensor* const pixels = source.find(name);
   if (pixels == nullptr || pixels->shape.size() != 4)
@@ -68,7 +59,7 @@ void read_contents(Precision precision, CaseFiles* files) {
   const std::string expected = files->folder + "/expected.safetensors", steps = files->folder + "/steps.safetensors";
   if (fs::exists(expected)) files->expected = open_safetensors(expected);
   files->contents =
-      contents_of({files->folder, files->description, files->errors, files->expected, fs::exists(steps)}, precision);
+      contents_of({files->folder, files->description, files->errors, serves(*files->model, Use::kDecode), files->expected, fs::exists(steps)}, precision);
   if (!files->contents.run) return;
   files->steps = open_safetensors(steps);
   const std::string where = files->folder + "/case.json";
@@ -76,6 +67,15 @@ void read_contents(Precision precision, CaseFiles* files) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where) {
+  const StoredTensor* tensor = source.find(name);
+  if (tensor == nullptr) throw Error(ErrorKind::kData, where, "no tensor \"" + name + "\"");
+  if (tensor->dtype != DType::kInt64) throw Error(ErrorKind::kData, where, "\"" + name + "\" is not int64");
+  std::vector<std::int64_t> values(static_cast<std::size_t>(element_count(tensor->shape)));
+  source.read_bytes(values.data(), *tensor);
+  return values;
+}
 
 std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where) {
   const StoredTensor* tensor = source.find(name);
@@ -107,8 +107,8 @@ CaseFiles open_case(const std::string& folder, Precision precision) {
   files.description = read_json_file(folder + "/case.json");
   files.errors = read_json_file(folder + "/float32_error.json");
   files.batches = open_safetensors(folder + "/batch.safetensors");
-  read_contents(precision, &files);
   files.model = open_model(model_source(folder), get_string(files.description, "head", folder + "/case.json"));
+  read_contents(precision, &files);
   files.inputs = files.model->inputs();
   read_zero_gradient(&files);
   files.label_smoothing = get_number(files.description, "label_smoothing", folder, 0.0);

@@ -45,6 +45,7 @@ CaseFiles open_case(const std::string& folder, Precision precision);
 // Strings of case.json; none where it has no such list.
 std::vector<std::string> strings_of(const CaseFiles& files, const std::string& key);
 PaddedBatch read_batch(const CaseFiles& files, std::int64_t k);
+std::vector<std::int64_t> read_integers(const TensorSource& source, const std::string& name, const std::string& where);
 std::vector<float> read_floats(const TensorSource& source, const std::string& name, const std::string& where);
 
 }  // namespace bascule

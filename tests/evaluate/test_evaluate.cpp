@@ -32,7 +32,7 @@ class Counter final : public Judge {
   Counter(const JudgeShape& shape, std::int64_t until_signal) : Judge(shape), until_signal_(until_signal) {
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes())));
   }
-  void seal(GemmLibrary& products) { Judge::seal(memory_.get(), {{"loss", 1, &loss_}}, products); }
+  void seal(GemmLibrary& products) { Judge::seal(memory_.get(), nullptr, {{"loss", 1, &loss_}}, products); }
   std::int64_t batches() const { return batches_; }
   const volatile int* stop() const { return &stop_; }
 
@@ -63,9 +63,9 @@ class Counter final : public Judge {
 class FailingRunner final : public BatchRunner {
  public:
   FailingRunner(const Tape& tape, std::int64_t until_failure) : tape_(tape), until_failure_(until_failure) {}
-  Status run(const Batch& batch, Threads& threads) noexcept override {
+  Status run(const Batch& batch, Threads& threads, DecodingWatch* watch) noexcept override {
     if (++batches_ == until_failure_) return {StatusCode::kReadFailed, {7, 0}};
-    return tape_.run(batch, threads);
+    return tape_.run(batch, threads, watch);
   }
 
  private:

@@ -225,5 +225,24 @@ TEST(CrossEntropyLoss, HitsSayWhetherTheLargestLogitIsTheLabels) {
   }
 }
 
+TEST(LogSums, MakeLogarithmsOfProbabilities) {
+  GraphRun run(kBounds);
+  const Tensor logits = run.source("logits", text_rows(), 37);
+  const LogSums sums = log_sums(run.graph(), logits);
+  for (const Tensor kept : {logits, sums.top, sums.log_sum}) run.graph().keep(kept);
+  run.seal(kernels_for(best_isa()));
+  for (const TestBatch& batch : some_batches()) {
+    run.replay(batch.batch());
+    for (std::int64_t row = 0; row < batch.text_rows(); ++row) {
+      const float* const x = run.at(logits) + row * 37;
+      const double top = static_cast<double>(*std::max_element(x, x + 37));
+      double sum = 0.0;
+      for (std::int64_t c = 0; c < 37; ++c) sum += std::exp(static_cast<double>(x[c]) - top);
+      EXPECT_EQ(static_cast<double>(run.at(sums.top)[row]), top);
+      EXPECT_NEAR(static_cast<double>(run.at(sums.log_sum)[row]), std::log(sum), 1e-6);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -76,7 +76,7 @@ class Judging {
     shape.outputs = outputs();
     judge_ = kind_.make(shape);
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, judge_->bytes())));
-    judge_->seal(memory_.get(), outputs(), products_);
+    judge_->seal(memory_.get(), nullptr, outputs(), products_);
     begin();
   }
   void begin() { judge_->begin(manifest_->rows(), keeps_predictions_); }

@@ -221,7 +221,7 @@ TEST(Judges, FindsWhatItReadsByItsName) {
   const float loss = 0.0f, logits = 0.0f;
   std::vector<std::byte> memory(judge.bytes());
   OwnProducts products(1);
-  judge.seal(memory.data(), {{"loss", 1, &loss}, {"logits", 1, &logits}}, products);
+  judge.seal(memory.data(), nullptr, {{"loss", 1, &loss}, {"logits", 1, &logits}}, products);
   EXPECT_EQ(judge.read_at(), &logits);
 }
 

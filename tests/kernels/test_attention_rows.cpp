@@ -114,6 +114,35 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
   }
 }
 
+// A decoder's keys and values lie where its earlier tokens were, those of beams in any order.
+TEST(AttentionRows, IndexedKeysHaveTheBitsOfTheSameKeysInOrder) {
+  Seeded random;
+  for (const std::int64_t head : {7, 16, 64}) {
+    for (const bool causal : {false, true}) {
+      const Shape s{3, 37, head, 0, false, causal, causal};
+      const Inputs in = random_inputs(s, random);
+      // Key k lies at row (11 k) % 41 of a table with other rows between.
+      constexpr std::int64_t kRows = 41;
+      std::vector<std::int32_t> index;
+      Inputs spread = in;
+      spread.key = normal(random, kRows * s.stride());
+      spread.value = normal(random, kRows * s.stride());
+      for (std::int64_t k = 0; k < s.key_rows; ++k) {
+        const std::int64_t row = 11 * k % kRows;
+        index.push_back(static_cast<std::int32_t>(row));
+        std::copy_n(in.key.begin() + k * s.stride(), head, spread.key.begin() + row * s.stride());
+        std::copy_n(in.value.begin() + k * s.stride(), head, spread.value.begin() + row * s.stride());
+      }
+      for (const Isa isa : isas()) {
+        AttentionForward a = forward_call(s);
+        const std::vector<float> in_order = run_forward(kernels_for(isa), in, s, a);
+        a.key_index = index.data();
+        EXPECT_EQ(first_different_bit(run_forward(kernels_for(isa), spread, s, a), in_order), -1) << isa_name(isa);
+      }
+    }
+  }
+}
+
 // Not even the sign of a zero is another one: weights that are nearly zero, times negative values that are, sum to -0,
 // which the zero weight of a later key would make 0.
 TEST(AttentionRows, LaterValuesDoNotChangeTheSignOfAZero) {

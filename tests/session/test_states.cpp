@@ -101,6 +101,42 @@ TEST(States, KeepWhatAnotherGraphWroteInEarlierReplays) {
   EXPECT_EQ(graphs.replay(1, graphs.read, first), written_first) << "rows are replaced, not added to";
 }
 
+// A projection of queries, keys and values leaves the latter two; a projection of keys and values alone goes there whole.
+TEST(States, TakeSlicesOfColumnsAndWholeProducts) {
+  Session session;
+  Graph& graph = session.add_graph(kBounds, batch_fields());
+  const EmbeddingTables tables = {matrix(graph, "word", 90, kCols), {}, {}};
+  const Tensor x = text_embedding(graph, "x", tables, {graph.field("token_ids"), {}, {}}, {});
+  const Tensor all = linear(graph, "all", x, matrix(graph, "all", 3 * kCols, kCols), Tensor{});
+  graph.keep(all);
+  const Tensor slice = graph.state({"slice", kCacheRows, 2 * kCols}), whole = graph.state({"whole", 64, 3 * kCols});
+  store_rows(graph, slice, all, graph.field("labels"), kCols);
+  linear_into(graph, whole, x, matrix(graph, "all", 3 * kCols, kCols));
+  const Tensor stored = gather_rows(graph, "stored", slice, graph.field("labels")),
+               copied = gather_rows(graph, "copied", whole, graph.field("selected_rows"));
+  graph.keep(stored);
+  graph.keep(copied);
+  session.seal_alone(kernels_for(best_isa()), 2);
+  Seeded random(3);
+  for (std::int64_t i = 0; i < session.layout().fixed_elements; ++i)
+    session.parameter_memory().fixed[i] = static_cast<float>(random.normal());
+  const TestBatch batch = batch_naming(11);
+  Replay replay;
+  replay.batch = batch.batch();
+  Threads threads(2, false);
+  session.tape(0).replay(threads, replay);
+  const float *const from = session.tape(0).at(all), *const to = session.tape(0).at(stored);
+  for (std::int64_t row = 0; row < batch.text_rows(); ++row) {
+    for (std::int64_t col = 0; col < 2 * kCols; ++col)
+      ASSERT_EQ(to[row * 2 * kCols + col], from[row * 3 * kCols + kCols + col]) << row << ", " << col;
+  }
+  const float* const product = session.tape(0).at(copied);
+  for (std::size_t i = 0; i < batch.selected.size(); ++i) {
+    for (std::int64_t col = 0; col < 3 * kCols; ++col)
+      ASSERT_EQ(product[static_cast<std::int64_t>(i) * 3 * kCols + col], from[batch.selected[i] * 3 * kCols + col]);
+  }
+}
+
 TEST(States, StandInThePlanToTheByteBesideTheWorkspace) {
   Session session;
   record_writer(session.add_graph(kBounds, batch_fields()));

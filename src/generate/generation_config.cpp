@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/generate/generation_config.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+// Transformers' default, where neither a length nor a number of new tokens is named.
+constexpr std::int64_t kNewTokens = 20;
+
+// A key that changes what is generated in a way that this program does not know, unless it has one of these values.
+struct Unknown {
+  const char* key;
+  const char* harmless;  // as JSON, beside null
+};
+constexpr Unknown kUnknown[] = {{"do_sample", "false"},
+                                {"repetition_penalty", "1.0"},
+                                {"encoder_repetition_penalty", "1.0"},
+                                {"encoder_no_repeat_ngram_size", "0"},
+                                {"diversity_penalty", "0.0"},
+                                {"num_beam_groups", "1"},
+                                {"num_return_sequences", "1"},
+                                {"penalty_alpha", "0.0"},
+                                {"guidance_scale", "1.0"},
+                                {"forced_bos_token_id", "null"},
+                                {"forced_eos_token_id", "null"},
+                                {"force_words_ids", "null"},
+                                {"bad_words_ids", "null"},
+                                {"constraints", "null"},
+                                {"sequence_bias", "null"},
+                                {"suppress_tokens", "null"},
+                                {"begin_suppress_tokens", "null"},
+                                {"exponential_decay_length_penalty", "null"},
+                                {"prompt_lookup_num_tokens", "null"},
+                                {"stop_strings", "null"},
+                                {"max_time", "null"}};
+
+void refuse_unknown(const Json& object, const std::string& where) {
+  for (const Unknown& one : kUnknown) {
+    const Json* const value = find_member(object, one.key, where);
+    if (value == nullptr || *value == parse_json(one.harmless, where)) continue;
+    throw Error(ErrorKind::kData, where, std::string(one.key) + " = " + json_text(*value) + " is not supported",
+                std::string("remove the key, or set it to ") + one.harmless);
+  }
+}
+
+std::int32_t id_of(std::int64_t id, const char* key, const std::string& where) {
+  if (id < 0 || id > INT32_MAX)
+    throw Error(ErrorKind::kData, where, std::string(key) + " = " + std::to_string(id) + " is not a token id");
+  return static_cast<std::int32_t>(id);
+}
+
+void read_end_ids(const Json& object, const std::string& where, SearchOptions* options) {
+  const Json* const value = find_member(object, "eos_token_id", where);
+  if (value == nullptr) return;
+  options->end_ids.clear();
+  if (!value->is_array()) {
+    options->end_ids.push_back(id_of(get_int(object, "eos_token_id", where), "eos_token_id", where));
+    return;
+  }
+  for (const std::int64_t id : get_ints(object, "eos_token_id", where))
+    options->end_ids.push_back(id_of(id, "eos_token_id", where));
+}
+
+void read_ids(const Json& object, const std::string& where, SearchOptions* options) {
+  const auto id = [&](const char* key, std::int32_t* place) {
+    *place = id_of(get_int(object, key, where, *place), key, where);
+  };
+  id("decoder_start_token_id", &options->start_id);
+  id("pad_token_id", &options->pad_id);
+  read_end_ids(object, where, options);
+}
+
+// The file that speaks of generation.
+struct OptionsFile {
+  std::string path;
+  Json json;
+  std::string note;  // what is missing there
+};
+
+OptionsFile open_options(const std::string& folder, SearchOptions* options) {
+  const std::string old_path = folder + "/config.json", own_path = folder + "/generation_config.json";
+  options->end_ids = {1};
+  if (!std::filesystem::exists(own_path)) return {old_path, read_json_file(old_path), ""};
+  OptionsFile file{own_path, read_json_file(own_path), ""};
+  if (!file.json.is_object())
+    throw Error(ErrorKind::kData, own_path, "is not a JSON object", "correct the file, or remove it");
+  if (find_member(file.json, "decoder_start_token_id", own_path) != nullptr) return file;
+  options->start_id = id_of(get_int(read_json_file(old_path), "decoder_start_token_id", old_path),
+                            "decoder_start_token_id", old_path);
+  file.note = own_path + ": no decoder_start_token_id; that of config.json is used";
+  return file;
+}
+
+EarlyStopping early_stopping_of(const Json& value, const std::string& where) {
+  const std::string text = json_text(value);
+  if (text == "false") return EarlyStopping::kNo;
+  if (text == "true") return EarlyStopping::kYes;
+  if (text == "\"never\"") return EarlyStopping::kNever;
+  throw Error(ErrorKind::kData, where, "early_stopping = " + text + " is not valid", "use false, true or \"never\"");
+}
+
+}  // namespace
+
+void read_search_options(const Json& object, const std::string& where, SearchOptions* options) {
+  refuse_unknown(object, where);
+  options->num_beams = get_int(object, "num_beams", where, options->num_beams);
+  options->length_penalty = get_number(object, "length_penalty", where, options->length_penalty);
+  options->no_repeat_ngram_size = get_int(object, "no_repeat_ngram_size", where, options->no_repeat_ngram_size);
+  if (const Json* const value = find_member(object, "early_stopping", where))
+    options->early_stopping = early_stopping_of(*value, where);
+  read_ids(object, where, options);
+  // New tokens stand behind the start token, and count before a length does.
+  options->max_length = get_int(object, "max_length", where, options->max_length);
+  options->min_length = get_int(object, "min_length", where, options->min_length);
+  if (const std::int64_t tokens = get_int(object, "max_new_tokens", where, 0); tokens > 0)
+    options->max_length = tokens + 1;
+  if (const std::int64_t tokens = get_int(object, "min_new_tokens", where, 0); tokens > 0)
+    options->min_length = std::max(options->min_length, tokens + 1);
+}
+
+void check_search_options(const SearchOptions& options, const std::string& where) {
+  const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
+    throw Error(ErrorKind::kData, where, what, what_to_do);
+  };
+  const auto outside = [&](std::int64_t value, std::int64_t least, const char* key) {
+    if (value < least) refuse(std::string(key) + " = " + std::to_string(value) + " is below " + std::to_string(least), "");
+  };
+  outside(options.num_beams, 1, "num_beams");
+  outside(options.max_length, 1, "max_length");
+  outside(options.min_length, 0, "min_length");
+  outside(options.no_repeat_ngram_size, 0, "no_repeat_ngram_size");
+  if (options.num_beams > options.vocabulary_size) {
+    refuse("num_beams = " + std::to_string(options.num_beams) + " is above the vocabulary's " +
+               std::to_string(options.vocabulary_size) + " tokens",
+           "use fewer beams");
+  }
+  if (options.num_beams > 1 && static_cast<std::int64_t>(options.end_ids.size()) >= options.vocabulary_size)
+    refuse("eos_token_id names every token of the vocabulary", "no text could go on");
+  if (options.min_length > options.max_length) {
+    refuse("min_length = " + std::to_string(options.min_length) + " is above max_length = " +
+               std::to_string(options.max_length),
+           "no row could end; change one of them");
+  }
+  if (options.end_ids.empty()) refuse("eos_token_id is missing", "name the token that ends a text");
+  const auto check_id = [&](std::int32_t id, const char* key) {
+    if (id < options.vocabulary_size) return;
+    refuse(std::string(key) + " = " + std::to_string(id) + " is outside the vocabulary of " +
+               std::to_string(options.vocabulary_size),
+           "");
+  };
+  check_id(options.start_id, "decoder_start_token_id");
+  check_id(options.pad_id, "pad_token_id");
+  for (const std::int32_t id : options.end_ids) check_id(id, "eos_token_id");
+}
+
+GenerationConfig read_generation_config(const std::string& folder, std::int64_t vocabulary_size) {
+  GenerationConfig config;
+  SearchOptions& options = config.options;
+  options.vocabulary_size = vocabulary_size;
+  const OptionsFile file = open_options(folder, &options);
+  if (!file.note.empty()) config.notes.push_back(file.note);
+  read_search_options(file.json, file.path, &options);
+  if (options.max_length == 0) options.max_length = 1 + kNewTokens;
+  check_search_options(options, file.path);
+  return config;
+}
+
+SearchOptions read_generation_ids(const std::string& folder, std::int64_t vocabulary_size) {
+  SearchOptions options;
+  options.vocabulary_size = vocabulary_size;
+  const OptionsFile file = open_options(folder, &options);
+  read_ids(file.json, file.path, &options);
+  return options;
+}
+
+}  // namespace bascule

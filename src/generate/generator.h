@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts that a model writes: one replay encodes the sources of a batch, then each replay of another tape decodes the
+// next token of every row that has not ended, until none is left. Caches of keys and values are states of the session.
+//
+//   generation = record_generation(&session, model, bounds, options, precision)   record
+//   Generator generator(generation, options); generator.bytes()                   plan
+//   generator.seal(memory, session)                                               seal
+//   generator.run(batch, threads); generator.search().generated(sample)           replay
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "src/generate/token_search.h"
+#include "src/graph/operations.h"
+#include "src/models/model.h"
+#include "src/session/session.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// The graphs of a session that generate, and what is read of them.
+struct RecordedGeneration {
+  std::size_t encode = 0, decode = 0;  // their numbers in the session
+  DecodingShape shape;
+  int source_stream = 0, source_offsets = 0;  // of a batch: the stream of the source's tokens, its field of offsets
+  Tensor logits;
+  LogSums sums;  // none for greedy search
+};
+
+// fields: of the batches that run() will be given; bounds: their largest.
+RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
+                                     const BatchCounts& bounds, const SearchOptions& options, Precision precision);
+
+// Who follows a generation that takes long.
+class DecodingWatch {
+ public:
+  virtual ~DecodingWatch() = default;
+  // After each token of so many rows. Sealed.
+  virtual void decoded(std::int64_t rows) noexcept = 0;
+};
+
+class Generator {
+ public:
+  Generator(const RecordedGeneration& recorded, const SearchOptions& options, std::int64_t max_samples);
+
+  std::size_t bytes() const;
+  // memory: bytes(), 64-byte aligned. averaged: with the averages in place of the trained parameters. The session is
+  // sealed.
+  void seal(std::byte* memory, const Session& session, bool averaged = false);
+  // The same in memory of its own: for a generator outside a run.
+  void seal_alone(const Session& session);
+
+  // After the seal. Allocates nothing. stop: where it is not 0 any more, decoding ends after the token; null: never.
+  // watch: null: nobody follows.
+  void run(const Batch& batch, Threads& threads, const volatile int* stop = nullptr,
+           DecodingWatch* watch = nullptr) noexcept;
+  // After run(): what was generated, by sample of the batch.
+  const TokenSearch& search() const { return search_; }
+  // In all runs: tokens that were decoded, those of all beams, and replays that decoded them.
+  std::int64_t decoded_rows() const { return decoded_rows_; }
+  std::int64_t decoded_steps() const { return decoded_steps_; }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  std::int64_t fill_places(const std::int32_t* source_offsets) noexcept;
+
+  const RecordedGeneration recorded_;
+  const std::int64_t num_beams_, max_samples_;
+  TokenSearch search_;
+  std::unique_ptr<void, Free> memory_;  // of seal_alone()
+  const Tape *encode_ = nullptr, *decode_ = nullptr;
+  const float *logits_ = nullptr, *top_ = nullptr, *log_sum_ = nullptr;
+  std::int64_t vocabulary_size_;
+  std::int64_t decoded_rows_ = 0, decoded_steps_ = 0;
+  // The fields of a decoding batch (models/decoding.h) that are not the search's own.
+  std::int32_t *next_places_ = nullptr, *past_places_ = nullptr, *past_counts_ = nullptr, *live_offsets_ = nullptr,
+               *source_places_ = nullptr, *source_counts_ = nullptr;
+};
+
+}  // namespace bascule

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/generate/token_search.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/base/elementary.h"
+#include "src/generate/banned_tokens.h"
+#include "src/runtime/run_tasks.h"
+
+namespace bascule {
+namespace {
+
+// What Transformers adds to the score of a sequence that is to be chosen last.
+constexpr float kLast = -1.0e9f;
+
+// Hands out arrays one after another, each at a cache line of its own; without memory it only counts.
+class Cutter {
+ public:
+  explicit Cutter(std::byte* memory) noexcept : memory_(memory) {}
+
+  template <typename T>
+  void cut(T** array, std::int64_t count) noexcept {
+    const auto size = static_cast<std::size_t>(count);
+    if (memory_ != nullptr && count > 0) *array = new (memory_ + used_) T[size];
+    used_ += align_up(size * sizeof(T), kCacheLine);
+  }
+  std::size_t used_bytes() const noexcept { return used_; }
+
+ private:
+  std::byte* memory_;
+  std::size_t used_ = 0;
+};
+
+float length_power(std::int64_t length, double penalty) noexcept {
+  const auto base = static_cast<double>(length);
+  return static_cast<float>(penalty < 0.0 ? 1.0 / fixed_power(base, -penalty) : fixed_power(base, penalty));
+}
+
+}  // namespace
+
+TokenSearch::TokenSearch(const SearchOptions& options, std::int64_t max_samples)
+    : options_(options), max_samples_(max_samples), candidates_(options.num_beams == 1 ? 1 : options.candidates()) {
+  BASCULE_CHECK(options.max_length >= 1 && !options.end_ids.empty());
+  BASCULE_CHECK(options.num_beams >= 1 && options.num_beams <= options.vocabulary_size);
+  // Else beams would have fewer candidates than they look at.
+  BASCULE_CHECK(candidates_ <= options.num_beams * options.vocabulary_size);
+  bytes_ = place_arrays(nullptr);
+}
+
+void TokenSearch::seal(std::byte* memory) noexcept {
+  place_arrays(memory);
+  for (std::int64_t length = 1; length < options_.max_length; ++length) {
+    length_powers_[length] = length_power(length, options_.length_penalty);
+  }
+}
+
+std::size_t TokenSearch::place_arrays(std::byte* memory) noexcept {
+  Cutter cutter(memory);
+  const std::int64_t slots = max_samples_ * options_.num_beams, length = options_.max_length;
+  for (std::int32_t** const array : {&tokens_, &samples_, &slots_}) cutter.cut(array, slots);
+  for (Sequences* const sequences : {&now_, &next_}) {
+    if (sequences == &next_ && is_greedy()) continue;
+    cutter.cut(&sequences->ids, slots * length);
+    cutter.cut(&sequences->histories, slots * length);
+    cutter.cut(&sequences->scores, slots);
+  }
+  cutter.cut(&beam_candidates_, slots * candidates_);
+  cutter.cut(&beam_lists_, slots);
+  cutter.cut(&banned_, slots * (length + static_cast<std::int64_t>(options_.end_ids.size())));
+  cutter.cut(&merged_, max_samples_ * candidates_);
+  cutter.cut(&finished_scores_, slots);
+  cutter.cut(&finished_, max_samples_);
+  cutter.cut(&results_, max_samples_ * length);
+  cutter.cut(&result_lengths_, max_samples_);
+  cutter.cut(&has_ended_, max_samples_);
+  cutter.cut(&length_powers_, length);
+  return cutter.used_bytes();
+}
+
+void TokenSearch::begin(std::int64_t samples) noexcept {
+  BASCULE_DCHECK(samples >= 0 && samples <= max_samples_);
+  begun_ = samples;
+  position_ = 0;
+  std::fill_n(finished_scores_, samples * options_.num_beams, kLast);
+  std::fill_n(finished_, samples, 0);
+  std::fill_n(result_lengths_, samples, 0);
+  std::fill_n(has_ended_, samples, options_.max_length == 1);
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    const std::int64_t slot = slot_of(sample, 0);
+    now_.ids[slot * options_.max_length] = options_.start_id;
+    now_.scores[slot] = 0.0f;
+  }
+  list_rows(1);
+}
+
+const std::int32_t* TokenSearch::history(std::int64_t row) const noexcept {
+  return now_.histories + slots_[row] * options_.max_length;
+}
+
+void TokenSearch::take(Threads& threads, const float* logits, std::int64_t stride, const float* top,
+                       const float* log_sum) noexcept {
+  run_tasks(threads, rows_, [&](std::int64_t row) {
+    RowLogits of_row;
+    of_row.logits = logits + row * stride;
+    of_row.vocabulary_size = options_.vocabulary_size;
+    if (!is_greedy()) {
+      of_row.top = top[row];
+      of_row.log_sum = log_sum[row];
+    }
+    find_candidates(row, of_row);
+    if (is_greedy()) extend_greedily(slots_[row]);
+  });
+  if (!is_greedy()) {
+    const std::int64_t beams = position_ == 0 ? 1 : options_.num_beams;
+    run_tasks(threads, rows_ / beams, [&](std::int64_t i) { extend_beams(samples_[i * beams]); });
+    std::swap(now_, next_);
+  }
+  ++position_;
+  list_rows(options_.num_beams);
+}
+
+Span<const std::int32_t> TokenSearch::generated(std::int64_t sample) const noexcept {
+  BASCULE_DCHECK(done() && sample < begun_);
+  return {results_ + sample * options_.max_length, static_cast<std::size_t>(result_lengths_[sample])};
+}
+
+float TokenSearch::score(std::int64_t sample) const noexcept {
+  BASCULE_DCHECK(done() && sample < begun_);
+  return is_greedy() ? 0.0f : finished_scores_[sample * options_.num_beams];
+}
+
+bool TokenSearch::is_end(std::int32_t token) const noexcept {
+  return std::find(options_.end_ids.begin(), options_.end_ids.end(), token) != options_.end_ids.end();
+}
+
+void TokenSearch::list_rows(std::int64_t beams) noexcept {
+  rows_ = 0;
+  for (std::int64_t sample = 0; sample < begun_; ++sample) {
+    if (has_ended_[sample]) continue;
+    for (std::int64_t beam = 0; beam < beams; ++beam) {
+      const std::int64_t slot = sample * options_.num_beams + beam;
+      tokens_[rows_] = now_.ids[slot * options_.max_length + position_];
+      samples_[rows_] = static_cast<std::int32_t>(sample);
+      slots_[rows_] = static_cast<std::int32_t>(slot);
+      ++rows_;
+    }
+  }
+}
+
+void TokenSearch::find_candidates(std::int64_t row, RowLogits logits) noexcept {
+  const std::int64_t slot = slots_[row];
+  const Span<const std::int32_t> ids(now_.ids + slot * options_.max_length, static_cast<std::size_t>(position_ + 1));
+  std::int32_t* const banned =
+      banned_ + slot * (options_.max_length + static_cast<std::int64_t>(options_.end_ids.size()));
+  const Span<const std::int32_t> all_banned(banned,
+                                            static_cast<std::size_t>(list_banned_tokens(banned, ids, options_)));
+
+  Candidate* const best = beam_candidates_ + slot * candidates_;
+  logits.running = now_.scores[slot];
+  const std::int64_t count = best_tokens(best, candidates_, logits, all_banned);
+  beam_lists_[slot] = {best, count, 0};
+  if (is_greedy() || position_ > 0) return;
+  // The other beams. No score of theirs is above -1e9, so that they are not needed where the first beam alone has
+  // candidates enough which are no worse.
+  const bool are_needed = count < candidates_ || best[count - 1].score < kLast;
+  Candidate* const others = best + candidates_;
+  logits.running = kLast;
+  beam_lists_[slot + 1] = {others, are_needed ? best_tokens(others, candidates_, logits, all_banned) : 0, 0};
+  for (std::int64_t beam = 2; beam < options_.num_beams; ++beam) beam_lists_[slot + beam] = beam_lists_[slot + 1];
+}
+
+void TokenSearch::extend_greedily(std::int64_t slot) noexcept {
+  const std::int32_t token = beam_candidates_[slot].token;
+  if (fills_rows() || is_end(token)) {
+    keep_result(slot, slot, token);
+    has_ended_[slot] = true;
+    return;
+  }
+  now_.ids[slot * options_.max_length + position_ + 1] = token;
+  now_.histories[slot * options_.max_length + position_] = static_cast<std::int32_t>(slot);
+}
+
+void TokenSearch::extend_beams(std::int64_t sample) noexcept {
+  BeamCandidate* const merged = merged_ + sample * candidates_;
+  merge_beams(merged, candidates_,
+              {beam_lists_ + sample * options_.num_beams, static_cast<std::size_t>(options_.num_beams)});
+  finish_candidates(sample);
+  go_on(sample);
+  const bool list_is_final = options_.early_stopping == EarlyStopping::kYes && finished_[sample] == options_.num_beams;
+  has_ended_[sample] = fills_rows() || list_is_final || !can_improve(sample);
+}
+
+void TokenSearch::finish_candidates(std::int64_t sample) noexcept {
+  const std::int64_t beams = options_.num_beams;
+  float* const scores = finished_scores_ + sample * beams;
+  for (std::int64_t i = 0; i < beams; ++i) {
+    const BeamCandidate& candidate = merged_[sample * candidates_ + i];
+    if (!stops(candidate)) continue;
+    const float score = candidate.score / length_powers_[position_ + 1];
+    if (!(score > scores[beams - 1])) continue;
+    std::int64_t place = beams - 1;
+    for (; place > 0 && score > scores[place - 1]; --place) scores[place] = scores[place - 1];
+    scores[place] = score;
+    finished_[sample] = std::min(finished_[sample] + 1, beams);
+    if (place == 0) keep_result(sample, slot_of(sample, candidate.beam), candidate.token);
+  }
+}
+
+void TokenSearch::go_on(std::int64_t sample) noexcept {
+  BeamCandidate* const merged = merged_ + sample * candidates_;
+  for (std::int64_t i = 0; i < candidates_; ++i) {
+    BeamCandidate candidate = merged[i];
+    if (stops(candidate)) candidate.score += kLast;
+    std::int64_t place = i;
+    for (; place > 0 && candidate.score > merged[place - 1].score; --place) merged[place] = merged[place - 1];
+    merged[place] = candidate;
+  }
+  const std::int64_t length = options_.max_length;
+  for (std::int64_t beam = 0; beam < options_.num_beams; ++beam) {
+    const BeamCandidate& chosen = merged[beam];
+    const std::int64_t from = slot_of(sample, chosen.beam), to = sample * options_.num_beams + beam;
+    std::int32_t* const ids = next_.ids + to * length;
+    *std::copy_n(now_.ids + from * length, position_ + 1, ids) = chosen.token;
+    std::int32_t* const history = next_.histories + to * length;
+    *std::copy_n(now_.histories + from * length, position_, history) = static_cast<std::int32_t>(from);
+    next_.scores[to] = chosen.score;
+  }
+}
+
+bool TokenSearch::can_improve(std::int64_t sample) const noexcept {
+  const bool grows = options_.early_stopping == EarlyStopping::kNever && options_.length_penalty > 0.0;
+  const float best =
+      next_.scores[sample * options_.num_beams] / length_powers_[grows ? options_.max_length - 1 : position_ + 1];
+  return best > finished_scores_[(sample + 1) * options_.num_beams - 1];
+}
+
+void TokenSearch::keep_result(std::int64_t sample, std::int64_t slot, std::int32_t token) noexcept {
+  const std::int32_t* const ids = now_.ids + slot * options_.max_length;
+  *std::copy(ids + 1, ids + position_ + 1, results_ + sample * options_.max_length) = token;
+  result_lengths_[sample] = position_ + 1;
+}
+
+}  // namespace bascule

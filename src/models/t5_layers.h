@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of T5, for its graphs: the two stacks over whole texts, and the decoder over one further token of each
+// row. Equations: Transformers' modeling_t5.py.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/models/model.h"
+#include "src/models/recorder.h"
+#include "src/models/t5_config.h"
+
+namespace bascule {
+
+struct T5Recorder : Recorder {
+  T5Recorder(Graph& target, const T5Config& model_config, const RecordOptions& options);
+
+  DropoutPlace next_dropout() { return drop(config.dropout_rate); }  // all have one rate
+  // The standard deviation of weights that read so many columns.
+  double fan_in(std::int64_t columns) const;
+  Tensor words();
+  Tensor norm_weight(const std::string& name);
+
+  const T5Config& config;
+};
+
+// One of the two stacks: what its blocks share.
+struct T5Stack {
+  std::string name;  // "encoder"
+  std::int64_t depth = 0;
+  bool is_decoder = false;
+  SampleRows rows;
+  AttentionOptions self_attention;
+};
+
+// span: the most tokens of a text.
+T5Stack record_t5_encoder(T5Recorder& r, const SampleRows& rows, std::int64_t span);
+T5Stack record_t5_decoder(T5Recorder& r, const SampleRows& rows, std::int64_t span);
+
+// The stack's result: its last norm, with dropout behind. ids: a field. encoded: the encoder's result, which a decoder
+// reads; none for the encoder.
+Tensor record_t5_blocks(T5Recorder& r, const T5Stack& stack, const char* ids, const RowStream& encoded);
+
+// Keeps the keys and values of the encoder's result for all decoder layers.
+void record_t5_source_cache(T5Recorder& r, const DecodingShape& shape, Tensor encoded);
+// The decoder's result for one further token of each live row, whose keys and values are kept too.
+Tensor record_t5_next(T5Recorder& r, const DecodingShape& shape);
+
+// (rows, vocabulary) of the decoder's result.
+Tensor record_t5_logits(T5Recorder& r, Tensor decoded, bool head_is_tied);
+
+}  // namespace bascule

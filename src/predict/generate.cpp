@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/predict/generate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/generate/generation_config.h"
+#include "src/generate/generator.h"
+#include "src/json/json.h"
+#include "src/machine/process_limits.h"
+#include "src/predict/finished_model.h"
+#include "src/predict/line_reader.h"
+#include "src/runtime/choose_isa.h"
+#include "src/session/packed_batch.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kCommandLine[] = "command line";
+constexpr std::size_t kMostBytesOfALine = std::size_t{1} << 24;
+
+struct Written {
+  std::string text;
+  std::int64_t tokens = 0;
+  float score = 0.0f;
+};
+
+// The folder's options with those of the command line over them.
+SearchOptions options_of(const GenerateArguments& arguments, const ModelInputs& inputs) {
+  const GenerationConfig config =
+      read_generation_config(arguments.folder, inputs.texts[kMaxTexts - 1].vocabulary_size);
+  for (const std::string& note : config.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+  SearchOptions options = config.options;
+  try {
+    read_search_options(arguments.options, kCommandLine, &options);
+    check_search_options(options, kCommandLine);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kSettings, error.where(), error.problem(), error.what_to_do());
+  }
+  return options;
+}
+
+// What stands before each text, and why where nobody named it.
+std::string prefix_of(const GenerateArguments& arguments, const RunInputs& run) {
+  if (arguments.prefix) return *arguments.prefix;
+  if (run.source_prefix) return *run.source_prefix;
+  const std::string path = arguments.folder + "/config.json";
+  const Json config = read_json_file(path);
+  const Json* const tasks = find_member(config, "task_specific_params", path);
+  const Json* const task = tasks == nullptr ? nullptr : find_member(*tasks, "summarization", path);
+  const std::string prefix = task == nullptr ? "" : get_string(*task, "prefix", path, "");
+  if (!prefix.empty()) {
+    std::fprintf(stderr, "bascule: prefix \"%s\", of task_specific_params in config.json; --prefix names another\n",
+                 prefix.c_str());
+  }
+  return prefix;
+}
+
+// A model, planned for a batch of so many texts of so many tokens, which generates.
+class Writer {
+ public:
+  Writer(const std::string& folder, const Model& model, const SearchOptions& options, std::int64_t batch,
+         std::int64_t longest)
+      : model_(model),
+        fields_(model.fields({})),
+        threads_(threads_within(read_process_limits(), usable_cores(), 1), false),
+        recorded_(record_generation(&session_, model, fields_, bounds_of(batch, longest), options,
+                                    Precision::kFloat32)),
+        generator_(recorded_, options, batch) {
+    seal_with_weights(&session_, model, folder, choose_isa("auto"), threads_);
+    generator_.seal_alone(session_);
+  }
+
+  // sources: at most `batch`, each of 1 to `longest` ids.
+  void write(const std::vector<std::vector<std::int32_t>>& sources) {
+    PaddedBatch padded;
+    padded.samples = static_cast<std::int64_t>(sources.size());
+    PaddedText& text = padded.texts[0];
+    for (const auto& ids : sources) text.length = std::max(text.length, static_cast<std::int64_t>(ids.size()));
+    for (const auto& ids : sources) {
+      for (std::int64_t t = 0; t < text.length; ++t) {
+        const bool is_there = t < static_cast<std::int64_t>(ids.size());
+        text.input_ids.push_back(is_there ? ids[static_cast<std::size_t>(t)] : 0);
+        text.attention_mask.push_back(is_there ? 1 : 0);
+      }
+    }
+    const PackedBatch packed(padded, model_.inputs(), false, "the text");
+    generator_.run(packed.batch(fields_), threads_);
+  }
+  const TokenSearch& search() const { return generator_.search(); }
+
+ private:
+  BatchCounts bounds_of(std::int64_t batch, std::int64_t longest) const {
+    BatchCounts bounds;
+    bounds[kSamples] = batch;
+    const Field& ids = fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))];
+    bounds[ids.rows.stream] = batch * longest;
+    bounds.longest[ids.rows.stream] = longest;
+    return bounds;
+  }
+
+  const Model& model_;
+  const Fields fields_;
+  Session session_;
+  Threads threads_;
+  const RecordedGeneration recorded_;
+  Generator generator_;
+};
+
+class Command {
+ public:
+  explicit Command(const GenerateArguments& arguments)
+      : arguments_(arguments),
+        model_(open_finished_model(arguments.folder, "generate")),
+        tokenizer_(load_tokenizer(arguments.folder)),
+        decoder_(load_token_decoder(arguments.folder)),
+        options_(options_of(arguments, model_->inputs())) {
+    const RunInputs run = read_run_inputs(arguments.folder);
+    prefix_ = prefix_of(arguments, run);
+    longest_ = arguments.max_source_length > 0 ? arguments.max_source_length : run.max_source_length;
+  }
+
+  void write_arguments() {
+    std::vector<std::vector<std::int32_t>> sources;
+    for (const std::string& text : arguments_.texts) sources.push_back(encode(text, sources.size(), "text "));
+    std::int64_t longest = 1;
+    for (const auto& ids : sources) longest = std::max(longest, static_cast<std::int64_t>(ids.size()));
+    plan(std::min(arguments_.batch, static_cast<std::int64_t>(sources.size())), longest);
+    for (std::size_t first = 0; first < sources.size(); first += static_cast<std::size_t>(arguments_.batch)) {
+      const std::size_t end = std::min(sources.size(), first + static_cast<std::size_t>(arguments_.batch));
+      write({arguments_.texts.begin() + static_cast<std::ptrdiff_t>(first),
+             arguments_.texts.begin() + static_cast<std::ptrdiff_t>(end)},
+            {sources.begin() + static_cast<std::ptrdiff_t>(first),
+             sources.begin() + static_cast<std::ptrdiff_t>(end)});
+    }
+  }
+
+  // A line that is empty gives an empty line.
+  void write_lines() {
+    plan(arguments_.batch, longest_);
+    LineReader lines(STDIN_FILENO);
+    std::size_t read = 0;
+    for (;;) {
+      const std::vector<std::string> texts =
+          lines.read(static_cast<std::size_t>(arguments_.batch), kMostBytesOfALine);
+      if (texts.empty()) return;
+      std::vector<std::vector<std::int32_t>> sources;
+      for (const std::string& text : texts) sources.push_back(encode(text, read++, "standard input: line "));
+      write(texts, sources);
+      std::fflush(stdout);
+    }
+  }
+
+  void finish() const {
+    if (arguments_.json) std::printf("%s\n", json_text({{"texts", written_}}).c_str());
+  }
+
+ private:
+  void plan(std::int64_t batch, std::int64_t longest) {
+    writer_ = std::make_unique<Writer>(arguments_.folder, *model_, options_, batch, longest);
+  }
+
+  // The ids of a source with its prefix; none of an empty line. Says when it is cut.
+  std::vector<std::int32_t> encode(const std::string& text, std::size_t number, const char* where) const {
+    const std::string name = where + std::to_string(number + 1);
+    if (text.empty()) return {};
+    try {
+      std::vector<std::int32_t> ids = tokenizer_->encode(prefix_ + text);
+      if (static_cast<std::int64_t>(ids.size()) <= longest_) return ids;
+      std::fprintf(stderr, "bascule: %s has %zu tokens and is cut to %lld\n", name.c_str(), ids.size(),
+                   static_cast<long long>(longest_));
+      return tokenizer_->encode(prefix_ + text, longest_);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kData, name, error.problem(), error.what_to_do());
+    }
+  }
+
+  void write(const std::vector<std::string>& texts, const std::vector<std::vector<std::int32_t>>& sources) {
+    std::vector<std::vector<std::int32_t>> asked;
+    for (const auto& ids : sources) {
+      if (!ids.empty()) asked.push_back(ids);
+    }
+    if (!asked.empty()) writer_->write(asked);
+    std::int64_t sample = 0;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      Written written;
+      if (!sources[i].empty()) {
+        const Span<const std::int32_t> ids = writer_->search().generated(sample);
+        written = {decoder_->decode(ids), static_cast<std::int64_t>(ids.size()), writer_->search().score(sample)};
+        ++sample;
+      }
+      if (arguments_.json) {
+        Json entry = {{"text", texts[i]}, {"generated", written.text}, {"tokens", written.tokens}};
+        if (options_.num_beams > 1) entry["score"] = written.score;
+        written_.push_back(entry);
+      } else {
+        std::printf("%s\n", on_one_line(written.text).c_str());
+      }
+    }
+  }
+
+  // Line breaks within what was written would look like further answers.
+  static std::string on_one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  }
+
+  const GenerateArguments& arguments_;
+  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<const Tokenizer> tokenizer_;
+  const std::unique_ptr<const TokenDecoder> decoder_;
+  const SearchOptions options_;
+  std::string prefix_;
+  std::int64_t longest_ = 0;  // tokens of a source
+  std::unique_ptr<Writer> writer_;
+  Json written_ = Json::array();
+};
+
+}  // namespace
+
+int generate_command(const GenerateArguments& arguments) {
+  Command command(arguments);
+  if (arguments.texts == std::vector<std::string>{"-"}) {
+    command.write_lines();
+  } else {
+    command.write_arguments();
+  }
+  command.finish();
+  return 0;
+}
+
+}  // namespace bascule

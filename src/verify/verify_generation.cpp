@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/table.h"
+#include "src/base/error.h"
+#include "src/checkpoint/hf_folder.h"
+#include "src/generate/generation_config.h"
+#include "src/generate/generator.h"
+
+namespace bascule {
+namespace {
+
+constexpr double kScoreLimit = 1e-4;
+
+std::vector<std::int64_t> read_ids(const CaseFiles& files, const std::string& name, std::int64_t rows,
+                                   std::int64_t* cols) {
+  const StoredTensor* const tensor = files.expected.find(name);
+  if (tensor == nullptr || tensor->shape.size() != 2 || tensor->shape[0] != rows)
+    throw Error(ErrorKind::kData, files.folder, name + " is missing, or does not have a row for each sample");
+  *cols = tensor->shape[1];
+  return read_integers(files.expected, name, files.folder);
+}
+
+// How many ids differ from the reference's row, which begins with the start token and is padded behind its end.
+double count_different(const std::int64_t* row, std::int64_t cols, const SearchOptions& options,
+                       Span<const std::int32_t> ours) {
+  double count = std::max<double>(0.0, static_cast<double>(ours.size()) + 1.0 - static_cast<double>(cols));
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const std::size_t at = static_cast<std::size_t>(c - 1);
+    const std::int32_t id = c == 0 ? options.start_id : at < ours.size() ? ours[at] : options.pad_id;
+    count += row[c] == id ? 0.0 : 1.0;
+  }
+  return count;
+}
+
+void judge_entry(const CaseFiles& files, const std::string& name, const SearchOptions& options, Isa isa, int threads,
+                 Judgement* judgement) {
+  const Fields fields = files.model->fields({});
+  const PackedBatch packed(read_batch(files, 0), files.inputs, true, files.folder);
+  Session session;
+  const RecordedGeneration recorded =
+      record_generation(&session, *files.model, fields, packed.counts(fields), options, Precision::kFloat32);
+  Threads pool(threads, false);
+  session.seal_alone(kernels_for(isa), threads);
+  const TensorSource source = open_hf_weights(files.folder);
+  StartWork work;
+  load_parameters(&work, source, session.parameter_memory(), *files.model, 0);
+  work.run(pool);
+  Generator generator(recorded, options, packed.samples());
+  generator.seal_alone(session);
+  generator.run(packed.batch(fields), pool);
+
+  std::int64_t cols = 0;
+  const std::vector<std::int64_t> truth = read_ids(files, "generated." + name, packed.samples(), &cols);
+  double different = 0.0, error = 0.0;
+  std::vector<float> scores;
+  const std::string scores_name = "generated_scores." + name;
+  if (files.expected.find(scores_name) != nullptr) scores = read_floats(files.expected, scores_name, files.folder);
+  for (std::int64_t s = 0; s < packed.samples(); ++s) {
+    different += count_different(truth.data() + s * cols, cols, options, generator.search().generated(s));
+    if (scores.empty()) continue;
+    const double distance = std::fabs(static_cast<double>(generator.search().score(s)) -
+                                      static_cast<double>(scores.at(static_cast<std::size_t>(s))));
+    if (!(distance <= error)) error = distance;
+  }
+  judgement->add_norm("generated." + name, different, 0.0);
+  if (!scores.empty()) judgement->add_norm(scores_name, error, kScoreLimit);
+}
+
+}  // namespace
+
+void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement) {
+  const std::string where = files.folder + "/case.json";
+  const SearchOptions defaults =
+      read_generation_config(files.folder, files.inputs.texts[kMaxTexts - 1].vocabulary_size).options;
+  for (const auto& [name, entry] : get_object(files.description, "generate", where).items()) {
+    SearchOptions options = defaults;
+    read_search_options(entry, where, &options);
+    check_search_options(options, where);
+    judge_entry(files, name, options, isa, threads, judgement);
+  }
+}
+
+}  // namespace bascule

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that a T5 writes: in evaluations and by `bascule generate`, their bits, their files, and what is refused."""
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from bascule_run import PROGRAM, ROOT, has_mpi, instruction_sets, run, settings
+
+UNIGRAM = ROOT / "tests" / "data" / "tokenizer" / "unigram"
+KEYWORDS = ROOT / "tests" / "data" / "emoji-keywords"
+ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+CONFIG = {"model_type": "t5", "vocab_size": 2100, "d_model": 48, "d_kv": 10, "d_ff": 64, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3,
+          "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+
+
+def make_model(folder, **members):
+    folder.mkdir(parents=True)
+    for file in UNIGRAM.iterdir():
+        shutil.copy(file, folder)
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **members}))
+    return folder
+
+
+def make_settings(folder, model, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    return settings(folder, **{
+        "model__model_name_or_path": f'"{model}"', "model__tokenizer_name": None, "data__train_file": f'"{KEYWORDS}/train.jsonl"',
+        "data__validation_file": f'"{KEYWORDS}/validation.jsonl"', "data__test_file": f'"{KEYWORDS}/test.jsonl"', "data__text_column": '"text"',
+        "data__summary_column": '"summary"', "data__source_prefix": '"keywords: "', "data__max_source_length": "32", "data__max_target_length": "12",
+        "data__max_eval_samples": "40", "data__max_predict_samples": "30", "data__max_seq_length": None, "data__preprocessing": None,
+        "media_engine__memory_mib": None, "training__max_steps": "60", "training__per_device_train_batch_size": "32", "training__learning_rate": "3e-3",
+        "training__save_steps": "20", "training__predict_with_generate": "true", **changes})
+
+
+class Generate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.model = make_model(cls.folder / "model")
+        done = run("run", make_settings(cls.folder / "base", cls.model))
+        assert done.returncode == 0, done.stderr
+        cls.run_folder = cls.folder / "base" / "run"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def predictions(self, folder=None):
+        return [json.loads(line) for line in ((folder or self.run_folder) / "predictions.jsonl").read_text().splitlines()]
+
+    def generate(self, *arguments, code=0, stdin=None, folder=None):
+        done = subprocess.run([str(PROGRAM), "generate", str(folder or self.run_folder), *map(str, arguments)], capture_output=True, input=stdin, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout.decode() if code == 0 else done.stderr.decode()
+
+    def test_an_evaluation_leaves_figures_and_texts(self):
+        results = json.loads((self.run_folder / "all_results.json").read_text())
+        for split in ("validation", "test"):
+            for name in ROUGE:
+                self.assertTrue(0 < results[f"{split}_{name}"] < 100, name)
+            self.assertTrue(0 < results[f"{split}_gen_len"] <= 11)
+        rows = self.predictions()
+        self.assertEqual([row["row"] for row in rows], list(range(30)))
+        truth = [json.loads(line) for line in (KEYWORDS / "test.jsonl").read_text().splitlines()[:30]]
+        for row, own in zip(rows, truth):
+            self.assertEqual((row["text"], row["summary"]), (own["text"], own["summary"]))
+            self.assertEqual(set(row), {"row", "text", "summary", "generated", "tokens", "score"})
+        self.assertEqual((self.run_folder / "generated_predictions.txt").read_text().splitlines(), [row["generated"] for row in rows])
+        mean = sum(row["tokens"] for row in rows) / len(rows)
+        self.assertAlmostEqual(results["test_gen_len"], mean, 1)  # but for padding that a live row may write
+        page = (self.run_folder / "report.html").read_text()
+        self.assertIn("Generated texts", page)
+        self.assertIn("ROUGE-Lsum", page)
+
+    def test_the_command_writes_what_the_run_did(self):
+        rows = self.predictions()
+        texts = self.generate("-", "--max-length", 12, stdin="".join(row["text"] + "\n" for row in rows).encode()).splitlines()
+        self.assertEqual(texts, [row["generated"] for row in rows])
+        for batch in (1, 7):
+            again = self.generate("-", "--max-length", 12, "--batch", batch, stdin="".join(row["text"] + "\n" for row in rows).encode()).splitlines()
+            self.assertEqual(again, texts, batch)
+        self.assertEqual(self.generate(*[row["text"] for row in rows[:9]], "--max-length", 12, "--batch", 4).splitlines(), texts[:9])
+
+    def test_lines_are_answered_in_order_as_they_come(self):
+        process = subprocess.Popen([str(PROGRAM), "generate", str(self.run_folder), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdin.write(b"red heart\n")
+        process.stdin.flush()
+        self.assertTrue(process.stdout.readline().endswith(b"\n"))  # before the end of the input
+        process.stdin.write(b"\ncat\r\nno line break")
+        process.stdin.close()
+        lines = process.stdout.read().decode().split("\n")
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(lines[0], "")  # an empty line gives an empty line
+        self.assertEqual(lines[1] + "\n", self.generate("cat"))
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+    def test_options_act(self):
+        document = json.loads(self.generate("red heart", "cat", "--num-beams", 3, "--max-new-tokens", 9, "--json"))
+        self.assertEqual([row["text"] for row in document["texts"]], ["red heart", "cat"])
+        self.assertTrue(all(row["score"] < 0 and 0 < row["tokens"] <= 9 for row in document["texts"]))
+        longest = json.loads(self.generate("red heart", "--min-new-tokens", 15, "--max-new-tokens", 15, "--json"))["texts"][0]
+        self.assertEqual(longest["tokens"], 15)
+        self.assertNotIn("score", longest)
+        self.assertEqual(json.loads(self.generate("red heart", "--max-length", 1, "--json"))["texts"][0]["tokens"], 0)
+        short, long = (json.loads(self.generate("red heart", "--num-beams", 4, "--length-penalty", penalty, "--early-stopping", "never", "--json"))["texts"][0]["tokens"]
+                       for penalty in (-5, 5))
+        self.assertLess(short, long)
+        self.assertNotEqual(self.generate("cat", "--prefix", ""), self.generate("cat", "--prefix", "keywords of many things: "))
+        words = self.generate("cat", "--min-new-tokens", 19, "--no-repeat-ngram-size", 1)
+        self.assertNotEqual(words, self.generate("cat", "--min-new-tokens", 19))
+
+    def test_a_text_that_is_too_long_is_cut_and_said(self):
+        done = run("generate", self.run_folder, "cat " * 100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"text 1 has \d+ tokens and is cut to 32")
+        self.assertEqual(done.stdout, self.generate("cat " * 100, "--max-source-length", 32))
+        self.assertNotEqual(done.stdout, self.generate("cat " * 100, "--max-source-length", 200))
+
+    def test_the_prefix_of_a_folder_of_transformers_is_said(self):
+        folder = self.folder / "foreign"
+        shutil.copytree(self.run_folder, folder)
+        (folder / "bascule.json").unlink()
+        config = json.loads((folder / "config.json").read_text())
+        config["task_specific_params"] = {"summarization": {"prefix": "keywords: ", "num_beams": 4}}
+        (folder / "config.json").write_text(json.dumps(config))
+        done = run("generate", folder, "cat")
+        self.assertIn('prefix "keywords: "', done.stderr)
+        self.assertEqual(done.stdout, self.generate("cat"))
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        for arguments, code, words in ((["cat", "--num-beams", 2101], 2, "above"), (["cat", "--num-beams", 1000, "--max-length", 3, "--min-length", 4], 2, "min_length = 4 is above"),
+                                       (["cat", "--max-new-tokens", 0], 2, "max-new-tokens"), (["\udcff"], 3, "UTF-8"), ([], 2, "texts")):
+            line = self.generate(*arguments, code=code)
+            self.assertIn(words, line, arguments)
+            self.assertEqual(len(line.strip().splitlines()), 1, line)
+        self.assertIn("standard input: line 2", self.generate("-", code=3, stdin=b"cat\n\xff\n"))
+        self.assertEqual(self.generate("-", stdin=b""), "")
+        self.assertEqual(self.generate(""), "\n")
+
+    def test_a_prompt_of_nothing_but_the_prefix_is_a_source(self):
+        line = self.generate(" ")
+        self.assertEqual(line.count("\n"), 1)
+        self.assertEqual(self.generate("keywords:", "--prefix", ""), line)  # white space at its end is no token
+
+    def test_generation_config(self):
+        folder = self.folder / "own"
+        shutil.copytree(self.run_folder, folder)
+        own = folder / "generation_config.json"
+        own.write_text(json.dumps({"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "num_beams": 3, "max_new_tokens": 5}))
+        self.assertEqual(self.generate("cat", folder=folder), self.generate("cat", "--num-beams", 3, "--max-new-tokens", 5))
+        own.write_text("{}")
+        self.assertIn("that of config.json is used", run("generate", folder, "cat").stderr)
+        for text, words in (("{", "generation_config.json"), ('{"decoder_start_token_id": 0, "do_sample": true}', "do_sample = true is not supported"),
+                            ('{"decoder_start_token_id": 5000}', "decoder_start_token_id = 5000")):
+            own.write_text(text)
+            self.assertIn(words, self.generate("cat", folder=folder, code=3))
+
+    def test_a_closed_pipe_is_no_failure(self):
+        texts = "".join("cat\n" for _ in range(300))
+        done = subprocess.run(f"printf '{texts}' | {PROGRAM} generate {self.run_folder} - | head -1", shell=True, capture_output=True, text=True, check=False)
+        self.assertEqual(done.stdout, self.generate("cat"))
+        self.assertNotIn("bug", done.stderr)
+
+    def test_another_model_is_refused(self):
+        bert = ROOT / "tests" / "data" / "goldens-families" / "bert_masked_lm"
+        self.assertIn("bascule generate does not work with", self.generate("cat", folder=bert, code=3))
+
+    def texts_of(self, name, **changes):
+        done = run("run", make_settings(self.folder / name, self.run_folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
+                                        training__save_steps=None, training__learning_rate=None, **changes))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.folder / name / "run"
+        results = json.loads((folder / "all_results.json").read_text())
+        return (folder / "predictions.jsonl").read_bytes(), [results[f"{split}_{figure}"] for split in ("validation", "test") for figure in (*ROUGE, "gen_len", "loss")]
+
+    def test_texts_and_figures_depend_on_nothing_but_the_settings(self):
+        for beams in ("1", "3"):
+            whole = self.texts_of(f"whole-{beams}", generation__num_beams=beams)
+            for name, other in (("threads", {"machine__threads": "1", "data__dataloader_num_workers": "3"}), ("more", {"machine__threads": "4"}),
+                                ("batch", {"training__per_device_eval_batch_size": "7"}),
+                                *((isa, {"machine__isa": f'"{isa}"'}) for isa in instruction_sets())):
+                texts, figures = self.texts_of(f"{name}-{beams}", generation__num_beams=beams, **other)
+                self.assertEqual(texts, whole[0], name)
+                self.assertEqual(figures[:5] + figures[6:11], whole[1][:5] + whole[1][6:11], name)
+        self.assertNotEqual(self.texts_of("whole-1", generation__num_beams="1"), self.texts_of("whole-3", generation__num_beams="3"))
+
+    @unittest.skipUnless(has_mpi(), "built without MPI")
+    def test_ranks_share_the_texts(self):
+        whole = self.texts_of("one-rank")
+        self.assertEqual(self.texts_of("two-ranks", distributed__world_size="2"), whole)
+
+    def test_settings_are_refused_or_named(self):
+        def refusal(**changes):
+            done = run("run", make_settings(self.folder / "refused", self.model, **changes))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            return done.stderr.strip().splitlines()[-1]
+        self.assertIn("at least 13", refusal(generation__min_length="13"))
+        self.assertIn("generate_ema", refusal(training__generate_ema="true"))
+        self.assertIn("figure of generated texts", refusal(training__predict_with_generate="false", training__metric_for_best_model='"rougeLsum"', training__eval_strategy='"epoch"',
+                                                           training__save_strategy='"epoch"', training__save_steps=None))
+        done = run("run", make_settings(self.folder / "named", self.model, training__predict_with_generate="false", generation__num_beams="3", training__max_steps="2"))
+        self.assertIn("generation.num_beams (no text is generated)", done.stderr)
+
+    def test_the_best_is_chosen_by_rouge_and_the_average_is_judged_only_if_asked(self):
+        for ema in (False, True):
+            name = f"best-{ema}"
+            done = run("run", make_settings(self.folder / name, self.model, training__eval_strategy='"steps"', training__eval_steps="20", training__load_best_model_at_end="true",
+                                            training__metric_for_best_model='"rougeLsum"', training__ema_decay="0.9", training__generate_ema=str(ema).lower()))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            folder = self.folder / name / "run"
+            state = json.loads((folder / "trainer_state.json").read_text())
+            figures = {entry["step"]: entry["eval_rougeLsum"] for entry in state["log_history"] if "eval_rougeLsum" in entry}
+            self.assertEqual(state["best_metric"], max(figures.values()))
+            results = json.loads((folder / "all_results.json").read_text())
+            self.assertEqual(any("ema_rouge" in key for key in results), ema, sorted(results))
+
+    def test_bench_measures_generation(self):
+        path = make_settings(self.folder / "bench", self.model)
+        found = json.loads(run("bench", path, "--use", "generate", "--num-beams", "2,3", "--new-tokens", "6", "--steps", "2", "--json").stdout)
+        self.assertEqual(found["measured"], "generation")
+        for column in found["columns"]:
+            self.assertAlmostEqual(column["tokens_per_second"] / column["samples_per_second"]["median"], 6, delta=0.5)
+        self.assertIn("cached_attention", [operation["name"] for operation in found["operations"]])
+        self.assertIn("tokens/s", run("bench", path, "--use", "generate", "--steps", "1").stdout)
+        self.assertEqual(run("bench", path, "--new-tokens", "6").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

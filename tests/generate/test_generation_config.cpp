@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which file of a folder says how texts are generated, and what its keys mean.
+#include "src/generate/generation_config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/json/json.h"
+#include "tests/support/temporary_folder.h"
+
+namespace bascule::test {
+namespace {
+
+constexpr char kModel[] =
+    R"({"decoder_start_token_id": 3, "pad_token_id": 2, "eos_token_id": 4, "max_length": 50, "num_beams": 6})";
+
+GenerationConfig read(const std::string& own, const std::string& model = kModel) {
+  const TemporaryFolder folder;
+  folder.write("config.json", model);
+  if (!own.empty()) folder.write("generation_config.json", own);
+  return read_generation_config(folder.path(), 100);
+}
+
+std::string refusal(const std::string& own) {
+  try {
+    read(own);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+  return "";
+}
+
+std::string refusal_of_check(const SearchOptions& options) {
+  try {
+    check_search_options(options, "here");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GenerationConfig, OldKeysOfTheModelCountWhereThereIsNoOtherFile) {
+  const SearchOptions options = read("").options;
+  EXPECT_EQ(options.max_length, 50);
+  EXPECT_EQ(options.num_beams, 6);
+  EXPECT_EQ(options.start_id, 3);
+  EXPECT_EQ(options.pad_id, 2);
+  EXPECT_EQ(options.end_ids, std::vector<std::int32_t>{4});
+}
+
+// None of the model's keys counts beside it, not even the length.
+TEST(GenerationConfig, ItsOwnFileCountsAloneWithTransformersDefaults) {
+  const GenerationConfig config = read(R"({"decoder_start_token_id": 7, "eos_token_id": [1, 9]})");
+  EXPECT_EQ(config.options.max_length, 21);
+  EXPECT_EQ(config.options.num_beams, 1);
+  EXPECT_EQ(config.options.start_id, 7);
+  EXPECT_EQ(config.options.pad_id, 0);
+  EXPECT_EQ(config.options.end_ids, (std::vector<std::int32_t>{1, 9}));
+  EXPECT_EQ(config.options.length_penalty, 1.0);
+  EXPECT_EQ(config.options.early_stopping, EarlyStopping::kNo);
+  EXPECT_TRUE(config.notes.empty());
+}
+
+TEST(GenerationConfig, AStartTokenThatIsMissingIsTheModelsAndSaid) {
+  const GenerationConfig config = read(R"({"eos_token_id": 1})");
+  EXPECT_EQ(config.options.start_id, 3);
+  ASSERT_EQ(config.notes.size(), 1u);
+  EXPECT_NE(config.notes[0].find("no decoder_start_token_id"), std::string::npos);
+}
+
+TEST(GenerationConfig, EveryKeyReachesItsOption) {
+  const SearchOptions options =
+      read(R"({"decoder_start_token_id": 0, "num_beams": 4, "max_length": 200, "min_length": 30, "length_penalty": 2.0,
+               "early_stopping": true, "no_repeat_ngram_size": 3})")
+          .options;
+  EXPECT_EQ(options.num_beams, 4);
+  EXPECT_EQ(options.max_length, 200);
+  EXPECT_EQ(options.min_length, 30);
+  EXPECT_EQ(options.length_penalty, 2.0);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::kYes);
+  EXPECT_EQ(options.no_repeat_ngram_size, 3);
+  EXPECT_EQ(read(R"({"decoder_start_token_id": 0, "early_stopping": "never"})").options.early_stopping,
+            EarlyStopping::kNever);
+}
+
+TEST(GenerationConfig, NewTokensStandBehindTheStartTokenAndCountBeforeALength) {
+  const SearchOptions options =
+      read(R"({"decoder_start_token_id": 0, "max_length": 9, "max_new_tokens": 15, "min_new_tokens": 4})").options;
+  EXPECT_EQ(options.max_length, 16);
+  EXPECT_EQ(options.min_length, 5);
+}
+
+TEST(GenerationConfig, WhatIsNotThereIsRefusedByName) {
+  for (const char* const key :
+       {R"("do_sample": true)", R"("repetition_penalty": 1.2)", R"("num_return_sequences": 2)",
+        R"("num_beam_groups": 2)", R"("encoder_no_repeat_ngram_size": 2)", R"("forced_bos_token_id": 5)",
+        R"("forced_eos_token_id": 1)", R"("suppress_tokens": [5])", R"("begin_suppress_tokens": [5])",
+        R"("early_stopping": "soon")", R"("num_beams": 101)", R"("num_beams": 0)", R"("min_length": 22)",
+        R"("eos_token_id": 100)", R"("eos_token_id": [])", R"("eos_token_id": -1)", R"("max_length": -2)"}) {
+    const std::string own = std::string(R"({"decoder_start_token_id": 0, )") + key + "}";
+    const std::string name = std::string(key).substr(1, std::string(key).find('"', 1) - 1);
+    EXPECT_NE(refusal(own).find(name), std::string::npos) << own << ": " << refusal(own);
+    EXPECT_NE(refusal(own).find("generation_config.json"), std::string::npos) << refusal(own);
+  }
+  // Values that change nothing are no reason.
+  EXPECT_EQ(refusal(R"({"decoder_start_token_id": 0, "do_sample": false, "repetition_penalty": 1, "num_beam_groups": 1,
+                        "suppress_tokens": null})"),
+            "");
+  EXPECT_NE(refusal("[1]").find("not a JSON object"), std::string::npos);
+  EXPECT_NE(refusal("{").find("generation_config.json"), std::string::npos);
+}
+
+TEST(GenerationConfig, IdsAloneAreReadWhereTheSettingsSayTheRest) {
+  const TemporaryFolder folder;
+  folder.write("config.json", kModel);
+  folder.write("generation_config.json",
+               R"({"decoder_start_token_id": 7, "do_sample": true, "num_beams": 9, "eos_token_id": 8})");
+  const SearchOptions options = read_generation_ids(folder.path(), 100);
+  EXPECT_EQ(options.start_id, 7);
+  EXPECT_EQ(options.end_ids, std::vector<std::int32_t>{8});
+  EXPECT_EQ(options.num_beams, 1);
+}
+
+TEST(GenerationConfig, ChecksWhatTransformersWouldTake) {
+  SearchOptions options;
+  options.vocabulary_size = 10;
+  options.max_length = 5;
+  options.end_ids = {1};
+  EXPECT_EQ(refusal_of_check(options), "");
+  options.max_length = 1;
+  EXPECT_EQ(refusal_of_check(options), "");
+  options.num_beams = 10;
+  EXPECT_EQ(refusal_of_check(options), "");
+  options.num_beams = 11;
+  EXPECT_NE(refusal_of_check(options).find("num_beams = 11"), std::string::npos);
+  options.num_beams = 1;
+  options.min_length = 2;
+  EXPECT_NE(refusal_of_check(options).find("min_length = 2"), std::string::npos);
+  options.min_length = 0;
+  options.start_id = 10;
+  EXPECT_NE(refusal_of_check(options).find("decoder_start_token_id = 10"), std::string::npos);
+  options.start_id = 0;
+  options.pad_id = 10;
+  EXPECT_NE(refusal_of_check(options).find("pad_token_id = 10"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bascule::test
