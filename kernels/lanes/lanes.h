@@ -9,6 +9,7 @@
 //   f64x16  sums in float64: set_f64 to_f64 + fma
 //   bf16    store_bf16 load_bf16 round_to_bf16 (and back to float32); load and store of Elements, which are float32 or
 //           bf16
+//   ColumnVector, of kColumnLanes lanes: set_columns load_columns store + fma load_four_columns
 //   float   first_lane horizontal_sum horizontal_max square_root (of one number: the C library's is an inline
 //           function, which an ISA unit must not have); transpose_eight (8 x 8)
 //

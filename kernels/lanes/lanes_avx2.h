@@ -184,5 +184,38 @@ inline f64x16 fma(f64x16 x, f64x16 y, f64x16 z) {
 // Lanes 0-3, 4-7, 8-11, 12-15 as (first + third) + (second + fourth).
 inline __m256d quarter_sum(f64x16 x) { return _mm256_add_pd(_mm256_add_pd(x.a, x.c), _mm256_add_pd(x.b, x.d)); }
 
+// A vector of the columns of a product that is read across its rows: one register.
+struct ColumnVector {
+  __m256 lanes;
+};
+constexpr std::int64_t kColumnLanes = 8;
+inline ColumnVector set_columns(float value) { return {_mm256_set1_ps(value)}; }
+inline ColumnVector load_columns(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void store(float* p, ColumnVector x) { _mm256_storeu_ps(p, x.lanes); }
+inline ColumnVector operator+(ColumnVector a, ColumnVector b) { return {_mm256_add_ps(a.lanes, b.lanes)}; }
+inline ColumnVector fma(ColumnVector a, ColumnVector b, ColumnVector c) {
+  return {_mm256_fmadd_ps(a.lanes, b.lanes, c.lanes)};
+}
+
+// out[j][i] = x[i,j] for i below 8, j below 4.
+inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+  __m256 row[4], pair[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const float* const p = x + i * stride;
+    row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * stride), 1);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 4; i += 2) {
+    pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    out[2 * i].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+    out[2 * i + 1].lanes = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+  }
+}
+
 }  // namespace
 }  // namespace bascule::BASCULE_ISA

@@ -136,5 +136,35 @@ inline __m256d quarter_sum(f64x16 x) {
   return _mm256_add_pd(_mm512_maskz_extractf64x4_pd(kEvery8, half, 0), _mm512_maskz_extractf64x4_pd(kEvery8, half, 1));
 }
 
+// A vector of the columns of a product that is read across its rows.
+using ColumnVector = f32x16;
+constexpr std::int64_t kColumnLanes = 16;
+inline ColumnVector set_columns(float value) { return set(value); }
+inline ColumnVector load_columns(const float* p) { return load(p); }
+
+// out[j][i] = x[i,j] for i below 16, j below 4. Loads put pieces of four rows beside each other, so half of the usual
+// moves between lanes are left.
+inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+  __m512 row[4], pair[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const float* const p = x + i * stride;
+    __m512 four = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    four = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 4 * stride), 1);
+    four = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 8 * stride), 2);
+    row[i] = _mm512_maskz_insertf32x4(kEvery16, four, _mm_loadu_ps(p + 12 * stride), 3);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 4; i += 2) {
+    pair[i] = _mm512_maskz_unpacklo_ps(kEvery16, row[i], row[i + 1]);
+    pair[i + 1] = _mm512_maskz_unpackhi_ps(kEvery16, row[i], row[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    out[2 * i].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0x44);
+    out[2 * i + 1].lanes = _mm512_maskz_shuffle_ps(kEvery16, pair[i], pair[i + 2], 0xee);
+  }
+}
+
 }  // namespace
 }  // namespace bascule::BASCULE_ISA

@@ -239,5 +239,15 @@ inline void transpose_eight(float* out, std::int64_t out_stride, const float* x,
   }
 }
 
+using ColumnVector = f32x16;
+constexpr std::int64_t kColumnLanes = 16;
+inline ColumnVector set_columns(float value) { return set(value); }
+inline ColumnVector load_columns(const float* p) { return load(p); }
+inline void load_four_columns(ColumnVector (&out)[4], const float* x, std::int64_t stride) {
+  for (int j = 0; j < 4; ++j) {
+    out[j] = each_lane<ColumnVector>([&](int i) { return x[i * stride + j]; });
+  }
+}
+
 }  // namespace
 }  // namespace bascule::BASCULE_ISA

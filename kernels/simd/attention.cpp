@@ -15,6 +15,7 @@
 #include "kernels/simd/packing.h"
 #include "kernels/simd/rows.h"
 #include "kernels/simd/small_product.h"
+#include "kernels/simd/streamed_product.h"
 
 namespace bascule::BASCULE_ISA {
 namespace {
@@ -131,10 +132,10 @@ inline void multiply_scores(float* scores, const Packing& to, const float* query
   }
 }
 
-// out (rows, width) of a block: weights (rows, keys) x, where x (keys, width).
+// out (rows, width) of a block: weights (rows, keys) x, where x (keys, width), whose rows lie x_stride apart.
 inline void multiply_over_keys(float* out, const Packing& to, const float* weights, const float* x,
-                               const QueryBlock& block) {
-  multiply({out, to.width, weights, to.key_stride, 1, x, to.width, 0, false}, block.rows, to.width_vectors,
+                               std::int64_t x_stride, const QueryBlock& block) {
+  multiply({out, to.width, weights, to.key_stride, 1, x, x_stride, 0, false}, block.rows, to.width_vectors,
            [&block](std::int64_t, std::int64_t end) {
              return Steps{0, block.keys(end - 1)};
            });
@@ -211,6 +212,25 @@ void softmax_row_backward(float* scores, float* d_dropped, std::int64_t keys, co
 
 }  // namespace
 
+// Of few queries the time is that of reading keys and values, so they are multiplied where they lie. A scale would have
+// to be multiplied into the keys first.
+bool has_few_queries(const AttentionForward& a) {
+  return a.query_rows <= kMostStreamedRows && a.scale == 1.0f && a.key_index == nullptr && a.head_size % kLanes == 0 &&
+         !a.query.is_bf16() && !a.key.is_bf16() && !a.value.is_bf16();
+}
+
+// The same scores as multiply_scores() for all keys. `packed` has room for the queries, and for the last keys, which
+// fill no vector.
+void stream_scores(float* scores, const Packing& to, const AttentionForward& a, std::int64_t key_rows, float* packed) {
+  GemmTile t{GemmKind::kForward, scores,       a.query,  a.key,       nullptr, a.query_stride, a.key_stride,
+             to.key_stride,      a.query_rows, key_rows, a.head_size, false,   nullptr};
+  const std::int64_t whole = multiply_streamed_columns(t, packed), left = key_rows - whole;
+  if (left == 0) return;
+  pack_transposed(packed, kLanes, a.key.float32() + whole * a.key_stride, a.key_stride, left, a.head_size);
+  multiply({scores + whole, to.key_stride, a.query.float32(), a.query_stride, 1, packed, kLanes, a.head_size, false},
+           a.query_rows, 1);
+}
+
 void attention_forward(const AttentionForward& a) {
   const std::int64_t key_rows = seen_keys(a);
   const Packing to = packing(key_rows, a.head_size);
@@ -220,16 +240,23 @@ void attention_forward(const AttentionForward& a) {
   float* const out = scores + kQueryBlock * to.key_stride;   // (kQueryBlock, width)
   float* const packed_query = out + kQueryBlock * to.width;  // (kQueryBlock, width), of a query in bf16
   float factors[kQueryBlock];
-  pack_keys(keys, to, {a.key, a.key_stride, a.key_index, key_rows}, a.head_size, a.scale, values);
-  pack_key_rows(values, to, {a.value, a.value_stride, a.key_index, key_rows}, a.head_size);
+  const bool streams = has_few_queries(a);
+  if (!streams) {
+    pack_keys(keys, to, {a.key, a.key_stride, a.key_index, key_rows}, a.head_size, a.scale, values);
+    pack_key_rows(values, to, {a.value, a.value_stride, a.key_index, key_rows}, a.head_size);
+  }
 
   for (std::int64_t first = 0; first < a.query_rows; first += kQueryBlock) {
     const QueryBlock block = query_block(a, first, key_rows);
     const ConstElements query = a.query + first * a.query_stride;
     const bool is_packed = query.is_bf16();
     if (is_packed) pack_rows(packed_query, to.width, query, a.query_stride, block.rows, a.head_size);
-    multiply_scores(scores, to, is_packed ? packed_query : query.float32(), is_packed ? to.width : a.query_stride, keys,
-                    a.head_size, block);
+    if (streams) {
+      stream_scores(scores, to, a, key_rows, keys);
+    } else {
+      multiply_scores(scores, to, is_packed ? packed_query : query.float32(), is_packed ? to.width : a.query_stride,
+                      keys, a.head_size, block);
+    }
     for (std::int64_t r = 0; r < block.rows; ++r) {
       float* const row = scores + r * to.key_stride;
       add_bias(row, a, block, r);
@@ -237,7 +264,8 @@ void attention_forward(const AttentionForward& a) {
                                             : softmax_row<false>(row, block.keys(r), a, first + r);
       clear_unseen(row, block, r);
     }
-    multiply_over_keys(out, to, scores, values, block);
+    multiply_over_keys(out, to, scores, streams ? a.value.float32() : values, streams ? a.value_stride : to.width,
+                       block);
     for (std::int64_t r = 0; r < block.rows; ++r) {
       unpack_row(a.out + (first + r) * a.out_stride, out + r * to.width, a.head_size, factors[r], added_zero(a.causal));
     }
@@ -280,7 +308,7 @@ void attention_backward(const AttentionBackward& a) {
       clear_unseen(d_row, block, r);
       if (a.d_bias != nullptr) add_to_row(a.d_bias - (a.query_position + first + r), d_row, block.keys(r));
     }
-    multiply_over_keys(d_query, to, d_scores, keys, block);
+    multiply_over_keys(d_query, to, d_scores, keys, to.width, block);
     add_over_queries(d_keys, to, d_scores, query, block);
     add_over_queries(d_values, to, scores, d_out, block);
     for (std::int64_t r = 0; r < block.rows; ++r) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile chunk by chunk: the chunk of B is packed once, into the second-level cache; then a few rows of A at a time,
-// into the first, which every block of columns uses. Where A has few rows, they are packed first. Steps: Float32Steps or Bf16Steps, each in a unit of its own.
+// into the first, which every block of columns uses. Where A has few rows, they are packed first. Steps: Float32Steps
+// or Bf16Steps, each in a unit of its own.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "kernels/lanes/lanes.h"
 #include "kernels/simd/gemm_block.h"
 #include "kernels/simd/packing.h"
+#include "kernels/simd/streamed_product.h"
 
 namespace bascule::BASCULE_ISA {
 namespace {
@@ -191,9 +193,9 @@ void multiply_tile(const GemmTile& t) {
 // Where the numbers of a product of few rows lie in the scratch: a block of columns of a chunk of B, 16 of its rows
 // before they are transposed, and all of A, chunk by chunk.
 template <typename Steps>
-constexpr std::int64_t kFewRowsB = kChunkSteps<Steps> * kBlockCols;
+constexpr std::int64_t kFewRowsB = kChunkSteps<Steps>* kBlockCols;
 template <typename Steps>
-constexpr std::int64_t kFewRowsA = kFewRowsB<Steps> + kLanes * kRowPitch<Steps>;
+constexpr std::int64_t kFewRowsA = kFewRowsB<Steps> + kLanes* kRowPitch<Steps>;
 
 // Whether the product is of so few rows that its time is that of reading B. Then each block of columns is packed, over
 // all depths, right before its use, so that B streams through the first-level cache.
@@ -241,6 +243,21 @@ void multiply_few_rows(const GemmTile& t) {
   }
 }
 
+// The rest is left to packing: columns that fill no vector.
+template <typename Steps>
+void multiply_few_rows_of(GemmTile t) {
+  if constexpr (!Steps::kPairs) {
+    if (t.rows <= kMostStreamedRows) {
+      const std::int64_t cols = multiply_streamed_columns(t, static_cast<float*>(t.scratch));
+      t.c += cols;
+      t.b += cols * t.ldb;
+      if (t.bias != nullptr) t.bias += cols;
+      t.cols -= cols;
+    }
+  }
+  multiply_few_rows<Steps>(t);
+}
+
 template <typename Steps>
 void multiply(const GemmTile& t) {
   if (t.depth == 0 && !t.accumulate) {  // a sum of nothing
@@ -254,7 +271,7 @@ void multiply(const GemmTile& t) {
   if (t.kind == GemmKind::kWeightGradient) {
     multiply_tile<Steps, LayoutA::kSteps>(t);
   } else if (has_few_rows<Steps>(t)) {
-    multiply_few_rows<Steps>(t);
+    multiply_few_rows_of<Steps>(t);
   } else {
     multiply_tile<Steps, LayoutA::kRows>(t);
   }

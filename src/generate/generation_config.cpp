@@ -91,8 +91,8 @@ OptionsFile open_options(const std::string& folder, SearchOptions* options) {
   if (!file.json.is_object())
     throw Error(ErrorKind::kData, own_path, "is not a JSON object", "correct the file, or remove it");
   if (find_member(file.json, "decoder_start_token_id", own_path) != nullptr) return file;
-  options->start_id = id_of(get_int(read_json_file(old_path), "decoder_start_token_id", old_path),
-                            "decoder_start_token_id", old_path);
+  options->start_id =
+      id_of(get_int(read_json_file(old_path), "decoder_start_token_id", old_path), "decoder_start_token_id", old_path);
   file.note = own_path + ": no decoder_start_token_id; that of config.json is used";
   return file;
 }
@@ -129,7 +129,8 @@ void check_search_options(const SearchOptions& options, const std::string& where
     throw Error(ErrorKind::kData, where, what, what_to_do);
   };
   const auto outside = [&](std::int64_t value, std::int64_t least, const char* key) {
-    if (value < least) refuse(std::string(key) + " = " + std::to_string(value) + " is below " + std::to_string(least), "");
+    if (value < least)
+      refuse(std::string(key) + " = " + std::to_string(value) + " is below " + std::to_string(least), "");
   };
   outside(options.num_beams, 1, "num_beams");
   outside(options.max_length, 1, "max_length");
@@ -143,8 +144,8 @@ void check_search_options(const SearchOptions& options, const std::string& where
   if (options.num_beams > 1 && static_cast<std::int64_t>(options.end_ids.size()) >= options.vocabulary_size)
     refuse("eos_token_id names every token of the vocabulary", "no text could go on");
   if (options.min_length > options.max_length) {
-    refuse("min_length = " + std::to_string(options.min_length) + " is above max_length = " +
-               std::to_string(options.max_length),
+    refuse("min_length = " + std::to_string(options.min_length) +
+               " is above max_length = " + std::to_string(options.max_length),
            "no row could end; change one of them");
   }
   if (options.end_ids.empty()) refuse("eos_token_id is missing", "name the token that ends a text");

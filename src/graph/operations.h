@@ -26,8 +26,6 @@ struct SampleRows {
 
 // (rows, in) -> (rows, out): x W^T + b. weight (out, in); bias (1, out) or none.
 Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias);
-// The same without bias into a state's first rows; those behind keep their values. It has no gradient.
-void linear_into(Graph& graph, Tensor state, Tensor x, Tensor weight);
 
 // y = LN(x), row by row. weight, bias (1, C).
 Tensor layer_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, float epsilon);
@@ -78,13 +76,19 @@ Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, 
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys,
                  const AttentionOptions& options = {});
 
-// Keys and values that lie in a state, as slices of its columns. Groups of queries share them: group g sees the rows
-// that the first counts[g] numbers of its row of `rows` name, in that order. rows (groups, most), counts (groups),
-// int32; at least one each.
+// A state that keeps keys and values for later replays: (heads * places, 2 * head_size). Row head * places + p holds
+// key and value of place p side by side, so that a head reads memory from front to back.
+//
+// Puts rows of x, whose columns from key_col and value_col on are `heads * head_size` of keys and of values, into the
+// places that index (int32) names, none of them twice; without an index into the first ones. Other places keep their
+// values. It has no gradient.
+void store_keys(Graph& graph, Tensor state, Tensor x, std::int64_t key_col, std::int64_t value_col, std::int64_t heads,
+                Tensor index);
+
+// Groups of queries share keys: group g sees the places that the first counts[g] numbers of its row of `places` name,
+// in that order. places (groups, most), counts (groups), int32; at least one each.
 struct CachedKeys {
-  Tensor state;
-  std::int64_t key_col = 0, value_col = 0;
-  Tensor rows, counts;
+  Tensor state, places, counts;
 };
 // (query rows, heads * head_size), with the bits of attention() over the same keys. query_rows: those of each group;
 // with `causal` or a bias a group's queries are its last ones, as above. Without a backward part.
@@ -153,9 +157,9 @@ Tensor mean_rows(Graph& graph, const std::string& name, Tensor x, const SampleRo
 // (rows of index, C): the rows of x that index (int32) names; where x has a gradient, none of them twice.
 Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index);
 
-// Puts the rows of x, the columns from `col` on that the state has room for, into the rows of the state that index
-// (int32) names, none of them twice; the state's other rows keep their values. It has no gradient.
-void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index, std::int64_t col = 0);
+// Puts the rows of x into the rows of a state that index (int32) names, none of them twice; the state's other rows keep
+// their values. It has no gradient.
+void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index);
 
 // (rows, a.cols + b.cols)
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b);

@@ -58,10 +58,10 @@ struct ModelCode {
 
 // The purpose of a graph of a model. The parameters are the same in every one.
 enum class Use {
-  kTrain,        // the loss; derive_backward(graph) then makes it a training graph
-  kEvaluate,     // the loss, and what the judge keeps
-  kReference,    // the loss, and whatever else the reference computes
-  kEmbedText,    // outputs: "text_embeds", (samples, embedding_width()), of a text alone
+  kTrain,         // the loss; derive_backward(graph) then makes it a training graph
+  kEvaluate,      // the loss, and what the judge keeps
+  kReference,     // the loss, and whatever else the reference computes
+  kEmbedText,     // outputs: "text_embeds", (samples, embedding_width()), of a text alone
   kEmbedPicture,  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
   kEncode,        // fills the states that kDecode reads of a source; a batch's fields are those of fields()
   kDecode         // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token

@@ -22,14 +22,9 @@ std::string next_norm(const T5Stack& stack, std::int64_t i) {
   return i < stack.depth ? block_name(stack, i) + ".layer.0.layer_norm" : stack.name + ".final_layer_norm";
 }
 
-Tensor weights_of(T5Recorder& r, const std::string& name, const std::vector<Recorder::WeightPiece>& pieces,
-                  std::int64_t rows_each, std::int64_t cols) {
-  return r.stacked_weights(name + ".weight", pieces, rows_each, cols);
-}
-
 Tensor projection(T5Recorder& r, const std::string& name, Tensor x, const std::vector<Recorder::WeightPiece>& pieces,
                   std::int64_t rows_each) {
-  return linear(r.graph, name, x, weights_of(r, name, pieces, rows_each, r.graph[x].cols), Tensor{});
+  return linear(r.graph, name, x, r.stacked_weights(name + ".weight", pieces, rows_each, r.graph[x].cols), Tensor{});
 }
 
 // The weights of one attention's projections, as stacked_weights() takes them.
@@ -132,12 +127,15 @@ Tensor record_feed_forward(T5Recorder& r, const std::string& name, Tensor x, con
   return projection(r, name + ".wo", h, {{name + ".wo.weight", r.fan_in(config.d_ff)}}, config.d_model);
 }
 
-// Of one decoder layer: (rows, keys and values side by side).
+// Of one decoder layer.
+Tensor cache_of(T5Recorder& r, const std::string& attention, std::int64_t places) {
+  return r.graph.state({attention + ".cache", r.config.num_heads * places, 2 * r.config.d_kv});
+}
 Tensor source_cache(T5Recorder& r, const DecodingShape& shape, const std::string& name) {
-  return r.graph.state({name + "1.EncDecAttention.cache", shape.source_rows, 2 * r.config.inner_width()});
+  return cache_of(r, name + "1.EncDecAttention", shape.source_rows);
 }
 Tensor own_cache(T5Recorder& r, const DecodingShape& shape, const std::string& name) {
-  return r.graph.state({name + "0.SelfAttention.cache", shape.slots * shape.max_length, 2 * r.config.inner_width()});
+  return cache_of(r, name + "0.SelfAttention", shape.slots * shape.max_length);
 }
 
 // The contexts of a decoder's or an encoder's block over whole texts. encoded: the encoder's result, which a decoder's
@@ -160,16 +158,15 @@ struct NextTokens {
   Tensor self(T5Recorder& r, const T5Stack& stack, const std::string& name, Tensor x) const {
     const std::int64_t inner = r.config.inner_width();
     const Tensor all = project_all(r, name + "0.SelfAttention", x), cache = own_cache(r, shape, name);
-    store_rows(r.graph, cache, all, r.graph.field(kNextPlaces), inner);
+    store_keys(r.graph, cache, all, inner, 2 * inner, r.config.num_heads, r.graph.field(kNextPlaces));
     return cached_attention(r.graph, name + "0.SelfAttention", {all, 0}, {rows_of_stream(kLiveRows), {}, {}},
-                            {cache, 0, inner, r.graph.field(kPastPlaces), r.graph.field(kPastCounts)},
-                            r.config.num_heads, r.config.d_kv, stack.self_attention);
+                            {cache, r.graph.field(kPastPlaces), r.graph.field(kPastCounts)}, r.config.num_heads,
+                            r.config.d_kv, stack.self_attention);
   }
   Tensor cross(T5Recorder& r, const T5Stack& stack, const std::string& name, Tensor x) const {
     const Tensor query = project_queries(r, name + "1.EncDecAttention", x);
     return cached_attention(r.graph, name + "1.EncDecAttention", {query, 0}, stack.rows,
-                            {source_cache(r, shape, name), 0, r.config.inner_width(), r.graph.field(kSourcePlaces),
-                             r.graph.field(kSourceCounts)},
+                            {source_cache(r, shape, name), r.graph.field(kSourcePlaces), r.graph.field(kSourceCounts)},
                             r.config.num_heads, r.config.d_kv, cross_attention());
   }
 };
@@ -231,8 +228,8 @@ void record_t5_source_cache(T5Recorder& r, const DecodingShape& shape, Tensor en
     const std::string block = std::string(kDecoder) + ".block." + std::to_string(i), name = block + ".layer.";
     r.graph.set_scope(block);
     const Projections of = projections_of(r, name + "1.EncDecAttention");
-    linear_into(r.graph, source_cache(r, shape, name), encoded,
-                weights_of(r, name + "1.EncDecAttention.kv", {of.k, of.v}, inner, r.config.d_model));
+    const Tensor both = projection(r, name + "1.EncDecAttention.kv", encoded, {of.k, of.v}, inner);
+    store_keys(r.graph, source_cache(r, shape, name), both, 0, inner, r.config.num_heads, {});
   }
 }
 

@@ -70,8 +70,8 @@ PackedBatch pack(const Model& model, const std::vector<Ids>& sources, const std:
 
 // A model with random weights and its generator, for batches up to the one given.
 struct Generation {
-  Generation(const Model& model, const std::vector<Ids>& sources, const SearchOptions& options, Isa isa = isas().front(),
-             int thread_count = 1)
+  Generation(const Model& model, const std::vector<Ids>& sources, const SearchOptions& options,
+             Isa isa = isas().front(), int thread_count = 1)
       : fields(model.fields({})),
         threads(thread_count, false),
         recorded(record_generation(&session, model, fields, pack(model, sources).counts(fields), options,
@@ -142,7 +142,9 @@ TEST(Generator, LogitsOfAStepHaveTheBitsOfOnePassOverThePrefix) {
         const float* const last = prefix.session.tape(prefix.recorded.decode).at(prefix.recorded.logits);
         for (std::size_t s = 0; s < kSources.size(); ++s) {
           const std::int64_t row = static_cast<std::int64_t>(s) * 13 + length - 2;
-          EXPECT_EQ(std::memcmp(last + static_cast<std::int64_t>(s) * kVocabulary, all + row * kVocabulary, kVocabulary * sizeof(float)), 0)
+          EXPECT_EQ(std::memcmp(last + static_cast<std::int64_t>(s) * kVocabulary, all + row * kVocabulary,
+                                kVocabulary * sizeof(float)),
+                    0)
               << isa_name(isa) << ", sample " << s << ", step " << length - 2;
         }
       }
@@ -227,12 +229,12 @@ TEST(Generator, CachesAreStatesOfThePlan) {
   const StateSet& states = generation.session.states();
   std::int64_t source_rows = 0, own_rows = 0;
   for (int i = 0; i < states.size(); ++i) {
-    EXPECT_EQ(states[i].cols, 2 * 30) << states[i].name;
+    EXPECT_EQ(states[i].cols, 2 * 10) << states[i].name;
     (states[i].name.find("EncDec") != std::string::npos ? source_rows : own_rows) += states[i].rows;
   }
   EXPECT_EQ(states.size(), 2 * 3);
-  EXPECT_EQ(source_rows, 3 * 16);         // three layers, the rows of the three sources
-  EXPECT_EQ(own_rows, 3 * 3 * 2 * 12);    // three layers, samples, beams, positions
+  EXPECT_EQ(source_rows, 3 * 3 * 16);       // three layers and heads, the rows of the three sources
+  EXPECT_EQ(own_rows, 3 * 3 * 3 * 2 * 12);  // three layers and heads, samples, beams, positions
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ Batch TestBatch::batch(const Fields& fields) const {
       case FieldSource::kTextRowKeys: batch.fields[i] = text_keys.data(); break;
       case FieldSource::kImageRowKeys: batch.fields[i] = image_keys.data(); break;
       case FieldSource::kSampleKeys: batch.fields[i] = sample_keys.data(); break;
+      case FieldSource::kGenerator: break;
       case FieldSource::kMaskedRows: batch.fields[i] = selected.data(); break;
       case FieldSource::kMaskedLabels:
       case FieldSource::kMatchLabels:

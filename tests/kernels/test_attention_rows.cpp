@@ -80,7 +80,29 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
       const Inputs in = random_inputs(all, random);
       for (const Isa isa : isas()) {
         const KernelTable& kernels = kernels_for(isa);
-        const std::vector<float> together = run_forward(kernels, in, all, forward_call(all));
+        // Few queries whose scale is 1 are multiplied with the keys where they lie.
+        for (const float scale : {all.scale(), 1.0f}) {
+          AttentionForward whole = forward_call(all);
+          whole.scale = scale;
+          const std::vector<float> together = run_forward(kernels, in, all, whole);
+          for (const std::int64_t q : kPicks) {
+            const std::int64_t keys = kQueryPosition + q + 1;
+            Inputs own = in;
+            own.query = rows_of(in.query, q, 1, head);
+            own.key.resize(static_cast<std::size_t>(keys * head));
+            own.value.resize(static_cast<std::size_t>(keys * head));
+            for (const bool causal : {true, false}) {
+              AttentionForward a = whole;
+              a.query_rows = 1;
+              a.query_position += q;
+              a.key_rows = keys;
+              a.causal = causal;
+              const std::vector<float> alone = run_forward(kernels, own, all, a);
+              EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, head), rows_of(together, q, 1, head)), -1) << q;
+              EXPECT_EQ(alone.back(), together[static_cast<std::size_t>(101 * head + q)]) << "logsumexp " << q;
+            }
+          }
+        }
         const std::vector<float> gradients = run_backward(kernels, in, all, backward_call(all));
         for (const std::int64_t q : kPicks) {
           const std::int64_t keys = kQueryPosition + q + 1;
@@ -88,16 +110,6 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
           own.query = rows_of(in.query, q, 1, head);
           own.key.resize(static_cast<std::size_t>(keys * head));
           own.value.resize(static_cast<std::size_t>(keys * head));
-          for (const bool causal : {true, false}) {
-            AttentionForward a = forward_call(all);
-            a.query_rows = 1;
-            a.query_position += q;
-            a.key_rows = keys;
-            a.causal = causal;
-            const std::vector<float> alone = run_forward(kernels, own, all, a);
-            EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, head), rows_of(together, q, 1, head)), -1) << q;
-            EXPECT_EQ(alone.back(), together[static_cast<std::size_t>(101 * head + q)]) << "logsumexp " << q;
-          }
           own.d_out = rows_of(in.d_out, q, 1, head);
           own.logsumexp = rows_of(in.logsumexp, q, 1, 1);
           AttentionBackward b = backward_call(all);

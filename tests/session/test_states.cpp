@@ -101,21 +101,19 @@ TEST(States, KeepWhatAnotherGraphWroteInEarlierReplays) {
   EXPECT_EQ(graphs.replay(1, graphs.read, first), written_first) << "rows are replaced, not added to";
 }
 
-// A projection of queries, keys and values leaves the latter two; a projection of keys and values alone goes there whole.
-TEST(States, TakeSlicesOfColumnsAndWholeProducts) {
+// A projection of queries, keys and values leaves the latter two, head by head.
+TEST(States, KeepKeysAndValuesByHead) {
+  constexpr std::int64_t kHeads = 3, kSize = 2, kInner = kHeads * kSize;
   Session session;
   Graph& graph = session.add_graph(kBounds, batch_fields());
-  const EmbeddingTables tables = {matrix(graph, "word", 90, kCols), {}, {}};
-  const Tensor x = text_embedding(graph, "x", tables, {graph.field("token_ids"), {}, {}}, {});
-  const Tensor all = linear(graph, "all", x, matrix(graph, "all", 3 * kCols, kCols), Tensor{});
+  const Tensor x = text_embedding(graph, "x", {matrix(graph, "word", 90, kCols), {}, {}},
+                                  {graph.field("token_ids"), {}, {}}, {});
+  const Tensor all = linear(graph, "all", x, matrix(graph, "all", 3 * kInner, kCols), Tensor{});
   graph.keep(all);
-  const Tensor slice = graph.state({"slice", kCacheRows, 2 * kCols}), whole = graph.state({"whole", 64, 3 * kCols});
-  store_rows(graph, slice, all, graph.field("labels"), kCols);
-  linear_into(graph, whole, x, matrix(graph, "all", 3 * kCols, kCols));
-  const Tensor stored = gather_rows(graph, "stored", slice, graph.field("labels")),
-               copied = gather_rows(graph, "copied", whole, graph.field("selected_rows"));
-  graph.keep(stored);
-  graph.keep(copied);
+  const Tensor named = graph.state({"named", kHeads * kCacheRows, 2 * kSize}),
+               in_order = graph.state({"in order", kHeads * 60, 2 * kSize});
+  store_keys(graph, named, all, kInner, 2 * kInner, kHeads, graph.field("labels"));
+  store_keys(graph, in_order, all, 2 * kInner, 0, kHeads, {});
   session.seal_alone(kernels_for(best_isa()), 2);
   Seeded random(3);
   for (std::int64_t i = 0; i < session.layout().fixed_elements; ++i)
@@ -125,15 +123,18 @@ TEST(States, TakeSlicesOfColumnsAndWholeProducts) {
   replay.batch = batch.batch();
   Threads threads(2, false);
   session.tape(0).replay(threads, replay);
-  const float *const from = session.tape(0).at(all), *const to = session.tape(0).at(stored);
+  const float *const from = session.tape(0).at(all), *const to = session.tape(0).at(named),
+                    *const also = session.tape(0).at(in_order);
   for (std::int64_t row = 0; row < batch.text_rows(); ++row) {
-    for (std::int64_t col = 0; col < 2 * kCols; ++col)
-      ASSERT_EQ(to[row * 2 * kCols + col], from[row * 3 * kCols + kCols + col]) << row << ", " << col;
-  }
-  const float* const product = session.tape(0).at(copied);
-  for (std::size_t i = 0; i < batch.selected.size(); ++i) {
-    for (std::int64_t col = 0; col < 3 * kCols; ++col)
-      ASSERT_EQ(product[static_cast<std::int64_t>(i) * 3 * kCols + col], from[batch.selected[i] * 3 * kCols + col]);
+    for (std::int64_t c = 0; c < kInner; ++c) {
+      const std::int64_t head = c / kSize, col = c % kSize;
+      const float* const place = to + (head * kCacheRows + 11 + row) * 2 * kSize + col;
+      ASSERT_EQ(place[0], from[row * 3 * kInner + kInner + c]) << row << ", " << c;
+      ASSERT_EQ(place[kSize], from[row * 3 * kInner + 2 * kInner + c]) << row << ", " << c;
+      const float* const second = also + (head * 60 + row) * 2 * kSize + col;
+      ASSERT_EQ(second[0], from[row * 3 * kInner + 2 * kInner + c]) << row << ", " << c;
+      ASSERT_EQ(second[kSize], from[row * 3 * kInner + c]) << row << ", " << c;
+    }
   }
 }
 

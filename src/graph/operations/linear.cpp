@@ -152,11 +152,4 @@ Tensor linear(Graph& graph, const std::string& name, Tensor x, Tensor weight, Te
   return y;
 }
 
-void linear_into(Graph& graph, Tensor state, Tensor x, Tensor weight) {
-  const TensorInfo& to = graph[state];
-  BASCULE_CHECK(to.storage == Storage::kState && to.cols == graph[weight].rows.fixed &&
-                to.rows.fixed >= graph.max_rows(x) && graph[weight].cols == graph[x].cols);
-  graph.add(kKind, {reads(x), reads(weight), Operand{}, updates(state)});
-}
-
 }  // namespace bascule

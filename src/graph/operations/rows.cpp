@@ -98,27 +98,12 @@ Tensor add(Graph& graph, const std::string& name, Tensor x, Tensor index, Extent
 namespace store {
 enum : std::size_t { kX, kIndex, kState };
 
-// Whole tensors; x is where the columns of its first row begin.
-struct Block {
-  void (*kernel)(const CopyRows&);
-  float* state;
-  const float* x;
-  const std::int32_t* index;
-  std::int64_t cols, x_stride;
-};
-
-void run(const Block& b, Range range, int) {
-  for (std::int64_t r = range.first; r < range.end(); ++r)
-    b.kernel({b.state + b.index[r] * b.cols, b.x + r * b.x_stride, 1, b.cols, b.cols, b.x_stride, false});
-}
-
-// The attribute is the first of x's columns.
 void launch(const NodeView& node, Launch& l) {
-  const std::int64_t cols = node.cols(kState);
-  Block* const b = l.step(Block{l.kernels.copy_rows, l.at(node[kState]), l.at(node[kX]) + node.as<std::int64_t>(),
-                                nullptr, cols, node.cols(kX)},
-                          by_rows(node.rows(kX), cols), run);
-  l.operand(&b->index, node[kIndex]);
+  scatter::Block* const b = l.step(
+      scatter::Block{l.kernels.scatter_rows, {l.at(node[kState]), l.at(node[kX]), nullptr, 0, node.cols(kX), false}},
+      whole(), +[](const scatter::Block& block, Range, int) { block.kernel(block.scatter); });
+  l.operand(&b->scatter.index, node[kIndex]);
+  l.rows(&b->scatter.rows, node.rows(kX));
 }
 
 constexpr OperationKind kKind{"store_rows", cost_by_elements<kX, 0, 8>, launch};
@@ -172,9 +157,9 @@ Tensor gather_rows(Graph& graph, const std::string& name, Tensor x, Tensor index
   return gather::add(graph, name, x, index, graph[index].rows, 0);
 }
 
-void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index, std::int64_t col) {
-  BASCULE_CHECK(graph[state].storage == Storage::kState && col + graph[state].cols <= graph[x].cols);
-  graph.add(store::kKind, {reads(x), reads(index), updates(state)}, Attributes::of(col));
+void store_rows(Graph& graph, Tensor state, Tensor x, Tensor index) {
+  BASCULE_CHECK(graph[state].storage == Storage::kState && graph[state].cols == graph[x].cols);
+  graph.add(store::kKind, {reads(x), reads(index), updates(state)});
 }
 
 Tensor concatenate(Graph& graph, const std::string& name, Tensor a, Tensor b) {
