@@ -146,6 +146,23 @@ def t5_batch(draw):
     return batch, counts_padding
 
 
+def t5_searches(draw, vocabulary):
+    """What is generated: greedily, and by beams twice, with whatever options there are."""
+    searches = {}
+    for name, beams in (("greedy", 1), ("beams", draw.randint(2, 6)), ("more_beams", draw.randint(2, 6))):
+        search = dict(num_beams=beams, max_length=draw.randint(2, 16))
+        if draw.random() < 0.4:
+            search["min_length"] = draw.randint(1, search["max_length"])
+        if draw.random() < 0.4:
+            search["no_repeat_ngram_size"] = draw.randint(1, 3)
+        if draw.random() < 0.3:
+            search["eos_token_id"] = [1, draw.randrange(2, vocabulary)]
+        if beams > 1:
+            search.update(length_penalty=draw.choice([-1.0, 0.0, 0.5, 1.0, 2.0]), early_stopping=draw.choice([False, True, "never"]))
+        searches[name] = search
+    return searches
+
+
 def draw_t5(seed, with_run):
     draw = random.Random(seed)
     size = draw.choice(HEAD_SIZES)
@@ -159,6 +176,7 @@ def draw_t5(seed, with_run):
                   layer_norm_epsilon=draw.choice([1e-6, 1e-5, 1e-3]), decoder_start_token_id=draw.choice([0, 0, 2]), **keys)
     spec = dict(family="t5", head="conditional_generation", seed=seed, config=config, lm_head=lm_head, batch=batch, label_smoothing=draw.choice([0.0, 0.0, 0.1, 0.3]),
                 description=f"drawn from seed {seed}", save=dict(dtype=draw.choice(["float32", "bfloat16"])), layers=False)
+    spec["generate"] = t5_searches(draw, config["vocab_size"])
     if counts_padding:
         spec["ignore_pad_token_for_loss"] = False
     if with_run:

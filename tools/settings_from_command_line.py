@@ -111,7 +111,7 @@ SCHEDULES = {
     "cosine_with_min_lr": {"min_lr_rate": "min_lr_ratio"},
 }
 
-TABLES = ("model", "data", "training", "distributed", "report")
+TABLES = ("model", "data", "training", "generation", "distributed", "report")
 
 
 class Conversion:

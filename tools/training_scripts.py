@@ -246,10 +246,10 @@ SCRIPTS = {
     "run_summarization.py": Script(
         {"max_source_length": ("data.max_source_length", int), "max_target_length": ("data.max_target_length", int),
          "val_max_target_length": ("data.val_max_target_length", int), "pad_to_max_length": ("data.pad_to_max_length", parse_bool),
-         "ignore_pad_token_for_loss": ("data.ignore_pad_token_for_loss", parse_bool), **SMOOTHED},
+         "ignore_pad_token_for_loss": ("data.ignore_pad_token_for_loss", parse_bool), "predict_with_generate": ("training.predict_with_generate", parse_bool),
+         "num_beams": ("generation.num_beams", int), "generation_num_beams": ("generation.num_beams", int), "generation_max_length": ("generation.max_length", int), **SMOOTHED},
         {"tokenizer_name", "source_prefix", "text_column", "summary_column", "train_file", "validation_file", "test_file"},
-        {**{flag: "no texts are generated: evaluation reports the loss"
-            for flag in ("predict_with_generate", "num_beams", "generation_max_length", "generation_num_beams", "generation_config")},
+        {"generation_config": "set the keys of [generation]: the settings file says how texts are written",
          "lang": "for models of several languages", "forced_bos_token": "for models of several languages",
          "resize_position_embeddings": "T5 has no position embeddings",
          "sortish_sampler": "padding is never computed, so the order of lengths does not matter",

@@ -172,9 +172,10 @@ BenchColumn figures_of(const MeasuredSteps& steps, const RecordedRun& run, const
     rates.push_back(static_cast<double>(steps.samples[i]) / steps.seconds[i]);
   }
   column.median = median_of(rates);
-  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = static_cast<double>(steps.tokens[i]) / steps.seconds[i];
-  column.tokens = median_of(rates);
-  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = static_cast<double>(steps.samples[i]) / steps.seconds[i];
+  std::vector<double> token_rates;
+  for (std::size_t i = 0; i < steps.tokens.size(); ++i)
+    token_rates.push_back(static_cast<double>(steps.tokens[i]) / steps.seconds[i]);
+  if (!token_rates.empty()) column.tokens = median_of(token_rates);
   column.least = *std::min_element(rates.begin(), rates.end());
   column.most = *std::max_element(rates.begin(), rates.end());
   const double all = std::accumulate(steps.seconds.begin(), steps.seconds.end(), 0.0);

@@ -25,7 +25,6 @@ constexpr const char* kModelFiles[] = {"model-*-of-*.safetensors",
                                        "model*.safetensors.index.json",
                                        "pytorch_model*.bin",
                                        "pytorch_model.bin.index.json",
-                                       "generation_config.json",
                                        "model_index.json",
                                        "spiece.model",
                                        "sentencepiece.bpe.model",
@@ -40,7 +39,7 @@ bool is_one_of(const std::string& name, const char* const (&names)[N]) {
 bool is_ours(const std::string& name) {
   return name != kDefaultPage &&
          (is_one_of(name, kResultFiles) || is_one_of(name, kModelAndStateFiles) || is_one_of(name, kTokenizerFiles) ||
-          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kModelFiles));
+          is_one_of(name, kPreprocessorFiles) || is_one_of(name, kGenerationFiles) || is_one_of(name, kModelFiles));
 }
 
 bool is_folder_of_run(const std::string& name) { return checkpoint_step(name) || is_one_of(name, kRunFolders); }

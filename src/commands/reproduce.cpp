@@ -128,7 +128,10 @@ bool is_as_recorded(const RepeatJudgement& judgement, Promise promise) {
 }
 
 void print_judgement(const RepeatJudgement& judgement, const Outcome& outcome) {
-  const bool has_trained = !outcome.recorded.record.results.empty();
+  const std::vector<SummedFile>& results = outcome.recorded.record.results;
+  const bool has_trained = std::any_of(results.begin(), results.end(), [](const SummedFile& file) {
+    return std::filesystem::path(file.path).extension() == ".safetensors";
+  });
   if (judgement.has_equal_bits && !has_trained) {
     std::printf("equal bits: %zu evaluations are as recorded\n", judgement.evaluations);
     return;

@@ -16,4 +16,7 @@ inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
 // Those of an image processor.
 inline constexpr const char* kPreprocessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
 
+// How a model's texts are generated.
+inline constexpr const char* kGenerationFiles[] = {"generation_config.json"};
+
 }  // namespace bascule

@@ -163,9 +163,9 @@ bool matches_one_of(const std::string& pattern, const char* const (&names)[N]) {
 // Whether the part of a pattern behind output_dir matches something that a run writes there.
 bool matches_a_run(const std::vector<std::string>& parts) {
   const bool has_folder = matches_one_of(parts.front(), kRunFolders);
-  const bool has_file = matches_one_of(parts.back(), kModelAndStateFiles) ||
-                        matches_one_of(parts.back(), kTokenizerFiles) ||
-                        matches_one_of(parts.back(), kPreprocessorFiles);
+  const bool has_file =
+      matches_one_of(parts.back(), kModelAndStateFiles) || matches_one_of(parts.back(), kTokenizerFiles) ||
+      matches_one_of(parts.back(), kPreprocessorFiles) || matches_one_of(parts.back(), kGenerationFiles);
   if (parts.size() > 1) return has_folder && has_file;
   return has_folder || has_file || matches_one_of(parts.front(), kResultFiles);
 }

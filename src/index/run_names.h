@@ -10,11 +10,24 @@ inline constexpr const char* kRunFolders[] = {"checkpoint-1", "checkpoint-10", "
                                               "ema",          "last_state",    "runs"};
 
 // In output_dir alone.
-inline constexpr const char* kResultFiles[] = {
-    "README.md",          "all_results.json",       "bascule.json",      "bascule.prom", "embeddings.safetensors",
-    "log.jsonl",          "pictures.xxh3",          "predictions.jsonl", "report.html",  "search.html",
-    "status.json",        "tensor_hashes.bin",      "test_results.json", "trace.json",   "train_results.json",
-    "trainer_state.json", "validation_results.json"};
+inline constexpr const char* kResultFiles[] = {"README.md",
+                                               "all_results.json",
+                                               "bascule.json",
+                                               "bascule.prom",
+                                               "embeddings.safetensors",
+                                               "generated_predictions.txt",
+                                               "log.jsonl",
+                                               "pictures.xxh3",
+                                               "predictions.jsonl",
+                                               "report.html",
+                                               "search.html",
+                                               "status.json",
+                                               "tensor_hashes.bin",
+                                               "test_results.json",
+                                               "trace.json",
+                                               "train_results.json",
+                                               "trainer_state.json",
+                                               "validation_results.json"};
 
 // In folders of output_dir; those of a model in output_dir too, and the files that src/files/model_file_names.h has.
 inline constexpr const char* kModelAndStateFiles[] = {"averaged_evaluation_records.bin",

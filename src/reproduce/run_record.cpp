@@ -45,6 +45,7 @@ std::vector<SummedFile> model_files(const SealedRun& sealed, const RecordedRun& 
   std::vector<std::string> paths = {run.opened.config_path};
   const ModelSettings& model = run.settings.model;
   if (run.opened.inputs.image_side > 0) paths.push_back(processor_file_of(model.model_name_or_path.resolved));
+  if (run.graphs.texts) paths.push_back(model.model_name_or_path.resolved + "/" + kGenerationFiles[0]);
   if (run.opened.tokenizer) {
     for (const char* name : kTokenizerFiles) paths.push_back(model.tokenizer_name.resolved + "/" + name);
   }
@@ -152,6 +153,10 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
   }
   for (std::size_t i = 0; sealed.averaged_model() != nullptr && i < sealed.averaged_model()->shards().size(); ++i) {
     const std::string name = std::string(kAveragedFolder) + "/" + sealed.averaged_model()->shards()[i].name;
+    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+  }
+  if (run.graphs.texts && run.data.find(Split::kTest) != nullptr) {
+    const std::string name = run.graphs.judge->file();
     record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
   }
   for (const RecordedSplit& split : run.data.splits)

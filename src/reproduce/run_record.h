@@ -44,7 +44,7 @@ struct RunRecord {
   SummedFile settings_file;  // path empty: the settings are part of the program
   Machine machine;           // its lasting facts alone
   SummedFile program;
-  std::vector<SummedFile> libraries, model_files, results;
+  std::vector<SummedFile> libraries, model_files, results;  // results: weights, and texts that the model wrote
   std::vector<NamedText> data;      // split -> digest of its rows and of the sizes of its pictures
   std::string picture_list_sha256;  // empty: no pictures
   std::int64_t pictures_listed = 0, pictures = 0;

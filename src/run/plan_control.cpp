@@ -2,6 +2,7 @@
 #include "src/run/plan_control.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "src/base/error.h"
@@ -82,7 +83,7 @@ void plan_control(const TrainingSettings& training, const SettingsOrigin& origin
   } else if (pace->best_figure && figure_number_then(*resume->point) != pace->best_figure_number()) {
     restart_search(resume, "the metric for the best has changed");
   } else if (pace->best_figure && !has_same_validation(*resume)) {
-    restart_search(resume, "validation rows or batches have changed");
+    restart_search(resume, "validation rows, batches or texts have changed");
   }
 }
 
@@ -107,7 +108,11 @@ bool has_same_validation(const ResumeState& resume) {
   return std::none_of(resume.changes.begin(), resume.changes.end(), [&](const SettingChange& change) {
     const bool other_rows =
         change.key == "data.validation_file (content)" || (change.key == "data.validation_file" && !has_digest);
-    return other_rows || change.key == "training.per_device_eval_batch_size";
+    const bool other_texts = change.key.rfind("generation.", 0) == 0 || change.key == "training.predict_with_generate";
+    constexpr const char* kKeys[] = {"training.per_device_eval_batch_size", "data.max_eval_samples",
+                                     "data.val_max_target_length"};
+    return other_rows || other_texts ||
+           std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return change.key == key; });
   });
 }
 

@@ -56,6 +56,7 @@ void add_model(const RecordedRun& run, Inputs* inputs) {
   const auto& [folder, resolved] = model.model_name_or_path;
   inputs->add(folder, "config.json");
   inputs->add_found(folder, resolved, kPreprocessorFiles);
+  if (serves(*run.opened.model, Use::kDecode)) inputs->add_found(folder, resolved, kGenerationFiles);
   if (!model.from_scratch) {
     for (std::string& file : hf_weight_files(resolved)) inputs->add(folder, std::move(file));
   }

@@ -2,9 +2,11 @@
 #include "src/sealed/model_folder.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 
+#include "src/files/model_file_names.h"
 #include "src/json/json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/session/parameter_values.h"
@@ -35,6 +37,9 @@ HfFolderContents model_folder(const RecordedRun& run, const SealedWeights& weigh
   Json config = config_to_write(read_json_file(opened.config_path), opened.model->architecture());
   opened.model->complete_config(&config);
   contents.config_json = json_text(config, 2) + "\n";
+  const std::string generation = run.settings.model.model_name_or_path.resolved + "/" + kGenerationFiles[0];
+  if (serves(*opened.model, Use::kDecode) && std::filesystem::exists(generation))
+    contents.texts.push_back({kGenerationFiles[0], json_text(read_json_file(generation), 2) + "\n"});
   if (opened.tokenizer) contents.tokenizer_folder = run.settings.model.tokenizer_name.resolved;
   add_preprocessor(&contents, run);
   if (const ModelCode code = opened.model->code(); code.file != nullptr)

@@ -91,12 +91,12 @@ template <auto Member, int N>
 constexpr KeyKind choice(const char* const (&names)[N]) {
   return words<Member>(names);
 }
-// true: the first word; false: the last.
+// true: the first word; false: the last, or another one by its place.
 template <auto Member, int N>
-constexpr KeyKind choice_or_flag(const char* const (&names)[N]) {
+constexpr KeyKind choice_or_flag(const char* const (&names)[N], int of_false = N - 1) {
   ChoiceKey key = words<Member>(names);
   key.of_true = 0;
-  key.of_false = N - 1;
+  key.of_false = of_false;
   return key;
 }
 template <auto Word, auto Path, int N>

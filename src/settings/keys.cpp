@@ -26,7 +26,7 @@ constexpr const char* kSchedulers[] = {"linear",         "cosine",
                                        "inverse_sqrt",   "cosine_with_min_lr",
                                        "polynomial_jump"};
 constexpr const char* kOptimizers[] = {"adamw", "lamb"};
-constexpr const char* kEarlyStoppings[] = {"true", "never", "false"};
+constexpr const char* kEarlyStoppings[] = {"true", "false", "never"};
 constexpr const char* kIntervals[] = {"no", "steps", "epoch"};
 constexpr const char* kCheckpointings[] = {"off", "selective", "full", "fit"};
 constexpr const char* kResumes[] = {"auto", "never", "older"};
@@ -321,7 +321,7 @@ constexpr Key kKeys[] = {
     {"generation", "length_penalty", real<&Generation::length_penalty>(-100.0, 100.0), kFromThereOn,
      "beam search ranks finished texts by log probability / length ^ `length_penalty`; above 0 favours long texts",
      nullptr, "1.0"},
-    {"generation", "early_stopping", choice_or_flag<&Generation::early_stopping>(kEarlyStoppings), kFromThereOn,
+    {"generation", "early_stopping", choice_or_flag<&Generation::early_stopping>(kEarlyStoppings, 1), kFromThereOn,
      "when beam search ends for a source: `true`: once `num_beams` texts are finished; `false`: once a better one is "
      "unlikely; `never`: once a better one is impossible",
      nullptr, "\"false\""},

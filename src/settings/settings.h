@@ -82,7 +82,7 @@ enum class Interval { kNo, kSteps, kEpoch };
 // When the search of a sample ends before its sequences are full: once the finished list is full (kYes), or once no
 // going sequence is likely to beat the worst of the finished list. Its best score to come is estimated with the length
 // that it has (kNo), or with the one that favours it most (kNever).
-enum class EarlyStopping { kYes, kNever, kNo };
+enum class EarlyStopping { kYes, kNo, kNever };
 enum class GradientCheckpointing { kOff, kSelective, kFull, kFit };
 enum class Resume { kAuto, kNever, kOlder, kCheckpoint };
 enum class Strategy { kFastDdp, kDdp, kSharded };

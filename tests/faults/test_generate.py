@@ -41,7 +41,7 @@ class Generate(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.model = make_model(cls.folder / "model")
-        done = run("run", make_settings(cls.folder / "base", cls.model))
+        done = run("run", make_settings(cls.folder / "base", cls.model, training__max_steps="500", training__save_steps="500"))
         assert done.returncode == 0, done.stderr
         cls.run_folder = cls.folder / "base" / "run"
 
@@ -190,6 +190,19 @@ class Generate(unittest.TestCase):
                 self.assertEqual(texts, whole[0], name)
                 self.assertEqual(figures[:5] + figures[6:11], whole[1][:5] + whole[1][6:11], name)
         self.assertNotEqual(self.texts_of("whole-1", generation__num_beams="1"), self.texts_of("whole-3", generation__num_beams="3"))
+
+    def test_the_record_holds_the_texts(self):
+        self.texts_of("recorded")
+        folder = self.folder / "recorded" / "run"
+        done = run("reproduce", folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("equal bits: 2 evaluations are as recorded", done.stdout)
+        lines = (folder / "predictions.jsonl").read_text()
+        (folder / "predictions.jsonl").write_text(lines.replace('"generated": "', '"generated": "x', 1))
+        done = run("reproduce", folder, "--check")
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("result ", done.stdout)
+        self.assertIn("predictions.jsonl", done.stdout)
 
     @unittest.skipUnless(has_mpi(), "built without MPI")
     def test_ranks_share_the_texts(self):

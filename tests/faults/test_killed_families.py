@@ -32,13 +32,16 @@ HEADS = {
     "pretraining": {**TEXTS, "model__head": '"pretraining"', "data__dupe_factor": "1", "training__gradient_accumulation_steps": "2"},
     "conditional_generation": TARGETS,
     "conditional_generation, padded": {**TARGETS, "data__ignore_pad_token_for_loss": "false", "data__pad_to_max_length": "true"},
+    "conditional_generation, with texts": {**TARGETS, "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"', "training__predict_with_generate": "true",
+                                           "training__generate_ema": "true", "generation__num_beams": "2"},
 }
 
 
 def outcome(folder):
     history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
-    evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy"))} for line in history if "loss" not in line]
-    return [digest(folder / name) for name in ("model.safetensors", "ema/model.safetensors", "checkpoint-24/training_state.safetensors")], evaluated[:-1]  # the last is of times
+    evaluated = [{key: value for key, value in line.items() if key == "step" or key.endswith(("loss", "accuracy", "rougeLsum"))} for line in history if "loss" not in line]
+    names = ["model.safetensors", "ema/model.safetensors", "checkpoint-24/training_state.safetensors", "predictions.jsonl"]
+    return [digest(folder / name) for name in names if (folder / name).exists()], evaluated[:-1]  # the last is of times
 
 
 class KilledFamilies(unittest.TestCase):

@@ -47,6 +47,9 @@ std::string text_with(const Key& key) {
   if (name == "data.text_pair_column" || name == "data.summary_column") text += "model.head = \"masked_lm\"\n";
   if (name == "data.random_resized_crop_scale" || name == "data.random_resized_crop_ratio")
     text += "data.augment = \"crop_flip\"\n";
+  if (name == "training.predict_with_generate" || name == "training.generate_ema")
+    text += "model.head = \"masked_lm\"\n";
+  if (name == "training.generate_ema") text += "training.predict_with_generate = true\ntraining.ema_decay = 0.5\n";
   if (name == "training.do_eval") text += "data.validation_file = \"v\"\n";
   if (name == "training.do_predict") text += "data.test_file = \"v\"\n";
   for (const auto& [own, scheduler] : {std::pair{"lr_power", "polynomial"},

@@ -202,13 +202,12 @@ class SettingsFromCommandLine(unittest.TestCase):
             "model.model_name_or_path": '"models/t5-small"', "model.head": '"conditional_generation"', "data.text_column": '"text"', "data.summary_column": '"summary"',
             "data.source_prefix": '"summarize: "', "data.train_file": '"data/cnn_dailymail-3.0.0/train.jsonl"',
             "data.validation_file": '"data/cnn_dailymail-3.0.0/validation.jsonl"', "training.num_train_epochs": "3.0", "training.learning_rate": "5e-05",
-            "training.per_device_train_batch_size": "4", "training.per_device_eval_batch_size": "4",
+            "training.per_device_train_batch_size": "4", "training.per_device_eval_batch_size": "4", "training.predict_with_generate": "true",
         }
         self.assertEqual({key: settings.get(key) for key in expected}, expected)
         self.assertNotIn("data.ignore_pad_token_for_loss", settings)
         self.assertIn("to do: make the data set's files beside the settings file: tools/export_dataset.py cnn_dailymail --output data/cnn_dailymail-3.0.0 "
                       "--text_column article --summary_column highlights --config 3.0.0", said)
-        self.assertIn("not carried over: --predict_with_generate: no texts are generated: evaluation reports the loss", said)
         self.assertNotIn("no such setting", "\n".join(said))
 
         code, settings, said = convert(published("summarization_gaudi.sh"))
@@ -229,7 +228,9 @@ class SettingsFromCommandLine(unittest.TestCase):
         self.assertNotIn("data.source_prefix", settings)
         self.assertEqual([line for line in said if "name the column" in line],
                          ["to do: name the column in data.text_column: the script takes the first one", "to do: name the column in data.summary_column: the script takes the second one"])
-        self.assertIn("not carried over: --num_beams: no texts are generated: evaluation reports the loss", said)
+        self.assertEqual(settings["generation.num_beams"], "4")
+        _, settings, _ = convert(T5 + "--train_file a.csv --generation_max_length 60 --generation_num_beams 2")
+        self.assertEqual((settings["generation.max_length"], settings["generation.num_beams"]), ("60", "2"))
 
     def test_data_sets_of_summaries(self):
         for name, columns in (("EdinburghNLP/xsum", "--text_column document --summary_column summary"), ("samsum", "--text_column dialogue --summary_column summary"),
