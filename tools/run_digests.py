@@ -18,7 +18,7 @@ def tensors_digest(path):
 
 def predictions_digest(path):
     """Of the lines of predictions.jsonl, without what is not computed: where the file of a text corpus lies, and names of classes."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.loads(line) for line in path.read_text().split("\n") if line]
     for line in lines:
         line.pop("begins", None)
         line.pop("label_name", None)
@@ -35,7 +35,7 @@ def digests(folder):
         name = str(path.relative_to(folder))
         if path.suffix == ".safetensors":
             found[name] = tensors_digest(path)
-        elif "predictions" in path.name:
+        elif path.name == "predictions.jsonl":
             found[name] = predictions_digest(path)
         elif path.name == "all_results.json":
             values = json.loads(path.read_text())

@@ -210,26 +210,27 @@ void softmax_row_backward(float* scores, float* d_dropped, std::int64_t keys, co
       });
 }
 
-}  // namespace
-
 // Of few queries the time is that of reading keys and values, so they are multiplied where they lie. A scale would have
-// to be multiplied into the keys first.
+// to be multiplied into the keys first, and wide heads would be summed in chunks.
 bool has_few_queries(const AttentionForward& a) {
   return a.query_rows <= kMostStreamedRows && a.scale == 1.0f && a.key_index == nullptr && a.head_size % kLanes == 0 &&
-         !a.query.is_bf16() && !a.key.is_bf16() && !a.value.is_bf16();
+         a.head_size <= kGemmChunk && !a.query.is_bf16() && !a.key.is_bf16() && !a.value.is_bf16();
 }
 
 // The same scores as multiply_scores() for all keys. `packed` has room for the queries, and for the last keys, which
 // fill no vector.
 void stream_scores(float* scores, const Packing& to, const AttentionForward& a, std::int64_t key_rows, float* packed) {
-  GemmTile t{GemmKind::kForward, scores,       a.query,  a.key,       nullptr, a.query_stride, a.key_stride,
-             to.key_stride,      a.query_rows, key_rows, a.head_size, false,   nullptr};
-  const std::int64_t whole = multiply_streamed_columns(t, packed), left = key_rows - whole;
+  const std::int64_t whole = key_rows / kLanes * kLanes, left = key_rows - whole;
+  multiply_streamed_columns({GemmKind::kForward, scores, a.query, a.key, nullptr, a.query_stride, a.key_stride,
+                             to.key_stride, a.query_rows, whole, a.head_size, false, nullptr},
+                            packed);
   if (left == 0) return;
   pack_transposed(packed, kLanes, a.key.float32() + whole * a.key_stride, a.key_stride, left, a.head_size);
   multiply({scores + whole, to.key_stride, a.query.float32(), a.query_stride, 1, packed, kLanes, a.head_size, false},
            a.query_rows, 1);
 }
+
+}  // namespace
 
 void attention_forward(const AttentionForward& a) {
   const std::int64_t key_rows = seen_keys(a);

@@ -55,6 +55,15 @@ bool trains(const Settings& settings, const BenchArguments& arguments) {
   return arguments.use.empty() ? settings.training.do_train : arguments.use == "train";
 }
 
+// The run with what the command line says of generation.
+Settings with_use(Settings settings, const BenchArguments& arguments) {
+  if (arguments.use != "generate") return settings;
+  settings.training.predict_with_generate = true;
+  if (arguments.new_tokens > 0)
+    settings.generation.max_new_tokens = settings.generation.min_new_tokens = arguments.new_tokens;
+  return settings;
+}
+
 // The same run without anything but the steps that are measured.
 Settings only_steps(Settings settings, const BenchArguments& arguments) {
   TrainingSettings& training = settings.training;
@@ -65,9 +74,6 @@ Settings only_steps(Settings settings, const BenchArguments& arguments) {
     training.do_train = false;
     training.do_predict = !training.do_eval;
     training.predict_with_generate = arguments.use == "generate";
-    training.generate_ema = false;
-    if (arguments.new_tokens > 0)
-      settings.generation.max_new_tokens = settings.generation.min_new_tokens = arguments.new_tokens;
   }
   settings.distributed.world_size = 1;
   return settings;
@@ -116,15 +122,15 @@ std::vector<Column> columns_of(const Settings& settings, const BenchArguments& a
       throw Error(ErrorKind::kSettings, axis.option, std::to_string(value) + " " + axis.unit,
                   "write numbers from " + std::to_string(axis.least) + " to " + std::to_string(axis.most));
     }
-    Settings own = settings;
+    Settings own = with_use(settings, arguments);
     axis.set(own, value);
     own.origin.where[axis.key] = axis.option;
-    own = only_steps(std::move(own), arguments);
     check_settings(own);
-    add(own, varies_workers ? media_engine_host() : media_engine_builtin(), value);
+    add(only_steps(own, arguments), varies_workers ? media_engine_host() : media_engine_builtin(), value);
   }
   if (arguments.values.empty() || (varies_workers && media_engine_builtin() != media_engine_host()))
-    add(only_steps(settings, arguments), media_engine_builtin(), settings.data.dataloader_num_workers);
+    add(only_steps(with_use(settings, arguments), arguments), media_engine_builtin(),
+        settings.data.dataloader_num_workers);
   for (const Column& column : columns) {
     const std::unique_ptr<RecordedRun> run = record_run(column.settings, RankPlace{}, column.engine);
     if (arguments.axis == BenchAxis::kSequenceLength && !reads_text(run->data.loader))

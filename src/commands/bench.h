@@ -26,8 +26,8 @@ struct BenchArguments {
   std::int64_t warmup = 3;
   BenchAxis axis = BenchAxis::kWorkers;
   std::vector<std::int64_t> values;  // one column for each; empty: one column, the file's own
-  std::string use;              // "train", "evaluate" or "generate"; empty: train, where the run trains
-  std::int64_t new_tokens = 0;  // every text has so many; 0: as the settings say
+  std::string use;                   // "train", "evaluate" or "generate"; empty: train, where the run trains
+  std::int64_t new_tokens = 0;       // every text has so many; 0: as the settings say
   bool json = false;
 };
 

@@ -21,14 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Beside those that a run writes.
-constexpr const char* kModelFiles[] = {"model-*-of-*.safetensors",
-                                       "model*.safetensors.index.json",
-                                       "pytorch_model*.bin",
-                                       "pytorch_model.bin.index.json",
-                                       "model_index.json",
-                                       "spiece.model",
-                                       "sentencepiece.bpe.model",
-                                       "diffusion_pytorch_model*.safetensors"};
+constexpr const char* kModelFiles[] = {"model-*-of-*.safetensors", "model*.safetensors.index.json",
+                                       "pytorch_model*.bin",       "pytorch_model.bin.index.json",
+                                       "model_index.json",         "spiece.model",
+                                       "sentencepiece.bpe.model",  "diffusion_pytorch_model*.safetensors"};
 constexpr std::string_view kDefaultPage = "search.html";
 
 template <std::size_t N>

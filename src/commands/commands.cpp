@@ -297,8 +297,9 @@ void add_generate(CLI::App& app, Chosen* chosen) {
   command->add_option("--early-stopping", *stopping, "when beam search ends: false, true or never")
       ->check(CLI::IsMember({"false", "true", "never"}));
   command->add_option("--batch", arguments->batch, "texts worked on together")->check(CLI::Range(1, 4096));
-  command->add_option("--max-source-length", arguments->max_source_length,
-                      "truncate texts to so many tokens; default: as the run that made the folder, else 512")
+  command
+      ->add_option("--max-source-length", arguments->max_source_length,
+                   "truncate texts to so many tokens; default: as the run that made the folder, else 512")
       ->check(CLI::Range(1, 65536));
   command->add_flag("--json", arguments->json, "print one JSON document on standard output");
   command->footer("Options that are not given are those of generation_config.json, else of config.json.");

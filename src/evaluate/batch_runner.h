@@ -14,8 +14,8 @@ namespace bascule {
 class BatchRunner {
  public:
   virtual ~BatchRunner() = default;
-  // After the seal. The outputs lie where the judge was told at its seal, until the next batch. watch: of texts that are
-  // generated; null: nobody follows.
+  // After the seal. The outputs lie where the judge was told at its seal, until the next batch. watch: of texts that
+  // are generated; null: nobody follows.
   virtual Status run(const Batch& batch, Threads& threads, DecodingWatch* watch = nullptr) noexcept = 0;
 };
 

@@ -10,22 +10,32 @@
 namespace bascule {
 namespace {
 
-// Shows that texts are being generated, which may take minutes a batch.
+// Shows how far texts are, whose generation may take minutes a batch, and ends it for a signal to this rank or another.
 class ShownDecoding final : public DecodingWatch {
  public:
-  explicit ShownDecoding(Progress& progress) : progress_(progress), began_(monotonic_seconds()) {}
-  void decoded(std::int64_t rows) noexcept override {
+  ShownDecoding(Progress& progress, const Group& group, const volatile int* stop)
+      : progress_(progress), group_(group), stop_(stop), began_(monotonic_seconds()) {}
+
+  int signal() const noexcept { return *stop_ != 0 ? *stop_ : group_.stop_signal(); }
+  int decoded(std::int64_t rows, std::int64_t ended) noexcept override {
     tokens_ += static_cast<double>(rows);
-    show(batches_);
+    show(batches_, ended);
+    return signal();
   }
-  void show(std::int64_t batches) noexcept {
+  // rows: that have ended, of the batch that is not done.
+  void show(std::int64_t batches, std::int64_t rows = 0) noexcept {
     batches_ = batches;
     const double now = monotonic_seconds();
-    progress_.step({batches_, -1.0, std::nan(""), 0.0, tokens_ / (now - began_)}, now);
+    ProgressStep step{batches_, -1.0, std::nan(""), 0.0};
+    step.tokens_per_second = tokens_ / (now - began_);
+    step.rows_of_next = rows;
+    progress_.step(step, now);
   }
 
  private:
   Progress& progress_;
+  const Group& group_;
+  const volatile int* stop_;
   const double began_;
   double tokens_ = 0.0;
   std::int64_t batches_ = 0;
@@ -51,15 +61,15 @@ Status Evaluation::run_own_batches(Stream& stream, const Manifest& manifest, Thr
                                    Progress* progress) noexcept {
   const std::int64_t batches = stream.batches_per_epoch();
   stream.start(0, batches);
-  ShownDecoding shown(*progress);
+  ShownDecoding shown(*progress, group_, stop);
   for (std::int64_t i = 0; i < batches; ++i) {
-    const int signal = *stop != 0 ? *stop : group_.stop_signal();
-    if (signal != 0) return {StatusCode::kStopped, {signal, 0}};
+    if (const int signal = shown.signal(); signal != 0) return {StatusCode::kStopped, {signal, 0}};
     const Batch* batch = nullptr;
     group_.set_phase(RankPhase::kWaitingForData);
     BASCULE_TRY(stream.next(&batch));
     group_.set_phase(RankPhase::kEvaluating);
-    if (batch->counts.samples() > 0) BASCULE_TRY(runner_.run(*batch, threads, &shown));  // else the whole batch was left out
+    if (batch->counts.samples() > 0)
+      BASCULE_TRY(runner_.run(*batch, threads, &shown));  // else the whole batch was left out
     judge_.take(*batch, manifest);
     stream.release();
     shown.show(i + 1);

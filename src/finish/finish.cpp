@@ -294,7 +294,9 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
   const Span<const StepRecord> steps = sealed.outputs().steps.records();
   report.steps.assign(steps.begin(), steps.end());
   report.metrics = run.opened.judge_kind->metrics;
-  report.metrics_note = run.opened.judge_kind->note;
+  const bool is_of_texts = std::any_of(report.metrics.begin(), report.metrics.end(),
+                                       [](const Metric& metric) { return metric.is_of_generated; });
+  if (!is_of_texts || run.graphs.texts) report.metrics_note = run.opened.judge_kind->note;
   set_evaluations(&report, sealed.outputs().evaluations.records(), sealed.loop().final_evaluations());
   report.averaged_evaluations = sealed.loop().averaged_evaluations();
   const Span<const EvaluationRecord> averaged = sealed.outputs().averaged_evaluations.records();

@@ -27,6 +27,9 @@ constexpr Unknown kUnknown[] = {{"do_sample", "false"},
                                 {"num_return_sequences", "1"},
                                 {"penalty_alpha", "0.0"},
                                 {"guidance_scale", "1.0"},
+                                {"renormalize_logits", "false"},
+                                {"remove_invalid_values", "false"},
+                                {"forced_decoder_ids", "null"},
                                 {"forced_bos_token_id", "null"},
                                 {"forced_eos_token_id", "null"},
                                 {"force_words_ids", "null"},
@@ -90,10 +93,16 @@ OptionsFile open_options(const std::string& folder, SearchOptions* options) {
   OptionsFile file{own_path, read_json_file(own_path), ""};
   if (!file.json.is_object())
     throw Error(ErrorKind::kData, own_path, "is not a JSON object", "correct the file, or remove it");
-  if (find_member(file.json, "decoder_start_token_id", own_path) != nullptr) return file;
-  options->start_id =
-      id_of(get_int(read_json_file(old_path), "decoder_start_token_id", old_path), "decoder_start_token_id", old_path);
-  file.note = own_path + ": no decoder_start_token_id; that of config.json is used";
+  // Transformers raises where the start is missing there, and goes on for ever where the end is.
+  std::string missing;
+  const Json old = read_json_file(old_path);
+  for (const char* const key : {"decoder_start_token_id", "eos_token_id"}) {
+    const Json* const value = find_member(old, key, old_path);
+    if (find_member(file.json, key, own_path) != nullptr || value == nullptr) continue;
+    file.json[key] = *value;
+    missing += (missing.empty() ? "no " : " and no ") + std::string(key);
+  }
+  if (!missing.empty()) file.note = own_path + ": " + missing + "; that of config.json is used";
   return file;
 }
 

@@ -59,7 +59,6 @@ RecordedGeneration record_generation(Session* session, const Model& model, const
 
 Generator::Generator(const RecordedGeneration& recorded, const SearchOptions& options, std::int64_t max_samples)
     : recorded_(recorded),
-      num_beams_(options.num_beams),
       max_samples_(max_samples),
       search_(options, max_samples),
       vocabulary_size_(options.vocabulary_size) {}
@@ -126,17 +125,17 @@ std::int64_t Generator::fill_places(const std::int32_t* source_offsets) noexcept
   return live;
 }
 
-void Generator::run(const Batch& batch, Threads& threads, const volatile int* stop, DecodingWatch* watch) noexcept {
+int Generator::run(const Batch& batch, Threads& threads, DecodingWatch* watch) noexcept {
   Replay encoding;
   encoding.batch = batch;
   encode_->replay(threads, encoding);
   const std::int32_t* const source_offsets = batch.field<std::int32_t>(recorded_.source_offsets);
   search_.begin(batch.counts.samples());
-  while (!search_.done() && (stop == nullptr || *stop == 0)) {
+  while (!search_.done()) {
     Replay decoding;
     const std::int64_t rows = search_.rows();
     Batch& next = decoding.batch;
-    next.counts[kSamples] = fill_places(source_offsets);
+    const std::int64_t live = next.counts[kSamples] = fill_places(source_offsets);
     next.counts[kLiveRows] = rows;
     next.fields[kTokens] = search_.tokens().data();
     next.fields[kPlaces] = next_places_;
@@ -149,8 +148,10 @@ void Generator::run(const Batch& batch, Threads& threads, const volatile int* st
     decoded_rows_ += rows;
     ++decoded_steps_;
     search_.take(threads, logits_, vocabulary_size_, top_, log_sum_);
-    if (watch != nullptr) watch->decoded(rows);
+    const int signal = watch != nullptr ? watch->decoded(rows, batch.counts.samples() - live) : 0;
+    if (signal != 0) return signal;
   }
+  return 0;
 }
 
 }  // namespace bascule

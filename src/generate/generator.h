@@ -34,12 +34,13 @@ struct RecordedGeneration {
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
                                      const BatchCounts& bounds, const SearchOptions& options, Precision precision);
 
-// Who follows a generation that takes long.
+// Who follows a generation, which may take minutes.
 class DecodingWatch {
  public:
   virtual ~DecodingWatch() = default;
-  // After each token of so many rows. Sealed.
-  virtual void decoded(std::int64_t rows) noexcept = 0;
+  // After each token of so many rows; ended: samples of the batch that are done. Returns 0, or the number of a signal
+  // for which decoding ends at once. Sealed.
+  virtual int decoded(std::int64_t rows, std::int64_t ended) noexcept = 0;
 };
 
 class Generator {
@@ -53,10 +54,9 @@ class Generator {
   // The same in memory of its own: for a generator outside a run.
   void seal_alone(const Session& session);
 
-  // After the seal. Allocates nothing. stop: where it is not 0 any more, decoding ends after the token; null: never.
-  // watch: null: nobody follows.
-  void run(const Batch& batch, Threads& threads, const volatile int* stop = nullptr,
-           DecodingWatch* watch = nullptr) noexcept;
+  // After the seal. Allocates nothing. watch: null: nobody follows. Returns 0, or the signal that the watch gave; then
+  // nothing was generated.
+  int run(const Batch& batch, Threads& threads, DecodingWatch* watch = nullptr) noexcept;
   // After run(): what was generated, by sample of the batch.
   const TokenSearch& search() const { return search_; }
   // In all runs: tokens that were decoded, those of all beams, and replays that decoded them.
@@ -71,7 +71,7 @@ class Generator {
   std::int64_t fill_places(const std::int32_t* source_offsets) noexcept;
 
   const RecordedGeneration recorded_;
-  const std::int64_t num_beams_, max_samples_;
+  const std::int64_t max_samples_;
   TokenSearch search_;
   std::unique_ptr<void, Free> memory_;  // of seal_alone()
   const Tape *encode_ = nullptr, *decode_ = nullptr;

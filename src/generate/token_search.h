@@ -13,15 +13,15 @@
 //   search.generated(sample), search.score(sample);
 //
 // The rules are those of Transformers' generate(), in float32 as there; for beams:
-// - A sample has num_beams going sequences, each with the sum of its tokens' log p. At first one has 0, the others
-// -1e9:
-//   all are equal then, and only the first counts unless too few tokens are possible. Hence one row is decoded for all.
+// - A sample has num_beams going sequences, each with the sum of its tokens' log p. At first one has 0, and the others
+//   have -1e9: all are equal then, and only the first counts unless too few tokens are possible. Hence one row is
+//   decoded for all.
 // - The best (1 + end tokens) * num_beams continuations are its candidates. A candidate stops if its token is an end
 //   token or if it has max_length ids.
 // - Candidates that stop, of the first num_beams, enter the finished list with log p / length^length_penalty, length
 //   without the start token. The list keeps its num_beams best; at first it is full of empty sequences with -1e9.
 // - The num_beams best go on; of a candidate that stopped counts log p - 1e9, so that it only goes on for want of
-// others.
+//   others.
 // - The search ends when no going sequence is likely to beat the worst of the list, when early stopping is kYes and no
 //   empty sequence is left in the list, or at max_length. The result is the best of the list.
 //

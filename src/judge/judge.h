@@ -58,7 +58,7 @@ struct JudgeShape {
   const TokenDecoder* decoder = nullptr;
   std::int32_t pad_id = 0;
   std::size_t longest_reference_bytes = 0;
-  Fields fields;                      // of the batches
+  Fields fields;  // of the batches
   std::vector<JudgedOutput> outputs;
 };
 

@@ -83,7 +83,7 @@ void TargetTokens::take_text(const Batch& batch, std::int64_t sample, const Mani
     const RougeScores scores = rouge_->score(manifest.row(row).second_text.value_or(""), {text_, bytes});
     const double f[] = {scores.rouge1.f, scores.rouge2.f, scores.rougeL.f, scores.rougeLsum.f};
     std::transform(std::begin(f), std::end(f), figures.rouge, [](double x) { return 100.0 * x; });
-    figures.tokens = count - std::count(text_ids.begin(), text_ids.end(), shape().pad_id);
+    figures.tokens = tokens_of(text_ids);
   }
   if (!keeps_predictions()) return;
   kept_[row] = {count, generated_scores_[sample]};
@@ -115,9 +115,13 @@ const char* TargetTokens::file() const { return judges_texts() ? kPredictionsFil
 
 std::int64_t TargetTokens::file_bytes(std::int64_t of_manifest) const {
   // In both files, escaped in the one.
-  return judges_texts() ? predictions_bytes(of_manifest, shape().predicted_rows,
-                                            3 * static_cast<std::int64_t>(text_bytes_) + 64)
-                        : 0;
+  return judges_texts()
+             ? predictions_bytes(of_manifest, shape().predicted_rows, 3 * static_cast<std::int64_t>(text_bytes_) + 64)
+             : 0;
+}
+
+std::int64_t TargetTokens::tokens_of(Span<const std::int32_t> ids) const noexcept {
+  return static_cast<std::int64_t>(ids.size()) - std::count(ids.begin(), ids.end(), shape().pad_id);
 }
 
 std::string TargetTokens::kept_text(std::int64_t row) const {
@@ -131,7 +135,7 @@ void TargetTokens::write_files(const JudgedFiles& files, Report* report) const {
       files, rows(), nullptr,
       [&](JsonStream& out, std::int64_t, std::int64_t row) {
         out.key("generated").string(kept_text(row));
-        out.key("tokens").integer(kept_[row].count);
+        out.key("tokens").integer(tokens_of({kept_ids_ + row * most_ids_, static_cast<std::size_t>(kept_[row].count)}));
         out.key("score").number(static_cast<double>(kept_[row].score));
       },
       {"text", "summary"});

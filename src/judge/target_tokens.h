@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges a model that writes a text: accuracy and perplexity over the labelled tokens, each given those before, and,
-// where texts are generated, ROUGE of these against the targets of the file. Then the test file leaves predictions.jsonl
-// and generated_predictions.txt, and rows with the best and the worst texts in the report.
+// where texts are generated, ROUGE of these against the targets of the file. Then the test file leaves
+// predictions.jsonl and generated_predictions.txt, and rows with the best and the worst texts in the report.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class TargetTokens final : public Judge {
  private:
   // Of one row; f times 100.
   struct RowFigures {
-    double rouge[4];     // 1, 2, L, Lsum
+    double rouge[4];      // 1, 2, L, Lsum
     std::int64_t tokens;  // but padding; below 0: no text was generated
   };
   struct KeptText {
@@ -39,6 +39,8 @@ class TargetTokens final : public Judge {
   };
 
   void take_text(const Batch& batch, std::int64_t sample, const Manifest& manifest) noexcept;
+  // How many ids are not padding, which a row that goes on may write too.
+  std::int64_t tokens_of(Span<const std::int32_t> ids) const noexcept;
   // The text of a row whose prediction is kept. Allocates.
   std::string kept_text(std::int64_t row) const;
   void add_examples(const JudgedFiles& files, Report* report) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of a folder that is asked, not trained: what `bascule search`, `classify`, `fill` and `generate` share. Allocates, throws
-// Error.
+// A model of a folder that is asked, not trained: what `bascule search`, `classify`, `fill` and `generate` share.
+// Allocates, throws Error.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "src/base/error.h"
@@ -13,8 +14,10 @@
 #include "src/generate/generator.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
+#include "src/plan/memory_plan.h"
 #include "src/predict/finished_model.h"
 #include "src/predict/line_reader.h"
+#include "src/records/readable.h"
 #include "src/runtime/choose_isa.h"
 #include "src/session/packed_batch.h"
 #include "src/text/tokenizer_kinds.h"
@@ -33,8 +36,7 @@ struct Written {
 
 // The folder's options with those of the command line over them.
 SearchOptions options_of(const GenerateArguments& arguments, const ModelInputs& inputs) {
-  const GenerationConfig config =
-      read_generation_config(arguments.folder, inputs.texts[kMaxTexts - 1].vocabulary_size);
+  const GenerationConfig config = read_generation_config(arguments.folder, inputs.texts[kMaxTexts - 1].vocabulary_size);
   for (const std::string& note : config.notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
   SearchOptions options = config.options;
   try {
@@ -70,11 +72,24 @@ class Writer {
       : model_(model),
         fields_(model.fields({})),
         threads_(threads_within(read_process_limits(), usable_cores(), 1), false),
-        recorded_(record_generation(&session_, model, fields_, bounds_of(batch, longest), options,
+        recorded_(record_generation(&session_, model, fields_, bounds_of(fields_, batch, longest), options,
                                     Precision::kFloat32)),
         generator_(recorded_, options, batch) {
     seal_with_weights(&session_, model, folder, choose_isa("auto"), threads_);
     generator_.seal_alone(session_);
+  }
+
+  // What it takes in all. Nothing is allocated but what a plan is made of.
+  static std::size_t planned_bytes(const Model& model, const SearchOptions& options, std::int64_t batch,
+                                   std::int64_t longest) {
+    const Fields fields = model.fields({});
+    Session session;
+    const RecordedGeneration recorded =
+        record_generation(&session, model, fields, bounds_of(fields, batch, longest), options, Precision::kFloat32);
+    const int threads = threads_within(read_process_limits(), usable_cores(), 1);
+    constexpr std::size_t kProgramBytes = std::size_t{48} << 20;
+    return make_memory_plan(session.plan(threads), kProgramBytes).peak_bytes() +
+           Generator(recorded, options, batch).bytes();
   }
 
   // sources: at most `batch`, each of 1 to `longest` ids.
@@ -96,10 +111,10 @@ class Writer {
   const TokenSearch& search() const { return generator_.search(); }
 
  private:
-  BatchCounts bounds_of(std::int64_t batch, std::int64_t longest) const {
+  static BatchCounts bounds_of(const Fields& fields, std::int64_t batch, std::int64_t longest) {
     BatchCounts bounds;
     bounds[kSamples] = batch;
-    const Field& ids = fields_[static_cast<std::size_t>(field_from(fields_, FieldSource::kTokenIds))];
+    const Field& ids = fields[static_cast<std::size_t>(field_from(fields, FieldSource::kTokenIds))];
     bounds[ids.rows.stream] = batch * longest;
     bounds.longest[ids.rows.stream] = longest;
     return bounds;
@@ -136,8 +151,7 @@ class Command {
       const std::size_t end = std::min(sources.size(), first + static_cast<std::size_t>(arguments_.batch));
       write({arguments_.texts.begin() + static_cast<std::ptrdiff_t>(first),
              arguments_.texts.begin() + static_cast<std::ptrdiff_t>(end)},
-            {sources.begin() + static_cast<std::ptrdiff_t>(first),
-             sources.begin() + static_cast<std::ptrdiff_t>(end)});
+            {sources.begin() + static_cast<std::ptrdiff_t>(first), sources.begin() + static_cast<std::ptrdiff_t>(end)});
     }
   }
 
@@ -147,13 +161,21 @@ class Command {
     LineReader lines(STDIN_FILENO);
     std::size_t read = 0;
     for (;;) {
-      const std::vector<std::string> texts =
-          lines.read(static_cast<std::size_t>(arguments_.batch), kMostBytesOfALine);
+      const std::vector<std::string> texts = lines.read(static_cast<std::size_t>(arguments_.batch), kMostBytesOfALine);
       if (texts.empty()) return;
       std::vector<std::vector<std::int32_t>> sources;
-      for (const std::string& text : texts) sources.push_back(encode(text, read++, "standard input: line "));
-      write(texts, sources);
+      std::optional<Error> refused;  // after the answers to the lines before it
+      for (const std::string& text : texts) {
+        try {
+          sources.push_back(encode(text, read++, "standard input: line "));
+        } catch (const Error& error) {
+          refused = error;
+          break;
+        }
+      }
+      write({texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(sources.size())}, sources);
       std::fflush(stdout);
+      if (refused) throw Error(*refused);
     }
   }
 
@@ -163,7 +185,32 @@ class Command {
 
  private:
   void plan(std::int64_t batch, std::int64_t longest) {
+    refuse_too_large(batch, longest);
     writer_ = std::make_unique<Writer>(arguments_.folder, *model_, options_, batch, longest);
+  }
+
+  // Caches grow with all four: texts together, their lengths, and beams.
+  void refuse_too_large(std::int64_t batch, std::int64_t longest) const {
+    const ProcessLimits limits = read_process_limits();
+    const auto needs = [&](std::int64_t max_length) {
+      SearchOptions options = options_;
+      options.max_length = max_length;
+      options.min_length = std::min(options.min_length, max_length);
+      return Writer::planned_bytes(*model_, options, batch, longest);
+    };
+    const std::size_t needed = needs(options_.max_length);
+    if (needed <= limits.memory_bytes) return;
+    std::int64_t fits = 0, too_long = options_.max_length;
+    while (fits + 1 < too_long) {
+      const std::int64_t middle = fits + (too_long - fits) / 2;
+      (needs(middle) <= limits.memory_bytes ? fits : too_long) = middle;
+    }
+    throw Error(ErrorKind::kMemory, kCommandLine,
+                "needs " + std::string(readable_bytes(needed).c_str()) + ", and " + limits.memory_owner + " has " +
+                    readable_bytes(limits.memory_bytes).c_str(),
+                fits > 0
+                    ? "with --max-length " + std::to_string(fits) + " it fits; so may fewer beams or a smaller --batch"
+                    : "use fewer beams, a smaller --batch or a shorter --max-source-length");
   }
 
   // The ids of a source with its prefix; none of an empty line. Says when it is cut.

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,8 +17,10 @@ constexpr char kWhere[] = "standard input";
 
 }  // namespace
 
-std::optional<std::string> LineReader::take_line() {
+std::optional<std::string> LineReader::take_line(std::size_t max_bytes) {
   const std::size_t end = pending_.find('\n', begin_);
+  if (std::min(end, pending_.size()) - begin_ > max_bytes)
+    throw Error(ErrorKind::kData, kWhere, "a line has more than " + std::to_string(max_bytes) + " bytes");
   if (end == std::string::npos && !(is_at_end_ && begin_ < pending_.size())) return std::nullopt;
   std::string line = pending_.substr(begin_, end == std::string::npos ? end : end - begin_);
   begin_ = end == std::string::npos ? pending_.size() : end + 1;
@@ -49,12 +52,10 @@ bool LineReader::fill(bool waits) {
 std::vector<std::string> LineReader::read(std::size_t most, std::size_t max_bytes) {
   std::vector<std::string> lines;
   while (lines.size() < most) {
-    if (std::optional<std::string> line = take_line()) {
+    if (std::optional<std::string> line = take_line(max_bytes)) {
       lines.push_back(std::move(*line));
       continue;
     }
-    if (pending_.size() - begin_ > max_bytes)
-      throw Error(ErrorKind::kData, kWhere, "a line has more than " + std::to_string(max_bytes) + " bytes");
     if (!fill(lines.empty())) break;
   }
   return lines;

@@ -19,7 +19,7 @@ class LineReader {
 
  private:
   // The next line; none if it has not come whole, or at the end.
-  std::optional<std::string> take_line();
+  std::optional<std::string> take_line(std::size_t max_bytes);
   // Whether something was read. waits: until something can be.
   bool fill(bool waits);
 

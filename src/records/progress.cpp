@@ -106,6 +106,7 @@ void Progress::tell(double now_seconds) noexcept {
   Line line;
   line.add("bascule: %s: batch %*lld/%lld", label_, width, static_cast<long long>(last_.done),
            static_cast<long long>(total_));
+  if (last_.rows_of_next > 0) line.add(", %lld rows of the next", static_cast<long long>(last_.rows_of_next));
   if (last_.tokens_per_second > 0.0) line.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
   const std::int64_t done_here = last_.done - first_, left = total_ - last_.done;
   if (done_here > 0 && left > 0) {

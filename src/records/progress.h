@@ -26,6 +26,7 @@ struct ProgressStep {
   double loss = 0.0;                // NaN: not shown
   double samples_per_second = 0.0;  // 0: not shown
   double tokens_per_second = 0.0;   // that a model writes; 0: not shown
+  std::int64_t rows_of_next = 0;    // of the step under way that are done; 0: not shown
 };
 
 class Progress {

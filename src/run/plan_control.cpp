@@ -56,6 +56,11 @@ void keep_search(Metrics metrics, const BestSoFar& best, Pace* pace, ResumeState
   }
 }
 
+bool writes_same_texts(const ResumeState& resume) {
+  return std::none_of(resume.changes.begin(), resume.changes.end(),
+                      [](const SettingChange& change) { return change.key.rfind("generation.", 0) == 0; });
+}
+
 void restart_search(ResumeState* resume, const std::string& reason) {
   resume->searches_anew = true;
   resume->notes.push_back("resume: " + reason + ": restarting the search for the best, from the weights of update " +
@@ -83,7 +88,9 @@ void plan_control(const TrainingSettings& training, const SettingsOrigin& origin
   } else if (pace->best_figure && figure_number_then(*resume->point) != pace->best_figure_number()) {
     restart_search(resume, "the metric for the best has changed");
   } else if (pace->best_figure && !has_same_validation(*resume)) {
-    restart_search(resume, "validation rows, batches or texts have changed");
+    restart_search(resume, "validation rows or batches have changed");
+  } else if (pace->best_figure && pace->best_figure->is_of_generated() && !writes_same_texts(*resume)) {
+    restart_search(resume, "the rules for writing texts have changed");
   }
 }
 
@@ -108,10 +115,9 @@ bool has_same_validation(const ResumeState& resume) {
   return std::none_of(resume.changes.begin(), resume.changes.end(), [&](const SettingChange& change) {
     const bool other_rows =
         change.key == "data.validation_file (content)" || (change.key == "data.validation_file" && !has_digest);
-    const bool other_texts = change.key.rfind("generation.", 0) == 0 || change.key == "training.predict_with_generate";
     constexpr const char* kKeys[] = {"training.per_device_eval_batch_size", "data.max_eval_samples",
                                      "data.val_max_target_length"};
-    return other_rows || other_texts ||
+    return other_rows ||
            std::any_of(std::begin(kKeys), std::end(kKeys), [&](const char* key) { return change.key == key; });
   });
 }

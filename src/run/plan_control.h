@@ -19,8 +19,7 @@ void check_best_checkpoint(const RunSettings& run, const TrainingSettings& train
 // and training goes on, so that no checkpoint is replaced before there is something new.
 bool saves_first(const std::string& output_dir, const ResumeState& resume);
 
-// Whether evaluations of the checkpoint and those of now are of the same rows, cut into the same batches, and write
-// texts in the same way.
+// Whether evaluations of the checkpoint and those of now are of the same rows, cut into the same batches.
 bool has_same_validation(const ResumeState& resume);
 
 }  // namespace bascule

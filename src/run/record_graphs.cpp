@@ -5,8 +5,8 @@
 
 #include "src/base/check.h"
 #include "src/evaluate/evaluate.h"
-#include "src/graph/backward.h"
 #include "src/generate/generation_config.h"
+#include "src/graph/backward.h"
 #include "src/graph/element_types.h"
 #include "src/run/parameter_groups.h"
 #include "src/text/tokenizer_kinds.h"
@@ -92,14 +92,18 @@ void record_texts(RecordedRun* run, const BatchCounts& bounds, JudgeShape* shape
                                    settings.model.precision);
   texts.decoder = load_token_decoder(settings.model.tokenizer_name.resolved);
   texts.generator = std::make_unique<Generator>(texts.graphs, texts.options, bounds.samples());
-  if (settings.training.generate_ema)
+  if (settings.training.generate_ema && run->graphs.trains())
     texts.averaged = std::make_unique<Generator>(texts.graphs, texts.options, bounds.samples());
-  texts.rows = std::make_unique<GeneratedRows>(bounds.samples(), std::max<std::int64_t>(1, texts.options.max_length - 1));
+  texts.rows =
+      std::make_unique<GeneratedRows>(bounds.samples(), std::max<std::int64_t>(1, texts.options.max_length - 1));
   shape->decoder = texts.decoder.get();
   shape->pad_id = texts.options.pad_id;
   for (const RecordedSplit& split : run->data.splits) {
-    if (split.split != Split::kTrain)
-      shape->longest_reference_bytes = std::max(shape->longest_reference_bytes, split.manifest->longest_text_bytes());
+    for (std::int64_t row = 0; split.split != Split::kTrain && row < split.manifest->rows(); ++row) {
+      if (split.manifest->is_taken_out(row)) continue;
+      const std::string_view reference = split.manifest->row(row).second_text.value_or("");
+      shape->longest_reference_bytes = std::max(shape->longest_reference_bytes, reference.size());
+    }
   }
   shape->outputs.push_back({"generated", texts.rows->most_ids(), nullptr});
   shape->outputs.push_back({"generated_counts", 1, nullptr});

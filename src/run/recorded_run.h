@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/checkpoint/checkpoint.h"
 #include "src/base/align.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/corpus/corpus.h"
 #include "src/distributed/group.h"
 #include "src/generate/generated_rows.h"
@@ -113,8 +113,8 @@ struct RecordedTexts {
 // The session's graphs by what they are for, and the judge of the evaluation.
 struct RecordedGraphs {
   std::map<Use, RecordedGraph> by_use;
-  std::unique_ptr<Judge> judge;  // null where nothing is evaluated
-  bool predicts = false;         // the judge keeps predictions of the test file
+  std::unique_ptr<Judge> judge;        // null where nothing is evaluated
+  bool predicts = false;               // the judge keeps predictions of the test file
   std::optional<RecordedTexts> texts;  // where evaluations generate texts
 
   bool has(Use use) const { return by_use.count(use) > 0; }

@@ -74,6 +74,7 @@ class TextRunner final : public BatchRunner {
     generator_.run(batch, threads);
     return ok_status();
   }
+
  private:
   Generator& generator_;
 };

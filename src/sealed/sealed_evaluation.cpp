@@ -15,8 +15,7 @@ namespace {
 // The outputs of the evaluation's tape, and, where texts are generated, those.
 std::vector<JudgedOutput> outputs_of(const RecordedRun& run) {
   const auto& [number, recording] = run.graphs[Use::kEvaluate];
-  std::vector<JudgedOutput> outputs =
-      judged_outputs(recording, run.session.graph(number), &run.session.tape(number));
+  std::vector<JudgedOutput> outputs = judged_outputs(recording, run.session.graph(number), &run.session.tape(number));
   if (!run.graphs.texts) return outputs;
   const GeneratedRows& rows = *run.graphs.texts->rows;
   outputs.push_back({"generated", rows.most_ids(), rows.ids()});
@@ -25,16 +24,16 @@ std::vector<JudgedOutput> outputs_of(const RecordedRun& run) {
   return outputs;
 }
 
-std::unique_ptr<BatchRunner> runner_of(const Tape& tape, const std::optional<RecordedTexts>& texts, Generator* generator,
-                                       const volatile int* stop) {
+std::unique_ptr<BatchRunner> runner_of(const Tape& tape, const std::optional<RecordedTexts>& texts,
+                                       Generator* generator) {
   if (!texts) return std::make_unique<TapeRunner>(tape);
   if (generator == nullptr) return std::make_unique<NotGeneratingRunner>(tape, *texts->rows);
-  return std::make_unique<GeneratingRunner>(tape, *generator, *texts->rows, stop);
+  return std::make_unique<GeneratingRunner>(tape, *generator, *texts->rows);
 }
 
 }  // namespace
 
-SealedEvaluation::SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group, const volatile int* stop) {
+SealedEvaluation::SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group) {
   Judge* const judge = run.graphs.judge.get();
   if (run.graphs.has(Use::kEvaluate)) {
     const std::size_t number = run.graphs[Use::kEvaluate].number;
@@ -43,11 +42,10 @@ SealedEvaluation::SealedEvaluation(RecordedRun& run, const Arena& arena, Group& 
     if (texts) seal_texts(run, arena);
     std::byte* const own = judge->own_bytes() > 0 ? arena.at(run.plan[kEvaluationScratch]) : nullptr;
     judge->seal(arena.at(run.plan[kEvaluationMemory]), own, outputs_of(run), run.session.products());
-    runner_ = runner_of(run.session.tape(number), texts, texts ? texts->generator.get() : nullptr, stop);
+    runner_ = runner_of(run.session.tape(number), texts, texts ? texts->generator.get() : nullptr);
     of_weights_.emplace(*judge, batch, *runner_, group);
     if (averages_of(run) != nullptr) {
-      averaged_runner_ =
-          runner_of(run.session.averaged_tape(number), texts, texts ? texts->averaged.get() : nullptr, stop);
+      averaged_runner_ = runner_of(run.session.averaged_tape(number), texts, texts ? texts->averaged.get() : nullptr);
       of_average_.emplace(*judge, batch, *averaged_runner_, group);
     }
   }

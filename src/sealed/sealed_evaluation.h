@@ -18,8 +18,8 @@ namespace bascule {
 
 class SealedEvaluation {
  public:
-  // With a sealed session. Seals run.graphs.judge, and what generates texts. run, group and stop outlive this.
-  SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group, const volatile int* stop);
+  // With a sealed session. Seals run.graphs.judge, and what generates texts. run and group outlive this.
+  SealedEvaluation(RecordedRun& run, const Arena& arena, Group& group);
   SealedEvaluation(const SealedEvaluation&) = delete;
   SealedEvaluation& operator=(const SealedEvaluation&) = delete;
 

@@ -58,7 +58,7 @@ SealedRun::SealedRun(RecordedRun& run, Isa isa, const volatile int* stop, void (
 
   records_.emplace(run, arena);
   if (run.resume.point) loader_->resume(*run.resume.point, group);
-  evaluation_.emplace(run, arena, group, stop);
+  evaluation_.emplace(run, arena, group);
   writers_.emplace(run, *weights_, *loader_, *evaluation_, group);
   records_->open_files(run, group);
   share_samples();

@@ -17,7 +17,8 @@ namespace {
 void check_generation(const Settings& settings) {
   const TrainingSettings& training = settings.training;
   if (training.generate_ema && !training.predict_with_generate)
-    refuse(settings, "training.generate_ema", "training.generate_ema = true needs training.predict_with_generate = true",
+    refuse(settings, "training.generate_ema",
+           "training.generate_ema = true needs training.predict_with_generate = true",
            "set it, or remove generate_ema");
   if (training.generate_ema && training.ema_decay == 0.0)
     refuse(settings, "training.generate_ema", "training.generate_ema = true, but no average of the weights is kept",
@@ -29,7 +30,8 @@ void check_generation(const Settings& settings) {
   const std::int64_t longest = settings.generation.length(settings.data);
   const std::int64_t shortest = settings.generation.least_length();
   if (shortest > longest) {
-    refuse(settings, settings.generation.min_new_tokens + 1 >= shortest ? "generation.min_new_tokens" : "generation.min_length",
+    refuse(settings,
+           settings.generation.min_new_tokens + 1 >= shortest ? "generation.min_new_tokens" : "generation.min_length",
            "written texts would have at least " + std::to_string(shortest) + " tokens and at most " +
                std::to_string(longest) + ", the start token with them",
            "lower the one, or raise generation.max_length");

@@ -253,7 +253,7 @@ struct TrainingSettings {
   std::int64_t throughput_warmup_steps = 3;
   bool predict_with_generate = false;  // evaluations also judge the texts that the model writes
   bool generate_ema = false;           // those of the averaged weights too
-  std::vector<GroupSettings> groups;  // a tensor belongs to the first that matches it
+  std::vector<GroupSettings> groups;   // a tensor belongs to the first that matches it
 };
 
 // How texts are written in evaluations, with the names and defaults of Transformers' generation_config.json.

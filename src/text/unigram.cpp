@@ -226,8 +226,7 @@ std::vector<std::string> texts_to_write(const UnigramFiles& files) {
 
 class UnigramDecoder final : public TokenDecoder {
  public:
-  explicit UnigramDecoder(std::vector<std::string> texts)
-      : TokenDecoder(longest_of(texts)), texts_(std::move(texts)) {}
+  explicit UnigramDecoder(std::vector<std::string> texts) : TokenDecoder(longest_of(texts)), texts_(std::move(texts)) {}
 
   std::size_t decode_into(Span<const std::int32_t> ids, Span<char> text) const noexcept override {
     std::size_t bytes = 0;

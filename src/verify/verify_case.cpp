@@ -180,6 +180,7 @@ VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa
     }
   } else {
     if (files.contents.generated) judge_generation(files, isa, threads, &judgement);
+    judge_rouge(files, &judgement);
     judge_float32(files, &model, &judgement);
   }
   return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors),

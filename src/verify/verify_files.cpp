@@ -58,8 +58,9 @@ void read_contents(Precision precision, CaseFiles* files) {
   namespace fs = std::filesystem;
   const std::string expected = files->folder + "/expected.safetensors", steps = files->folder + "/steps.safetensors";
   if (fs::exists(expected)) files->expected = open_safetensors(expected);
-  files->contents =
-      contents_of({files->folder, files->description, files->errors, serves(*files->model, Use::kDecode), files->expected, fs::exists(steps)}, precision);
+  files->contents = contents_of({files->folder, files->description, files->errors, serves(*files->model, Use::kDecode),
+                                 files->expected, fs::exists(steps)},
+                                precision);
   if (!files->contents.run) return;
   files->steps = open_safetensors(steps);
   const std::string where = files->folder + "/case.json";

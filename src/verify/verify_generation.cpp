@@ -3,13 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/table.h"
+#include "src/base/align.h"
 #include "src/base/error.h"
 #include "src/checkpoint/hf_folder.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
+#include "src/json/json.h"
+#include "src/rouge/porter_stemmer.h"
+#include "src/rouge/rouge.h"
 
 namespace bascule {
 namespace {
@@ -71,7 +79,42 @@ void judge_entry(const CaseFiles& files, const std::string& name, const SearchOp
   if (!scores.empty()) judgement->add_norm(scores_name, error, kScoreLimit);
 }
 
+constexpr double kRougeLimit = 1e-12;
+
 }  // namespace
+
+void judge_rouge(const CaseFiles& files, Judgement* judgement) {
+  const std::string where = files.folder + "/rouge.json";
+  if (!std::filesystem::exists(where)) return;
+  const Json json = read_json_file(where);
+  double error = 0.0, different = 0.0;
+  for (const Json& pair : get_array(json, "pairs", where)) {
+    if (!get_bool(pair, "use_stemmer", where)) continue;  // ROUGE is counted with stems alone
+    const std::string prediction = get_string(pair, "prediction", where), target = get_string(pair, "reference", where);
+    const std::size_t bytes = std::max(prediction.size(), target.size());
+    Rouge rouge({bytes, Rouge::most_words(bytes)});
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(kCacheLine, align_up(rouge.bytes(), kCacheLine)), std::free);
+    rouge.seal(static_cast<std::byte*>(memory.get()));
+    const RougeScores ours = rouge.score(target, prediction);
+    for (const auto& [name, score] : {std::pair{"rouge1", ours.rouge1}, std::pair{"rouge2", ours.rouge2},
+                                      std::pair{"rougeL", ours.rougeL}, std::pair{"rougeLsum", ours.rougeLsum}}) {
+      const std::vector<double> truth = get_numbers(pair, name, where);
+      const double values[] = {score.precision, score.recall, score.f};
+      for (std::size_t i = 0; i < 3; ++i) {
+        const double distance = std::fabs(values[i] - truth.at(i));
+        if (!(distance <= error)) error = distance;
+      }
+    }
+  }
+  for (const auto& [word, stem] : get_object(json, "stems", where).items()) {
+    std::string ours = word;
+    ours.resize(porter_stem(ours.data(), ours.size()));
+    different += stem.is_string() && stem.string() == ours ? 0.0 : 1.0;
+  }
+  judgement->add_norm("rouge", error, kRougeLimit);
+  judgement->add_norm("stems", different, 0.0);
+}
 
 void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement) {
   const std::string where = files.folder + "/case.json";

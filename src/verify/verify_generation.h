@@ -11,4 +11,7 @@ namespace bascule {
 // Each entry of "generate" in case.json, for the first batch. Throws Error kData.
 void judge_generation(const CaseFiles& files, Isa isa, int threads, Judgement* judgement);
 
+// rouge.json, where the case has one: the figures of pairs of texts, and stems of words.
+void judge_rouge(const CaseFiles& files, Judgement* judgement);
+
 }  // namespace bascule

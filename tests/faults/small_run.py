@@ -12,7 +12,7 @@ from run_files import tensors
 DATA = ROOT / "tests" / "data"
 ROWS = [json.loads(line) for line in (DATA / "run_goldens" / "rows.jsonl").read_text().splitlines()]
 TOKENIZER = DATA / "run_goldens" / "tokenizer"
-METRICS = ("loss", "recall_at_1", "recall_at_5", "recall_at_10", "accuracy", "auc", "perplexity")
+METRICS = ("loss", "recall_at_1", "recall_at_5", "recall_at_10", "accuracy", "auc", "perplexity", "rougeLsum", "gen_len")
 
 
 def write_rows(path, rows):
@@ -51,4 +51,6 @@ def outcome(folder, model="itc_add", start=run, **changes):
         found.update({f"{path.name}: {key}": value for key, value in results.items() if path.name not in ("all_results.json", "train_results.json") and key.endswith(METRICS)})
     for path in folder.glob("run*/embeddings.safetensors"):
         found.update({name: hashlib.sha256(values.tobytes()).hexdigest() for name, values in tensors(path).items()})
+    for path in folder.glob("run*/generated_predictions.txt"):
+        found["texts"] = digest(path)
     return {"exit": done.returncode, "stderr": done.stderr, "parameters": digest(weights) if weights else None, "evaluation": found}

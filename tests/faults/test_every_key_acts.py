@@ -31,6 +31,13 @@ PAIRS = {"model__model_name_or_path": '"{f}/bert"', "model__tokenizer_name": Non
 TARGETS = {"program": "bascule_classifiers", "model__model_name_or_path": '"{f}/writer"', "model__tokenizer_name": None, "model__from_scratch": "true", "data__train_file": '"{f}/columns.jsonl"',
            "data__validation_file": '"{f}/columns.jsonl"', "data__text_column": '"caption"', "data__summary_column": '"other_caption"', "data__max_source_length": "16", "data__max_target_length": "8",
            "data__max_seq_length": None}
+# A T5 with random weights: the texts that it writes depend on how they are searched for.
+TEXTS = {"model__model_name_or_path": f'"{DATA}/emoji-keywords/model"', "model__tokenizer_name": f'"{DATA}/tokenizer/unigram"', "model__from_scratch": "true",
+         "data__train_file": f'"{DATA}/emoji-keywords/test.jsonl"', "data__validation_file": f'"{DATA}/emoji-keywords/test.jsonl"', "data__test_file": f'"{DATA}/emoji-keywords/test.jsonl"',
+         "data__max_predict_samples": "12", "data__text_column": '"text"', "data__summary_column": '"summary"', "data__max_source_length": "16", "data__max_target_length": "12", "data__max_seq_length": None, "data__max_eval_samples": "12",
+         "data__preprocessing": None, "training__predict_with_generate": "true"}
+BEAMS = {**TEXTS, "generation__num_beams": "3"}
+AVERAGED_TEXTS = {**TEXTS, "training__ema_decay": "0.5"}
 TWO_RANKS = {"distributed__world_size": "2", "training__per_device_train_batch_size": "3"}
 DDP = {**TWO_RANKS, "distributed__distribution_strategy": '"ddp"'}
 SHARDED = {**TWO_RANKS, "distributed__distribution_strategy": '"sharded"', "distributed__bucket_mib": "1"}
@@ -168,6 +175,16 @@ KEYS = {
     "report.profile": (NOTHING, CONTRASTIVE, "true"),
     "report.hash_steps": (NOTHING, CONTRASTIVE, "1"),
     "report.status_seconds": (NOTHING, CONTRASTIVE, "0.01"),
+    "training.predict_with_generate": (EVALUATION, {**TEXTS, "training__predict_with_generate": "false"}, "true"),
+    "training.generate_ema": (EVALUATION, AVERAGED_TEXTS, "true"),
+    "generation.num_beams": (EVALUATION, TEXTS, "4"),
+    "generation.max_length": (EVALUATION, TEXTS, "5"),
+    "generation.max_new_tokens": (EVALUATION, TEXTS, "3"),
+    "generation.min_length": (EVALUATION, {**TEXTS, "generation__max_new_tokens": "30"}, "31"),
+    "generation.min_new_tokens": (EVALUATION, {**TEXTS, "generation__max_new_tokens": "30"}, "30"),
+    "generation.length_penalty": (EVALUATION, {**BEAMS, "generation__max_new_tokens": "30"}, "-8.0"),
+    "generation.early_stopping": (EVALUATION, {**BEAMS, "generation__max_new_tokens": "30", "generation__length_penalty": "8.0"}, "true"),
+    "generation.no_repeat_ngram_size": (EVALUATION, TEXTS, "1"),
 }
 
 # A key of [[training.groups]]: the group without it, and with another value.

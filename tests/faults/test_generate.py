@@ -50,7 +50,7 @@ class Generate(unittest.TestCase):
         cls.temporary.cleanup()
 
     def predictions(self, folder=None):
-        return [json.loads(line) for line in ((folder or self.run_folder) / "predictions.jsonl").read_text().splitlines()]
+        return [json.loads(line) for line in ((folder or self.run_folder) / "predictions.jsonl").read_text().split("\n") if line]
 
     def generate(self, *arguments, code=0, stdin=None, folder=None):
         done = subprocess.run([str(PROGRAM), "generate", str(folder or self.run_folder), *map(str, arguments)], capture_output=True, input=stdin, check=False)
@@ -140,7 +140,10 @@ class Generate(unittest.TestCase):
             line = self.generate(*arguments, code=code)
             self.assertIn(words, line, arguments)
             self.assertEqual(len(line.strip().splitlines()), 1, line)
-        self.assertIn("standard input: line 2", self.generate("-", code=3, stdin=b"cat\n\xff\n"))
+        done = subprocess.run([str(PROGRAM), "generate", str(self.run_folder), "-"], capture_output=True, input=b"cat\n\xff\ncat\n", check=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"standard input: line 2", done.stderr)
+        self.assertEqual(done.stdout.decode(), self.generate("cat"))  # the lines before it are answered
         self.assertEqual(self.generate("-", stdin=b""), "")
         self.assertEqual(self.generate(""), "\n")
 
@@ -190,6 +193,20 @@ class Generate(unittest.TestCase):
                 self.assertEqual(texts, whole[0], name)
                 self.assertEqual(figures[:5] + figures[6:11], whole[1][:5] + whole[1][6:11], name)
         self.assertNotEqual(self.texts_of("whole-1", generation__num_beams="1"), self.texts_of("whole-3", generation__num_beams="3"))
+
+    def test_the_other_figures_are_those_of_a_run_that_writes_nothing(self):
+        figures = []
+        for name, value in (("writes", "true"), ("does-not-write", "false")):
+            self.texts_of(name, training__predict_with_generate=value) if value == "true" else run("run", make_settings(
+                self.folder / name, self.run_folder, model__from_scratch="false", data__train_file=None, training__max_steps=None, training__save_steps=None,
+                training__learning_rate=None, training__predict_with_generate=value))
+            results = json.loads((self.folder / name / "run" / "all_results.json").read_text())
+            figures.append({key: value for key, value in results.items() if key.endswith(("_loss", "_accuracy", "_perplexity"))})
+        self.assertEqual(len(figures[0]), 6)
+        self.assertEqual(*figures)
+
+    def test_a_run_that_only_evaluates_has_no_average(self):
+        self.assertEqual(self.texts_of("no-average", training__ema_decay="0.9", training__generate_ema="true"), self.texts_of("no-average-asked"))
 
     def test_the_record_holds_the_texts(self):
         self.texts_of("recorded")
@@ -243,6 +260,15 @@ class Generate(unittest.TestCase):
         self.assertIn("cached_attention", [operation["name"] for operation in found["operations"]])
         self.assertIn("tokens/s", run("bench", path, "--use", "generate", "--steps", "1").stdout)
         self.assertEqual(run("bench", path, "--new-tokens", "6").returncode, 2)
+        epochs = make_settings(self.folder / "bench", self.model, training__max_steps=None, training__num_train_epochs="2", training__save_steps=None, training__save_strategy='"epoch"',
+                               training__eval_strategy='"epoch"', training__load_best_model_at_end="true")
+        for arguments in (["--batch", "4,8"], ["--use", "generate", "--batch", "4,8"], ["--max-source-length", "8,16"], ["--use", "evaluate", "--max-target-length", "8"]):
+            done = run("bench", epochs, "--steps", "1", *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_needs_too_much_memory_is_refused_with_what_fits(self):
+        line = self.generate("cat", "--num-beams", 1000, "--max-length", 1000000, code=4)
+        self.assertRegex(line, r"needs [0-9.]+ [GT]iB, and this machine has .*; with --max-length \d+ it fits")
 
 
 if __name__ == "__main__":

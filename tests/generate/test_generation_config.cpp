@@ -66,8 +66,10 @@ TEST(GenerationConfig, ItsOwnFileCountsAloneWithTransformersDefaults) {
 }
 
 TEST(GenerationConfig, AStartTokenThatIsMissingIsTheModelsAndSaid) {
+  EXPECT_EQ(read(R"({"decoder_start_token_id": 0})").options.end_ids, std::vector<std::int32_t>{4});
   const GenerationConfig config = read(R"({"eos_token_id": 1})");
   EXPECT_EQ(config.options.start_id, 3);
+  EXPECT_EQ(config.options.end_ids, std::vector<std::int32_t>{1});
   ASSERT_EQ(config.notes.size(), 1u);
   EXPECT_NE(config.notes[0].find("no decoder_start_token_id"), std::string::npos);
 }
@@ -98,9 +100,10 @@ TEST(GenerationConfig, WhatIsNotThereIsRefusedByName) {
   for (const char* const key :
        {R"("do_sample": true)", R"("repetition_penalty": 1.2)", R"("num_return_sequences": 2)",
         R"("num_beam_groups": 2)", R"("encoder_no_repeat_ngram_size": 2)", R"("forced_bos_token_id": 5)",
-        R"("forced_eos_token_id": 1)", R"("suppress_tokens": [5])", R"("begin_suppress_tokens": [5])",
-        R"("early_stopping": "soon")", R"("num_beams": 101)", R"("num_beams": 0)", R"("min_length": 22)",
-        R"("eos_token_id": 100)", R"("eos_token_id": [])", R"("eos_token_id": -1)", R"("max_length": -2)"}) {
+        R"("forced_eos_token_id": 1)", R"("suppress_tokens": [5])", R"("renormalize_logits": true)",
+        R"("begin_suppress_tokens": [5])", R"("early_stopping": "soon")", R"("num_beams": 101)", R"("num_beams": 0)",
+        R"("min_length": 22)", R"("eos_token_id": 100)", R"("eos_token_id": [])", R"("eos_token_id": -1)",
+        R"("max_length": -2)"}) {
     const std::string own = std::string(R"({"decoder_start_token_id": 0, )") + key + "}";
     const std::string name = std::string(key).substr(1, std::string(key).find('"', 1) - 1);
     EXPECT_NE(refusal(own).find(name), std::string::npos) << own << ": " << refusal(own);

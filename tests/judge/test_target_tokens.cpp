@@ -161,13 +161,14 @@ TEST(TargetTokens, FilesHoldTheTextOfEveryRowJudged) {
   judged.judge->write_files({judged.folder.path(), Split::kTest, *judged.manifest, {}, {}}, &report);
   EXPECT_STREQ(judged.judge->file(), "predictions.jsonl");
   const std::string lines = read_file(judged.folder.path() + "/predictions.jsonl");
-  EXPECT_EQ(lines,
-            "{\"row\": 0, \"text\": \"a\", \"summary\": \"red heart\", \"generated\": \"red heart.\", \"tokens\": 4, "
-            "\"score\": 0}\n"
-            "{\"row\": 1, \"text\": \"b\", \"summary\": \"cat sleeps\\u000ared heart\", \"generated\": \"red heart. cat "
-            "sleeps\", \"tokens\": 5, \"score\": 0.5}\n"
-            "{\"row\": 3, \"text\": \"d\", \"summary\": \"dog\", \"generated\": \"cat\", \"tokens\": 2, \"score\": "
-            "1.5}\n");
+  EXPECT_EQ(
+      lines,
+      "{\"row\": 0, \"text\": \"a\", \"summary\": \"red heart\", \"generated\": \"red heart.\", \"tokens\": 3, "
+      "\"score\": 0}\n"
+      "{\"row\": 1, \"text\": \"b\", \"summary\": \"cat sleeps\\u000ared heart\", \"generated\": \"red heart. cat "
+      "sleeps\", \"tokens\": 5, \"score\": 0.5}\n"
+      "{\"row\": 3, \"text\": \"d\", \"summary\": \"dog\", \"generated\": \"cat\", \"tokens\": 2, \"score\": "
+      "1.5}\n");
   EXPECT_EQ(read_file(judged.folder.path() + "/generated_predictions.txt"), "red heart.\nred heart. cat sleeps\ncat\n");
   EXPECT_GE(judged.judge->file_bytes(static_cast<std::int64_t>(sizeof kRows)), static_cast<std::int64_t>(lines.size()));
   ASSERT_EQ(report.text_examples.size(), 3u);

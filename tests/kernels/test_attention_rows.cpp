@@ -126,6 +126,30 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
   }
 }
 
+// Those of a source that several beams share are multiplied with all of them where they lie.
+TEST(AttentionRows, FewQueriesTogetherHaveTheBitsOfEachAlone) {
+  Seeded random;
+  for (const std::int64_t keys : {1, 3, 13, 16, 24, 37, 48}) {
+    for (const std::int64_t queries : {2, 5, 7, 16}) {
+      const Shape s{queries, keys, 32, 0, false, false};
+      const Inputs in = random_inputs(s, random);
+      for (const Isa isa : isas()) {
+        AttentionForward a = forward_call(s);
+        a.scale = 1.0f;
+        const std::vector<float> together = run_forward(kernels_for(isa), in, s, a);
+        a.query_rows = 1;
+        for (std::int64_t q = 0; q < queries; ++q) {
+          Inputs own = in;
+          own.query = rows_of(in.query, q, 1, 32);
+          const std::vector<float> alone = run_forward(kernels_for(isa), own, s, a);
+          EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, 32), rows_of(together, q, 1, 32)), -1)
+              << isa_name(isa) << ", " << keys << " keys, query " << q;
+        }
+      }
+    }
+  }
+}
+
 // A decoder's keys and values lie where its earlier tokens were, those of beams in any order.
 TEST(AttentionRows, IndexedKeysHaveTheBitsOfTheSameKeysInOrder) {
   Seeded random;

@@ -106,8 +106,8 @@ TEST(States, KeepKeysAndValuesByHead) {
   constexpr std::int64_t kHeads = 3, kSize = 2, kInner = kHeads * kSize;
   Session session;
   Graph& graph = session.add_graph(kBounds, batch_fields());
-  const Tensor x = text_embedding(graph, "x", {matrix(graph, "word", 90, kCols), {}, {}},
-                                  {graph.field("token_ids"), {}, {}}, {});
+  const Tensor x =
+      text_embedding(graph, "x", {matrix(graph, "word", 90, kCols), {}, {}}, {graph.field("token_ids"), {}, {}}, {});
   const Tensor all = linear(graph, "all", x, matrix(graph, "all", 3 * kInner, kCols), Tensor{});
   graph.keep(all);
   const Tensor named = graph.state({"named", kHeads * kCacheRows, 2 * kSize}),
@@ -124,7 +124,7 @@ TEST(States, KeepKeysAndValuesByHead) {
   Threads threads(2, false);
   session.tape(0).replay(threads, replay);
   const float *const from = session.tape(0).at(all), *const to = session.tape(0).at(named),
-                    *const also = session.tape(0).at(in_order);
+                     *const also = session.tape(0).at(in_order);
   for (std::int64_t row = 0; row < batch.text_rows(); ++row) {
     for (std::int64_t c = 0; c < kInner; ++c) {
       const std::int64_t head = c / kSize, col = c % kSize;

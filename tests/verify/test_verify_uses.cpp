@@ -275,10 +275,10 @@ TEST(VerifyUses, TheRunOfAnotherOptimizerOrScheduleIsListedAndTheRestIsJudged) {
 TEST(VerifyUses, CasesOfFurtherFamiliesSayWhatTheyHold) {
   const auto contents = [](const std::string& name) {
     const std::string folder = reference_dir() + "/goldens-families/" + name;
-    return contents_of({folder, read_json_file(folder + "/case.json"), read_json_file(folder + "/float32_error.json"),
-                        name[0] == 't', open_safetensors(folder + "/" + kExpected),
-                        std::filesystem::exists(folder + "/" + kSteps)},
-                       Precision::kFloat32);
+    return contents_of(
+        {folder, read_json_file(folder + "/case.json"), read_json_file(folder + "/float32_error.json"), name[0] == 't',
+         open_safetensors(folder + "/" + kExpected), std::filesystem::exists(folder + "/" + kSteps)},
+        Precision::kFloat32);
   };
   const CaseContents text = contents("t5_gated_untied");
   EXPECT_TRUE(text.loss && text.outputs && text.gradients);
