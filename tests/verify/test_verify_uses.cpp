@@ -256,6 +256,16 @@ TEST(VerifyUses, GeneratedTextsAreListedAndTheRestIsJudged) {
   EXPECT_EQ(changed.failed(), std::vector<std::string>{"logits"});
 }
 
+TEST(VerifyUses, GeneratedTextsAndTheirScoresAreCompared) {
+  ChangedCase changed("../goldens-families/t5_relu_tied");
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{});
+  changed.scale(kExpected, "generated_scores.beams", 0, 1.001f);
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{"generated_scores.beams"});
+  changed.scale(kExpected, "generated_scores.beams", 0, 1.0f / 1.001f);
+  changed.describe([](Json* description) { (*description)["generate"]["greedy"]["max_length"] = 9; });
+  EXPECT_EQ(changed.failed(), std::vector<std::string>{"generated.greedy"});
+}
+
 TEST(VerifyUses, TheRunOfAnotherOptimizerOrScheduleIsListedAndTheRestIsJudged) {
   const std::pair<const char*, const char*> others[] = {{"optimizer", "\"adamw\" or \"lamb\""},
                                                         {"lr_scheduler_type", "\"linear\" or \"cosine\""}};
