@@ -278,7 +278,7 @@ void add_generate(CLI::App& app, Chosen* chosen) {
       "--prefix", *prefix, "text put before each source; default: that of the run that made the folder");
   struct Number {
     const char *option, *key, *help;
-    double least;
+    std::int64_t least;
     std::optional<std::int64_t> value = {};
   };
   auto numbers = std::make_shared<std::vector<Number>>(
@@ -290,7 +290,8 @@ void add_generate(CLI::App& app, Chosen* chosen) {
                           {"--no-repeat-ngram-size", "no_repeat_ngram_size",
                            "never write so many tokens twice in the same order; 0: no rule", 0}});
   for (Number& number : *numbers)
-    in_range(command->add_option(number.option, number.value, number.help), number.least, 1 << 20);
+    command->add_option(number.option, number.value, number.help)
+        ->check(CLI::Range(number.least, std::int64_t{1} << 20));
   auto penalty = std::make_shared<std::optional<double>>();
   command->add_option("--length-penalty", *penalty,
                       "beams are ranked by log probability / length ^ this; above 0 favours long texts");

@@ -11,6 +11,11 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
+// The order of candidates: of equal scores the lower token comes first.
+constexpr auto is_before = [](const Candidate& a, const Candidate& b) {
+  return a.score > b.score || (a.score == b.score && a.token < b.token);
+};
+
 // Adds the tokens whose score is -infinity, the lowest first. best[0, count) has all the others: else it were full.
 std::int64_t add_impossible(Candidate* best, std::int64_t count, std::int64_t most,
                             std::int64_t vocabulary_size) noexcept {
@@ -27,18 +32,19 @@ std::int64_t add_impossible(Candidate* best, std::int64_t count, std::int64_t mo
 
 std::int64_t best_tokens(Candidate* best, std::int64_t most, const RowLogits& row,
                          Span<const std::int32_t> banned) noexcept {
-  std::int64_t count = 0;
+  std::int64_t count = 0;  // of a heap whose first is the last in order
   float threshold = kImpossible;
   for (std::int64_t token = 0; token < row.vocabulary_size; ++token) {
     const float score = ((row.logits[token] - row.top) - row.log_sum) + row.running;
     // Not `score <= threshold`, which lets through what is not a number.
     if (!(score > threshold)) continue;
     if (std::find(banned.begin(), banned.end(), token) != banned.end()) continue;
-    std::int64_t place = count < most ? count++ : most - 1;
-    for (; place > 0 && score > best[place - 1].score; --place) best[place] = best[place - 1];
-    best[place] = {score, static_cast<std::int32_t>(token)};
-    if (count == most) threshold = best[most - 1].score;
+    if (count == most) std::pop_heap(best, best + count--, is_before);
+    best[count++] = {score, static_cast<std::int32_t>(token)};
+    std::push_heap(best, best + count, is_before);
+    if (count == most) threshold = best[0].score;
   }
+  std::sort_heap(best, best + count, is_before);
   return add_impossible(best, count, most, row.vocabulary_size);
 }
 

@@ -2,6 +2,7 @@
 #include "src/generate/generation_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "src/base/error.h"
@@ -41,12 +42,20 @@ constexpr Unknown kUnknown[] = {{"do_sample", "false"},
                                 {"exponential_decay_length_penalty", "null"},
                                 {"prompt_lookup_num_tokens", "null"},
                                 {"stop_strings", "null"},
+                                {"watermarking_config", "null"},
+                                {"dola_layers", "null"},
+                                {"token_healing", "false"},
                                 {"max_time", "null"}};
+
+// Longer texts than this are a mistake, and would not fit the numbers of a cache's places.
+constexpr std::int64_t kMostLength = 1 << 20;
+constexpr double kMostPenalty = 100.0;
 
 void refuse_unknown(const Json& object, const std::string& where) {
   for (const Unknown& one : kUnknown) {
     const Json* const value = find_member(object, one.key, where);
-    if (value == nullptr || *value == parse_json(one.harmless, where)) continue;
+    const bool is_empty = value != nullptr && value->is_array() && value->size() == 0;
+    if (value == nullptr || is_empty || *value == parse_json(one.harmless, where)) continue;
     throw Error(ErrorKind::kData, where, std::string(one.key) + " = " + json_text(*value) + " is not supported",
                 std::string("remove the key, or set it to ") + one.harmless);
   }
@@ -89,7 +98,8 @@ struct OptionsFile {
 OptionsFile open_options(const std::string& folder, SearchOptions* options) {
   const std::string old_path = folder + "/config.json", own_path = folder + "/generation_config.json";
   options->end_ids = {1};
-  if (!std::filesystem::exists(own_path)) return {old_path, read_json_file(old_path), ""};
+  if (!std::filesystem::exists(std::filesystem::symlink_status(own_path)))
+    return {old_path, read_json_file(old_path), ""};
   OptionsFile file{own_path, read_json_file(own_path), ""};
   if (!file.json.is_object())
     throw Error(ErrorKind::kData, own_path, "is not a JSON object", "correct the file, or remove it");
@@ -104,6 +114,21 @@ OptionsFile open_options(const std::string& folder, SearchOptions* options) {
   }
   if (!missing.empty()) file.note = own_path + ": " + missing + "; that of config.json is used";
   return file;
+}
+
+void check_ids(const SearchOptions& options, const std::string& where) {
+  if (options.end_ids.empty())
+    throw Error(ErrorKind::kData, where, "eos_token_id is empty", "name the token that ends a text");
+  const auto check_id = [&](std::int32_t id, const char* key) {
+    if (id < options.vocabulary_size) return;
+    throw Error(ErrorKind::kData, where,
+                std::string(key) + " = " + std::to_string(id) + " is outside the vocabulary of " +
+                    std::to_string(options.vocabulary_size),
+                "");
+  };
+  check_id(options.start_id, "decoder_start_token_id");
+  check_id(options.pad_id, "pad_token_id");
+  for (const std::int32_t id : options.end_ids) check_id(id, "eos_token_id");
 }
 
 EarlyStopping early_stopping_of(const Json& value, const std::string& where) {
@@ -127,13 +152,21 @@ void read_search_options(const Json& object, const std::string& where, SearchOpt
   // New tokens stand behind the start token, and count before a length does.
   options->max_length = get_int(object, "max_length", where, options->max_length);
   options->min_length = get_int(object, "min_length", where, options->min_length);
-  if (const std::int64_t tokens = get_int(object, "max_new_tokens", where, 0); tokens > 0)
-    options->max_length = tokens + 1;
-  if (const std::int64_t tokens = get_int(object, "min_new_tokens", where, 0); tokens > 0)
+  const auto new_tokens = [&](const char* key, std::int64_t least) {
+    const std::int64_t tokens = get_int(object, key, where, least);
+    if (tokens >= least && tokens < kMostLength) return tokens;
+    throw Error(ErrorKind::kData, where,
+                std::string(key) + " = " + std::to_string(tokens) + " is not between " + std::to_string(least) +
+                    " and " + std::to_string(kMostLength - 1));
+  };
+  if (find_member(object, "max_new_tokens", where) != nullptr)
+    options->max_length = new_tokens("max_new_tokens", 1) + 1;
+  if (const std::int64_t tokens = new_tokens("min_new_tokens", 0); tokens > 0)
     options->min_length = std::max(options->min_length, tokens + 1);
 }
 
 void check_search_options(const SearchOptions& options, const std::string& where) {
+  check_ids(options, where);
   const auto refuse = [&](const std::string& what, const std::string& what_to_do) {
     throw Error(ErrorKind::kData, where, what, what_to_do);
   };
@@ -145,6 +178,10 @@ void check_search_options(const SearchOptions& options, const std::string& where
   outside(options.max_length, 1, "max_length");
   outside(options.min_length, 0, "min_length");
   outside(options.no_repeat_ngram_size, 0, "no_repeat_ngram_size");
+  if (options.max_length > kMostLength)
+    refuse("max_length = " + std::to_string(options.max_length) + " is above " + std::to_string(kMostLength), "");
+  if (!(std::fabs(options.length_penalty) <= kMostPenalty))
+    refuse("length_penalty is not a number from -100 to 100", "");
   if (options.num_beams > options.vocabulary_size) {
     refuse("num_beams = " + std::to_string(options.num_beams) + " is above the vocabulary's " +
                std::to_string(options.vocabulary_size) + " tokens",
@@ -157,16 +194,6 @@ void check_search_options(const SearchOptions& options, const std::string& where
                " is above max_length = " + std::to_string(options.max_length),
            "no row could end; change one of them");
   }
-  if (options.end_ids.empty()) refuse("eos_token_id is missing", "name the token that ends a text");
-  const auto check_id = [&](std::int32_t id, const char* key) {
-    if (id < options.vocabulary_size) return;
-    refuse(std::string(key) + " = " + std::to_string(id) + " is outside the vocabulary of " +
-               std::to_string(options.vocabulary_size),
-           "");
-  };
-  check_id(options.start_id, "decoder_start_token_id");
-  check_id(options.pad_id, "pad_token_id");
-  for (const std::int32_t id : options.end_ids) check_id(id, "eos_token_id");
 }
 
 GenerationConfig read_generation_config(const std::string& folder, std::int64_t vocabulary_size) {
@@ -186,6 +213,7 @@ SearchOptions read_generation_ids(const std::string& folder, std::int64_t vocabu
   options.vocabulary_size = vocabulary_size;
   const OptionsFile file = open_options(folder, &options);
   read_ids(file.json, file.path, &options);
+  check_ids(options, file.path);
   return options;
 }
 

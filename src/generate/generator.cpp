@@ -2,6 +2,7 @@
 #include "src/generate/generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "src/base/align.h"
@@ -145,6 +146,8 @@ int Generator::run(const Batch& batch, Threads& threads, DecodingWatch* watch) n
     next.fields[kSources] = source_places_;
     next.fields[kSourceNumber] = source_counts_;
     decode_->replay(threads, decoding);
+    for (std::int64_t r = 0; r < rows; ++r)
+      saw_not_finite_ = saw_not_finite_ || !std::isfinite(logits_[r * vocabulary_size_]);
     decoded_rows_ += rows;
     ++decoded_steps_;
     search_.take(threads, logits_, vocabulary_size_, top_, log_sum_);

@@ -62,6 +62,8 @@ class Generator {
   // In all runs: tokens that were decoded, those of all beams, and replays that decoded them.
   std::int64_t decoded_rows() const { return decoded_rows_; }
   std::int64_t decoded_steps() const { return decoded_steps_; }
+  // Whether a row of logits has begun with a number that is not finite, in any run: the weights are damaged then.
+  bool saw_not_finite() const { return saw_not_finite_; }
 
  private:
   struct Free {
@@ -78,6 +80,7 @@ class Generator {
   const float *logits_ = nullptr, *top_ = nullptr, *log_sum_ = nullptr;
   std::int64_t vocabulary_size_;
   std::int64_t decoded_rows_ = 0, decoded_steps_ = 0;
+  bool saw_not_finite_ = false;
   // The fields of a decoding batch (models/decoding.h) that are not the search's own.
   std::int32_t *next_places_ = nullptr, *past_places_ = nullptr, *past_counts_ = nullptr, *live_offsets_ = nullptr,
                *source_places_ = nullptr, *source_counts_ = nullptr;

@@ -46,7 +46,8 @@ struct ManifestColumns {
   std::int64_t classes = 2;      // labels are numbers from 0 on, below this, which is at most kMostClasses
   std::string second_text = "";  // of pairs; empty: rows have one text
   bool named_classes = false;    // labels may be names instead, which the manifest numbers; see set_classes()
-  const char* text_setting = "caption_column";  // the key of [data] that names the column, for messages
+  const char* second_text_setting = "text_pair_column";  // as text_setting
+  const char* text_setting = "caption_column";           // the key of [data] that names the column, for messages
 };
 
 inline constexpr std::int64_t kMostClasses = 65536;

@@ -138,7 +138,7 @@ std::uint64_t read_separated(const std::string& file, char separator, const Mani
   };
   const std::size_t image = column(columns.image, "image_column");
   const std::size_t text = column(columns.text, columns.text_setting);
-  const std::size_t second = column(columns.second_text, "text_pair_column");
+  const std::size_t second = column(columns.second_text, columns.second_text_setting);
   const std::size_t label = column(columns.label, "label_column");
   const std::string none;
   const auto field = [&](std::size_t place) -> const std::string& {

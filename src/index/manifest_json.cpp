@@ -77,7 +77,7 @@ class RowReader {
     };
     const std::string& image = string_of(columns_.image, "image_column");
     const std::string& first = string_of(columns_.text, columns_.text_setting);
-    const std::string& second = string_of(columns_.second_text, "text_pair_column");
+    const std::string& second = string_of(columns_.second_text, columns_.second_text_setting);
     builder_->add(image, first, second, label_column(row, columns_, where), line);
   }
 

@@ -14,6 +14,7 @@
 namespace bascule {
 
 inline constexpr char kPredictionsFile[] = "predictions.jsonl";
+inline constexpr char kGeneratedTextsFile[] = "generated_predictions.txt";  // one on each line
 
 // Bytes of the file, about: for the check of the disk. judgement_bytes: of what the judge says of a row.
 std::int64_t predictions_bytes(std::int64_t of_manifest, std::int64_t rows, std::int64_t judgement_bytes);

@@ -29,7 +29,6 @@ constexpr char kNote[] =
     "ROUGE is the mean F measure over the rows, times 100, as the Python package `rouge_score` computes it with its "
     "stemmer; a generated text is split into sentences at `.`, `!` and `?` before a space.";
 
-constexpr char kTextsFile[] = "generated_predictions.txt";
 constexpr std::size_t kShownTexts = 8;  // with the best ROUGE-Lsum, and as many with the worst
 
 // For ROUGE-Lsum, which compares line by line.
@@ -144,7 +143,7 @@ void TargetTokens::write_files(const JudgedFiles& files, Report* report) const {
     std::replace(text.begin(), text.end(), '\n', ' ');
     lines += text + "\n";
   }
-  write_output_file(files.folder + "/" + kTextsFile, lines);
+  write_output_file(files.folder + "/" + kGeneratedTextsFile, lines);
   add_examples(files, report);
 }
 

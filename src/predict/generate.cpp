@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/utf8.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
 #include "src/json/json.h"
@@ -69,7 +70,8 @@ class Writer {
  public:
   Writer(const std::string& folder, const Model& model, const SearchOptions& options, std::int64_t batch,
          std::int64_t longest)
-      : model_(model),
+      : folder_(folder),
+        model_(model),
         fields_(model.fields({})),
         threads_(threads_within(read_process_limits(), usable_cores(), 1), false),
         recorded_(record_generation(&session_, model, fields_, bounds_of(fields_, batch, longest), options,
@@ -107,6 +109,8 @@ class Writer {
     }
     const PackedBatch packed(padded, model_.inputs(), false, "the text");
     generator_.run(packed.batch(fields_), threads_);
+    if (generator_.saw_not_finite())
+      throw Error(ErrorKind::kData, folder_, "the model's logits are not finite", "its weights may be damaged");
   }
   const TokenSearch& search() const { return generator_.search(); }
 
@@ -120,6 +124,7 @@ class Writer {
     return bounds;
   }
 
+  const std::string folder_;
   const Model& model_;
   const Fields fields_;
   Session session_;
@@ -138,6 +143,8 @@ class Command {
         options_(options_of(arguments, model_->inputs())) {
     const RunInputs run = read_run_inputs(arguments.folder);
     prefix_ = prefix_of(arguments, run);
+    if (first_invalid_utf8(prefix_) < prefix_.size())
+      throw Error(ErrorKind::kSettings, "--prefix", "is not UTF-8", "write it in UTF-8");
     longest_ = arguments.max_source_length > 0 ? arguments.max_source_length : run.max_source_length;
   }
 
@@ -174,7 +181,7 @@ class Command {
         }
       }
       write({texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(sources.size())}, sources);
-      std::fflush(stdout);
+      if (std::fflush(stdout) != 0) return;  // nobody reads on, or the disk is full, which main() says
       if (refused) throw Error(*refused);
     }
   }
@@ -217,6 +224,8 @@ class Command {
   std::vector<std::int32_t> encode(const std::string& text, std::size_t number, const char* where) const {
     const std::string name = where + std::to_string(number + 1);
     if (text.empty()) return {};
+    if (const std::size_t byte = first_invalid_utf8(text); byte < text.size())
+      throw Error(ErrorKind::kData, name, "byte " + std::to_string(byte) + " is not UTF-8", "write it in UTF-8");
     try {
       std::vector<std::int32_t> ids = tokenizer_->encode(prefix_ + text);
       if (static_cast<std::int64_t>(ids.size()) <= longest_) return ids;

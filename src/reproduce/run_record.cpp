@@ -14,6 +14,7 @@
 #include "src/files/model_file_names.h"
 #include "src/index/shard_names.h"
 #include "src/json/json.h"
+#include "src/judge/predictions.h"
 #include "src/machine/machine_json.h"
 #include "src/pictures/preprocessor.h"
 #include "src/reproduce/picture_list.h"
@@ -156,8 +157,8 @@ RunRecord make_record(SealedRun& sealed, const Report& report) {
     record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
   }
   if (run.graphs.texts && run.data.find(Split::kTest) != nullptr) {
-    const std::string name = run.graphs.judge->file();
-    record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
+    for (const char* name : {kPredictionsFile, kGeneratedTextsFile})
+      record.results.push_back({name, sha256_of_file(report.output_dir + "/" + name)});
   }
   for (const RecordedSplit& split : run.data.splits)
     record.data.push_back({split_name(split.split), std::string(DigestText(split.manifest->data_digest()).text())});

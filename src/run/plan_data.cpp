@@ -55,6 +55,7 @@ ManifestColumns columns_of(const RecordedRun& run) {
   columns.text = reads_text(loader) ? loader.text_columns[0] : "";
   if (!data.text_column.empty()) columns.text_setting = "text_column";
   columns.second_text = loader.text_columns[1];
+  if (!data.summary_column.empty()) columns.second_text_setting = "summary_column";
   columns.label = data.label_column;
   columns.named_classes = names_classes(run);
   columns.classes = columns.named_classes && inputs.class_names.empty() ? kMostClasses : inputs.classes;

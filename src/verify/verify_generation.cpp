@@ -74,6 +74,8 @@ void judge_entry(const CaseFiles& files, const std::string& name, const SearchOp
   std::vector<float> scores;
   const std::string scores_name = "generated_scores." + name;
   if (files.expected.find(scores_name) != nullptr) scores = read_floats(files.expected, scores_name, files.folder);
+  if (!scores.empty() && files.expected.find(scores_name)->shape != std::vector<std::int64_t>{packed.samples()})
+    throw Error(ErrorKind::kData, files.folder, scores_name + " does not have a number for each sample");
   for (std::int64_t s = 0; s < packed.samples(); ++s) {
     different += count_different(truth.data() + s * cols, cols, options, generator.search().generated(s));
     if (scores.empty()) continue;

@@ -161,7 +161,11 @@ class Generate(unittest.TestCase):
         own.write_text("{}")
         self.assertIn("that of config.json is used", run("generate", folder, "cat").stderr)
         for text, words in (("{", "generation_config.json"), ('{"decoder_start_token_id": 0, "do_sample": true}', "do_sample = true is not supported"),
-                            ('{"decoder_start_token_id": 5000}', "decoder_start_token_id = 5000")):
+                            ('{"decoder_start_token_id": 5000}', "decoder_start_token_id = 5000"),
+                            ('{"decoder_start_token_id": 0, "max_length": 2147483648}', "max_length = 2147483648 is above"),
+                            ('{"decoder_start_token_id": 0, "max_new_tokens": 9223372036854775807}', "max_new_tokens = 9223372036854775807 is not between"),
+                            ('{"decoder_start_token_id": 0, "min_new_tokens": -5}', "min_new_tokens = -5"), ('{"decoder_start_token_id": 0, "length_penalty": 1e308}', "length_penalty"),
+                            ('{"decoder_start_token_id": 0, "eos_token_id": []}', "eos_token_id")):
             own.write_text(text)
             self.assertIn(words, self.generate("cat", folder=folder, code=3))
 
@@ -170,6 +174,25 @@ class Generate(unittest.TestCase):
         done = subprocess.run(f"printf '{texts}' | {PROGRAM} generate {self.run_folder} - | head -1", shell=True, capture_output=True, text=True, check=False)
         self.assertEqual(done.stdout, self.generate("cat"))
         self.assertNotIn("bug", done.stderr)
+
+    def test_it_ends_when_nobody_reads_on(self):
+        done = subprocess.run(["timeout", "60", "bash", "-c", f"yes cat | {PROGRAM} generate {self.run_folder} - | head -1"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, self.generate("cat")))
+
+    def test_damaged_weights_are_no_text(self):
+        folder = self.folder / "damaged"
+        shutil.copytree(self.run_folder, folder)
+        weights = bytearray((folder / "model.safetensors").read_bytes())
+        header = json.loads(weights[8:8 + int.from_bytes(weights[:8], "little")])
+        begin = 8 + int.from_bytes(weights[:8], "little") + header["decoder.final_layer_norm.weight"]["data_offsets"][0]
+        weights[begin:begin + 4] = b"\x00\x00\xc0\x7f"  # a NaN
+        (folder / "model.safetensors").write_bytes(weights)
+        for arguments in ([], ["--num-beams", 3]):
+            self.assertIn("logits are not finite", self.generate("cat", *arguments, folder=folder, code=3))
+
+    def test_many_beams_take_no_time_of_their_own(self):
+        texts = self.generate("cat", "--num-beams", 512, "--max-length", 6)
+        self.assertEqual(texts.count("\n"), 1)
 
     def test_another_model_is_refused(self):
         bert = ROOT / "tests" / "data" / "goldens-families" / "bert_masked_lm"
@@ -220,6 +243,11 @@ class Generate(unittest.TestCase):
         self.assertEqual(done.returncode, 7)
         self.assertIn("result ", done.stdout)
         self.assertIn("predictions.jsonl", done.stdout)
+        (folder / "predictions.jsonl").write_text(lines)
+        self.assertEqual(run("reproduce", folder, "--check").returncode, 0)
+        texts = (folder / "generated_predictions.txt").read_text()
+        (folder / "generated_predictions.txt").write_text("x" + texts)
+        self.assertEqual(run("reproduce", folder, "--check").returncode, 7)
 
     @unittest.skipUnless(has_mpi(), "built without MPI")
     def test_ranks_share_the_texts(self):
