@@ -2,10 +2,9 @@
 #include "src/generate/token_search.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include "src/base/align.h"
+#include "src/base/array_cutter.h"
 #include "src/base/check.h"
 #include "src/base/elementary.h"
 #include "src/generate/banned_tokens.h"
@@ -16,24 +15,6 @@ namespace {
 
 // What Transformers adds to the score of a sequence that is to be chosen last.
 constexpr float kLast = -1.0e9f;
-
-// Hands out arrays one after another, each at a cache line of its own; without memory it only counts.
-class Cutter {
- public:
-  explicit Cutter(std::byte* memory) noexcept : memory_(memory) {}
-
-  template <typename T>
-  void cut(T** array, std::int64_t count) noexcept {
-    const auto size = static_cast<std::size_t>(count);
-    if (memory_ != nullptr && count > 0) *array = new (memory_ + used_) T[size];
-    used_ += align_up(size * sizeof(T), kCacheLine);
-  }
-  std::size_t used_bytes() const noexcept { return used_; }
-
- private:
-  std::byte* memory_;
-  std::size_t used_ = 0;
-};
 
 float length_power(std::int64_t length, double penalty) noexcept {
   const auto base = static_cast<double>(length);
@@ -59,7 +40,7 @@ void TokenSearch::seal(std::byte* memory) noexcept {
 }
 
 std::size_t TokenSearch::place_arrays(std::byte* memory) noexcept {
-  Cutter cutter(memory);
+  ArrayCutter cutter(memory);
   const std::int64_t slots = max_samples_ * options_.num_beams, length = options_.max_length;
   for (std::int32_t** const array : {&tokens_, &samples_, &slots_}) cutter.cut(array, slots);
   for (Sequences* const sequences : {&now_, &next_}) {

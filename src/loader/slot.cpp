@@ -1,30 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/loader/slot.h"
 
-#include <new>
-
-#include "src/base/align.h"
+#include "src/base/array_cutter.h"
 #include "src/base/check.h"
 
 namespace bascule {
 namespace {
-
-// Hands out arrays one after another, each at a cache line of its own; without memory it only counts.
-class Cutter {
- public:
-  explicit Cutter(std::byte* memory) : memory_(memory) {}
-
-  template <typename T>
-  void cut(T** array, std::int64_t count) {
-    if (memory_ != nullptr && count > 0) *array = new (memory_ + used_) T[static_cast<std::size_t>(count)];
-    used_ += align_up(static_cast<std::size_t>(count) * sizeof(T), kCacheLine);
-  }
-  std::size_t used_bytes() const { return used_; }
-
- private:
-  std::byte* memory_;
-  std::size_t used_ = 0;
-};
 
 // Fields that the model declares together or not at all, and a stream for each list of rows.
 void check_together(const Fields& fields) {
@@ -50,7 +31,7 @@ void check_together(const Fields& fields) {
 }
 
 std::size_t cut_slot(Slot* slot, const SlotShape& shape, std::byte* memory) {
-  Cutter cutter(memory);
+  ArrayCutter cutter(memory);
   const Fields& fields = *shape.fields;
   BASCULE_CHECK(fields.size() <= kMaxFields);
   check_together(fields);

@@ -2,9 +2,9 @@
 #include "src/rouge/rouge.h"
 
 #include <algorithm>
-#include <new>
 
 #include "src/base/align.h"
+#include "src/base/array_cutter.h"
 #include "src/base/check.h"
 #include "src/rouge/porter_stemmer.h"
 
@@ -15,23 +15,6 @@ constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // numbers of wo
 constexpr std::uint32_t kNoWord = 0xffffffffu;
 constexpr std::size_t kLongestUnstemmed = 3;
 constexpr std::size_t kBits = 64;
-
-// Hands out arrays one after another, each at a cache line of its own; without memory it only counts.
-class Cutter {
- public:
-  explicit Cutter(std::byte* memory) noexcept : memory_(memory) {}
-
-  template <typename T>
-  void cut(T** array, std::size_t count) noexcept {
-    if (memory_ != nullptr && count > 0) *array = new (memory_ + used_) T[count];
-    used_ += align_up(count * sizeof(T), kCacheLine);
-  }
-  std::size_t used_bytes() const noexcept { return used_; }
-
- private:
-  std::byte* memory_;
-  std::size_t used_ = 0;
-};
 
 bool begins_at(std::string_view text, std::size_t place, std::string_view part) noexcept {
   return text.compare(place, part.size(), part) == 0;
@@ -97,7 +80,7 @@ Rouge::Rouge(const RougeLimits& limits) noexcept
 void Rouge::seal(std::byte* memory) noexcept { place_arrays(memory); }
 
 std::size_t Rouge::place_arrays(std::byte* memory) noexcept {
-  Cutter cutter(memory);
+  ArrayCutter cutter(memory);
   const std::size_t words = limits_.words;
   for (Text* const text : {&target_, &prediction_}) {
     cutter.cut(&text->words, words);
