@@ -9,7 +9,6 @@ namespace bascule {
 namespace {
 
 constexpr char kHead[] = "conditional_generation", kArchitecture[] = "T5ForConditionalGeneration";
-constexpr char kWords[] = "shared.weight", kLmHead[] = "lm_head.weight";
 constexpr int kSource = 0, kTarget = 1;  // the texts of a sample
 constexpr int kSourceTokens = kFirstModelStream;
 constexpr int kTargetTokens = kFirstModelStream + 1;
@@ -48,8 +47,8 @@ class T5 final : public Model {
   Recording record_next(T5Recorder& r, const DecodingShape& shape) const;
   // Whatever config.json says: the word table is the head unless the weights hold another one.
   bool find_whether_tied() const {
-    if (!source_.has_weights || !source_.has_weights(kLmHead)) return true;
-    return source_.are_equal && source_.are_equal(kLmHead, kWords, file_names());
+    if (!source_.has_weights || !source_.has_weights(kT5LmHead)) return true;
+    return source_.are_equal && source_.are_equal(kT5LmHead, kT5Words, file_names());
   }
 
   T5Config config_;
@@ -61,7 +60,7 @@ class T5 final : public Model {
 bool T5::is_ignored(const std::string& tensor) const {
   return tensor == "encoder.embed_tokens.weight" || tensor == "decoder.embed_tokens.weight" ||
          tensor == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight" ||
-         (head_is_tied_ && tensor == kLmHead);
+         (head_is_tied_ && tensor == kT5LmHead);
 }
 
 // Transformers 4 knows one key: a tied head is scaled, and no other one is. Transformers 5 reads it so where the key
@@ -170,7 +169,7 @@ std::vector<std::unique_ptr<Model>> small_models() {
   gated.is_gated = true;
   gated.scales_outputs = gated.tie_word_embeddings = false;
   ModelSource own_head;
-  own_head.has_weights = [](const std::string& tensor) { return tensor == kLmHead; };
+  own_head.has_weights = [](const std::string& tensor) { return tensor == kT5LmHead; };
   std::vector<std::unique_ptr<Model>> models;
   models.push_back(std::make_unique<T5>(tied));
   models.push_back(std::make_unique<T5>(gated, own_head));

@@ -8,7 +8,6 @@ namespace bascule {
 namespace {
 
 constexpr char kEncoder[] = "encoder", kDecoder[] = "decoder";
-constexpr char kWords[] = "shared.weight", kLmHead[] = "lm_head.weight";
 
 // A block's two streams (norm before each part): x is the raw one, `normed` what the next part reads.
 struct T5State {
@@ -205,7 +204,7 @@ double T5Recorder::fan_in(std::int64_t columns) const {
   return config.initializer_factor / std::sqrt(static_cast<double>(columns));
 }
 
-Tensor T5Recorder::words() { return table(kWords, config.vocab_size, config.d_model, config.initializer_factor); }
+Tensor T5Recorder::words() { return table(kT5Words, config.vocab_size, config.d_model, config.initializer_factor); }
 
 Tensor T5Recorder::norm_weight(const std::string& name) {
   return row(name + ".weight", config.d_model, {static_cast<float>(config.initializer_factor), 0.0f}, false);
@@ -246,7 +245,7 @@ Tensor record_t5_logits(T5Recorder& r, Tensor decoded, bool head_is_tied) {
     decoded =
         scale(r.graph, "scaled", decoded, static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.d_model))));
   const Tensor weight =
-      head_is_tied ? r.words() : r.weight(kLmHead, config.vocab_size, config.d_model, config.initializer_factor);
+      head_is_tied ? r.words() : r.weight(kT5LmHead, config.vocab_size, config.d_model, config.initializer_factor);
   return linear(r.graph, "logits", decoded, weight, Tensor{});
 }
 

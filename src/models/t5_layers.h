@@ -12,6 +12,9 @@
 
 namespace bascule {
 
+// The embedding of the words of both stacks, and the head where it is not tied to that embedding.
+constexpr char kT5Words[] = "shared.weight", kT5LmHead[] = "lm_head.weight";
+
 struct T5Recorder : Recorder {
   T5Recorder(Graph& target, const T5Config& model_config, const RecordOptions& options);
 
