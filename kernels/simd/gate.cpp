@@ -25,6 +25,14 @@ template <typename Arguments, typename Step>
   }
 }
 
+// The first columns of the half that is activated, and of the other one.
+struct Halves {
+  std::int64_t activated, factor;
+};
+inline Halves halves_of(GatedHalf half, std::int64_t cols) {
+  return half == GatedHalf::kFirst ? Halves{0, cols} : Halves{cols, 0};
+}
+
 // What an element that is kept is multiplied by.
 inline f32x16 scale_of(const DropoutStream& stream) { return set(stream.threshold != 0 ? stream.scale : 1.0f); }
 
@@ -32,8 +40,9 @@ inline f32x16 scale_of(const DropoutStream& stream) { return set(stream.threshol
 
 void gate_forward(const GateForward& a) {
   const f32x16 scale = scale_of(a.dropout);
+  const Halves at = halves_of(a.half, a.cols);
   for (std::int64_t r = 0; r < a.rows; ++r) {
-    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols;
+    const ConstElements x_row = a.x + r * 2 * a.cols, activated = x_row + at.activated, factor = x_row + at.factor;
     const Elements y = a.y + r * a.cols;
     for_runs(a, r, [&](std::int64_t first, std::int64_t count, const KeptColumns& kept) {
       float x[kActivationRun], value[kActivationRun];
@@ -50,9 +59,11 @@ void gate_forward(const GateForward& a) {
 
 void gate_backward(const GateBackward& a) {
   const f32x16 scale = scale_of(a.dropout);
+  const Halves at = halves_of(a.half, a.cols);
   for (std::int64_t r = 0; r < a.rows; ++r) {
-    const ConstElements activated = a.x + r * 2 * a.cols, factor = activated + a.cols, d_y = a.d_y + r * a.cols;
-    const Elements d_activated = a.d_x + r * 2 * a.cols, d_factor = d_activated + a.cols;
+    const ConstElements x_row = a.x + r * 2 * a.cols, activated = x_row + at.activated, factor = x_row + at.factor;
+    const ConstElements d_y = a.d_y + r * a.cols;
+    const Elements d_row = a.d_x + r * 2 * a.cols, d_activated = d_row + at.activated, d_factor = d_row + at.factor;
     for_runs(a, r, [&](std::int64_t first, std::int64_t count, const KeptColumns& kept) {
       float x[kActivationRun], value[kActivationRun], slope[kActivationRun];
       copy_run(x, activated + first, count);

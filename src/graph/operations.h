@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/activation.h"
+#include "kernels/gate.h"
 #include "src/graph/graph.h"
 
 namespace bascule {
@@ -44,9 +45,13 @@ Normalized add_rms_norm(Graph& graph, const std::string& name, Tensor x, Tensor 
 
 Tensor activation(Graph& graph, const std::string& name, Tensor x, Activation kind);
 
-// (rows, 2 C) -> (rows, C): dropout(kind(first half of the columns) * second half). No other operation reads x.
+// (rows, 2 C) -> (rows, C): dropout(kind(one half of the columns) * the other half). No other operation reads x.
 // row_keys: of x's rows; read where something is dropped.
-Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys);
+Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys,
+            GatedHalf half = GatedHalf::kFirst);
+
+// a + b, of the same rows and columns.
+Tensor add(Graph& graph, const std::string& name, Tensor a, Tensor b);
 
 // factor x.
 Tensor scale(Graph& graph, const std::string& name, Tensor x, float factor);

@@ -211,6 +211,44 @@ TEST(GateOperation, GradientsOfBothHalvesAreExactForEachKind) {
   }
 }
 
+TEST(GateOperation, ActivatesTheSecondHalfWithExactGradients) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        return std::vector<Tensor>{gate(run.graph(), "y", run.source("x", text_rows(), 2 * 21), Activation::kGelu, {},
+                                        {}, GatedHalf::kSecond)};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const auto x = v.source("x", batch.text_rows());
+        auto y = v.input("cotangent0", batch.text_rows());  // for its shape
+        for (std::int64_t r = 0; r < y.rows; ++r) {
+          for (std::int64_t c = 0; c < y.cols; ++c)
+            y(r, c) = x(r, c) * activation_of(x(r, y.cols + c), Activation::kGelu);
+        }
+        return v.loss({y});
+      });
+}
+
+// a is read twice, b once, and the sum of both by the loss as well.
+TEST(AddOperation, GradientsAreExactAlsoWhereTheyAdd) {
+  check_gradients(
+      kBounds, some_batches(),
+      [](GraphRun& run) {
+        const Tensor a = run.source("x", text_rows(), 11), b = run.source("h", text_rows(), 11);
+        const Tensor y = add(run.graph(), "y", a, b);
+        return std::vector<Tensor>{add(run.graph(), "z", y, a), y};
+      },
+      [](const auto& v, const TestBatch& batch) {
+        const auto a = v.source("x", batch.text_rows()), b = v.source("h", batch.text_rows());
+        auto y = a, z = a;
+        for (std::size_t i = 0; i < y.values.size(); ++i) {
+          y.values[i] += b.values[i];
+          z.values[i] = y.values[i] + a.values[i];
+        }
+        return v.loss({z, y});
+      });
+}
+
 // x is read twice: once a gradient is written, once it is added to.
 TEST(ScaleOperation, GradientsAreExactAlsoWhereTheyAdd) {
   check_gradients(

@@ -135,5 +135,44 @@ TEST(Gate, BackwardReferenceIsTheDerivativeOfTheForwardOne) {
   }
 }
 
+// The columns of both halves exchanged, row by row.
+std::vector<float> exchanged(const std::vector<float>& x, std::int64_t cols) {
+  std::vector<float> result(x.size());
+  const std::size_t width = static_cast<std::size_t>(cols);
+  for (std::size_t i = 0; i < x.size(); ++i) result[i] = x[i % (2 * width) < width ? i + width : i - width];
+  return result;
+}
+
+TEST(Gate, OfTheSecondHalfHasTheBitsOfTheFirstOnExchangedColumns) {
+  Seeded random;
+  for (const std::int64_t cols : {1, 17, 70}) {
+    const std::vector<float> x = gate_inputs(random, cols), d_y = normal(random, kRows * cols);
+    for (const Isa isa : isas()) {
+      const KernelTable& kernels = kernels_for(isa);
+      const auto run = [&](const std::vector<float>& from, GatedHalf half, std::vector<float>* d_x) {
+        Floats in(from, Place::kPageStart), out(kRows * cols, Place::kPageStart),
+            d_in(kRows * 2 * cols, Place::kPageStart), d_out(d_y, Place::kPageStart);
+        GateForward forward = forward_arguments(cols, Activation::kGelu, true);
+        forward.y = out.data();
+        forward.x = in.data();
+        forward.half = half;
+        kernels.gate_forward(forward);
+        GateBackward backward = backward_arguments(cols, Activation::kGelu, true);
+        backward.d_x = d_in.data();
+        backward.d_y = d_out.data();
+        backward.x = in.data();
+        backward.half = half;
+        kernels.gate_backward(backward);
+        *d_x = d_in.values();
+        return out.values();
+      };
+      std::vector<float> d_first, d_second;
+      const std::vector<float> first = run(x, GatedHalf::kFirst, &d_first);
+      EXPECT_EQ(first_different_bit(first, run(exchanged(x, cols), GatedHalf::kSecond, &d_second)), -1);
+      EXPECT_EQ(first_different_bit(d_first, exchanged(d_second, cols)), -1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -63,8 +63,9 @@ struct Shape {
 // Whole tensors; a task is one head of one group.
 struct Block {
   void (*kernel)(const AttentionForward&);
-  AttentionForward whole;               // of the first group
-  const std::int32_t* offsets;          // of queries; null: one a group
+  AttentionForward whole;       // of the first group
+  const std::int32_t* offsets;  // of queries; null: each group has rows_each
+  std::int64_t rows_each;
   const std::int32_t *places, *counts;  // of keys
   std::int64_t heads, most, distances;  // most: columns of `places`
   std::int64_t head_elements;           // of the state
@@ -80,9 +81,9 @@ bool are_in_order(const std::int32_t* places, std::int64_t count) {
 
 void run(const Block& b, Range range, int) {
   const std::int64_t group = range.task / b.heads, head = range.task % b.heads;
-  const std::int64_t first = b.offsets != nullptr ? b.offsets[group] : group;
+  const std::int64_t first = b.offsets != nullptr ? b.offsets[group] : group * b.rows_each;
   AttentionForward a = b.whole;
-  a.query_rows = b.offsets != nullptr ? b.offsets[group + 1] - first : 1;
+  a.query_rows = b.offsets != nullptr ? b.offsets[group + 1] - first : b.rows_each;
   a.key_rows = b.counts[group];
   a.key_index = b.places + group * b.most;
   a.out += first * a.out_stride + head * a.head_size;
@@ -132,6 +133,7 @@ void launch(const NodeView& node, Launch& l) {
   a.scale = shape.scale;
   a.causal = shape.causal;
   a.bias = l.at(node[kBias]);
+  block.rows_each = node.rows(kQuery).per_row;
   block.heads = shape.heads;
   block.head_elements = node.rows(kState).fixed / shape.heads * node.cols(kState);
   block.most = node.cols(kPlaces);

@@ -9,6 +9,7 @@ namespace {
 // Attributes of the operation and of its gradient.
 struct Gate {
   Activation activation;
+  GatedHalf half;
   DropoutPlace dropout;
 };
 
@@ -23,6 +24,7 @@ void launch(const NodeView& node, Launch& l) {
   a.x = l.elements(node[kX]);
   a.cols = node.cols(kDY);
   a.kind = attributes.activation;
+  a.half = attributes.half;
   GateBackward* const stored = l.kernel(l.kernels.gate_backward, a, by_rows(node.rows(kX), node.cols(kX)));
   l.operand(&stored->row_keys, node[kKeys]);
   l.dropout(&stored->dropout, attributes.dropout);
@@ -51,6 +53,7 @@ void launch(const NodeView& node, Launch& l) {
   a.x = l.elements(node[kX]);
   a.cols = node.cols(kY);
   a.kind = attributes.activation;
+  a.half = attributes.half;
   GateForward* const stored = l.kernel(l.kernels.gate_forward, a, by_rows(node.rows(kX), node.cols(kX)));
   l.operand(&stored->row_keys, node[kKeys]);
   l.dropout(&stored->dropout, attributes.dropout);
@@ -60,10 +63,11 @@ constexpr OperationKind kKind{"gate", cost_by_elements<kY, 45, 12>, launch, deri
 
 }  // namespace
 
-Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys) {
+Tensor gate(Graph& graph, const std::string& name, Tensor x, Activation kind, DropoutPlace dropout, Tensor row_keys,
+            GatedHalf half) {
   const Tensor y = graph.activation_like(name, x, graph[x].cols / 2);
   const Tensor keys = dropout.probability > 0.0f ? row_keys : Tensor{};
-  graph.add(kKind, {reads(x), reads(keys), writes(y)}, Attributes::of(Gate{kind, dropout}));
+  graph.add(kKind, {reads(x), reads(keys), writes(y)}, Attributes::of(Gate{kind, half, dropout}));
   return y;
 }
 
