@@ -2,26 +2,30 @@
 #include "src/models/families.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/base/error.h"
 #include "src/json/json.h"
 
 namespace bascule {
 
-extern const Family kBridgeTower, kViT, kBert, kT5;  // each in its own file
+extern const Family kBridgeTower, kViT, kBert, kT5, kClipText, kUnet, kVaeDecoder;  // each in its own file
 
 namespace {
 
 std::vector<const Family*>& table() {
-  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kBert, &kT5};
+  static std::vector<const Family*> all = {&kBridgeTower, &kViT, &kBert, &kT5, &kClipText, &kUnet, &kVaeDecoder};
   return all;
 }
 
-// "a", "b" or "c"
+// "a", "b" or "c": those that can be trained.
 std::string known_types() {
+  std::vector<const Family*> trained;
+  std::copy_if(table().begin(), table().end(), std::back_inserter(trained),
+               [](const Family* family) { return !family->heads.empty(); });
   std::string known;
-  for (const Family* family : table()) {
-    const bool is_last = family == table().back();
+  for (const Family* family : trained) {
+    const bool is_last = family == trained.back();
     known += (known.empty() ? "\"" : is_last ? " or \"" : ", \"") + (family->model_type + std::string("\""));
   }
   return known;
@@ -40,6 +44,16 @@ const FamilyHead* Family::head(const std::string& name) const {
 const Family& usual_family() { return *families().front(); }
 
 const Family& family_of(const std::string& config_path) {
+  const Family& family = family_of_part(config_path);
+  if (family.heads.empty()) {
+    throw Error(ErrorKind::kData, config_path,
+                std::string("a ") + family.model_type + " is a part of a pipeline and cannot be trained",
+                "only " + known_types() + " can be; `bascule draw` takes the pipeline's folder");
+  }
+  return family;
+}
+
+const Family& family_of_part(const std::string& config_path) {
   const Json json = read_json_file(config_path);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::kData, config_path, what, "only " + known_types() + " can be trained");

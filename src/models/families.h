@@ -24,9 +24,11 @@ struct FamilyHead {
 };
 
 struct Family {
-  const char* model_type;           // of config.json; where it has none, its _class_name
-  const char* image_processor;      // Hugging Face class that prepares pictures; empty: none are read
-  std::vector<FamilyHead> heads;    // model.head; the first is the default
+  const char* model_type;       // of config.json; where it has none, its _class_name
+  const char* image_processor;  // Hugging Face class that prepares pictures; empty: none are read
+  // model.head; the first is the default. None: the model is only a part of a pipeline (src/session/model_folder.h),
+  // which is not trained.
+  std::vector<FamilyHead> heads;
   std::vector<std::string> parts;   // model.freeze
   std::vector<std::string> frozen;  // its default
   // head: one of the heads, or kBareModel. Throws Error kData naming the file and the key.
@@ -50,8 +52,10 @@ inline constexpr char kBareModel[] = "base";
 
 // In the order of the table.
 const std::vector<const Family*>& families();
-// By model_type or _class_name of a config.json; the first family where it has neither. Throws Error kData.
+// By model_type or _class_name of a config.json. Throws Error kData for one that is not known, and, unless a part of a
+// pipeline is asked for, for a family that is only such a part.
 const Family& family_of(const std::string& config_path);
+const Family& family_of_part(const std::string& config_path);
 // The family of that file, opened.
 std::unique_ptr<Model> open_model(const ModelSource& source, const std::string& head);
 

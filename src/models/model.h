@@ -12,6 +12,7 @@
 #include "src/graph/graph.h"
 #include "src/json/value.h"
 #include "src/models/decoding.h"
+#include "src/models/drawing.h"
 
 namespace bascule {
 
@@ -64,7 +65,12 @@ enum class Use {
   kEmbedText,     // outputs: "text_embeds", (samples, embedding_width()), of a text alone
   kEmbedPicture,  // outputs: "image_embeds", (samples, embedding_width()), of a picture alone
   kEncode,        // fills the states that kDecode reads of a source; a batch's fields are those of fields()
-  kDecode         // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token
+  kDecode,        // fields: decoding_fields(); outputs: "logits" (live rows, vocabulary) of each row's next token
+  // Parts of a pipeline that draws (drawing.h). The first two share a graph, in this order.
+  kEncodePrompt,  // fields: prompt_fields(); outputs: kTextEmbeddings
+  kKeepPrompt,    // fills the states that kPredictNoise reads of a prompt
+  kPredictNoise,  // fields: noise_fields(); outputs: kModelOutput for kNoisyLatents, which must be in the graph
+  kDecodeLatents  // fields: latents_fields(); outputs: kPicture
 };
 
 struct RecordOptions {
@@ -75,6 +81,7 @@ struct RecordOptions {
   bool mixed_labels = false;           // samples have two labels each, and the share of the first
   std::int64_t height = 0, width = 0;  // of pictures; 0: the model's own side
   DecodingShape decoding;              // kEncode, kDecode
+  DrawingShape drawing;                // the uses of drawing.h
 };
 
 // How rows of a tensor stand to those of the reference, which pads texts and gives every row.

@@ -93,8 +93,9 @@ Tensor Recorder::table(const std::string& name, std::int64_t rows, std::int64_t 
 }
 
 Tensor Recorder::shaped(const std::string& name, std::vector<std::int64_t> shape, std::int64_t rows,
-                        double standard_deviation) {
-  const ParameterPiece whole = piece(name, std::move(shape), 0, normal(standard_deviation));
+                        double standard_deviation, std::vector<int> order) {
+  ParameterPiece whole = piece(name, std::move(shape), 0, normal(standard_deviation));
+  whole.order = std::move(order);
   return add({name, rows, whole.elements / rows, true, true, {whole}});
 }
 

@@ -54,7 +54,7 @@ std::vector<Part> open_parts(const std::string& folder, const std::vector<Wanted
     part.name = name;
     part.folder = folder + "/" + name;
     const ModelSource source = model_source(part.folder, true, stem);
-    part.family = &family_of(source.config_path);
+    part.family = &family_of_part(source.config_path);
     if (head != kBareModel && part.family->head(head) == nullptr) {
       throw Error(
           ErrorKind::kData, source.config_path,

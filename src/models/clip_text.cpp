@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text encoder of a pipeline that draws: CLIP's, of which the last layer's normalised rows are read. Equations:
+// CLIPTextModel of Transformers. It is a part of a pipeline and cannot be trained alone.
+#include "src/models/clip_text_config.h"
+#include "src/models/families.h"
+#include "src/models/recorder.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kArchitecture[] = "CLIPTextModel", kPrefix[] = "text_model.";
+
+class ClipText final : public Model {
+ public:
+  explicit ClipText(const ClipTextConfig& config) : config_(config) {}
+
+  const char* architecture() const override { return kArchitecture; }
+  const char* body_prefix() const override { return kPrefix; }
+  bool may_be_fresh(const std::string&) const override { return false; }
+  std::vector<ParameterPiece> unused_tensors() const override { return {}; }
+  ModelCardWords card() const override { return {"CLIP text encoder", {}, "", "", ""}; }
+  ModelInputs inputs() const override {
+    ModelInputs inputs;
+    inputs.texts[0].vocabulary_size = config_.vocab_size;
+    inputs.texts[0].max_positions = config_.max_position_embeddings;
+    return inputs;
+  }
+  Fields fields(const RecordOptions& options) const override { return prompt_fields(options.drawing); }
+  std::vector<Use> uses() const override { return {Use::kEncodePrompt}; }
+  Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
+
+ private:
+  const ClipTextConfig config_;
+};
+
+// Norm before each part: x is the raw stream, `normed` what the next part reads.
+struct ClipState {
+  Tensor x, normed;
+};
+
+// One product for queries, keys and values. Every token sees those before it and itself; padding is computed like any
+// other token, as the pipeline passes no mask.
+Tensor self_attention(Recorder& r, const std::string& name, const ClipTextConfig& config, Tensor x,
+                      const SampleRows& rows) {
+  const std::int64_t width = config.hidden_size;
+  std::vector<std::string> weights, biases;
+  for (const char* part : {".q_proj", ".k_proj", ".v_proj"}) {
+    weights.push_back(name + part + ".weight");
+    biases.push_back(name + part + ".bias");
+  }
+  const Tensor weight = r.stacked(name + ".qkv_proj.weight", weights, width, width, r.deviation, false);
+  const Tensor all =
+      linear(r.graph, name + ".qkv_proj", x, weight, r.stacked(name + ".qkv_proj.bias", biases, width, 1, 0.0, true));
+  AttentionOptions options;
+  options.causal = true;
+  const Tensor context = attention(r.graph, name, {all, 0}, rows, {all, width}, {all, 2 * width}, rows,
+                                   config.num_attention_heads, width / config.num_attention_heads, {}, {}, options);
+  return dense(r, name + ".out_proj", context, width);
+}
+
+// The stream behind a part whose result is h, and the next part's norm of it, whose tensor may have a name of its own.
+ClipState add_part(Recorder& r, const ClipTextConfig& config, Tensor x, Tensor h, const std::string& norm,
+                   const std::string& normed_name = "") {
+  const Tensor weight = r.row(norm + ".weight", config.hidden_size, {1.0f, 0.0f}, false);
+  const Normalized next = add_layer_norm(r.graph, normed_name.empty() ? norm : normed_name, x, h, weight,
+                                         r.bias(norm + ".bias", config.hidden_size), config.layer_norm_eps, {}, {});
+  return {next.sum, next.y};
+}
+
+Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) const {
+  Recorder r{graph, {""}};  // every name begins so: nothing is trained
+  const std::string embeddings = std::string(kPrefix) + "embeddings";
+  graph.set_scope(embeddings);
+  const Tensor words =
+      r.table(embeddings + ".token_embedding.weight", config_.vocab_size, config_.hidden_size, r.deviation);
+  const Tensor positions = r.table(embeddings + ".position_embedding.weight", config_.max_position_embeddings,
+                                   config_.hidden_size, r.deviation);
+  const Tensor x = text_embedding(graph, embeddings, {words, positions, {}},
+                                  {graph.field(kPromptIds), graph.field(kPromptPositions), {}}, {});
+  const SampleRows rows = {rows_per_sample(options.drawing.prompt_tokens), {}, {}};
+  const auto layer_name = [](std::int64_t i) { return std::string(kPrefix) + "encoder.layers." + std::to_string(i); };
+  ClipState state = {x, norm(r, layer_name(0) + ".layer_norm1", x, config_.layer_norm_eps)};
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const std::string name = layer_name(i);
+    graph.set_scope(name);
+    const Tensor context = self_attention(r, name + ".self_attn", config_, state.normed, rows);
+    state = add_part(r, config_, state.x, context, name + ".layer_norm2");
+    const Tensor up = dense(r, name + ".mlp.fc1", state.normed, config_.intermediate_size);
+    const Tensor h =
+        dense(r, name + ".mlp.fc2", activation(graph, name + ".mlp.act", up, config_.hidden_act), config_.hidden_size);
+    const bool is_last = i + 1 == config_.num_hidden_layers;
+    state = is_last ? add_part(r, config_, state.x, h, std::string(kPrefix) + "final_layer_norm", kTextEmbeddings)
+                    : add_part(r, config_, state.x, h, layer_name(i + 1) + ".layer_norm1");
+  }
+  Recording recording;
+  recording.outputs = {{kTextEmbeddings, state.normed}};
+  return recording;
+}
+
+std::unique_ptr<Model> open_clip_text(const ModelSource& source, const std::string&) {
+  return std::make_unique<ClipText>(read_clip_text_config(source.config_path));
+}
+
+}  // namespace
+
+extern const Family kClipText;
+const Family kClipText = {"clip_text_model", "", {}, {}, {}, open_clip_text, nullptr};
+
+}  // namespace bascule
