@@ -69,6 +69,8 @@ OURS = [
     ("src/json/", FILES),
     # The facts of the machine, and their JSON: whoever sizes, places or judges by them asks here.
     ("src/machine/", JSON),
+    # Samplers are arithmetic: no model, no tape.
+    ("src/sampling/", [*BASE, "src/json/"]),
     ("src/settings/", BASE),
     ("src/graph/", [*BASE, "kernels/"]),
     ("src/models/", [*BASE, *SETTINGS, *CONFIG_JSON, *ACTIVATIONS, "src/graph/"]),
