@@ -53,6 +53,7 @@ std::vector<Part> open_parts(const std::string& folder, const std::vector<Wanted
     Part part;
     part.name = name;
     part.folder = folder + "/" + name;
+    part.stem = stem;
     const ModelSource source = model_source(part.folder, true, stem);
     part.family = &family_of_part(source.config_path);
     if (head != kBareModel && part.family->head(head) == nullptr) {

@@ -22,6 +22,7 @@ struct Part {
   std::string folder;
   const Family* family = nullptr;
   std::unique_ptr<Model> model;
+  WeightsStem stem = {};  // of its weights' files
 };
 
 struct WantedPart {

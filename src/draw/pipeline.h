@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder that Diffusers saved for Stable Diffusion 1 or 2, opened: its models, checked against each other. Before the
+// seal; throws Error kData naming the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/models/clip_text_config.h"
+#include "src/models/unet_config.h"
+#include "src/models/vae_config.h"
+#include "src/session/model_folder.h"
+#include "src/session/session.h"
+
+namespace bascule {
+
+inline constexpr char kTextEncoderPart[] = "text_encoder", kUnetPart[] = "unet", kVaePart[] = "vae";
+
+struct Pipeline {
+  std::string folder;
+  ClipTextConfig text;
+  UnetConfig unet;
+  VaeConfig vae;
+  Part text_encoder, noise_predictor, decoder;
+  std::vector<std::string> notes;  // for people: parts that are left aside
+
+  std::string tokenizer_folder() const { return folder + "/tokenizer"; }
+  std::string scheduler_file() const { return folder + "/scheduler/scheduler_config.json"; }
+  // Pixels for each latent, along a side.
+  std::int64_t factor() const { return vae.factor(); }
+  // Of a picture, where nobody asks for another; 0: the UNet's config.json names none.
+  std::int64_t default_side() const { return unet.sample_size * factor(); }
+  std::int64_t prompt_tokens() const { return text.max_position_embeddings; }
+};
+
+// Whether the folder holds a pipeline: it has a model_index.json.
+bool is_pipeline_folder(const std::string& folder);
+Pipeline open_pipeline(const std::string& folder);
+
+// Refuses sides that are no multiples of 8 and of the factor, as Diffusers does; where: of the settings, for the error.
+void check_picture_side(const Pipeline& pipeline, std::int64_t side, const std::string& where, const std::string& key);
+
+// Adds reading the weights of all parts to the work. Returns what the files hold and nothing uses, for people.
+// fresh: makes them by the laws of fresh values instead.
+std::vector<std::string> load_pipeline(StartWork* work, const Pipeline& pipeline, const ParameterMemory& memory,
+                                       std::uint64_t seed, bool fresh, std::vector<TensorSource>* sources);
+
+}  // namespace bascule
