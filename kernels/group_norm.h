@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group normalisation: over the pixels of a sample and the channels of a group, with SiLU behind it where asked for.
+// Source: Wu and He 2018, section 3; torch.nn.GroupNorm (biased variance).
+//
+// x is (samples * rows, channels), as convolution.h has pictures. With mean and rstd those of the sample and of the
+// channel's group, which has channels / groups of them:
+//   n = (x - mean) rstd,  z = n gamma + beta,  y = z, or silu(z)
+//
+// A sample's rows are summed in blocks, by whoever is free, and the sums of the blocks are added in order: the same
+// bits for any number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace bascule {
+
+// Of one block of rows of one sample, for each channel: parts (3, channels) = mean m, sum (x - m), sum (x - m)^2.
+// m is rounded; the first sum is what it lacks. Numerics: float32, in the order of the rows.
+// Shapes: x (rows, channels) dense. Overwrites parts. Aliasing: none.
+struct GroupNormSums {
+  float* parts;
+  const float* x;
+  std::int64_t rows, channels;
+};
+
+// Of `count` of the (sample, group) pairs from `first` on, which are numbered sample * groups + group: for each channel
+// of the group, statistics[sample, 0, channel] = mean and [sample, 1, channel] = rstd = 1 / sqrt(variance + epsilon).
+// Numerics: float64, blocks in order and channels in order within a block; rounded once.
+// Shapes: statistics (samples, 2, channels); parts (samples, blocks, 3, channels) as above, of blocks of block_rows
+// rows, the last one of each sample what is left of its `rows`. Aliasing: none.
+struct GroupNormStatistics {
+  float* statistics;
+  const float* parts;
+  std::int64_t first, count;
+  std::int64_t rows, block_rows, channels, groups;
+  float epsilon;
+};
+
+// Rows of one sample. Shapes: y, x (rows, channels) dense; statistics (2, channels) of the sample; gamma, beta
+// (channels). Aliasing: y may be x. Overwrites y.
+struct GroupNormForward {
+  float* y;
+  const float* x;
+  const float* statistics;
+  const float* gamma;
+  const float* beta;
+  std::int64_t rows, channels;
+  bool silu;
+};
+
+// With g = d_y, or d_y silu'(z): of one block of rows of one sample, parts (2, channels) = sum g n, sum g.
+// Their sums over all blocks are the gradients of gamma and beta. Shapes as above. Overwrites parts. Aliasing: none.
+struct GroupNormBackwardSums {
+  float* parts;
+  const float* d_y;
+  const float* x;
+  const float* statistics;
+  const float* gamma;
+  const float* beta;
+  std::int64_t rows, channels;
+  bool silu;
+};
+
+// Of (sample, group) pairs as above: for each channel of the group, means[sample, 0, channel] = mean(g gamma n) and
+// [sample, 1, channel] = mean(g gamma) over the group.
+// Numerics: float64, blocks in order and channels in order within a block; rounded once.
+// Shapes: means (samples, 2, channels); parts (samples, blocks, 2, channels); gamma (channels). Aliasing: none.
+struct GroupNormBackwardMeans {
+  float* means;
+  const float* parts;
+  const float* gamma;
+  std::int64_t first, count;
+  std::int64_t rows, blocks, channels, groups;
+};
+
+// d_x (+)= rstd (g gamma - mean(g gamma) - n mean(g gamma n))
+// Rows of one sample; statistics and means (2, channels) are the sample's. `accumulate`: add to d_x, else overwrite.
+// Aliasing: d_x may be d_y without accumulate.
+struct GroupNormBackward {
+  float* d_x;
+  const float* d_y;
+  const float* x;
+  const float* statistics;
+  const float* means;
+  const float* gamma;
+  const float* beta;
+  std::int64_t rows, channels;
+  bool silu, accumulate;
+};
+
+}  // namespace bascule
