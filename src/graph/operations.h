@@ -153,6 +153,23 @@ Tensor resize_positions(Graph& graph, const std::string& name, Tensor table, std
 void resize_position_values(float* out, const float* table, std::int64_t from_side, std::int64_t height,
                             std::int64_t width, std::int64_t cols, bool has_class_row);
 
+// Pictures as rows, a sample's pixels row by row. 3 x 3, with a border of one zero pixel.
+struct ConvolutionShape {
+  std::int64_t height = 0, width = 0;                    // of the pictures in x
+  std::int64_t stride = 1;                               // 1 or 2
+  std::int64_t enlarged_height = 0, enlarged_width = 0;  // they are enlarged to this size first (nearest); 0: not
+};
+// (rows of samples * out_height * out_width, out), where an out extent is (extent - 1) / stride + 1. weight (out, 9 *
+// in): column tap * in + channel, tap = 3 * dy + dx; bias (1, out), any tensor. float32, by our own kernel whatever
+// machine.products says.
+Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
+                   const ConvolutionShape& shape);
+
+// Over the pixels of a sample, which are the rows for each unit of x's stream, and the channels of a group; biased
+// variance; then SiLU where asked for. weight, bias (1, C). float32.
+Tensor group_norm(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias, std::int64_t groups,
+                  float epsilon, bool silu);
+
 // (B, C): the first row of every sample.
 Tensor first_rows(Graph& graph, const std::string& name, Tensor x, const SampleRows& rows);
 

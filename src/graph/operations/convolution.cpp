@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/convolution.h"
+
+#include <algorithm>
+
+#include "kernels/gemm/own_tiles.h"
+#include "src/base/align.h"
+#include "src/base/check.h"
+#include "src/graph/backward.h"
+#include "src/graph/launch.h"
+#include "src/graph/operations.h"
+
+namespace bascule {
+namespace {
+
+// As many times the extent as one picture has other rows than another.
+Extent with_pictures_of(const Extent& extent, std::int64_t from_rows, std::int64_t to_rows) {
+  BASCULE_CHECK(extent.per_row % from_rows == 0 && extent.fixed % from_rows == 0);
+  return {extent.stream, extent.per_row / from_rows * to_rows, extent.fixed / from_rows * to_rows};
+}
+
+constexpr std::int64_t kProductScratchFloats = kGemmTileScratchBytes / sizeof(float);
+
+namespace gradient {
+// kX is empty where the weight is not trained, kWeight where x is not.
+enum : std::size_t { kDY, kX, kWeight, kDX, kDWeight, kDBias, kParts };
+
+// Rows of windows that are written, or of their gradients, at a time.
+constexpr std::int64_t kWindowRows = kGemmChunk;
+
+std::int64_t scratch_floats(const NodeView&) { return kProductScratchFloats + kWindowRows * kGemmTileCols; }
+
+// Columns of the weight's gradient: d_y^T times the windows, which are written a chunk of rows at a time.
+struct WeightBlock {
+  void (*windows)(const WindowColumns&);
+  void (*product)(const GemmTile&);
+  float* d_weight;
+  const float* d_y;
+  const float* x;
+  Pictures pictures;
+  std::int64_t rows, out;
+  bool accumulate;
+  float* scratch;
+};
+
+void run_weight(const WeightBlock& b, Range range, int) {
+  float* const columns = b.scratch + kProductScratchFloats;
+  const std::int64_t depth = b.pictures.depth();
+  for (std::int64_t row = 0; row < b.rows; row += kWindowRows) {
+    const std::int64_t rows = std::min(kWindowRows, b.rows - row);
+    b.windows({columns, b.x, range.count, row, rows, range.first, range.count, b.pictures});
+    b.product({GemmKind::kWeightGradient, b.d_weight + range.first, b.d_y + row * b.out, columns, nullptr, b.out,
+               range.count, depth, b.out, range.count, rows, row > 0 || b.accumulate, b.scratch});
+  }
+}
+
+// Channels of x's gradient: d_y times the weights of one tap after another, added where the tap lies.
+struct InputBlock {
+  void (*fill)(const Fill&);
+  void (*product)(const GemmTile&);
+  void (*add)(const AddWindowColumns&);
+  float* d_x;
+  const float* d_y;
+  const float* weight;
+  Pictures pictures;
+  std::int64_t out, first_channel, channels;
+  bool accumulate;
+  float* scratch;
+};
+
+void run_input(const InputBlock& b, Range range, int) {
+  const Pictures& p = b.pictures;
+  float* const columns = b.scratch + kProductScratchFloats;
+  const std::int64_t pixels = p.height * p.width, outputs = p.out_height() * p.out_width();
+  for (std::int64_t i = range.first * pixels; i < range.end() * pixels && !b.accumulate; ++i)
+    b.fill({b.d_x + i * p.channels + b.first_channel, b.channels, 0.0f});
+  const std::int64_t end = range.end() * outputs;
+  for (std::int64_t tap = 0; tap < kTaps; ++tap) {
+    const std::int64_t col = tap * p.channels + b.first_channel;
+    for (std::int64_t row = range.first * outputs; row < end; row += kWindowRows) {
+      const std::int64_t rows = std::min(kWindowRows, end - row);
+      b.product({GemmKind::kInputGradient, columns, b.d_y + row * b.out, b.weight + col, nullptr, b.out, p.depth(),
+                 b.channels, rows, b.channels, b.out, false, b.scratch});
+      b.add({b.d_x, columns, b.channels, row, rows, col, b.channels, p});
+    }
+  }
+}
+
+// The bias gradient is summed by row block.
+struct SumBlock {
+  void (*kernel)(const ColumnSums&);
+  float* parts;
+  const float* d_y;
+  std::int64_t cols;
+};
+
+void run_sums(const SumBlock& b, Range range, int) {
+  b.kernel({b.parts + range.task * b.cols, b.d_y + range.first * b.cols, range.count, b.cols, b.cols});
+}
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double d_y = node.elements(kDY, counts), depth = static_cast<double>(node.as<Pictures>().depth());
+  const double products = (node[kDX] ? 1.0 : 0.0) + (node[kDWeight] ? 1.0 : 0.0);
+  return {2.0 * d_y * depth * products, 4.0 * products * d_y};
+}
+
+void launch(const NodeView& node, Launch& l) {
+  const Pictures pictures = node.as<Pictures>();
+  const Extent rows = node.rows(kDY);
+  const std::int64_t out = node.cols(kDY);
+  const float* const d_y = l.at(node[kDY]);
+  float* const parts = l.at(node[kParts]);
+  if (parts != nullptr) l.step(SumBlock{l.kernels.column_sums, parts, d_y, out}, by_rows(rows, out), run_sums);
+
+  // The gradients of weight and input and the end of the bias gradient are one step.
+  l.begin_step();
+  if (const Operand d_weight = node.operand(kDWeight)) {
+    WeightBlock* const b = l.add(WeightBlock{l.kernels.window_columns, l.kernels.gemm_tile, l.at(d_weight.tensor), d_y,
+                                             l.at(node[kX]), pictures, 0, out, false, nullptr},
+                                 {fixed_rows(pictures.depth()), kGemmTileCols}, run_weight);
+    l.rows(&b->rows, rows);
+    l.adds(&b->accumulate, d_weight.access);
+    l.scratch(&b->scratch);
+  }
+  if (const Operand d_x = node.operand(kDX)) {
+    const Extent samples = with_pictures_of(rows, pictures.out_height() * pictures.out_width(), 1);
+    for (std::int64_t channel = 0; channel < pictures.channels; channel += kGemmTileCols) {
+      InputBlock* const b = l.add(InputBlock{l.kernels.fill, l.kernels.gemm_tile, l.kernels.add_window_columns,
+                                             l.at(d_x.tensor), d_y, l.at(node[kWeight]), pictures, out, channel,
+                                             std::min(kGemmTileCols, pictures.channels - channel), false, nullptr},
+                                  {samples, 1}, run_input);
+      l.adds(&b->accumulate, d_x.access);
+      l.scratch(&b->scratch);
+    }
+  }
+  if (const Operand d_bias = node.operand(kDBias)) {
+    AddParts* const end =
+        l.add_kernel(l.kernels.add_parts, {l.at(d_bias.tensor), parts, 0, out, out, false}, by_columns(out));
+    l.row_tasks(&end->count, rows, out);
+    l.adds(&end->accumulate, d_bias.access);
+  }
+}
+
+constexpr OperationKind kKind{"convolution_backward", cost, launch, nullptr, scratch_floats};
+}  // namespace gradient
+
+enum : std::size_t { kX, kWeight, kBias, kY };
+
+// A tile of y: a task.
+struct Block {
+  void (*kernel)(const Convolution&);
+  Convolution whole;
+  std::int64_t first_col;
+  float* scratch;
+};
+
+void run(const Block& b, Range range, int) {
+  Convolution a = b.whole;
+  a.y += range.first * a.y_stride + b.first_col;
+  a.weight += b.first_col * a.pictures.depth();
+  a.bias += b.first_col;
+  a.first_row = range.first;
+  a.rows = range.count;
+  a.scratch = b.scratch;
+  b.kernel(a);
+}
+
+std::int64_t scratch_floats(const NodeView&) { return kProductScratchFloats; }
+
+Cost cost(const NodeView& node, const BatchCounts& counts) {
+  const double x = node.elements(kX, counts), y = node.elements(kY, counts);
+  const double depth = static_cast<double>(node.as<Pictures>().depth());
+  return {2.0 * y * depth, 4.0 * (x + y + depth * static_cast<double>(node.cols(kY)))};
+}
+
+void derive(const NodeView& node, Backward& b) {
+  const Tensor d_y = b.gradient(node[kY]);
+  if (!d_y) return;
+  const Operand d_weight = b.slot(node[kWeight]), d_bias = b.slot(node[kBias]), d_x = b.slot(node[kX]);
+  if (!d_x && !d_weight && !d_bias) return;
+  Operand parts;
+  if (d_bias) {
+    const std::int64_t out = node.cols(kY), tasks = row_tasks(b.graph().max_rows(node[kY]), out);
+    parts = writes(b.graph().activation("bias_parts", fixed_rows(tasks), out));
+  }
+  b.emit(gradient::kKind,
+         {reads(d_y), d_weight ? reads(node[kX]) : Operand{}, d_x ? reads(node[kWeight]) : Operand{}, d_x, d_weight,
+          d_bias, parts},
+         node.attributes());
+}
+
+// The tiles of a product of these extents: its rows are windows, which are packed as its rows are.
+void launch(const NodeView& node, Launch& l) {
+  const std::int64_t out = node.cols(kY), max_rows = node.rows(kY).at(l.bounds());
+  const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, out);
+  const std::int64_t height = align_up(divide_up(max_rows, tiling.rows), kOwnRowUnit);
+  Block block{};
+  block.kernel = l.kernels.convolution;
+  block.whole.y = l.at(node[kY]);
+  block.whole.x = l.at(node[kX]);
+  block.whole.weight = l.at(node[kWeight]);
+  block.whole.bias = l.at(node[kBias]);
+  block.whole.y_stride = out;
+  block.whole.pictures = node.as<Pictures>();
+  l.begin_step();
+  for (std::int64_t col = 0; col < out; col += tiling.width) {
+    block.first_col = col;
+    block.whole.cols = std::min(tiling.width, out - col);
+    Block* const b = l.add(block, {node.rows(kY), height}, run);
+    l.scratch(&b->scratch);
+  }
+}
+
+constexpr OperationKind kKind{"convolution", cost, launch, derive, scratch_floats};
+
+}  // namespace
+
+Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weight, Tensor bias,
+                   const ConvolutionShape& shape) {
+  const bool is_enlarged = shape.enlarged_height > 0;
+  const Pictures pictures{shape.height,
+                          shape.width,
+                          graph[x].cols,
+                          is_enlarged ? shape.enlarged_height : shape.height,
+                          is_enlarged ? shape.enlarged_width : shape.width,
+                          shape.stride};
+  const std::int64_t out = graph[weight].rows.fixed;
+  BASCULE_CHECK(shape.height > 0 && shape.width > 0 && (shape.stride == 1 || shape.stride == 2));
+  BASCULE_CHECK(pictures.enlarged_height >= shape.height && pictures.enlarged_width >= shape.width);
+  BASCULE_CHECK(graph[weight].cols == pictures.depth() && graph[bias].cols == out);
+  const Extent rows =
+      with_pictures_of(graph[x].rows, shape.height * shape.width, pictures.out_height() * pictures.out_width());
+  const Tensor y = graph.activation(name, rows, out);
+  graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y)}, Attributes::of(pictures));
+  return y;
+}
+
+}  // namespace bascule

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/graph/gradient_check.h"
+#include "tests/graph/some_batches.h"
+
+namespace bascule::test {
+namespace {
+
+// From the equations: the picture is enlarged and gets its border, then the window moves over it.
+template <typename Number>
+Matrix<Number> convolution_of(const Matrix<Number>& x, const Matrix<Number>& weight, const Matrix<Number>& bias,
+                              const ConvolutionShape& s) {
+  const std::int64_t height = s.enlarged_height > 0 ? s.enlarged_height : s.height;
+  const std::int64_t width = s.enlarged_width > 0 ? s.enlarged_width : s.width;
+  const std::int64_t samples = x.rows / (s.height * s.width), in = x.cols;
+  Matrix<Number> y(0, weight.rows);
+  for (std::int64_t b = 0; b < samples; ++b) {
+    Matrix<Number> bordered((height + 2) * (width + 2), in);
+    for (std::int64_t i = 0; i < height; ++i) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        const std::int64_t from = (b * s.height + i * s.height / height) * s.width + j * s.width / width;
+        for (std::int64_t c = 0; c < in; ++c) bordered((i + 1) * (width + 2) + j + 1, c) = x(from, c);
+      }
+    }
+    for (std::int64_t i = 0; i < height; i += s.stride) {
+      for (std::int64_t j = 0; j < width; j += s.stride) {
+        for (std::int64_t o = 0; o < weight.rows; ++o) {
+          Number sum = bias(0, o);
+          for (std::int64_t tap = 0; tap < 9; ++tap) {
+            const std::int64_t row = (i + tap / 3) * (width + 2) + j + tap % 3;
+            for (std::int64_t c = 0; c < in; ++c) sum += bordered(row, c) * weight(o, tap * in + c);
+          }
+          y.values.push_back(sum);
+        }
+        ++y.rows;
+      }
+    }
+  }
+  return y;
+}
+
+struct Case {
+  ConvolutionShape shape;
+  std::int64_t in, out;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.shape.height << " x " << c.shape.width << " stride " << c.shape.stride << " enlarged "
+             << c.shape.enlarged_height << " x " << c.shape.enlarged_width << " in " << c.in << " out " << c.out;
+}
+
+class Convolutions : public ::testing::TestWithParam<Case> {};
+
+Tensor convolution_in(GraphRun& run, const std::string& name, Tensor x, const Case& c, bool trained = true) {
+  const Tensor weight = run.parameter(name + ".w", c.out, 9 * c.in, trained);
+  return convolution(run.graph(), name, x, weight, run.parameter(name + ".b", 1, c.out, trained), c.shape);
+}
+
+TEST_P(Convolutions, GradientsAreExact) {
+  const Case c = GetParam();
+  check_gradients(
+      kBounds, some_batches(),
+      [=](GraphRun& run) {
+        const Tensor x = run.source("x", rows_per_sample(c.shape.height * c.shape.width), c.in);
+        return std::vector<Tensor>{convolution_in(run, "y", x, c)};
+      },
+      [=](const auto& v, const TestBatch& batch) {
+        const auto x = v.source("x", batch.samples() * c.shape.height * c.shape.width);
+        return v.loss({convolution_of(x, v.matrix("y.w"), v.matrix("y.b"), c.shape)});
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Convolutions,
+                         ::testing::Values(Case{{1, 1}, 3, 4}, Case{{1, 5}, 4, 3}, Case{{3, 2}, 17, 4},
+                                           Case{{3, 2}, 1, 1}, Case{{3, 5, 2}, 3, 5}, Case{{4, 4, 2}, 4, 2},
+                                           Case{{1, 1, 2}, 2, 3}, Case{{2, 3, 1, 4, 6}, 3, 2},
+                                           Case{{2, 3, 1, 3, 5}, 2, 17}, Case{{1, 2, 2, 3, 7}, 3, 3}));
+
+// The pictures are those of another stream than the samples, and x and the weight are read twice: the second gradient
+// is added to the first.
+TEST(Convolution, GradientsAddUpOverPicturesOfAnyStream) {
+  const Case c{{3, 2}, 3, 4};
+  check_gradients(
+      kBounds, some_batches(),
+      [=](GraphRun& run) {
+        const Tensor x = run.source("x", rows_of_stream(kText, 6), c.in), y = convolution_in(run, "y", x, c);
+        const Tensor weight = run.graph().find("y.w"), bias = run.graph().find("y.b");
+        return std::vector<Tensor>{y, convolution(run.graph(), "z", x, weight, bias, {3, 2, 2})};
+      },
+      [=](const auto& v, const TestBatch& batch) {
+        const auto x = v.source("x", batch.text_rows() * 6);
+        return v.loss({convolution_of(x, v.matrix("y.w"), v.matrix("y.b"), c.shape),
+                       convolution_of(x, v.matrix("y.w"), v.matrix("y.b"), {3, 2, 2})});
+      });
+}
+
+// The bias may be computed: a row that a step of the diffusion changes.
+TEST(Convolution, ABiasThatIsComputedHasItsGradient) {
+  const Case c{{2, 2}, 2, 5};
+  check_gradients(
+      kBounds, some_batches(),
+      [=](GraphRun& run) {
+        Graph& g = run.graph();
+        const Tensor bias = add_table_row(g, "bias", run.parameter("b", 1, 5), run.parameter("table", 2, 5), 1);
+        return std::vector<Tensor>{
+            convolution(g, "y", run.source("x", rows_per_sample(4), 2), run.parameter("w", 5, 18), bias, c.shape)};
+      },
+      [=](const auto& v, const TestBatch& batch) {
+        auto bias = v.matrix("b");
+        for (std::int64_t o = 0; o < 5; ++o) bias(0, o) += v.matrix("table")(1, o);
+        return v.loss({convolution_of(v.source("x", batch.samples() * 4), v.matrix("w"), bias, c.shape)});
+      });
+}
+
+// Nothing is trained but what is below, or above.
+TEST(Convolution, FrozenPartsLeaveTheOthersExact) {
+  const Case c{{3, 3}, 2, 2};
+  for (const bool input_trained : {false, true}) {
+    check_gradients(
+        kBounds, some_batches(),
+        [=](GraphRun& run) {
+          const Extent rows = rows_per_sample(9);
+          const Tensor x = input_trained ? run.source("x", rows, 2) : run.input("x", rows, 2);
+          return std::vector<Tensor>{convolution_in(run, "y", x, c, !input_trained)};
+        },
+        [=](const auto& v, const TestBatch& batch) {
+          const std::int64_t rows = batch.samples() * 9;
+          const auto x = input_trained ? v.source("x", rows) : v.input("x", rows);
+          return v.loss({convolution_of(x, v.matrix("y.w"), v.matrix("y.b"), c.shape)});
+        });
+  }
+}
+
+// Several tiles down and across, several chunks of windows, and more channels than a tile is wide.
+TEST(Convolution, BitsDoNotDependOnTheNumberOfThreadsOrTheInstructionSet) {
+  std::vector<float> first;
+  for (const int threads : {1, 2, 3}) {
+    for (const Isa isa : {Isa::kAvx2, best_isa()}) {
+      if (!isa_supported(isa)) continue;
+      GraphRun run(counts_of(2, 1, 1), threads);
+      const Tensor x = run.source("x", rows_per_sample(24 * 24), 400);
+      const Tensor y = convolution_in(run, "y", x, {{24, 24}, 400, 410});
+      run.graph().keep(y);
+      run.finish({y}, kernels_for(isa));
+      Seeded random(3);
+      run.replay(TestBatch(random, {1, 0}, kVocabulary).batch());
+      std::vector<float> values = run.rows_of(y, 2 * 24 * 24);
+      const std::vector<float> gradients = run.all_gradients();
+      values.insert(values.end(), gradients.begin(), gradients.end());
+      if (first.empty()) first = values;
+      EXPECT_EQ(first_different_bit(values, first), -1) << threads << " threads, " << isa_name(isa);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bascule::test
