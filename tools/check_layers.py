@@ -99,6 +99,8 @@ OURS = [
     ("src/session/", [*JSON, *FILES, "kernels/", *rooms("graph plan runtime models checkpoint distributed update")]),
     # Writes texts with a model's tapes: what its folder says of that, the search for tokens, the replays.
     ("src/generate/", [*JSON, *SETTINGS, *rooms("graph runtime models session")]),
+    # Draws pictures with a pipeline's tapes: prompts, the steps of a sampler, the decoder.
+    ("src/draw/", [*JSON, *SETTINGS, "kernels/", *rooms("graph runtime models session sampling text checkpoint plan")]),
     ("src/ranks/", [*BASE, *rooms("graph distributed loader")]),
     ("src/evaluate/", [*BASE, *rooms("models runtime loader distributed records judge ranks generate")]),
     ("src/run/", RUN),

@@ -70,8 +70,8 @@ std::string text(std::int64_t number) { return std::to_string(number); }
 void check_fit(const Pipeline& pipeline) {
   if (pipeline.unet.cross_attention_dim != pipeline.text.hidden_size)
     refuse(pipeline.noise_predictor.folder + "/config.json",
-           "cross_attention_dim = " + text(pipeline.unet.cross_attention_dim) + ", but the text encoder's hidden_size is " +
-               text(pipeline.text.hidden_size),
+           "cross_attention_dim = " + text(pipeline.unet.cross_attention_dim) +
+               ", but the text encoder's hidden_size is " + text(pipeline.text.hidden_size),
            "the parts are of different pipelines");
   if (pipeline.unet.in_channels != pipeline.vae.latent_channels)
     refuse(pipeline.noise_predictor.folder + "/config.json",
@@ -109,9 +109,8 @@ Pipeline open_pipeline(const std::string& folder) {
   const Part* const kParts[] = {&pipeline.text_encoder, &pipeline.noise_predictor, &pipeline.decoder};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!serves(*kParts[i]->model, kUses[i]))
-      refuse(kParts[i]->folder + "/config.json",
-             std::string("a ") + kParts[i]->model->architecture() + " cannot be the \"" + kParts[i]->name +
-                 "\" of this pipeline");
+      refuse(kParts[i]->folder + "/config.json", std::string("a ") + kParts[i]->model->architecture() +
+                                                     " cannot be the \"" + kParts[i]->name + "\" of this pipeline");
   }
   pipeline.text = read_clip_text_config(pipeline.text_encoder.folder + "/config.json");
   pipeline.unet = read_unet_config(pipeline.noise_predictor.folder + "/config.json");
@@ -142,8 +141,7 @@ std::vector<std::string> load_pipeline(StartWork* work, const Pipeline& pipeline
   sources->reserve(3);  // they are read where they lie
   for (const Part* part : {&pipeline.text_encoder, &pipeline.noise_predictor, &pipeline.decoder}) {
     sources->push_back(open_hf_weights(part->folder, part->stem));
-    const LoadReport report =
-        load_parameters(work, sources->back(), memory, *part->model, seed, false, part->name);
+    const LoadReport report = load_parameters(work, sources->back(), memory, *part->model, seed, false, part->name);
     const std::string left_out = names_left_out(report, *part->model);
     if (!left_out.empty()) notes.push_back(part->name + ": weights: not used: " + left_out);
   }

@@ -7,8 +7,8 @@
 
 namespace bascule {
 
-// out (config.time_width()): with w_i = 10000^(-i / (half - freq_shift)), half of the numbers are cos(t w_i), the others
-// sin(t w_i). 0 <= timestep < 100,000; it may be fractional.
+// out (config.time_width()): with w_i = 10000^(-i / (half - freq_shift)), half of the numbers are cos(t w_i), the
+// others sin(t w_i). 0 <= timestep < 100,000; it may be fractional.
 void write_time_embedding(float* out, const UnetConfig& config, double timestep);
 
 }  // namespace bascule

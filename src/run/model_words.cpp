@@ -39,6 +39,7 @@ ModelWords words_of_all_families() {
       if (std::find(all.parts.begin(), all.parts.end(), part) == all.parts.end()) all.parts.push_back(part);
     }
   }
+  all.draws = true;
   for (HeadWords& head : all.heads)
     head.reads_labels = head.has_classes = head.mixes_labels = head.reads_targets = true;
   return all;
@@ -51,6 +52,11 @@ ModelWords words_of_usual_family() { return words_of(usual_family()); }
 ModelWords model_words(const std::string& folder) {
   const std::string config = folder + "/config.json";
   std::error_code error;
+  if (std::filesystem::exists(folder + "/model_index.json", error)) {
+    ModelWords words;
+    words.draws = true;
+    return words;
+  }
   return std::filesystem::exists(config, error) ? words_of(family_of(config)) : words_of_all_families();
 }
 

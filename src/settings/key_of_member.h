@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of keys, each from its member: `integer<&DataSettings::ring_slots>(2, 1024)`. For the list in keys.cpp.
+// The kinds of keys, each from its member: `integer<&DataSettings::ring_slots>(2, 1024)`. For the lists of keys.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ constexpr auto& table_of(S& settings) {
   if constexpr (std::is_same_v<Table, TrainingSettings>) return settings.training;
   if constexpr (std::is_same_v<Table, GroupSettings>) return settings.training.groups.back();
   if constexpr (std::is_same_v<Table, GenerationSettings>) return settings.generation;
+  if constexpr (std::is_same_v<Table, DrawSettings>) return settings.draw;
   if constexpr (std::is_same_v<Table, DistributedSettings>) return settings.distributed;
   if constexpr (std::is_same_v<Table, MachineSettings>) return settings.machine;
   if constexpr (std::is_same_v<Table, ReportSettings>) return settings.report;

@@ -100,9 +100,14 @@ Span<const Key> keys_of_file();
 
 // A table that exists only if the file has it.
 inline constexpr const char kSimulationTable[] = "media_engine.simulation";
+// The table of a run that draws, in place of those of training and its data.
+inline constexpr const char kDrawTable[] = "draw";
 // A table that may occur many times, as [[training.groups]]. Its keys access the members of the last group.
 inline constexpr const char kGroupsTable[] = "training.groups";
 
+// Whether the key's table is one of these settings': not that of a device that is not simulated, of a run that does not
+// draw, or of training where it draws.
+bool is_present(const Key& key, const Settings& settings);
 bool is_required(const Key& key);
 std::string qualified_name(const Key& key);  // "data.ring_slots"
 

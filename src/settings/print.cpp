@@ -11,10 +11,6 @@
 namespace bascule {
 namespace {
 
-bool is_present(const Key& key, const Settings& settings) {
-  return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
-}
-
 // The keys of a group work on the last group, so each is printed from settings that have it alone.
 std::vector<Settings> with_one_group_each(const Settings& settings) {
   std::vector<Settings> all;

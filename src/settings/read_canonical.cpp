@@ -143,6 +143,7 @@ Settings read_canonical_settings(std::string_view text, const std::string& name,
     if (line.front() == '[' && line.back() == ']') {
       table = line.substr(1, line.size() - 2);
       if (table == kSimulationTable) settings.media_engine.simulation.is_given = true;
+      if (table == kDrawTable) settings.draw.is_given = true;
       continue;
     }
     const std::size_t equals = line.find(" = ");

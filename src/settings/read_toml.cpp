@@ -294,6 +294,7 @@ void read_table(Reading& reading, const std::string& table, const toml::table& c
       read_groups(reading, name, node);
     } else if (is_table_name && node.is_table()) {
       if (inner == kSimulationTable) reading.settings.media_engine.simulation.is_given = true;
+      if (inner == kDrawTable) reading.settings.draw.is_given = true;
       reading.settings.origin.where[inner] = position(reading, node.source());
       read_table(reading, inner, *node.as_table());
     } else if (is_table_name) {
@@ -309,6 +310,7 @@ void read_table(Reading& reading, const std::string& table, const toml::table& c
 
 void require_keys(const Settings& settings) {
   for (const Key& key : all_keys()) {
+    if (!is_present(key, settings)) continue;
     const auto* path = std::get_if<PathKey>(&key.kind);
     const bool missing = settings.origin.where.count(qualified_name(key)) == 0;
     if (is_required(key) && (missing || (path != nullptr && !path->member.get(settings).is_given()))) {
@@ -352,6 +354,7 @@ Settings read_settings_text(std::string_view text, const std::string& name, cons
   } catch (const toml::parse_error& error) {
     refuse(position(reading, error.source()), std::string(error.description()), "see toml.io for the syntax");
   }
+  check_tables(reading.settings);
   require_keys(reading.settings);
   resolve_defaults(reading.settings);
   check_settings(reading.settings);

@@ -50,10 +50,6 @@ const EffectText& text_of(KeyEffect effect) {
                        [&](const EffectText& text) { return text.effect == effect; });
 }
 
-bool is_present(const Key& key, const Settings& settings) {
-  return key.table != std::string_view(kSimulationTable) || settings.media_engine.simulation.is_given;
-}
-
 KeyEffect effect_of(const Key& key, const Settings& settings) {
   if (key.effect == KeyEffect::kWithLibrary)
     return settings.machine.products == Products::kOurs ? KeyEffect::kFree : KeyEffect::kWhileTraining;
@@ -114,6 +110,7 @@ std::string resume_legend() {
 std::vector<KeyRule> resume_rules(const Settings& settings) {
   std::vector<KeyRule> rules;
   for (const Key& key : all_keys()) {
+    if (!is_present(key, settings) && key.table != std::string_view(kSimulationTable)) continue;
     const EffectText& text = text_of(key.effect);
     rules.push_back({qualified_name(key), value_text(key, settings), text.word, text.meaning});
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings that may change between the start of a run and its resumption from a checkpoint. Every key has one of these
-// effects (the table in keys.cpp); the check before a run goes on, `bascule settings --resume`, the reference of keys
-// and the refusals are made from it. Before the seal.
+// effects (the tables of key_tables.h); the check before a run goes on, `bascule settings --resume`, the reference of
+// keys and the refusals are made from it. Before the seal.
 #pragma once
 
 #include <string>

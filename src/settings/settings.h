@@ -2,7 +2,7 @@
 // The settings of a run: one plain struct per table of the TOML file, read once before anything else and constant from
 // then on. A room receives the struct of its own table, with the origin where its errors name the line, never the
 // whole; but for what walks every key: printing, digests, the comparison with a checkpoint's. Where a key's name, range
-// and meaning stand: keys.cpp.
+// and meaning stand: key_tables.h.
 //
 //   const Settings settings = read_settings("config/demo.toml", model_words);
 //   refuse_unsupported(settings);
@@ -104,6 +104,7 @@ struct ModelWords {
   std::vector<std::string> parts;      // that model.freeze may name
   std::vector<std::string> frozen;     // the default of model.freeze
   std::vector<std::string> idle = {};  // parts without a gradient: freezing them changes nothing
+  bool draws = false;                  // the folder holds a pipeline: it has no heads
 };
 // The words of the model in a folder; if the folder does not exist, those of a usual model.
 using FindModelWords = std::function<ModelWords(const std::string& folder)>;
@@ -277,6 +278,25 @@ struct GenerationSettings {
   }
 };
 
+enum class ResumeDrawing { kAuto, kNever };
+
+// A run that draws pictures and trains nothing.
+struct DrawSettings {
+  bool is_given = false;             // the file has [draw], and none of training or its data
+  std::vector<std::string> prompts;  // exactly one of the two is there
+  PathSetting prompts_file;
+  std::string negative_prompt;
+  std::int64_t num_images_per_prompt = 1, batch_size = 1;
+  std::int64_t height = 0, width = 0;  // pixels; 0: as the model was trained
+  std::int64_t num_inference_steps = 50;
+  double guidance_scale = 7.5;
+  std::string scheduler = "default", timestep_spacing;
+  PathSetting latents_file;
+  bool png_text = true;
+  std::int64_t throughput_warmup_batches = 3;
+  ResumeDrawing resume = ResumeDrawing::kAuto;
+};
+
 struct DistributedSettings {
   std::int64_t world_size = 1;
   Strategy distribution_strategy = Strategy::kFastDdp;
@@ -319,6 +339,7 @@ struct Settings {
   RunSettings run;
   TrainingSettings training;
   GenerationSettings generation;
+  DrawSettings draw;
   DistributedSettings distributed;
   MachineSettings machine;
   ReportSettings report;

@@ -348,12 +348,13 @@ void resolve_defaults(Settings& settings) {
   if (!is_written(settings, "training.do_predict")) t.do_predict = settings.data.test_file.is_given();
   if (t.max_steps > 0 && !is_written(settings, "training.num_train_epochs")) t.num_train_epochs = 0.0;
   resolve_intervals(settings);
-  resolve_best(settings);
+  if (!settings.draw.is_given) resolve_best(settings);
   PathSetting& tokenizer = settings.model.tokenizer_name;
   if (!tokenizer.is_given()) tokenizer.resolved = settings.model.model_name_or_path.resolved;
 }
 
 void check_settings(const Settings& settings) {
+  if (settings.draw.is_given) return check_drawing(settings);
   check_phases(settings);
   check_columns(settings);
   check_targets(settings);

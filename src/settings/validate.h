@@ -10,6 +10,12 @@ namespace bascule {
 // Fills the keys whose default depends on others: do_train, do_eval, do_predict, num_train_epochs, tokenizer_name.
 void resolve_defaults(Settings& settings);
 
+// That the tables are those of one kind of run, which the model can do. Throws Error{kSettings}.
+void check_tables(const Settings& settings);
+
+// Keys of a run that draws. Throws Error{kSettings}.
+void check_drawing(const Settings& settings);
+
 // Keys of samples that are a source and a target. Throws Error{kSettings}.
 void check_targets(const Settings& settings);
 

@@ -95,6 +95,7 @@ std::string keys_text(const Settings& settings) {
     const char* const holder = key.holder != nullptr ? key.holder : key.table;
     text += assignment(key, settings, std::string("s.") + holder);
   }
+  text += "  s.draw.is_given = " + truth(settings.draw.is_given) + ";\n";
   text += "  s.media_engine.simulation.is_given = " + truth(settings.media_engine.simulation.is_given) + ";\n";
   for (const GroupSettings& group : settings.training.groups) {
     Settings one;
@@ -113,7 +114,7 @@ std::string words_text(const ModelWords& words) {
             truth(head.mixes_labels) + ", " + truth(head.reads_pairs) + ", " + truth(head.reads_targets) + "});\n";
   }
   return text + "  s.words.parts = " + list(words.parts) + ";\n  s.words.frozen = " + list(words.frozen) +
-         ";\n  s.words.idle = " + list(words.idle) + ";\n";
+         ";\n  s.words.idle = " + list(words.idle) + ";\n  s.words.draws = " + truth(words.draws) + ";\n";
 }
 
 std::string origin_text(const SettingsOrigin& origin) {

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw/drawer.h"
+
+#include <algorithm>
+#include <new>
+
+#include "src/base/align.h"
+#include "src/draw/time_embedding.h"
+
+namespace bascule {
+namespace {
+
+// The fields of each graph, in the order in which they are declared.
+enum : std::size_t { kIds, kPositions, kPlaces };
+enum : std::size_t { kTime, kPromptPlacesField, kPromptCountsField, kScales, kNumbers };
+enum : std::size_t { kLatentsField };
+
+constexpr std::int64_t kWord = 16;  // elements of a cache line
+static_assert(sizeof(float) == sizeof(std::int32_t));
+
+std::int64_t aligned(std::int64_t count) { return align_up<std::int64_t>(count, kWord); }
+
+}  // namespace
+
+Drawer::Drawer(const Pipeline& pipeline, const RecordedDrawing& recorded, const SamplingProgram& program)
+    : pipeline_(pipeline),
+      recorded_(recorded),
+      program_(program),
+      picture_elements_(recorded.latents.pixels * recorded.latents.channels) {}
+
+// cut(member, elements) for each array.
+template <typename Cut>
+void Drawer::cut_memory(Cut cut) {
+  const std::int64_t tokens = recorded_.shape.prompt_tokens, rows = recorded_.options.rows();
+  const std::int64_t calls = static_cast<std::int64_t>(program_.calls.size());
+  cut(&ids_, tokens);
+  cut(&positions_, tokens);
+  cut(&kept_places_, tokens);
+  cut(&time_, calls * aligned(pipeline_.unet.time_width()));
+  cut(&scales_, calls * aligned(1 + program_.slots));
+  cut(&numbers_, calls * kWord);
+  cut(&prompt_places_, rows * tokens);
+  cut(&prompt_counts_, rows);
+}
+
+std::size_t Drawer::bytes() const {
+  std::int64_t words = 0;
+  const_cast<Drawer*>(this)->cut_memory([&](auto*, std::int64_t count) { words += aligned(count); });
+  return static_cast<std::size_t>(words) * sizeof(float);
+}
+
+void Drawer::seal(std::byte* memory, const Session& session) {
+  std::byte* next = memory;
+  cut_memory([&](auto* member, std::int64_t count) {
+    *member = static_cast<std::remove_reference_t<decltype(*member)>>(static_cast<void*>(next));
+    next += static_cast<std::size_t>(aligned(count)) * sizeof(float);
+  });
+  const std::int64_t tokens = recorded_.shape.prompt_tokens;
+  for (std::int64_t t = 0; t < tokens; ++t) positions_[t] = static_cast<std::int32_t>(t);
+  std::fill_n(prompt_counts_, recorded_.options.rows(), static_cast<std::int32_t>(tokens));
+  for (std::size_t c = 0; c < program_.calls.size(); ++c) {
+    const SamplingCall& call = program_.calls[c];
+    const std::int64_t i = static_cast<std::int64_t>(c);
+    write_time_embedding(time_ + i * aligned(pipeline_.unet.time_width()), pipeline_.unet, call.timestep);
+    float* const scales = scales_ + i * aligned(1 + program_.slots);
+    scales[0] = static_cast<float>(call.input_scale);
+    std::transform(call.weights.begin(), call.weights.end(), scales + 1,
+                   [](double weight) { return static_cast<float>(weight); });
+    const std::int32_t numbers[] = {call.x, call.output, call.next, 0};
+    std::copy(std::begin(numbers), std::end(numbers), numbers_ + i * kWord);
+  }
+  encode_ = &session.tape(recorded_.encode);
+  noise_ = &session.tape(recorded_.noise);
+  decode_ = &session.tape(recorded_.decode);
+  latents_ = noise_->at(recorded_.latents.state);
+  picture_ = decode_->at(recorded_.picture);
+  text_embeddings_ = encode_->at(recorded_.text_embeddings);
+  model_output_ = noise_->at(recorded_.model_output);
+}
+
+void Drawer::seal_alone(const Session& session) {
+  memory_.reset(std::aligned_alloc(kCacheLine, align_up(bytes(), kCacheLine)));
+  if (memory_ == nullptr) throw std::bad_alloc();
+  seal(static_cast<std::byte*>(memory_.get()), session);
+}
+
+void Drawer::keep_prompt(std::int64_t place, Span<const std::int32_t> ids, Threads& threads) noexcept {
+  const std::int64_t tokens = recorded_.shape.prompt_tokens;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    ids_[t] = ids[static_cast<std::size_t>(t)];
+    kept_places_[t] = static_cast<std::int32_t>(place * tokens + t);
+  }
+  Replay replay;
+  replay.batch.counts[kSamples] = 1;
+  replay.batch.fields[kIds] = ids_;
+  replay.batch.fields[kPositions] = positions_;
+  replay.batch.fields[kPlaces] = kept_places_;
+  encode_->replay(threads, replay);
+}
+
+void Drawer::set_noise(std::int64_t picture, const float* noise) noexcept {
+  const std::int64_t pixels = recorded_.latents.pixels, channels = recorded_.latents.channels;
+  const float scale = static_cast<float>(program_.initial_scale);
+  float* const to = latents_ + (latents(program_.calls.front().x, picture) - latents_);
+  for (std::int64_t p = 0; p < pixels; ++p) {
+    for (std::int64_t c = 0; c < channels; ++c) to[p * channels + c] = scale * noise[c * pixels + p];
+  }
+}
+
+void Drawer::call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& threads) noexcept {
+  const std::int64_t tokens = recorded_.shape.prompt_tokens;
+  const std::int64_t pictures = static_cast<std::int64_t>(prompts.size());
+  std::int32_t* places = prompt_places_;
+  const auto read_prompt = [&](std::int32_t place) {
+    for (std::int64_t t = 0; t < tokens; ++t) *places++ = static_cast<std::int32_t>(place * tokens + t);
+  };
+  if (recorded_.options.is_guided()) {
+    for (const DrawnPrompt& one : prompts) read_prompt(one.negative);
+  }
+  for (const DrawnPrompt& one : prompts) read_prompt(one.prompt);
+  Replay replay;
+  replay.batch.counts[kSamples] = recorded_.options.is_guided() ? 2 * pictures : pictures;
+  replay.batch.counts[kPictures] = pictures;
+  const std::int64_t i = static_cast<std::int64_t>(number);
+  replay.batch.fields[kTime] = time_ + i * aligned(pipeline_.unet.time_width());
+  replay.batch.fields[kPromptPlacesField] = prompt_places_;
+  replay.batch.fields[kPromptCountsField] = prompt_counts_;
+  replay.batch.fields[kScales] = scales_ + i * aligned(1 + program_.slots);
+  replay.batch.fields[kNumbers] = numbers_ + i * kWord;
+  noise_->replay(threads, replay);
+}
+
+int Drawer::draw(Span<const DrawnPrompt> prompts, Threads& threads, DrawingWatch* watch) noexcept {
+  const std::int64_t calls = static_cast<std::int64_t>(program_.calls.size());
+  for (std::int64_t c = 0; c < calls; ++c) {
+    call(static_cast<std::size_t>(c), prompts, threads);
+    const int signal = watch != nullptr ? watch->called(c + 1, calls) : 0;
+    if (signal != 0) return signal;
+  }
+  return 0;
+}
+
+void Drawer::decode(std::int64_t picture, Threads& threads) noexcept {
+  decode_latents(latents(program_.calls.back().next, picture), threads);
+}
+
+void Drawer::decode_latents(const float* latents, Threads& threads) noexcept {
+  Replay replay;
+  replay.batch.counts[kSamples] = 1;
+  replay.batch.fields[kLatentsField] = latents;
+  decode_->replay(threads, replay);
+}
+
+}  // namespace bascule

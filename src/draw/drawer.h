@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures that a pipeline draws: prompts are encoded and kept, then a batch of pictures goes through all calls of the
+// sampler, then each is decoded.
+//
+//   recorded = record_drawing(&session, pipeline, options, program)     record
+//   Drawer drawer(pipeline, recorded, program); drawer.bytes()          plan
+//   drawer.seal(memory, session)                                        seal
+//   drawer.keep_prompt(0, ids, threads); ...                            replay: allocates nothing
+//   drawer.set_noise(picture, noise); ... drawer.draw(prompts, threads); drawer.decode(picture, threads)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "src/base/span.h"
+#include "src/draw/recorded_drawing.h"
+
+namespace bascule {
+
+// The places of kept prompts that one picture is drawn with.
+struct DrawnPrompt {
+  std::int32_t negative = 0, prompt = 0;  // negative: only with guidance
+};
+
+// Who follows a drawing, which may take minutes.
+class DrawingWatch {
+ public:
+  virtual ~DrawingWatch() = default;
+  // After each call of the sampler, of so many. Returns 0, or the number of a signal for which drawing ends at once.
+  // Sealed.
+  virtual int called(std::int64_t call, std::int64_t calls) noexcept = 0;
+};
+
+class Drawer {
+ public:
+  // Everything is borrowed and outlives this.
+  Drawer(const Pipeline& pipeline, const RecordedDrawing& recorded, const SamplingProgram& program);
+
+  std::size_t bytes() const;
+  // memory: bytes(), 64-byte aligned. The session is sealed.
+  void seal(std::byte* memory, const Session& session);
+  // The same in memory of its own: for a drawer outside a run.
+  void seal_alone(const Session& session);
+
+  // ids: as many as the pipeline's prompts have. place: below DrawingOptions::prompts.
+  void keep_prompt(std::int64_t place, Span<const std::int32_t> ids, Threads& threads) noexcept;
+  // What the picture with this number in the batch begins with: N(0, 1) in the order of a file, (channels, height,
+  // width).
+  void set_noise(std::int64_t picture, const float* noise) noexcept;
+  // The batch's pictures; at most DrawingOptions::batch. watch: null: nobody follows. Returns 0, or the signal that the
+  // watch gave; then nothing was drawn.
+  int draw(Span<const DrawnPrompt> prompts, Threads& threads, DrawingWatch* watch = nullptr) noexcept;
+  // One call of the program alone, of the pictures that draw() would draw.
+  void call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& threads) noexcept;
+  // After draw(). picture() is then (height, width, 3), about -1 to 1.
+  void decode(std::int64_t picture, Threads& threads) noexcept;
+  // The same for latents (pixels, channels) of the caller's.
+  void decode_latents(const float* latents, Threads& threads) noexcept;
+  const float* picture() const { return picture_; }
+
+  // (pixels, channels) of a picture in a slot.
+  const float* latents(int slot, std::int64_t picture) const {
+    return latents_ + (slot * recorded_.options.batch + picture) * picture_elements_;
+  }
+  // The rows of the prompt encoded last, and the UNet's output of the last call, where they are kept.
+  const float* text_embeddings() const { return text_embeddings_; }
+  const float* model_output() const { return model_output_; }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  template <typename Cut>
+  void cut_memory(Cut cut);
+
+  const Pipeline& pipeline_;
+  const RecordedDrawing& recorded_;
+  const SamplingProgram& program_;
+  const std::int64_t picture_elements_;
+  std::unique_ptr<void, Free> memory_;  // of seal_alone()
+  const Tape *encode_ = nullptr, *noise_ = nullptr, *decode_ = nullptr;
+  float* latents_ = nullptr;
+  const float *picture_ = nullptr, *text_embeddings_ = nullptr, *model_output_ = nullptr;
+  // The fields of batches.
+  std::int32_t *ids_ = nullptr, *positions_ = nullptr, *kept_places_ = nullptr;
+  float *time_ = nullptr, *scales_ = nullptr;  // of all calls
+  std::int32_t* numbers_ = nullptr;            // the same
+  std::int32_t *prompt_places_ = nullptr, *prompt_counts_ = nullptr;
+};
+
+}  // namespace bascule

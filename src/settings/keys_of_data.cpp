@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of a model and its data.
+#include "src/settings/key_tables.h"
+
+namespace bascule {
+namespace {
+
+// In the order of the enumerators.
+constexpr const char* kNumberTypes[] = {"float32", "bf16"};  // Precision and WireType
+constexpr const char* kDropouts[] = {"config", "off"};
+constexpr const char* kPreprocessings[] = {"training", "processor"};
+constexpr const char* kAugments[] = {"none", "crop_flip"};
+constexpr const char* kInterpolations[] = {"bicubic", "bilinear"};
+constexpr const char* kTextLayouts[] = {"blocks", "lines"};
+constexpr const char* kMaskings[] = {"counted", "bernoulli"};
+constexpr const char* kOnBadSample[] = {"stop", "skip"};
+
+constexpr KeyEffect kNumbers = KeyEffect::kNumbers;
+constexpr KeyEffect kFree = KeyEffect::kFree;
+constexpr KeyEffect kWhileTraining = KeyEffect::kWhileTraining;
+constexpr KeyEffect kFromThereOn = KeyEffect::kFromThereOn;
+constexpr KeyEffect kSameFiles = KeyEffect::kSameFiles;
+constexpr KeyEffect kSameRows = KeyEffect::kSameRows;
+
+using Model = ModelSettings;
+using Data = DataSettings;
+using Engine = MediaEngineSettings;
+using Simulation = SimulationSettings;
+
+constexpr Key kKeys[] = {
+    // [model]
+    {"model", "model_name_or_path", path<&Model::model_name_or_path>(), kSameFiles,
+     "Hugging Face folder: `config.json`, weights, tokenizer, preprocessor", "required"},
+    {"model", "tokenizer_name", path<&Model::tokenizer_name>(), kSameFiles,
+     "folder of the tokenizer, if it is not in the model folder"},
+    {"model", "head", HeadKey{member<&Model::head>()}, kNumbers, "training task"},
+    {"model", "from_scratch", boolean<&Model::from_scratch>(), kNumbers,
+     "initialise the weights from `config.json` and the seed; the folder needs no weights"},
+    {"model", "freeze", FreezeKey{member<&Model::freeze>()}, kNumbers, "parts of the model that are not trained"},
+    {"model", "precision", choice<&Model::precision>(kNumberTypes), kNumbers,
+     "number type of matrix products; parameters and moments are always float32"},
+    {"model", "dropout", choice<&Model::dropout>(kDropouts), kNumbers,
+     "`config`: the rates in `config.json`; `off`: no dropout"},
+    {"model", "image_size", integer<&Model::image_size>(0, 65536), kNumbers,
+     "side of pictures, pixels (image classification); resizes the position table when weights are loaded; 0: as in "
+     "`config.json`",
+     nullptr, "0"},
+    // [data]
+    {"data", "train_file", paths<&Data::train_file>(), kSameRows,
+     "`.jsonl`, `.json`, `.csv`, `.tsv`, a folder with `metadata.jsonl`, or shards `shard-{000..127}.tar`; a list or a "
+     "glob such as `part-*.jsonl` names several; `.txt`: a text corpus"},
+    {"data", "validation_file", paths<&Data::validation_file>(), kFromThereOn,
+     "data for evaluation, in the same formats"},
+    {"data", "test_file", paths<&Data::test_file>(), kFromThereOn, "data for prediction, in the same formats"},
+    {"data", "image_column", text<&Data::image_column>(false), kNumbers,
+     "column with the path of the picture; in shards the extension of pictures (default: `jpg`, `jpeg` and `png`)"},
+    {"data", "caption_column", text<&Data::caption_column>(false), kNumbers,
+     "column with the caption; in shards an extension or a key of `.json` (default: `.txt`)"},
+    {"data", "text_column", text<&Data::text_column>(true), kNumbers,
+     "column with the text, for models that read no pictures, or with the source; empty: `caption_column`", nullptr,
+     "\"\""},
+    {"data", "text_pair_column", text<&Data::text_pair_column>(true), kNumbers,
+     "column with the second text of each row, for heads that read pairs of texts", nullptr, "\"\""},
+    {"data", "summary_column", text<&Data::summary_column>(true), kNumbers,
+     "column with the target of each row, for heads that write a text; the source is in `text_column`", nullptr,
+     "\"\""},
+    {"data", "label_column", text<&Data::label_column>(true), kNumbers,
+     "column with each row's class or 0/1 label; empty: folders are classes"},
+    {"data", "max_seq_length", integer<&Data::max_seq_length>(2, 65536), kNumbers,
+     "maximum length of a text in tokens, including the special ones; longer texts are truncated"},
+    {"data", "source_prefix", text<&Data::source_prefix>(true), kNumbers,
+     "text put before each source, such as `summarize: `", nullptr, "\"\""},
+    {"data", "max_source_length", integer<&Data::max_source_length>(2, kMostTokens), kNumbers,
+     "maximum length of a source in tokens, including its prefix and the special ones; longer ones are truncated",
+     nullptr, "1024"},
+    {"data", "max_target_length", integer<&Data::max_target_length>(2, kMostTokens), kNumbers,
+     "maximum length of a target in tokens, including the special ones; longer ones are truncated", nullptr, "128"},
+    {"data", "val_max_target_length", integer<&Data::val_max_target_length>(0, kMostTokens), kFromThereOn,
+     "the same for validation and test; 0: `max_target_length`", nullptr, "0"},
+    {"data", "ignore_pad_token_for_loss", boolean<&Data::ignore_pad_token_for_loss>(), kNumbers,
+     "false: the loss also counts the padding of targets up to their maximum length; requires `pad_to_max_length = "
+     "true`",
+     nullptr, "true"},
+    {"data", "pad_to_max_length", boolean<&Data::pad_to_max_length>(), kNumbers,
+     "pad targets to their maximum length; no effect with `ignore_pad_token_for_loss = true`, as padding is then never "
+     "computed",
+     nullptr, "false"},
+    {"data", "mlm_probability", real_above<&Data::mlm_probability>(0.0, 1.0), kNumbers,
+     "fraction of tokens to predict, for masked language modelling"},
+    {"data", "masking", choice<&Data::masking>(kMaskings), kNumbers,
+     "`counted`: predict that fraction of each sample's tokens, rounded; `bernoulli`: draw for each token "
+     "independently",
+     nullptr, "\"counted\""},
+    {"data", "max_predictions_per_seq", integer<&Data::max_predictions_per_seq>(1, kNoPredictionLimit), kNumbers,
+     "maximum number of tokens to predict in a sample, with `masking = \"counted\"`", nullptr, "65536"},
+    {"data", "text_layout", choice<&Data::text_layout>(kTextLayouts), kNumbers,
+     "samples of a text corpus: `blocks` of `max_seq_length` tokens, cut from its documents laid end to end, or one of "
+     "its `lines` each",
+     nullptr, "\"blocks\""},
+    {"data", "dupe_factor", integer<&Data::dupe_factor>(1, 1000), kNumbers,
+     "passes over each document of a text corpus that make pairs of texts for training", nullptr, "10"},
+    {"data", "short_seq_probability", real<&Data::short_seq_probability>(0.0, 1.0), kNumbers,
+     "fraction of these passes that make pairs of a random shorter length", nullptr, "0.1"},
+    {"data", "negative_fraction", real<&Data::negative_fraction>(0.0, 1.0), kNumbers,
+     "fraction of samples paired with another picture's caption, for image-text matching without labels"},
+    {"data", "preprocessing", choice<&Data::preprocessing>(kPreprocessings), kNumbers,
+     "`training`: as in the published training script; `processor`: byte for byte as Transformers' image processor"},
+    {"data", "augment", choice<&Data::augment>(kAugments), kNumbers,
+     "random changes to training pictures; `crop_flip`: a random resized crop, as torchvision's, mirrored left to "
+     "right with probability 1/2",
+     nullptr, "\"none\""},
+    {"data", "random_resized_crop_scale", range<&Data::random_resized_crop_scale>(0.0, 1.0), kNumbers,
+     "least and greatest area of a random crop, as fractions of the picture's", nullptr, "[0.08, 1.0]"},
+    {"data", "random_resized_crop_ratio", range<&Data::random_resized_crop_ratio>(1e-3, 1e3), kNumbers,
+     "least and greatest ratio of width to height of a random crop", nullptr, "[0.75, 1.3333333333333333]"},
+    {"data", "interpolation", choice<&Data::interpolation>(kInterpolations), kNumbers,
+     "filter that resizes pictures, antialiased, with `preprocessing = \"training\"`", nullptr, "\"bicubic\""},
+    {"data", "eval_crop_ratio", real<&Data::eval_crop_ratio>(0.1, 1.0), kNumbers,
+     "side of the centre crop as a fraction of the shorter side after resizing, in evaluation and where `augment` is "
+     "\"none\"; with 0.875 a picture for 224 pixels is first resized to 256",
+     nullptr, "1.0"},
+    {"data", "mixup_alpha", real<&Data::mixup_alpha>(0.0, 4.0), kNumbers,
+     "mix the pictures and labels of training samples in pairs, with a share from Beta(alpha, alpha); from 0.1 on; 0: "
+     "off",
+     nullptr, "0.0"},
+    {"data", "cutmix_alpha", real<&Data::cutmix_alpha>(0.0, 4.0), kNumbers,
+     "exchange boxes between pairs of pictures, sized by Beta(alpha, alpha); 0: off", nullptr, "0.0"},
+    {"data", "dataloader_num_workers", integer<&Data::dataloader_num_workers>(0, 1024), kFree,
+     "loader threads; 0: the training thread loads the data"},
+    {"data", "dataloader_drop_last", boolean<&Data::dataloader_drop_last>(), kNumbers,
+     "drop the last, incomplete batch of an epoch"},
+    {"data", "ring_slots", integer<&Data::ring_slots>(2, 1024), kFree,
+     "batches in memory at once; one is filled while another is used"},
+    {"data", "on_bad_sample", choice<&Data::on_bad_sample>(kOnBadSample), kFromThereOn,
+     "where a picture is damaged, or its file is missing, or a source or target is empty: `stop`: report the row and "
+     "stop; `skip`: list and count it; training uses the next good row in its place, evaluation omits it"},
+    {"data", "max_eval_samples", integer<&Data::max_eval_samples>(0, kMany), kFromThereOn,
+     "evaluate only the first N samples of `validation_file`; 0: all", nullptr, "0"},
+    {"data", "max_predict_samples", integer<&Data::max_predict_samples>(0, kMany), kFromThereOn,
+     "predict only the first N samples of `test_file`; 0: all", nullptr, "0"},
+    // [media_engine]
+    {"media_engine", "queue_depth", integer<&Engine::queue_depth>(1, 4096), kFree,
+     "maximum number of pictures in flight"},
+    {"media_engine", "memory_mib", integer<&Engine::memory_mib>(1, 1 << 20), kWhileTraining,
+     "memory reserved for the engine when it opens, MiB"},
+    {"media_engine", "max_megapixels", integer<&Engine::max_megapixels>(1, 178), kNumbers,
+     "maximum picture size, megapixels; larger pictures count as bad samples"},
+    {"media_engine", "scale_in_decoder", boolean<&Engine::scale_in_decoder>(), kNumbers,
+     "let the JPEG decoder downscale pictures that are more than twice too large; faster, but changes pixels"},
+    {"media_engine", "fallback", boolean<&Engine::fallback>(), kFree,
+     "continue with the host engine if the device fails permanently"},
+    {kSimulationTable, "units", integer<&Simulation::units>(1, 64), kFree, "decode units of the device"},
+    {kSimulationTable, "pictures_per_second", real<&Simulation::pictures_per_second>(0.0, 1e9), kFree,
+     "decoding rate of one unit; 0: as fast as the host computes"},
+    {kSimulationTable, "latency_ms", real<&Simulation::latency_ms>(0.0, 1e6), kFree,
+     "delay from doorbell to start of decoding, milliseconds"},
+    {kSimulationTable, "polling", boolean<&Simulation::polling>(), kFree,
+     "the driver polls instead of using interrupts"},
+    {kSimulationTable, "timeout_ms", integer<&Simulation::timeout_ms>(1, 1000000), kFree,
+     "how long past the device's own estimate a picture may take before the driver treats it as lost, milliseconds"},
+    {kSimulationTable, "faults", WordsKey{member<&Simulation::faults>()}, kFree,
+     "faults to inject: `name:probability` (per picture) or `name@n` (at the n-th picture); see "
+     "`firmware_shims/README.md`"},
+    {kSimulationTable, "fault_seed", integer<&Simulation::fault_seed>(0, kMaxSeed), kFree,
+     "seed of the injected faults"},
+};
+
+}  // namespace
+
+Span<const Key> keys_of_data() { return {kKeys, std::size(kKeys)}; }
+
+}  // namespace bascule

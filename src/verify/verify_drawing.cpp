@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/verify/verify_drawing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernels/table.h"
+#include "src/base/error.h"
+#include "src/draw/drawer.h"
+#include "src/draw/picture_bytes.h"
+#include "src/draw/prompt_ids.h"
+#include "src/json/json.h"
+#include "src/sampling/sampling_program.h"
+#include "src/verify/verify_files.h"
+#include "src/verify/verify_judgement.h"
+
+namespace bascule {
+namespace {
+
+constexpr double kMostDifferentBytes = 0.005;  // the share of bytes that may differ, by 1
+
+struct DrawingCase {
+  std::string folder, where;
+  Json description, errors;
+  TensorSource batch, expected;
+  Pipeline pipeline;
+  std::int64_t pictures = 0, height = 0, width = 0;  // of pictures, pixels
+
+  std::int64_t pixels() const { return height / pipeline.factor() * (width / pipeline.factor()); }
+  std::vector<float> input(const std::string& name) const { return read_floats(batch, "batch0." + name, folder); }
+  std::vector<float> truth(const std::string& name) const { return read_floats(expected, name, folder); }
+  double reference(const std::string& name) const {
+    const Json* const error = find_member(get_object(errors, "outputs", folder), name, folder);
+    return error == nullptr ? 0.0 : get_number(*error, "rel_l2_worst", folder);
+  }
+};
+
+DrawingCase open_drawing_case(const std::string& folder) {
+  DrawingCase files;
+  files.folder = folder;
+  files.where = folder + "/case.json";
+  files.description = read_json_file(files.where);
+  files.errors = read_json_file(folder + "/float32_error.json");
+  files.batch = open_safetensors(folder + "/batch.safetensors");
+  files.expected = open_safetensors(folder + "/expected.safetensors");
+  files.pipeline = open_pipeline(folder);
+  files.height = get_int(files.description, "height", files.where);
+  files.width = get_int(files.description, "width", files.where);
+  check_picture_side(files.pipeline, files.height, files.where, "height");
+  check_picture_side(files.pipeline, files.width, files.where, "width");
+  const StoredTensor* const ids = files.batch.find("batch0.prompt_ids");
+  if (ids == nullptr || ids->shape.size() != 2 || ids->shape[1] != files.pipeline.prompt_tokens())
+    throw Error(ErrorKind::kData, folder, "batch0.prompt_ids is missing or does not have the tokens of a prompt");
+  files.pictures = ids->shape[0];
+  return files;
+}
+
+// A pipeline with its weights and a drawer, for one program.
+class DrawingModel {
+ public:
+  DrawingModel(const DrawingCase& files, const DrawingOptions& options, SamplingProgram program, Isa isa, int threads)
+      : files_(files),
+        program_(std::move(program)),
+        threads_(threads, false),
+        recorded_(record_drawing(&session_, files.pipeline, options, program_, true)),
+        drawer_(files.pipeline, recorded_, program_) {
+    session_.seal_alone(kernels_for(isa), threads);
+    StartWork work;
+    std::vector<TensorSource> sources;
+    load_pipeline(&work, files.pipeline, session_.parameter_memory(), 0, false, &sources);
+    work.run(threads_);
+    drawer_.seal_alone(session_);
+  }
+
+  // Encodes the prompts of a tensor of ids into places from `first` on, and appends their rows.
+  void keep_prompts(const std::string& name, std::int64_t first, std::vector<float>* rows) {
+    const std::vector<std::int64_t> all = read_integers(files_.batch, "batch0." + name, files_.folder);
+    const std::int64_t tokens = files_.pipeline.prompt_tokens();
+    for (std::int64_t b = 0; b < files_.pictures; ++b) {
+      const std::vector<std::int32_t> ids(all.begin() + b * tokens, all.begin() + (b + 1) * tokens);
+      for (const std::int32_t id : ids) {
+        if (id < 0 || id >= files_.pipeline.text.vocab_size)
+          throw Error(ErrorKind::kData, files_.folder,
+                      name + ": id " + std::to_string(id) + " is not in the vocabulary");
+      }
+      drawer_.keep_prompt(first + b, {ids.data(), ids.size()}, threads_);
+      const float* const own = drawer_.text_embeddings();
+      if (rows != nullptr) rows->insert(rows->end(), own, own + tokens * files_.pipeline.text.hidden_size);
+    }
+  }
+  // Sets what each picture begins with.
+  void set_noise(const std::vector<float>& noise) {
+    const std::size_t each = static_cast<std::size_t>(recorded_.latents.pixels * recorded_.latents.channels);
+    if (noise.size() != each * static_cast<std::size_t>(files_.pictures))
+      throw Error(ErrorKind::kData, files_.folder, "latents do not have the size of the pictures");
+    for (std::int64_t b = 0; b < files_.pictures; ++b)
+      drawer_.set_noise(b, noise.data() + static_cast<std::size_t>(b) * each);
+  }
+  std::vector<DrawnPrompt> prompts() const {
+    std::vector<DrawnPrompt> result;
+    for (std::int32_t b = 0; b < files_.pictures; ++b)
+      result.push_back({static_cast<std::int32_t>(files_.pictures) + b, b});
+    return result;
+  }
+  // The latents of all pictures in a slot, in the order of a file.
+  std::vector<float> latents(int slot) const {
+    std::vector<float> result;
+    for (std::int64_t b = 0; b < files_.pictures; ++b)
+      append_channels_first(drawer_.latents(slot, b), recorded_.latents.pixels, recorded_.latents.channels, &result);
+    return result;
+  }
+  static void append_channels_first(const float* rows, std::int64_t pixels, std::int64_t channels,
+                                    std::vector<float>* result) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t p = 0; p < pixels; ++p) result->push_back(rows[p * channels + c]);
+    }
+  }
+
+  const SamplingProgram& program() const { return program_; }
+  Drawer& drawer() { return drawer_; }
+  Threads& threads() { return threads_; }
+
+ private:
+  const DrawingCase& files_;
+  const SamplingProgram program_;
+  Session session_;
+  Threads threads_;
+  const RecordedDrawing recorded_;
+  Drawer drawer_;
+};
+
+DrawingOptions options_of(const DrawingCase& files, float guidance) {
+  DrawingOptions options;
+  options.batch = files.pictures;
+  options.height = files.height;
+  options.width = files.width;
+  options.prompts = 2 * files.pictures;
+  options.guidance = guidance;
+  return options;
+}
+
+// One call of each model.
+void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judgement) {
+  SamplingCall call;
+  call.timestep = get_number(files.description, "timestep", files.where);
+  call.output = 1;
+  call.weights = {1.0, 0.0};
+  SamplingProgram once;
+  once.slots = 2;
+  once.calls = {call};
+  DrawingModel model(files, options_of(files, 1.0f), once, isa, threads);
+  const auto judge = [&](const std::string& name, const std::vector<float>& ours) {
+    judgement->add(name, relative_l2(ours, files.truth(name)), files.reference(name), kFloor);
+  };
+  std::vector<float> rows;
+  model.keep_prompts("prompt_ids", 0, &rows);
+  judge("text_embeddings", rows);
+
+  model.set_noise(files.input("unet_sample"));
+  const std::vector<DrawnPrompt> prompts = model.prompts();
+  model.drawer().call(0, {prompts.data(), prompts.size()}, model.threads());
+  std::vector<float> output;
+  const std::int64_t pixels = files.pixels(), channels = files.pipeline.unet.out_channels;
+  for (std::int64_t b = 0; b < files.pictures; ++b)
+    model.append_channels_first(model.drawer().model_output() + b * pixels * channels, pixels, channels, &output);
+  judge("unet_output", output);
+
+  std::vector<float> pictures;
+  const std::vector<float> latents = files.input("vae_latents");
+  for (std::int64_t b = 0; b < files.pictures; ++b) {
+    std::vector<float> own(static_cast<std::size_t>(pixels * channels));
+    for (std::int64_t p = 0; p < pixels; ++p) {
+      for (std::int64_t c = 0; c < channels; ++c)
+        own[static_cast<std::size_t>(p * channels + c)] =
+            latents.at(static_cast<std::size_t>((b * channels + c) * pixels + p));
+    }
+    model.drawer().decode_latents(own.data(), model.threads());
+    model.append_channels_first(model.drawer().picture(), files.height * files.width, 3, &pictures);
+  }
+  judge("vae_picture", pictures);
+}
+
+void judge_bytes(const DrawingCase& files, const std::string& name, const std::vector<unsigned char>& ours,
+                 Judgement* judgement) {
+  const StoredTensor* const stored = files.expected.find(name);
+  std::vector<unsigned char> truth(ours.size());
+  if (stored == nullptr || element_count(stored->shape) != static_cast<std::int64_t>(ours.size()))
+    throw Error(ErrorKind::kData, files.folder, name + " is missing or has another size");
+  files.expected.read_bytes(truth.data(), *stored);
+  double largest = 0.0, different = 0.0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    largest = std::max(largest, std::fabs(static_cast<double>(ours[i]) - static_cast<double>(truth[i])));
+    different += ours[i] != truth[i] ? 1.0 : 0.0;
+  }
+  judgement->add_norm(name + " (largest difference)", largest, 1.0);
+  judgement->add_norm(name + " (share that differs)", different / static_cast<double>(ours.size()),
+                      kMostDifferentBytes);
+}
+
+void judge_sampler(const DrawingCase& files, const std::string& name, const Json& config, Isa isa, int threads,
+                   Judgement* judgement) {
+  const SamplerOptions sampler = sampler_options_of(config, files.where + ", schedulers." + name);
+  const int steps = static_cast<int>(get_int(files.description, "num_inference_steps", files.where));
+  const float guidance = static_cast<float>(get_number(files.description, "guidance_scale", files.where));
+  DrawingModel model(files, options_of(files, guidance), sampling_program(sampler, steps), isa, threads);
+  std::vector<float> timesteps;
+  for (const SamplingCall& call : model.program().calls) timesteps.push_back(static_cast<float>(call.timestep));
+  const std::vector<float> truth = files.truth(name + ".timesteps");
+  judgement->add_norm(name + ".timesteps", timesteps == truth ? 0.0 : 1.0, 0.0);
+
+  model.keep_prompts("prompt_ids", 0, nullptr);
+  model.keep_prompts("negative_ids", files.pictures, nullptr);
+  model.set_noise(files.input("latents"));
+  const std::vector<DrawnPrompt> prompts = model.prompts();
+  std::vector<float> latents = model.latents(model.program().calls.front().x);
+  for (std::size_t c = 0; c < model.program().calls.size(); ++c) {
+    model.drawer().call(c, {prompts.data(), prompts.size()}, model.threads());
+    const std::vector<float> next = model.latents(model.program().calls[c].next);
+    latents.insert(latents.end(), next.begin(), next.end());
+  }
+  const auto judge = [&](const std::string& tensor, const std::vector<float>& ours) {
+    judgement->add(tensor, relative_l2(ours, files.truth(tensor)), files.reference(tensor), kFloor);
+  };
+  judge(name + ".latents", latents);
+
+  const std::int64_t pixels = files.height * files.width;
+  std::vector<float> pictures;
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(3 * pixels * files.pictures));
+  for (std::int64_t b = 0; b < files.pictures; ++b) {
+    model.drawer().decode(b, model.threads());
+    const float* const picture = model.drawer().picture();
+    std::vector<float> shown(picture, picture + 3 * pixels);
+    for (float& value : shown) value = std::clamp(value / 2.0f + 0.5f, 0.0f, 1.0f);
+    model.append_channels_first(shown.data(), pixels, 3, &pictures);
+    picture_bytes(bytes.data() + 3 * pixels * b, picture, 3 * pixels);
+  }
+  judge(name + ".picture", pictures);
+  judge_bytes(files, name + ".bytes", bytes, judgement);
+}
+
+// The ids that the folder's tokenizer gives for the case's texts.
+void judge_prompts(const DrawingCase& files, Judgement* judgement) {
+  const PromptTokenizer tokenizer(files.pipeline);
+  for (const auto& [texts, name] :
+       {std::pair{"prompts", "prompt_ids"}, std::pair{"negative_prompts", "negative_ids"}}) {
+    const std::vector<std::int64_t> truth = read_integers(files.batch, std::string("batch0.") + name, files.folder);
+    std::vector<std::int64_t> ours;
+    for (const std::string& text : get_strings(files.description, texts, files.where)) {
+      const std::vector<std::int32_t> ids = tokenizer.encode(text, files.where).ids;
+      ours.insert(ours.end(), ids.begin(), ids.end());
+    }
+    double different = std::fabs(static_cast<double>(ours.size()) - static_cast<double>(truth.size()));
+    for (std::size_t i = 0; i < std::min(ours.size(), truth.size()); ++i) different += ours[i] != truth[i] ? 1.0 : 0.0;
+    judgement->add_norm(name, different, 0.0);
+  }
+}
+
+void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
+  std::set<std::string> judged;
+  for (const VerifiedTensor& tensor : judgement->tensors) judged.insert(tensor.name.substr(0, tensor.name.find(" (")));
+  for (const StoredTensor& tensor : files.expected.tensors()) {
+    if (judged.count(tensor.name) == 0) judgement->add_norm(tensor.name + " (not computed)", 1.0, 0.0);
+  }
+}
+
+}  // namespace
+
+bool is_drawing_case(const std::string& folder) { return is_pipeline_folder(folder); }
+
+VerifiedCase verify_drawing_case(const std::string& folder, Isa isa, int threads) {
+  const DrawingCase files = open_drawing_case(folder);
+  Judgement judgement;
+  judge_prompts(files, &judgement);
+  judge_calls(files, isa, threads, &judgement);
+  for (const auto& [name, config] : get_object(files.description, "schedulers", files.where).items())
+    judge_sampler(files, name, config, isa, threads, &judgement);
+  judge_the_rest(files, &judgement);
+  return {get_string(files.description, "case", folder, folder), std::move(judgement.tensors), {}, 0};
+}
+
+}  // namespace bascule

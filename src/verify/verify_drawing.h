@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reference case of a pipeline that draws: single calls of its models, and whole runs of its samplers. Layout:
+// tests/data/goldens-families/README.md.
+#pragma once
+
+#include <string>
+
+#include "src/verify/verify_case.h"
+
+namespace bascule {
+
+// Whether the case in the folder is one.
+bool is_drawing_case(const std::string& folder);
+// In float32. Throws Error kData.
+VerifiedCase verify_drawing_case(const std::string& folder, Isa isa, int threads);
+
+}  // namespace bascule
