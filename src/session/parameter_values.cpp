@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/elementary.h"
+#include "src/base/normal_values.h"
 #include "src/base/philox.h"
 
 namespace bascule {
@@ -28,20 +28,9 @@ void fill_initial(float* destination, std::int64_t first, std::int64_t count, co
     for (std::int64_t i = 0; i < count; ++i) destination[i] = law.constant;
     return;
   }
-  const std::uint64_t stream = hash_of(name);
   const double deviation = static_cast<double>(law.standard_deviation);
   const PhiloxKey key{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  for (std::int64_t i = 0; i < count; i += 4) {
-    const std::uint64_t block = static_cast<std::uint64_t>(first + i) / 4;
-    const PhiloxCounter counter{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-                                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
-    const PhiloxBlock words = philox4x32(counter, key);
-    double values[4];
-    fixed_normal_pair(words.word[0], words.word[1], &values[0], &values[1]);
-    fixed_normal_pair(words.word[2], words.word[3], &values[2], &values[3]);
-    for (std::int64_t k = 0; k < 4 && i + k < count; ++k)
-      destination[i + k] = static_cast<float>(deviation * values[k]);
-  }
+  fill_normal(destination, first, count, deviation, key, hash_of(name));
   for (std::int64_t i = std::max(first, law.zero_first); i < std::min(first + count, law.zero_end); ++i)
     destination[i - first] = 0.0f;
 }

@@ -31,7 +31,7 @@ struct ParameterMemory {
   }
 };
 
-// Fills `count` floats, the tensor's elements from `first` on (a multiple of 4), by its law: a function of (seed, name,
+// Fills `count` floats, the tensor's elements from `first` on, by its law: a function of (seed, name,
 // element), not of when or where it is computed.
 void fill_initial(float* destination, std::int64_t first, std::int64_t count, const InitialValue& law,
                   std::uint64_t seed, const std::string& name) noexcept;
