@@ -24,6 +24,7 @@
 #include "kernels/loss.h"
 #include "kernels/patches.h"
 #include "kernels/rms_norm.h"
+#include "kernels/sampling.h"
 
 namespace bascule {
 

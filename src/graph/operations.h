@@ -199,6 +199,32 @@ Tensor normalize(Graph& graph, const std::string& name, Tensor x);
 // x rounded to bf16. Without a backward part: element_types.h adds it to graphs that are whole.
 extern const OperationKind kRoundToBf16;
 
+// Latents of a batch's pictures in numbered slots that outlive a replay: the state (slots * pictures, pixels *
+// channels), where `pictures` is the most that a batch has. Row slot * pictures + p is the (pixels, channels) of
+// picture p.
+struct LatentSlots {
+  Tensor state;
+  std::int64_t slots = 0, pictures = 0, pixels = 0, channels = 0;
+};
+LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slots, std::int64_t pictures,
+                         std::int64_t pixels, std::int64_t channels);
+
+// One call of a program over slots (src/sampling/sampling_program.h), commonly two fields of the batch. scales (1, 1 +
+// slots): input_scale and the weights. numbers (1, 4), int32: x, output, next, and the picture that the batch begins
+// with.
+struct SamplingFields {
+  Tensor scales, numbers;
+};
+// rows.times(copies), (pixels of pictures, channels): input_scale times slot x, `copies` times one after another. rows:
+// of the batch's pictures.
+Tensor sampling_input(Graph& graph, const std::string& name, const LatentSlots& latents, Extent rows,
+                      const SamplingFields& call, std::int64_t copies = 1);
+// Puts e into slot output, and then the weighted sum of the slots into slot next. e: (rows,
+// channels) or, where guidance is above 1, (rows.times(2), channels): all pictures without the prompt, then all with
+// it; what is put is e0 + guidance * (e1 - e0). It has no gradient.
+void sampling_step(Graph& graph, const LatentSlots& latents, Extent rows, Tensor e, float guidance,
+                   const SamplingFields& call);
+
 // Losses: each writes `loss` (1, 1), the mean over what it counts, kept. They are the roots of backward. Each is one
 // term of the graph's loss, by whose place in Replay::loss_weights its gradients are scaled; `term` is 0 where there is
 // no such argument.
