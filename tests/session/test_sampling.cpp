@@ -10,6 +10,8 @@
 
 #include "src/graph/operations.h"
 #include "src/runtime/threads.h"
+#include "src/sampling/normal_latents.h"
+#include "src/sampling/sampling_program.h"
 #include "src/session/session.h"
 #include "tests/support/seeded.h"
 
@@ -19,8 +21,8 @@ namespace {
 // Pixels and channels so that no picture begins at a multiple of a vector.
 constexpr std::int64_t kSlots = 4, kPictures = 5, kPixels = 133, kChannels = 3, kPictureElements = kPixels * kChannels;
 
-Fields call_fields() {
-  return {{"scales", DType::kFloat32, fixed_rows(1), 1 + kSlots, FieldSource::kGenerator},
+Fields call_fields(std::int64_t slots) {
+  return {{"scales", DType::kFloat32, fixed_rows(1), 1 + slots, FieldSource::kGenerator},
           {"numbers", DType::kInt32, fixed_rows(1), 4, FieldSource::kGenerator}};
 }
 
@@ -39,13 +41,14 @@ struct Sampled {
   Threads threads;
   std::int64_t copies;
 
-  explicit Sampled(float guidance, int thread_count = 2, const KernelTable& kernels = kernels_for(best_isa()))
+  explicit Sampled(float guidance, int thread_count = 2, const KernelTable& kernels = kernels_for(best_isa()),
+                   std::int64_t slot_count = kSlots)
       : threads(thread_count, false), copies(guidance > 1.0f ? 2 : 1) {
     BatchCounts bounds;
     bounds[kSamples] = kPictures;
-    Graph& graph = session.add_graph(bounds, call_fields());
+    Graph& graph = session.add_graph(bounds, call_fields(slot_count));
     const Extent rows = rows_per_sample(kPixels);
-    const LatentSlots latents = latent_slots(graph, "latents", kSlots, kPictures, kPixels, kChannels);
+    const LatentSlots latents = latent_slots(graph, "latents", slot_count, kPictures, kPixels, kChannels);
     const SamplingFields call = {graph.field("scales"), graph.field("numbers")};
     state = latents.state;
     e = graph.input("e", rows.times(copies), kChannels);
@@ -53,9 +56,9 @@ struct Sampled {
     graph.keep(model_input);
     sampling_step(graph, latents, rows, e, guidance, call);
     bounds[kSamples] = 1;
-    Graph& one = session.add_graph(bounds, call_fields());
-    picture = sampling_input(one, "picture", latent_slots(one, "latents", kSlots, kPictures, kPixels, kChannels), rows,
-                             {one.field("scales"), one.field("numbers")});
+    Graph& one = session.add_graph(bounds, call_fields(slot_count));
+    picture = sampling_input(one, "picture", latent_slots(one, "latents", slot_count, kPictures, kPixels, kChannels),
+                             rows, {one.field("scales"), one.field("numbers")});
     one.keep(picture);
     session.seal_alone(kernels, thread_count);
   }
@@ -190,6 +193,52 @@ TEST(Sampling, HasTheSameBitsForAnyNumberOfThreadsAndOnEveryIsa) {
       sampled.call(kCall, output, kPictures);
       EXPECT_EQ(sampled.slots(), expected) << isa_name(isa) << ", " << threads << " threads";
     }
+  }
+}
+
+// A whole program on the tape beside the same in float64, with a model that answers to its input: the weights of a call
+// stand where the operations look for them.
+TEST(Sampling, RunsTheProgramOfASampler) {
+  const Json config = {{"beta_start", 0.00085},
+                       {"beta_end", 0.012},
+                       {"beta_schedule", "scaled_linear"},
+                       {"skip_prk_steps", true},
+                       {"prediction_type", "v_prediction"},
+                       {"set_alpha_to_one", false}};
+  for (const char* const sampler : {"pndm", "ddim", "euler"}) {
+    const SamplingProgram program = sampling_program(sampler_options_of(config, "config", sampler), 12);
+    Sampled sampled(1.0f, 2, kernels_for(best_isa()), program.slots);
+    std::vector<std::vector<double>> slots(static_cast<std::size_t>(program.slots),
+                                           std::vector<double>(static_cast<std::size_t>(kPictures * kPictureElements)));
+    std::vector<double>& first = slots[static_cast<std::size_t>(program.calls.front().x)];
+    Values noise(first.size());
+    fill_normal_latents(noise.data(), 1, 0, 0, kPictures * kPictureElements);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      first[i] = program.initial_scale * static_cast<double>(noise[i]);
+      sampled.slot(program.calls.front().x)[i] = static_cast<float>(first[i]);
+    }
+    for (const SamplingCall& one : program.calls) {
+      Call call = {{static_cast<float>(one.input_scale)}, {one.x, one.output, one.next, 0}};
+      for (const double weight : one.weights) call.scales.push_back(static_cast<float>(weight));
+      Values output(first.size());
+      const float* const x = sampled.slot(one.x);
+      for (std::size_t i = 0; i < output.size(); ++i)
+        output[i] = 0.25f * call.scales[0] * x[i] + static_cast<float>(i % 7) / 4.0f;
+      sampled.call(call, output, kPictures);
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const double e =
+            0.25 * one.input_scale * slots[static_cast<std::size_t>(one.x)][i] + static_cast<double>(i % 7) / 4.0;
+        slots[static_cast<std::size_t>(one.output)][i] = e;
+        double sum = 0.0;
+        for (std::size_t j = 0; j < slots.size(); ++j) sum += one.weights[j] * slots[j][i];
+        slots[static_cast<std::size_t>(one.next)][i] = sum;
+      }
+    }
+    const std::vector<double>& expected = slots[static_cast<std::size_t>(program.calls.back().next)];
+    const float* const got = sampled.slot(program.calls.back().next);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(got[i]), expected[i], 2e-5 * (1.0 + std::abs(expected[i])))
+          << sampler << ", " << i;
   }
 }
 
