@@ -11,7 +11,8 @@ namespace bascule {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
-    return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.text < b.text;
+    if (a.text.size() != b.text.size()) return a.text.size() > b.text.size();
+    return a.text != b.text ? a.text < b.text : a.id < b.id;
   });
   for (const AddedToken& token : tokens_) {
     BASCULE_CHECK(!token.text.empty());

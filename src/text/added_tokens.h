@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are found in the text as they stand, before anything is normalised, split or merged.
+// Tokens that are found in the text as they stand, before it is split or merged.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ struct AddedToken {
   bool takes_space_before = false;  // Hugging Face: lstrip
   bool takes_space_after = false;   // rstrip
   bool special = true;              // counts among TokenizerFacts::special_ids
+  bool normalized = false;          // looked for in the normalised text, where a kind of tokenizer has one
 };
 
 struct AddedMatch {

@@ -5,7 +5,7 @@
 
 #include "src/text/merge.h"
 #include "src/text/pieces.h"
-#include "src/text/tokenizer_files.h"
+#include "src/text/roberta_files.h"
 #include "src/text/vocabulary.h"
 
 namespace bascule {
@@ -63,21 +63,12 @@ Status ByteLevelBpe::tokenize(std::string_view text, TokenOutput& output, Span<s
 
 std::unique_ptr<const Tokenizer> load_byte_level_bpe(const TokenizerFolder& folder) {
   TokenizerFacts facts;
-  Vocabulary vocabulary = load_vocabulary(folder, &facts);
+  Vocabulary vocabulary = make_vocabulary(read_roberta_files(folder), &facts);
   return std::make_unique<ByteLevelBpe>(std::move(facts), std::move(vocabulary));
 }
 
 std::vector<std::string> byte_level_bpe_texts(const TokenizerFolder& folder) {
-  const TokenizerFiles files = read_tokenizer_files(folder);
-  std::vector<std::string> texts;
-  const auto put = [&](std::int32_t id, const std::string& text) {
-    const std::size_t at = static_cast<std::size_t>(id);
-    if (texts.size() <= at) texts.resize(at + 1);
-    texts[at] = text;
-  };
-  for (const auto& [token, id] : files.tokens) put(id, token);
-  for (const AddedToken& token : files.added) put(token.id, token.text);
-  return texts;
+  return token_texts(read_roberta_files(folder));
 }
 
 }  // namespace bascule

@@ -46,8 +46,10 @@ PieceMerger::PieceMerger(std::string_view piece, const Vocabulary& vocabulary, M
 }
 
 void PieceMerger::place_bytes(std::string_view piece, const Vocabulary& vocabulary) noexcept {
-  for (const char c : piece) {
-    std::int32_t token = vocabulary.byte_token[static_cast<unsigned char>(c)];
+  for (const char& c : piece) {
+    const bool is_last = &c == &piece.back();
+    const auto& tokens = is_last ? vocabulary.last_byte_token : vocabulary.byte_token;
+    std::int32_t token = tokens[static_cast<unsigned char>(c)];
     if (token < 0) token = vocabulary.unknown_byte_token;
     if (token < 0) continue;
     scratch_.symbol_[symbols_] = token;

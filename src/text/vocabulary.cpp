@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/utf8.h"
+#include "src/text/bpe_files.h"
 #include "src/text/merge.h"
-#include "src/text/tokenizer_files.h"
 
 namespace bascule {
 namespace {
@@ -61,20 +62,7 @@ std::array<std::int32_t, 324> byte_alphabet() {
   return byte_of;
 }
 
-// The bytes that a token stands for, or nothing if it is not written in the byte-level alphabet.
-std::optional<std::string> token_bytes(const std::string& token) {
-  static const std::array<std::int32_t, 324> byte_of = byte_alphabet();
-  std::string bytes;
-  for (std::size_t place = 0; place < token.size();) {
-    const Utf8Character character = utf8_character(token, place);
-    if (character.code_point >= byte_of.size() || byte_of[character.code_point] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(byte_of[character.code_point]));
-    place += character.bytes;
-  }
-  return bytes;
-}
-
-std::int32_t id_of(const std::string& token, const TokenizerFiles& files) {
+std::int32_t id_of(const std::string& token, const BpeFiles& files) {
   const auto entry = files.tokens.find(token);
   if (entry != files.tokens.end()) return entry->second;
   for (const AddedToken& added : files.added) {
@@ -83,13 +71,24 @@ std::int32_t id_of(const std::string& token, const TokenizerFiles& files) {
   return -1;
 }
 
-std::int32_t required_id(const std::string& token, const TokenizerFiles& files) {
+std::int32_t required_id(const std::string& token, const BpeFiles& files) {
   const std::int32_t id = id_of(token, files);
   if (id < 0) throw Error{ErrorKind::kData, files.where, "the vocabulary has no token \"" + token + "\""};
   return id;
 }
 
-MergeTable merge_table(const TokenizerFiles& files) {
+// The token of a piece's last letters without the mark of its end; nothing if it lacks the mark.
+std::optional<std::string> without_end(const std::string& token, const std::string& end) {
+  if (token.size() < end.size() || token.compare(token.size() - end.size(), end.size(), end) != 0) return std::nullopt;
+  return token.substr(0, token.size() - end.size());
+}
+
+void put_single_byte(const std::string& token, std::int32_t id, std::int32_t (&table)[256]) {
+  const std::optional<std::string> bytes = token_bytes(token);
+  if (bytes && bytes->size() == 1) table[static_cast<unsigned char>((*bytes)[0])] = id;
+}
+
+MergeTable merge_table(const BpeFiles& files) {
   MergeTable table(files.merges.size());
   for (std::size_t rank = 0; rank < files.merges.size(); ++rank) {
     const auto& [left, right] = files.merges[rank];
@@ -110,7 +109,7 @@ MergeTable merge_table(const TokenizerFiles& files) {
 }
 
 // By id, so that nothing depends on the order of an unordered table. Ids must differ.
-std::vector<std::pair<std::int32_t, std::string>> tokens_by_id(const TokenizerFiles& files) {
+std::vector<std::pair<std::int32_t, std::string>> tokens_by_id(const BpeFiles& files) {
   std::vector<std::pair<std::int32_t, std::string>> tokens;
   tokens.reserve(files.tokens.size());
   for (const auto& [token, id] : files.tokens) tokens.emplace_back(id, token);
@@ -138,8 +137,11 @@ WordTable word_table(const std::vector<std::pair<std::string, std::int32_t>>& wo
   return table;
 }
 
-void set_added(const TokenizerFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
-  vocabulary->added = AddedTokens(files.added);
+void set_added(const BpeFiles& files, Vocabulary* vocabulary, TokenizerFacts* facts) {
+  std::vector<AddedToken> as_written;
+  std::copy_if(files.added.begin(), files.added.end(), std::back_inserter(as_written),
+               [](const AddedToken& token) { return !token.normalized; });
+  vocabulary->added = AddedTokens(std::move(as_written));
   for (const AddedToken& token : files.added) {
     facts->vocabulary_size = std::max(facts->vocabulary_size, token.id + 1);
     if (token.special) facts->special_ids.push_back(token.id);
@@ -148,7 +150,7 @@ void set_added(const TokenizerFiles& files, Vocabulary* vocabulary, TokenizerFac
   facts->special_ids.erase(std::unique(facts->special_ids.begin(), facts->special_ids.end()), facts->special_ids.end());
 }
 
-std::uint64_t digest_of(const TokenizerFiles& files) {
+std::uint64_t digest_of(const BpeFiles& files) {
   std::string said;
   const auto add = [&](const std::string& text) { said += std::to_string(text.size()) + ":" + text; };
   for (const auto& [id, token] : tokens_by_id(files)) add(std::to_string(id) + " " + token);
@@ -156,16 +158,29 @@ std::uint64_t digest_of(const TokenizerFiles& files) {
   for (const AddedToken& token : files.added) {
     add(token.text);
     add(std::to_string(token.id) + (token.takes_space_before ? "<" : "") + (token.takes_space_after ? ">" : "") +
-        (token.special ? "*" : ""));
+        (token.special ? "*" : "") + (token.normalized ? "~" : ""));
   }
   for (const std::string* role : {&files.unknown_byte, &files.bos, &files.eos, &files.pad, &files.mask, &files.unk}) {
     add(*role);
   }
   if (files.has_bert_pairs) add("<s> a </s> b </s>");
+  if (!files.word_end.empty()) add(files.word_end);
   return XXH3_64bits(said.data(), said.size());
 }
 
 }  // namespace
+
+std::optional<std::string> token_bytes(const std::string& token) {
+  static const std::array<std::int32_t, 324> byte_of = byte_alphabet();
+  std::string bytes;
+  for (std::size_t place = 0; place < token.size();) {
+    const Utf8Character character = utf8_character(token, place);
+    if (character.code_point >= byte_of.size() || byte_of[character.code_point] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(byte_of[character.code_point]));
+    place += character.bytes;
+  }
+  return bytes;
+}
 
 MergeTable::MergeTable(std::size_t merges) : entries_(table_size(merges)), mask_(entries_.size() - 1) {}
 
@@ -201,18 +216,20 @@ std::int32_t WordTable::find(std::string_view word) const noexcept {
   return entries_[i].token;
 }
 
-Vocabulary load_vocabulary(const TokenizerFolder& folder, TokenizerFacts* facts) {
-  const TokenizerFiles files = read_tokenizer_files(folder);
+Vocabulary make_vocabulary(const BpeFiles& files, TokenizerFacts* facts) {
   Vocabulary vocabulary;
   facts->digest = digest_of(files);
   std::fill(std::begin(vocabulary.byte_token), std::end(vocabulary.byte_token), -1);
+  std::fill(std::begin(vocabulary.last_byte_token), std::end(vocabulary.last_byte_token), -1);
   std::vector<std::pair<std::string, std::int32_t>> words;
   for (const auto& [id, token] : tokens_by_id(files)) {
     facts->vocabulary_size = id + 1;
-    const std::optional<std::string> bytes = token_bytes(token);
-    if (!bytes || bytes->empty()) continue;
-    if (bytes->size() == 1) vocabulary.byte_token[static_cast<unsigned char>((*bytes)[0])] = id;
-    if (bytes->size() <= WordTable::kLongest) words.emplace_back(*bytes, id);
+    put_single_byte(token, id, vocabulary.byte_token);
+    const std::optional<std::string> word = without_end(token, files.word_end);
+    if (!word) continue;
+    put_single_byte(*word, id, vocabulary.last_byte_token);
+    const std::optional<std::string> bytes = token_bytes(*word);
+    if (bytes && !bytes->empty() && bytes->size() <= WordTable::kLongest) words.emplace_back(*bytes, id);
   }
   if (!files.unknown_byte.empty()) vocabulary.unknown_byte_token = required_id(files.unknown_byte, files);
   vocabulary.merges = merge_table(files);
@@ -224,7 +241,7 @@ Vocabulary load_vocabulary(const TokenizerFolder& folder, TokenizerFacts* facts)
   facts->after = {end};
   facts->second_type = files.has_bert_pairs ? 1 : 0;
   facts->pad_id = required_id(files.pad, files);
-  facts->mask_id = id_of(files.mask, files);
+  facts->mask_id = files.mask.empty() ? -1 : id_of(files.mask, files);
   return vocabulary;
 }
 

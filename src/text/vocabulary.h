@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables behind byte-level BPE, as vocabulary.cpp makes them from a Hugging Face folder: which byte is which token,
+// The tables behind byte-level BPE, as vocabulary.cpp makes them of a folder's files: which byte is which token,
 // which pairs of tokens merge, which words are one token, which special tokens are looked for in the text.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/text/added_tokens.h"
+#include "src/text/bpe_files.h"
 #include "src/text/tokenizer.h"
-#include "src/text/tokenizer_kinds.h"
 
 namespace bascule {
 
@@ -63,14 +64,19 @@ class WordTable {
 };
 
 struct Vocabulary {
-  std::int32_t byte_token[256];  // -1: the vocabulary lacks this byte; then unknown_byte_token, or nothing
+  // -1: the vocabulary lacks this byte; then unknown_byte_token, or nothing. The last byte of a piece may have another
+  // token: the one with BpeFiles::word_end.
+  std::int32_t byte_token[256], last_byte_token[256];
   std::int32_t unknown_byte_token = -1;
   MergeTable merges;
   WordTable words;
-  AddedTokens added;
+  AddedTokens added;  // those that are found in the text as it is written
 };
 
 // Throws Error (kData). facts->digest: XXH3 of all that the files say.
-Vocabulary load_vocabulary(const TokenizerFolder& folder, TokenizerFacts* facts);
+Vocabulary make_vocabulary(const BpeFiles& files, TokenizerFacts* facts);
+
+// The bytes that a token stands for, or nothing if it is not written in the byte-level alphabet.
+std::optional<std::string> token_bytes(const std::string& token);
 
 }  // namespace bascule

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a byte-level BPE tokenizer say, and the readers that roberta_files.h and clip_files.h share;
+// vocabulary.h turns it into tables. All throw Error (kData) for a file that is missing or malformed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/text/added_tokens.h"
+#include "src/text/tokenizer_kinds.h"
+
+namespace bascule {
+
+struct BpeFiles {
+  std::string where;                                     // the file that the tokens are from, for messages
+  std::unordered_map<std::string, std::int32_t> tokens;  // token as written (bytes as the byte-level alphabet) -> id
+  std::string merges_where;
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank
+  std::string word_end;  // what a token has at its end that ends a piece; empty: nothing
+  std::vector<AddedToken> added;
+  std::string unknown_byte;  // the token for a byte that is none; empty: such a byte is left out
+  std::string bos = "<s>", eos = "</s>", pad = "<pad>", mask = "<mask>", unk = "<unk>";
+  bool has_bert_pairs = false;  // <s> a </s> b </s>, with types 0 and 1; RoBERTa's are <s> a </s></s> b </s> of type 0
+};
+
+// tokenizer.json's model: vocabulary and merges. Refuses options of BPE that neither RoBERTa's nor CLIP's has.
+void read_bpe_model(const TokenizerFolder& folder, BpeFiles* files);
+// vocab.json with merges.txt.
+void read_vocabulary_and_merges(const TokenizerFolder& folder, BpeFiles* files);
+
+std::int32_t token_id(const Json& value, const std::string& token, const std::string& where);
+// {"content": "<mask>", "lstrip": true, ...}, as in tokenizer.json, special_tokens_map.json and added_tokens_decoder.
+AddedToken added_token(const Json& value, const std::string& where);
+// A later mention of a token replaces an earlier one.
+void put_added(AddedToken token, const std::string& where, BpeFiles* files);
+// The "type" of a member that is an object; "null" where there is none.
+std::string type_of(const Json& object, const std::string& key, const std::string& where);
+
+// By id, each token as the files write it, in the byte-level alphabet.
+std::vector<std::string> token_texts(const BpeFiles& files);
+
+[[noreturn]] void refuse_bpe(const std::string& where, const std::string& what);
+
+}  // namespace bascule
