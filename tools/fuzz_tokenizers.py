@@ -4,16 +4,19 @@
 
   tools/fuzz_tokenizers.py [--program build/bascule] [--model FOLDER] [--form FORM] [--strings 100000] [--pairs 10000] [--seed 1] [--text FILE]
 
-FOLDER holds a WordPiece tokenizer (tests/data/tokenizer/wordpiece, the default) or a unigram one (tests/data/tokenizer/unigram). --form
-replaces the pipeline of a unigram tokenizer by another published one: "strip" or "strip-space". Of unigram tokenizers the decoded text is
-compared too. Needs Python with the package tokenizers. Strings are drawn from letters, accents, Chinese, control characters, spaces of every
-kind, punctuation, emoji and pieces of the vocabulary. Exit code 1 where ids differ: the first string that does is printed.
+FOLDER holds a WordPiece tokenizer (tests/data/tokenizer/wordpiece, the default), a unigram one (tests/data/tokenizer/unigram) or CLIP's
+(tests/data/tokenizer/clip). --form replaces a folder by another published form: of unigram tokenizers the pipeline ("strip", "strip-space"),
+of CLIP's the files: "vocabulary" (vocab.json and merges.txt), "sd1" and "sd2" (with the special tokens as Stable Diffusion 1.x and 2.x
+write them). Of unigram tokenizers and CLIP's the decoded text is compared too. Needs Python with the package tokenizers, for CLIP's transformers
+too. Strings are drawn from letters, accents, Chinese, control characters, spaces of every kind, punctuation, emoji, marks, all planes and pieces of
+the vocabulary. Exit code 1 where ids differ: the first string that does is printed.
 """
 import argparse
 import json
 import pathlib
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALPHABETS = [
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "      ", ".,;:!?-_'\"()[]{}/\\@#$%^&*+=~`|<>", "àéîõüçñßøłžÅÉİıſﬀ",
     "\u0301\u0308\u0327\u0338", "漢字仮名交じり文한국어", "\t\n\r\u00a0\u2003\u200b\u3000\ufeff", "\x00\x01\x7f\ufffd\u00ad\u200d", "😀👍🏽🇩🇪👩‍👩‍👧", "абвгдЯЖЩ", "αβγΔΩ", "אבגשׁ", "كتاب",
+    "\u0301\u0308\u0327\u0338\u0323\u0331\u0345\u05b0\u05bc\u064b\u0651\u093c\u0f71\u0f72\u3099\U0001d165\U0001d16eaeoΩがא", "\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2각가힣", "ͅΣσςİŐⱯȺ\u212a\u212b\u2126ᾳᾼΐ",
     "ªﬁ①½Å\u0301\u0308\u200d\u0340\u0344\u0e33", "▁▁ ", "a\u0301e\u0301\u0302\u200b\r\n", "ﷺ㍿㈠ｶﾞ",
 ]
 
@@ -34,8 +38,11 @@ def random_string(draw, pieces):
         if kind < 0.3:
             words.append(draw.choice(pieces))
         elif kind < 0.35:
-            words.append(draw.choice(("[MASK]", "[CLS]", "[SEP]", "[UNK]", "[mask]", "[ MASK ]", "<extra_id_0>", "<extra_id_99>", "</s>", "<unk>", "＜unk＞")))
-        elif kind < 0.4:
+            words.append(draw.choice(("[MASK]", "[CLS]", "[SEP]", "[UNK]", "[mask]", "[ MASK ]", "<extra_id_0>", "<extra_id_99>", "</s>", "<unk>", "＜unk＞", "<|endoftext|>", "<|EndOfText|>", "<|startoftext|>", "<|STARTofText|>>",
+                                      "<|endoftext|", "|>", "</w>", "'s", "'LL", "'ve", "''t", "'D", "don't", "!")))
+        elif kind < 0.38:
+            words.append("".join(chr(draw.choice((draw.randrange(0xD800), draw.randrange(0xE000, 0x110000)))) for _ in range(draw.randrange(1, 6))))
+        elif kind < 0.43:
             words.append("".join(chr(draw.choice((draw.randrange(32, 0xD800), draw.randrange(0xE000, 0x11000), draw.randrange(0x1F000, 0x20000)))) for _ in range(draw.randrange(1, 6))))
         else:
             alphabet = draw.choice(ALPHABETS)
@@ -65,10 +72,39 @@ def with_form(document, form):
     return document
 
 
+def write_clip_form(source, form, folder):
+    """CLIP's files without tokenizer.json; special tokens as the folders of Stable Diffusion write them."""
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(source / name, folder)
+    config = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77}
+    if form != "vocabulary":
+        special = {role: {"content": f"<|{name}oftext|>", "lstrip": False, "normalized": True, "rstrip": False, "single_word": False}
+                   for role, name in (("bos_token", "start"), ("eos_token", "end"), ("unk_token", "end"))}
+        config.update({role: {"__type": "AddedToken", **token} for role, token in special.items()}, pad_token="<|endoftext|>")
+        special["pad_token"] = "!" if form == "sd2" else "<|endoftext|>"
+        (folder / "special_tokens_map.json").write_text(json.dumps(special))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+class Clip:
+    """Transformers' CLIPTokenizer with the calls of the tokenizers library."""
+
+    def __init__(self, model):
+        from transformers import CLIPTokenizer
+
+        self.tokenizer = CLIPTokenizer.from_pretrained(str(model))
+        self.encode_batch, self.get_vocab_size = self.tokenizer.backend_tokenizer.encode_batch, self.tokenizer.backend_tokenizer.get_vocab_size
+
+    def decode_batch(self, rows):
+        return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+
+
 def library(model):
     """(tokenizer, pieces of its vocabulary)"""
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
+    if (model / "vocab.json").is_file():
+        return Clip(model), [token.removesuffix("</w>") for token in json.loads((model / "vocab.json").read_text())]
     if (model / "vocab.txt").is_file():
         lowers = json.loads((model / "tokenizer_config.json").read_text()).get("do_lower_case", True)
         pieces = [token.removeprefix("##") for token in (model / "vocab.txt").read_text().splitlines()]
@@ -88,14 +124,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "bascule")
     parser.add_argument("--model", type=pathlib.Path, default=ROOT / "tests" / "data" / "tokenizer" / "wordpiece")
-    parser.add_argument("--form", choices=("strip", "strip-space"))
+    parser.add_argument("--form", choices=("strip", "strip-space", "vocabulary", "sd1", "sd2"))
     parser.add_argument("--strings", type=int, default=100_000)
     parser.add_argument("--pairs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text", type=pathlib.Path, help="lines to measure the rates with")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        if options.form:
+        if options.form in ("vocabulary", "sd1", "sd2"):
+            write_clip_form(options.model, options.form, pathlib.Path(temporary))
+            options.model = pathlib.Path(temporary)
+        elif options.form:
             document = with_form(json.loads((options.model / "tokenizer.json").read_text()), options.form)
             options.model = pathlib.Path(temporary)
             (options.model / "tokenizer.json").write_text(json.dumps(document))

@@ -51,6 +51,19 @@ std::size_t piece_end(std::string_view text, std::size_t place) noexcept {
   return end == text.size() || last == place ? end : last;
 }
 
+std::size_t clip_piece_end(std::string_view text, std::size_t place) noexcept {
+  for (const std::string_view name : {"<|startoftext|>", "<|endoftext|>"}) {
+    if (text.compare(place, name.size(), name) == 0) return place + name.size();
+  }
+  const std::size_t contraction = contraction_bytes(text, place);
+  if (contraction > 0) return place + contraction;
+  std::size_t last = place;
+  const Utf8Character first = utf8_character(text, place);
+  const CharacterClass first_class = character_class(first.code_point);
+  if (first_class == CharacterClass::kNumber) return place + first.bytes;
+  return run_end(text, place, first_class, &last);
+}
+
 std::size_t skip_space(std::string_view text, std::size_t place) noexcept {
   std::size_t last = place;
   return run_end(text, place, CharacterClass::kSpace, &last);

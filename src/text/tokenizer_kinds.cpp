@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/json/json.h"
 #include "src/text/byte_level_bpe.h"
+#include "src/text/clip.h"
 #include "src/text/unigram.h"
 #include "src/text/word_piece.h"
 
@@ -17,6 +18,8 @@ namespace {
 constexpr TokenizerKind kKinds[] = {
     {"byte-level BPE (RoBERTa)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end.empty(); },
      load_byte_level_bpe, byte_level_bpe_texts},
+    {"byte-level BPE (CLIP)", [](const TokenizerFolder& f) { return f.model == "BPE" && f.word_end == "</w>"; },
+     load_clip, clip_texts, load_clip_decoder},
     {"WordPiece (BERT)", [](const TokenizerFolder& f) { return f.model == "WordPiece"; }, load_word_piece,
      word_piece_texts},
     {"unigram (T5)", [](const TokenizerFolder& f) { return f.model == "Unigram"; }, load_unigram, unigram_texts,

@@ -299,9 +299,10 @@ TEST(Tokenizer, RefusesAnotherKindOfTokenizer) {
   folder.write("tokenizer.json", R"({"model": {"type": "WordLevel", "vocab": {}}})");
   expect_refused(
       folder.path(), "tokenizer.json",
-      "a WordLevel tokenizer is not supported; use one of: byte-level BPE (RoBERTa), WordPiece (BERT), unigram (T5)");
-  folder.write("tokenizer.json", R"({"model": {"type": "BPE", "end_of_word_suffix": "</w>"}})");
-  expect_refused(folder.path(), "tokenizer.json", "a BPE tokenizer with \"</w>\" at the end of words is not supported");
+      "a WordLevel tokenizer is not supported; use one of: byte-level BPE (RoBERTa), byte-level BPE (CLIP), WordPiece "
+      "(BERT), unigram (T5)");
+  folder.write("tokenizer.json", R"({"model": {"type": "BPE", "end_of_word_suffix": "@@"}})");
+  expect_refused(folder.path(), "tokenizer.json", "a BPE tokenizer with \"@@\" at the end of words is not supported");
   folder.write("tokenizer.json", head + splitter + ending + R"(, "normalizer": {"type": "NFC"}})");
   expect_refused(folder.path(), "tokenizer.json", "normalizer");
   folder.write("tokenizer.json", head + ending + "}");
@@ -319,7 +320,7 @@ TEST(Tokenizer, TellsTheKindFromTheVocabularyWhereThereIsNothingElse) {
   clip.write("vocab.json", kTinyVocabulary);
   clip.write("merges.txt", "a b\n");
   clip.write("tokenizer_config.json", R"({"tokenizer_class": "CLIPTokenizer"})");
-  expect_refused(clip.path(), "vocab.json", "a BPE tokenizer with \"</w>\" at the end of words is not supported");
+  expect_refused(clip.path(), "vocab.json", "the vocabulary has no token \"<|endoftext|>\"");
   bert.write("vocab.txt", "[PAD]\n");
   expect_refused(bert.path(), "vocab.txt", "there is no token \"[SEP]\"");
   t5.write("spiece.model", "");
