@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/data/tokenizer/clip_forms.json: what Transformers' CLIPTokenizer makes of strings with the files of
-tests/data/tokenizer/clip and other files beside them, and what of prompts is cut at 77 tokens.
+tests/data/tokenizer/clip and other files beside them, the text of ids in any order, and what of prompts is cut at 77 tokens.
 
 usage: tools/make_clip_forms.py > tests/data/tokenizer/clip_forms.json
 
@@ -9,6 +9,7 @@ Needs Python with the package transformers.
 """
 import json
 import pathlib
+import random
 import shutil
 import tempfile
 
@@ -73,7 +74,8 @@ def prompt_row(tokenizer, text):
 
 
 def main():
-    rows = [{"what": "Transformers' CLIPTokenizer with other files beside those of clip/; prompts: cut and padded to 77, and what was cut"},
+    heads = [{"what": "Transformers' CLIPTokenizer with other files beside those of clip/; rows: ids in any order and their text; "
+                       "prompts: cut and padded to 77, and what was cut"},
             {"made_by": f"tools/make_clip_forms.py, transformers {transformers.__version__}"}, {"texts": TEXTS}]
     forms = []
     for name, files in files_of_forms().items():
@@ -81,10 +83,14 @@ def main():
         form = {"name": name, "files": files, "pad_id": tokenizer.pad_token_id, "ids": [tokenizer(text).input_ids for text in TEXTS]}
         form["decoded"] = [tokenizer.decode(ids, skip_special_tokens=True) for ids in form["ids"]]
         form["pair"] = tokenizer("two", "cats").input_ids
+        if name == "vocabulary":
+            draw = random.Random(1)
+            rows = [[draw.randrange(draw.choice((256, 512, 1520))) for _ in range(draw.randrange(1, 9))] for _ in range(300)]
+            form["rows"] = [[ids, tokenizer.decode(ids, skip_special_tokens=True)] for ids in rows]
         if name in ("sd1", "sd2"):
             form["prompts"] = [prompt_row(tokenizer, text) for text in PROMPTS]
         forms.append(form)
-    print("{\n" + ",\n".join(json.dumps(row)[1:-1] for row in rows) + ',\n"forms": [\n' + ",\n".join(json.dumps(form) for form in forms) + "\n]\n}")
+    print("{\n" + ",\n".join(json.dumps(head)[1:-1] for head in heads) + ',\n"forms": [\n' + ",\n".join(json.dumps(form) for form in forms) + "\n]\n}")
 
 
 if __name__ == "__main__":

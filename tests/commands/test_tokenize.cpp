@@ -127,6 +127,19 @@ TEST(Tokenize, DecodesIdsOfAUnigramTokenizer) {
   EXPECT_EQ(json_text(tokenize(arguments, "[\"two cats\"]")), "[[1]]");
 }
 
+TEST(Tokenize, ConvertsWithClipsTokenizerBothWays) {
+  TokenizeArguments arguments;
+  arguments.model = std::string(BASCULE_TEST_DATA) + "/tokenizer/clip";
+  const std::string ids = "[[1512,320,908,514,344,1513,1513,1513]]";
+  arguments.max_length = 8;
+  arguments.padding = "max_length";
+  EXPECT_EQ(json_text(tokenize(arguments, "[\"A  shiny\"]")), ids);
+  arguments.max_length = 0;
+  arguments.padding.reset();
+  arguments.decodes = true;
+  EXPECT_EQ(json_text(tokenize(arguments, ids)), "[\"a shiny\"]");
+}
+
 TEST(Tokenize, RefusesArgumentsThatMeanNothing) {
   TokenizeArguments arguments = small_model();
   arguments.max_length = 1;

@@ -106,6 +106,9 @@ TEST(Clip, FindsSpecialAndAddedTokensByTheRulesOfEachFolder) {
       EXPECT_EQ(decoder->decode(ids_of(form["ids"][i])), form["decoded"][i].string()) << text;
     }
     EXPECT_EQ(Json(tokenizer->encode(Texts{"two", "cats"})), form["pair"]);
+    if (form["name"].string() != "vocabulary") continue;
+    ASSERT_EQ(form["rows"].size(), 300u);
+    for (const Json& row : form["rows"]) EXPECT_EQ(decoder->decode(ids_of(row[0])), row[1].string());
   }
 }
 
