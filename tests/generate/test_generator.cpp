@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,12 +48,15 @@ std::vector<std::unique_ptr<Model>> models() {
   return all;
 }
 
+// No token comes twice: random weights would repeat one, and attention to equal tokens gives the same whatever it
+// reads.
 SearchOptions options_with(std::int64_t num_beams, std::int64_t max_length) {
   SearchOptions options;
   options.vocabulary_size = kVocabulary;
   options.num_beams = num_beams;
   options.max_length = max_length;
   options.end_ids = {kEnd};
+  options.no_repeat_ngram_size = 1;
   return options;
 }
 
@@ -116,44 +120,104 @@ struct Generation {
 
 const std::vector<Ids> kSources = {{5, 9, 33, 2, 60, 7, 8, kEnd}, {44, kEnd}, {21, 20, 19, 18, 3, kEnd}};
 
-// A decoder with caches computes what one pass over the whole prefix does.
+// The rows that a generation decodes: which ids each has, and the logits that it gets.
+class DecodedRows final : public DecodingWatch {
+ public:
+  struct Row {
+    std::size_t sample;
+    Ids ids;  // from the start token on
+    std::vector<float> logits;
+  };
+
+  DecodedRows(const Generation& generation, std::int64_t samples, const SearchOptions& options)
+      : generation_(generation) {
+    for (std::int64_t s = 0; s < samples; ++s) {
+      rows.push_back({static_cast<std::size_t>(s), {options.start_id}, {}});
+      written_[{static_cast<std::int32_t>(s * options.num_beams), 0}] = options.start_id;
+    }
+  }
+
+  // The rows listed last have their logits now, and the search wants the next ones.
+  int decoded(std::int64_t count, std::int64_t) noexcept override {
+    const float* const logits = generation_.session.tape(generation_.recorded.decode).at(generation_.recorded.logits);
+    for (std::int64_t r = 0; r < count; ++r)
+      rows[rows.size() - static_cast<std::size_t>(count - r)].logits.assign(logits + r * kVocabulary,
+                                                                            logits + (r + 1) * kVocabulary);
+    const TokenSearch& search = generation_.generator.search();
+    for (std::int64_t r = 0; r < search.rows(); ++r) {
+      const std::size_t row = static_cast<std::size_t>(r);
+      const std::int32_t slot = search.slots()[row], *const history = search.history(r);
+      Ids ids;
+      for (std::int64_t p = 0; p < search.position(); ++p) {
+        ids.push_back(written_.at({history[p], p}));
+        have_moved = have_moved || history[p] != slot;
+      }
+      ids.push_back(search.tokens()[row]);
+      written_[{slot, search.position()}] = ids.back();
+      rows.push_back({static_cast<std::size_t>(search.samples()[row]), ids, {}});
+    }
+    return 0;
+  }
+
+  std::vector<Row> rows;
+  bool have_moved = false;  // whether a beam goes on from one in another slot
+
+ private:
+  const Generation& generation_;
+  std::map<std::pair<std::int32_t, std::int64_t>, std::int32_t> written_;  // by slot and position: the token
+};
+
+// The logits behind each row's last token, of one pass over all its tokens.
+std::vector<std::vector<float>> logits_of_whole_rows(const Model& model, const Fields& fields,
+                                                     const std::vector<DecodedRows::Row>& rows, Isa isa) {
+  std::vector<Ids> sources, targets;
+  for (const DecodedRows::Row& row : rows) {
+    sources.push_back(kSources[row.sample]);
+    targets.emplace_back(row.ids.begin() + 1, row.ids.end());
+    targets.back().push_back(kEnd);  // a decoder reads the start token and all targets but the last
+  }
+  Session session;
+  const PackedBatch packed = pack(model, sources, targets);
+  Graph& graph = session.add_graph(packed.counts(fields), fields);
+  const Recording recording = model.record(graph, Use::kReference, {});
+  session.seal_alone(kernels_for(isa), 1);
+  Threads threads(1, false);
+  StartWork work;
+  initialise_parameters(&work, session.parameter_memory(), 5);
+  work.run(threads);
+  Replay replay;
+  replay.batch = packed.batch(fields);
+  session.tape(0).replay(threads, replay);
+  const auto output = std::find_if(recording.reference.begin(), recording.reference.end(),
+                                   [](const ReferenceOutput& one) { return one.name == "logits"; });
+  const float* next = session.tape(0).at(output->tensors.front());
+  std::vector<std::vector<float>> logits;
+  for (const Ids& target : targets) {
+    next += static_cast<std::int64_t>(target.size()) * kVocabulary;
+    logits.emplace_back(next - kVocabulary, next);
+  }
+  return logits;
+}
+
+// A decoder with caches computes what one pass over the whole prefix does, whichever beams a row went on from.
 TEST(Generator, LogitsOfAStepHaveTheBitsOfOnePassOverThePrefix) {
   for (const std::unique_ptr<Model>& model : models()) {
-    for (const Isa isa : isas()) {
-      SearchOptions options = options_with(1, 14);
-      options.min_length = options.max_length;  // no row ends
-      Generation whole(*model, kSources, options, isa);
-      std::vector<Ids> targets;
-      for (const auto& text : whole.run(*model, kSources)) targets.push_back(text.ids);
-
-      Session session;
-      const PackedBatch packed = pack(*model, kSources, targets);
-      Graph& graph = session.add_graph(packed.counts(whole.fields), whole.fields);
-      const Recording recording = model->record(graph, Use::kReference, {});
-      session.seal_alone(kernels_for(isa), 1);
-      Threads threads(1, false);
-      StartWork work;
-      initialise_parameters(&work, session.parameter_memory(), 5);
-      work.run(threads);
-      Replay replay;
-      replay.batch = packed.batch(whole.fields);
-      session.tape(0).replay(threads, replay);
-      const auto logits = std::find_if(recording.reference.begin(), recording.reference.end(),
-                                       [](const ReferenceOutput& output) { return output.name == "logits"; });
-      const float* const all = session.tape(0).at(logits->tensors.front());
-
-      for (std::int64_t length = 2; length <= options.max_length; ++length) {
-        options.min_length = options.max_length = length;
-        Generation prefix(*model, kSources, options, isa);
-        prefix.run(*model, kSources);
-        const float* const last = prefix.session.tape(prefix.recorded.decode).at(prefix.recorded.logits);
-        for (std::size_t s = 0; s < kSources.size(); ++s) {
-          const std::int64_t row = static_cast<std::int64_t>(s) * 13 + length - 2;
-          EXPECT_EQ(std::memcmp(last + static_cast<std::int64_t>(s) * kVocabulary, all + row * kVocabulary,
-                                kVocabulary * sizeof(float)),
-                    0)
-              << isa_name(isa) << ", sample " << s << ", step " << length - 2;
+    for (const std::int64_t beams : {1, 4}) {
+      for (const Isa isa : isas()) {
+        SearchOptions options = options_with(beams, 14);
+        options.min_length = options.max_length;  // no row ends
+        Generation generation(*model, kSources, options, isa);
+        DecodedRows decoded(generation, static_cast<std::int64_t>(kSources.size()), options);
+        const PackedBatch packed = pack(*model, kSources);
+        generation.generator.run(packed.batch(generation.fields), generation.threads, &decoded);
+        const auto whole = logits_of_whole_rows(*model, generation.fields, decoded.rows, isa);
+        ASSERT_EQ(decoded.rows.size(), kSources.size() * static_cast<std::size_t>(1 + 12 * beams));
+        for (std::size_t r = 0; r < whole.size(); ++r) {
+          const DecodedRows::Row& row = decoded.rows[r];
+          EXPECT_EQ(std::memcmp(row.logits.data(), whole[r].data(), kVocabulary * sizeof(float)), 0)
+              << isa_name(isa) << ", beams " << beams << ", sample " << row.sample << ", ids " << row.ids.size();
         }
+        EXPECT_EQ(decoded.have_moved, beams > 1);
       }
     }
   }
