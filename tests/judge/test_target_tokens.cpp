@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/json/json.h"
@@ -46,7 +47,7 @@ class Words final : public TokenDecoder {
   std::vector<std::string> words_;
 };
 
-const std::vector<std::string> kWords = {"", "", "red", "heart.", "cat", "sleeps", "dog"};
+const std::vector<std::string> kWords = {"", "", "red", "heart.", "cat", "sleeps", "dog", "heart!", "heart?", "heart,"};
 
 // Rows: source and target. Row 2 is never taken.
 constexpr char kRows[] =
@@ -57,12 +58,12 @@ constexpr char kRows[] =
 )";
 
 struct Judged {
-  explicit Judged(bool generates = true, bool keeps = true) : decoder(kWords) {
+  explicit Judged(bool generates = true, bool keeps = true, const std::string& rows = kRows) : decoder(kWords) {
     ManifestColumns columns;
     columns.image = "";
     columns.text = "text";
     columns.second_text = "summary";
-    manifest = std::make_unique<Manifest>(Manifest::load(folder.write("rows.jsonl", kRows), columns));
+    manifest = std::make_unique<Manifest>(Manifest::load(folder.write("rows.jsonl", rows), columns));
     JudgeShape shape;
     shape.max_rows = manifest->rows();
     shape.batch = kBatch;
@@ -175,6 +176,44 @@ TEST(TargetTokens, FilesHoldTheTextOfEveryRowJudged) {
   EXPECT_EQ(report.text_examples[0].generated, "red heart.");
   EXPECT_EQ(report.text_examples[2].reference, "dog");
   EXPECT_DOUBLE_EQ(report.text_examples[1].rouge[2], 50.0);
+}
+
+// Line by line, both halves of the target are found in other lines of the text; as one line, only one half is.
+TEST(TargetTokens, TextsAreSplitIntoSentencesBehindTheirLastSigns) {
+  for (const auto& [heart, figure] : {std::make_pair(3, 100.0), {7, 100.0}, {8, 100.0}, {9, 50.0}}) {
+    Judged judged(true, true, "{\"text\": \"a\", \"summary\": \"cat sleeps red heart\"}\n");
+    judged.take(0, {0}, {{2, heart, 4, 5, kEnd}});
+    EXPECT_DOUBLE_EQ(judged.metric(judged.finish(), "rougeLsum"), figure) << kWords[static_cast<std::size_t>(heart)];
+  }
+}
+
+// Every text is "cat"; the more other words the target has, the worse it is.
+TEST(TargetTokens, TheReportShowsTheBestAndTheWorstOfManyTexts) {
+  for (const std::int64_t count : {16, 17, 20}) {
+    std::vector<std::string> best_first(static_cast<std::size_t>(count));
+    std::string rows;
+    for (std::int64_t row = 0; row < count; ++row) {
+      const std::int64_t others = row * 7 % count;
+      std::string target = "cat";
+      for (std::int64_t i = 0; i < others; ++i) target += " other";
+      best_first[static_cast<std::size_t>(others)] = target;
+      rows += R"({"text": "a", "summary": ")" + target + "\"}\n";
+    }
+    Judged judged(true, true, rows);
+    for (std::int64_t row = 0; row < count; ++row) {
+      if (row % kBatch == 0 && row + 1 < count)
+        judged.take(row / kBatch, {row, row + 1}, {{4, kEnd}, {4, kEnd}});
+      else if (row % kBatch == 0)
+        judged.take(row / kBatch, {row}, {{4, kEnd}});
+    }
+    judged.finish();
+    Report report;
+    judged.judge->write_files({judged.folder.path(), Split::kTest, *judged.manifest, {}, {}}, &report);
+    best_first.erase(best_first.begin() + 8, best_first.end() - 8);
+    std::vector<std::string> shown;
+    for (const TextExample& example : report.text_examples) shown.push_back(example.reference);
+    EXPECT_EQ(shown, best_first) << count;
+  }
 }
 
 TEST(TargetTokens, NothingIsSaidOfTextsThatWereNotGenerated) {
