@@ -12,21 +12,27 @@
 
 namespace bascule::test {
 
+// Lines of [model], [training] and [data]; where the model is another one than the demo's, its folder. The run is
+// folder/run.
+inline Settings demo_settings(const std::string& folder, const std::string& model, const std::string& training,
+                              const std::string& data = "", const std::string& model_folder = "", int train_batch = 8) {
+  const std::string demo = reference_dir() + "/emoji-captions";
+  return read_settings_text(
+      "[model]\nmodel_name_or_path = \"" + (model_folder.empty() ? demo + "/model" : model_folder) +
+          "\"\ntokenizer_name = \"" + demo + "/tokenizer\"\nfrom_scratch = true\n" + model + "[data]\ntrain_file = \"" +
+          demo + "/train.jsonl\"\nvalidation_file = \"" + demo + "/validation.jsonl\"\nmax_seq_length = 16\n" + data +
+          "[training]\noutput_dir = \"" + folder +
+          "/run\"\nper_device_train_batch_size = " + std::to_string(train_batch) + "\n" + training,
+      "test.toml", folder, model_words);
+}
+
 class DemoRun {
  public:
-  // Lines of [model], [training] and [data]; where the model is another one than the demo's, its folder.
+  // As demo_settings().
   DemoRun(const std::string& model, const std::string& training, const std::string& data = "",
-          const std::string& model_folder = "") {
-    const std::string demo = reference_dir() + "/emoji-captions";
-    settings_ = read_settings_text(
-        "[model]\nmodel_name_or_path = \"" + (model_folder.empty() ? demo + "/model" : model_folder) +
-            "\"\ntokenizer_name = \"" + demo + "/tokenizer\"\nfrom_scratch = true\n" + model +
-            "[data]\ntrain_file = \"" + demo + "/train.jsonl\"\nvalidation_file = \"" + demo +
-            "/validation.jsonl\"\nmax_seq_length = 16\n" + data + "[training]\noutput_dir = \"" + folder_.path() +
-            "/run\"\nper_device_train_batch_size = 8\n" + training,
-        "test.toml", folder_.path(), model_words);
-    run_ = record_run(settings_, RankPlace{});
-  }
+          const std::string& model_folder = "", int train_batch = 8)
+      : settings_(demo_settings(folder_.path(), model, training, data, model_folder, train_batch)),
+        run_(record_run(settings_, RankPlace{})) {}
   RecordedRun& operator*() { return *run_; }
   RecordedRun* operator->() { return run_.get(); }
 

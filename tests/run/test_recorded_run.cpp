@@ -40,6 +40,39 @@ TEST(RecordedRun, TheRestOfAnEpochIsDroppedInTrainingAlone) {
   }
 }
 
+// A T5 that writes keywords for names, with these lines of [generation].
+SearchOptions search_of(const std::string& generation) {
+  const TemporaryFolder folder;
+  const std::string data = BASCULE_TEST_DATA;
+  const Settings settings = read_settings_text(
+      "[model]\nmodel_name_or_path = \"" + data + "/emoji-keywords/model\"\ntokenizer_name = \"" + data +
+          "/tokenizer/unigram\"\nfrom_scratch = true\n[data]\nvalidation_file = \"" + data +
+          "/emoji-keywords/validation.jsonl\"\ntext_column = \"text\"\nsummary_column = \"summary\"\n"
+          "max_source_length = 32\nmax_target_length = 12\n[training]\noutput_dir = \"" +
+          folder.path() + "/run\"\npredict_with_generate = true\n[generation]\n" + generation,
+      "test.toml", folder.path(), model_words);
+  return record_run(settings, RankPlace{})->graphs.texts->options;
+}
+
+TEST(RecordedRun, TextsAreSearchedForAsTheSettingsSay) {
+  const SearchOptions defaults = search_of("");
+  EXPECT_EQ(defaults.num_beams, 1);
+  EXPECT_EQ(defaults.max_length, 12) << "data.max_target_length";
+  EXPECT_EQ(defaults.min_length, 0);
+  EXPECT_EQ(defaults.length_penalty, 1.0);
+  EXPECT_EQ(defaults.early_stopping, EarlyStopping::kNo);
+  EXPECT_EQ(defaults.no_repeat_ngram_size, 0);
+  const SearchOptions options = search_of(
+      "num_beams = 3\nmax_length = 9\nmin_length = 5\nlength_penalty = 2.5\nearly_stopping = \"never\"\n"
+      "no_repeat_ngram_size = 2\n");
+  EXPECT_EQ(options.num_beams, 3);
+  EXPECT_EQ(options.max_length, 9);
+  EXPECT_EQ(options.min_length, 5);
+  EXPECT_EQ(options.length_penalty, 2.5);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::kNever);
+  EXPECT_EQ(options.no_repeat_ngram_size, 2);
+}
+
 TEST(RecordedRun, TheLineOfThePlanHasTheShareOfRecomputedOperations) {
   DemoRun run("", "max_steps = 3\ngradient_checkpointing = \"full\"\n");
   const Graph& graph = run->session.graph(run->graphs[Use::kTrain].number);
