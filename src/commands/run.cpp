@@ -87,13 +87,8 @@ void print_results(const Settings& settings) {
 }
 
 int stopped(int signal, SealedRun& sealed) {
-  const std::int64_t updates = sealed.loop().position().global_step;
   sealed.status().end("stopped");
-  const std::string saved = sealed.run().graphs.trains() && updates > 0
-                                ? " after update " + std::to_string(updates) + ", which was saved"
-                                : "";
-  const char* name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
-  say(std::string("run: stopped by ") + name + saved + "; run the same command again to resume");
+  say(stopped_text(signal, sealed.run().graphs.trains() ? sealed.loop().position().global_step : 0));
   return 128 + signal;
 }
 

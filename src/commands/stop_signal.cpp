@@ -74,4 +74,11 @@ const volatile int* stop_signal() { return &received; }
 
 const volatile int* end_at_once() { return &ends_at_once; }
 
+std::string stopped_text(int signal, std::int64_t saved) {
+  const char* const name = signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
+  return std::string("run: stopped by ") + name +
+         (saved > 0 ? " after update " + std::to_string(saved) + ", which was saved" : "") +
+         "; run the same command again to resume";
+}
+
 }  // namespace bascule

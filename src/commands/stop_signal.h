@@ -2,6 +2,9 @@
 // SIGINT, SIGTERM and SIGHUP (a terminal that closes) as a request to finish the step, save and stop.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 namespace bascule {
 
 // Installs the handlers; a signal that the caller set to ignored stays ignored. A second signal of the same kind says
@@ -13,5 +16,8 @@ void catch_stop_signals(bool launches);
 const volatile int* stop_signal();
 // In a launcher: not 0 once a second signal has come.
 const volatile int* end_at_once();
+
+// What a run says that a signal has stopped. saved: the update that it has saved; 0: none.
+std::string stopped_text(int signal, std::int64_t saved);
 
 }  // namespace bascule

@@ -32,5 +32,26 @@ TEST(BenchFigures, TheMedianOfAnEvenNumberOfStepsIsBetweenTheMiddleTwo) {
   EXPECT_NE(text.find("3000.00 ms"), std::string::npos) << text;  // of 4, 1, 8 and 2 seconds
 }
 
+TEST(BenchFigures, ProductsAreHeldToTheLimitOfTheirType) {
+  DemoRun run("", "max_steps = 3\n");
+  MachineLimits limits;
+  limits.float32_gflops_per_second = 100.0;
+  limits.bf16_gflops_per_second = 400.0;
+  limits.gigabytes_per_second = 10.0;
+  MeasuredSteps steps = steps_of({1.0});
+  for (const bool is_bf16 : {false, true}) {
+    NodeTime node;
+    node.scope = "layer";
+    node.kind = is_bf16 ? "linear in bf16" : "linear";
+    node.bf16_products = is_bf16;
+    node.flops = 200e9;
+    steps.nodes.push_back(node);
+  }
+  const BenchColumn column = figures_of(steps, *run, limits);
+  ASSERT_EQ(column.operations.size(), 2u);
+  for (const BenchOperation& operation : column.operations)
+    EXPECT_DOUBLE_EQ(operation.time.limit_seconds, operation.name == "linear" ? 2.0 : 0.5) << operation.name;
+}
+
 }  // namespace
 }  // namespace bascule::test

@@ -48,5 +48,12 @@ TEST(StopSignal, OneThatTheCallerBlockedIsNoticed) {
   EXPECT_EQ(*stop_signal(), SIGTERM);
 }
 
+TEST(StopSignal, ARunThatHasSavedNothingDoesNotSaySo) {
+  EXPECT_EQ(stopped_text(SIGTERM, 7),
+            "run: stopped by SIGTERM after update 7, which was saved; run the same command again to resume");
+  EXPECT_EQ(stopped_text(SIGINT, 0), "run: stopped by SIGINT; run the same command again to resume");
+  EXPECT_EQ(stopped_text(SIGHUP, 0), "run: stopped by SIGHUP; run the same command again to resume");
+}
+
 }  // namespace
 }  // namespace bascule::test
