@@ -143,6 +143,20 @@ TEST(Progress, EvaluationNamesItsMetrics) {
   EXPECT_EQ(pipe.text(), "bascule: validation: step 100  loss 0.7000  accuracy 87.5 %  (300 samples in 2.00 s)\n");
 }
 
+TEST(Progress, EvaluationSaysWhereItIsOfTheAveragedWeights) {
+  Pipe pipe;
+  Progress progress(pipe.in(), false, 80);
+  EvaluationRecord record;
+  record.split = Split::kTest;
+  record.averaged = 1;
+  record.global_step = 100;
+  record.loss = 0.7;
+  record.samples = 300;
+  record.seconds = 2.0;
+  progress.evaluation(record, {});
+  EXPECT_EQ(pipe.text(), "bascule: test, averaged: step 100  loss 0.7000  (300 samples in 2.00 s)\n");
+}
+
 TEST(Progress, AClosedOutputIsIgnored) {
   Progress progress = Progress::silent();
   progress.begin("train", 0, 10, 0.0);

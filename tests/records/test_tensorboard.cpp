@@ -218,6 +218,18 @@ TEST(CutEventsAfter, DropsARecordThatAKillTore) {
   EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
 }
 
+TEST(CutEventsAfter, RemovesWhatAKilledCutHasLeft) {
+  const std::string folder = fresh_folder();
+  const std::string path = file_with_steps(folder, 0, {10, 20});
+  const std::string left = folder + "/.tmp-bascule-events.out.tfevents.1700000000.host.77.0";
+  std::ofstream(left) << "half of it";
+  std::ofstream(folder + "/.tmp-bascule-other") << "not an event file";
+  cut_events_after(folder, 20, 20);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(folder + "/.tmp-bascule-other"));
+  EXPECT_EQ(steps_in(bytes_of(path)), (std::vector<std::int64_t>{10, 20}));
+}
+
 TEST(CutEventsAfter, LeavesAForeignFileAloneAndNamesIt) {
   const std::string folder = fresh_folder();
   fs::create_directories(folder);
