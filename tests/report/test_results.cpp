@@ -343,6 +343,28 @@ TEST(Summary, NamesEveryContractAndWhereTheTimeWent) {
   EXPECT_NE(text.find("1 min 43 s, with warm-up, evaluation and saving\n"), std::string::npos) << text;
 }
 
+TEST(Summary, EachSplitHasItsOwnCountOfSkippedRows) {
+  Report report;
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    EvaluationRecord record;
+    record.split = split;
+    record.samples = 40;
+    report.evaluations.push_back(record);
+    SplitRows rows;
+    rows.split = split;
+    rows.skipped = split == Split::kValidation ? 3 : 5;
+    report.rows.push_back(rows);
+  }
+  const std::string text = summary_text(report);
+  const std::size_t validation = text.find("40 evaluated, 3 skipped"), test = text.find("40 evaluated, 5 skipped");
+  EXPECT_NE(validation, std::string::npos) << text;
+  EXPECT_NE(test, std::string::npos) << text;
+  EXPECT_LT(validation, text.find("test loss")) << text;
+  EXPECT_GT(test, text.find("test loss")) << text;
+  EXPECT_EQ(text.find("skipped", test + 23), std::string::npos) << text;
+  EXPECT_EQ(text.find("skipped", validation + 23), test + 16) << text;
+}
+
 TEST(Summary, TheTimesOfAStepAddUpToItsWholeTime) {
   Report report;
   StepTotals& totals = report.train.totals;
