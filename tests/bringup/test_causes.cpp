@@ -192,6 +192,11 @@ TEST_F(Causes, ThermalThrottlingIsCountedMeanwhile) {
             Names{"thermal throttling"});
 }
 
+TEST_F(Causes, ThrottlingOfOneCoreBeforehandIsNotThatOfAnother) {
+  write("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "7\n");
+  EXPECT_EQ(names_after([](BringUp*) {}), Names{});
+}
+
 TEST_F(Causes, MemoryOfANodeWithoutOwnCores) {
   EXPECT_EQ(names_after_writing("/proc/self/numa_maps", "7f00 default anon=1000 N0=200 N1=800\n"),
             Names{"remote memory"});

@@ -80,6 +80,13 @@ TEST_F(ProcessLimitsTree, AContainerHasMountedItsOwnGroupAsTheTop) {
   EXPECT_EQ(read().memory_bytes, 100 * kMiB);
 }
 
+TEST_F(ProcessLimitsTree, AGroupWhoseNameOnlyBeginsLikeTheMountedOneIsOutside) {
+  write("/proc/self/mountinfo", "35 31 0:32 /docker/0a1b /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+  write("/proc/self/cgroup", "4:memory:/docker/0a1bc/inner\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "104857600\n");
+  EXPECT_EQ(read().memory_bytes, 100 * kMiB);
+}
+
 TEST_F(ProcessLimitsTree, EveryLevelLimitsProcessorTime) {
   mount_version_1();
   const std::string top = "/sys/fs/cgroup/cpu,cpuacct/batch";
@@ -90,6 +97,8 @@ TEST_F(ProcessLimitsTree, EveryLevelLimitsProcessorTime) {
   write(top + "/job 7/cpu.cfs_period_us", "50000\n");
   write(top + "/job 7/cpu.cfs_quota_us", "100000\n");
   EXPECT_DOUBLE_EQ(read().processors, 0.6);
+  write(top + "/job 7/cpu.cfs_quota_us", "25000\n");
+  EXPECT_DOUBLE_EQ(read().processors, 0.5);
   mount_version_2();
   write("/sys/fs/cgroup/user.slice/a/b/cpu.max", "max 100000\n");
   EXPECT_TRUE(std::isinf(read().processors));
