@@ -155,6 +155,16 @@ TEST_F(Folder, OfAFinishedRunTakesChangesThatLeaveItsResults) {
   EXPECT_EQ(refusal(), "training.seed is 7, but the finished run in " + folder_.path() + " had 42");
 }
 
+TEST_F(Folder, OfAFinishedRunStaysMarkedWhereItIsOnlyEvaluatedAgain) {
+  for (const bool again : {true, false}) {
+    mark(true, true);
+    RecordedRun run(settings_);
+    if (again) run.resume.finished.emplace();
+    prepare_folder(run, best_isa());
+    EXPECT_EQ(read_run_marker(folder_.path()).finished, again);
+  }
+}
+
 TEST_F(Folder, HasNoFileWhereTheAverageWillBe) {
   settings_.training.ema_decay = 0.9;
   EXPECT_EQ(refusal(), "");

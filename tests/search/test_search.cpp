@@ -124,6 +124,15 @@ TEST_F(Search, APictureRanksCaptionsByTheirCosineHoweverItIsNamed) {
   }
 }
 
+TEST_F(Search, TheCaptionsOfAPictureAreMarkedHoweverItsPathIsWritten) {
+  const fs::path path = run().paths()[3];
+  SearchArguments asked = arguments((path.parent_path() / "." / path.filename()).string());
+  ASSERT_NE(asked.query, run().paths()[3]);
+  asked.top = run().paths().size();
+  for (const SearchHit& hit : answer_to(asked).hits)
+    EXPECT_EQ(hit.right, hit.caption == run().captions()[3]) << hit.caption;
+}
+
 TEST_F(Search, OtherPicturesAreEmbeddedNowAndUnreadableOnesNamed) {
   test::TemporaryFolder folder, model_alone;
   run().copy_to(model_alone.path(), {"embeddings.safetensors"});

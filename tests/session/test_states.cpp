@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -81,6 +82,18 @@ TestBatch batch_naming(std::int32_t first) {
   TestBatch batch(random, {9, 5}, 90);
   for (std::int64_t i = 0; i < batch.text_rows(); ++i) batch.labels.push_back(first + static_cast<std::int32_t>(i));
   return batch;
+}
+
+TEST(Session, TheLowerBoundIsThatOfTheLargestWorkspace) {
+  for (const bool largest_is_last : {false, true}) {
+    Session session;
+    for (const std::int64_t rows : {largest_is_last ? 30 : 60, largest_is_last ? 60 : 30})
+      record_writer(session.add_graph(counts_of(6, rows, 30), batch_fields()));
+    session.plan(1);
+    const std::size_t first = session.workspace(0).lower_bound_bytes, second = session.workspace(1).lower_bound_bytes;
+    EXPECT_EQ(first < second, largest_is_last);
+    EXPECT_EQ(session.workspace_lower_bound_bytes(), std::max(first, second));
+  }
 }
 
 TEST(States, AreZeroBeforeTheFirstReplay) {

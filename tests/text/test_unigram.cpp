@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"
@@ -54,6 +55,21 @@ TEST(Unigram, GivesTheIdsOfTransformersForEveryCase) {
     ids.resize(row["ids"].size(), tokenizer->pad_id());
     EXPECT_EQ(ids, ids_of(row["ids"])) << row["text"].string();
   }
+}
+
+// Without a map, which makes a space of the sign. Ids of tokenizers 0.23.
+TEST(Unigram, AWordBeginsAtTheSignOfItsBeginningInTheText) {
+  Json without = document();
+  without["normalizer"] = Json();
+  const std::unique_ptr<const Tokenizer> tokenizer = load(without);
+  const std::pair<const char*, Ids> cases[] = {{"▁cat", {746, 1}},
+                                               {"a▁cat", {12, 746, 1}},
+                                               {"▁▁cat", {9, 746, 1}},
+                                               {"cat ▁heart", {746, 580, 1}},
+                                               {"red▁▁heart", {853, 9, 580, 1}},
+                                               {"cat▁", {746, 9, 1}},
+                                               {"▁", {9, 1}}};
+  for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer->encode(text), ids) << text;
 }
 
 TEST(Unigram, DecodesAsTransformersDoes) {
