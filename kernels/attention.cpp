@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.h"
 
-namespace bascule {
+#include <algorithm>
 
-// The size that attention_backward of simd/attention.cpp packs; forward needs less.
-std::int64_t attention_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
-  const std::int64_t key_stride = ((key_rows + 15) / 16 | 1) * 16;
-  const std::int64_t width = (head_size + 15) / 16 * 16;
-  return 2 * head_size * key_stride + 3 * key_rows * width + kAttentionQueryBlock * (2 * key_stride + 3 * width);
+namespace bascule {
+namespace {
+
+std::int64_t whole_vectors(std::int64_t count) { return (count + 15) / 16 * 16; }
+std::int64_t key_stride(std::int64_t keys) { return ((keys + 15) / 16 | 1) * 16; }
+
+}  // namespace
+
+// What attention_forward of simd/attention.cpp packs and sums.
+std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
+  const std::int64_t keys = std::min(key_rows, kAttentionKeyBlock), width = whole_vectors(head_size);
+  const std::int64_t group = key_rows <= kAttentionKeyBlock ? kAttentionQueryBlock : kAttentionQueryGroup;
+  return (head_size + kAttentionQueryBlock) * key_stride(keys) + (keys + 2 * kAttentionQueryBlock + group) * width;
+}
+
+// What attention_backward of simd/attention_backward.cpp packs.
+std::int64_t attention_backward_scratch_floats(std::int64_t key_rows, std::int64_t head_size) {
+  const std::int64_t stride = key_stride(key_rows), width = whole_vectors(head_size);
+  return 2 * head_size * stride + 3 * key_rows * width + kAttentionQueryBlock * (2 * stride + 3 * width);
 }
 
 }  // namespace bascule

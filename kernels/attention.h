@@ -21,7 +21,8 @@
 // finite keys and values follow those that it sees; so does backward its d_query. Bounds in test_attention.cpp.
 // Aliasing: none.
 //
-// Scratch: attention_scratch_floats(key_rows, head_size) floats, 64-byte aligned, one a thread.
+// Scratch: attention_forward_scratch_floats(key_rows, head_size) floats, or those of backward, 64-byte aligned, one a
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +77,15 @@ struct AttentionBackward {
 
 // Query rows whose scores are held at a time.
 constexpr std::int64_t kAttentionQueryBlock = 48;
+// Keys whose scores forward sums at a time, a multiple of 64. It shows in the bits of rows that see more.
+constexpr std::int64_t kAttentionKeyBlock = 1024;
+// Query rows for which forward packs a block of keys. A call of a multiple of it packs nothing more often than one of
+// more rows.
+constexpr std::int64_t kAttentionQueryGroup = 512;
 
-// Enough for forward and backward, on every ISA: 148,000 for 325 keys of 64, 600 KB.
-std::int64_t attention_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
+// Enough on every ISA. Forward: 69,000 for 325 keys of 64, 280 KB; at most 3,100 a unit of head_size, 200 KB more, for
+// any number of keys. Backward: 148,000, 600 KB, and more with every key.
+std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
+std::int64_t attention_backward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
 
 }  // namespace bascule

@@ -32,6 +32,13 @@ void add_to_row(float* out, const Number* x, std::int64_t count) {
       count, [&](auto lanes, std::int64_t c)
                  __attribute__((always_inline)) { store(out + c, lanes, load(out + c, lanes) + load(x + c, lanes)); });
 }
+// out = factor out + x
+inline void scale_and_add_to_row(float* out, float factor, const float* x, std::int64_t count) {
+  for_lanes(
+      count, [&](auto lanes, std::int64_t c) __attribute__((always_inline)) {
+        store(out + c, lanes, fma(set(factor), load(out + c, lanes), load(x + c, lanes)));
+      });
+}
 
 // out[c] += x[0,c] + x[1,c] + ...: four rows are added to each other first. So `out` is read and written a quarter as
 // often, and a long sum has a quarter of its additions.

@@ -298,7 +298,7 @@ TEST(Attention, ScratchIsThatOfTheLongestSample) {
   const std::size_t all = plan_workspace(any.graph()).thread_scratch_bytes,
                     one = plan_workspace(longest.graph()).thread_scratch_bytes;
   const auto bytes = [](std::int64_t keys) {
-    return align_up(static_cast<std::size_t>(attention_scratch_floats(keys, kSize)) * sizeof(float), kPage);
+    return align_up(static_cast<std::size_t>(attention_backward_scratch_floats(keys, kSize)) * sizeof(float), kPage);
   };
   EXPECT_EQ(all, bytes(kBounds[kText]));
   EXPECT_EQ(one, bytes(kSpan));

@@ -108,7 +108,7 @@ inline std::vector<float> run_forward(const KernelTable& kernels, const Inputs& 
                                       Place place = Place::kBeforeGuard) {
   Floats out((a.query_rows - 1) * s.stride() + s.head_size, place), logsumexp(a.query_rows, place);
   Floats query(in.query, place), key(in.key, place), value(in.value, place), bias(in.bias, place);
-  Floats scratch(attention_scratch_floats(a.key_rows, s.head_size));
+  Floats scratch(attention_forward_scratch_floats(a.key_rows, s.head_size));
   a.out = out.data();
   a.logsumexp = logsumexp.data();
   a.query = query.data();
@@ -129,7 +129,7 @@ inline std::vector<float> run_backward(const KernelTable& kernels, const Inputs&
       d_value(s.extent(a.key_rows), place), d_bias(d_bias_before, place);
   Floats d_out(in.d_out, place), logsumexp(in.logsumexp, place);
   Floats query(in.query, place), key(in.key, place), value(in.value, place), bias(in.bias, place);
-  Floats scratch(attention_scratch_floats(a.key_rows, s.head_size));
+  Floats scratch(attention_backward_scratch_floats(a.key_rows, s.head_size));
   a.d_query = d_query.data();
   a.d_key = d_key.data();
   a.d_value = d_value.data();
@@ -185,10 +185,13 @@ struct ForwardBounds {
 
 // p[k] = e[k] / sum. e[k] errs relatively by r[k]: its score's error, the rounding of the subtracted maximum, 1 ulp of
 // exp. The sum errs by the p-weighted mean of r and its own additions. out is then a chain of K products, and two more
-// roundings for the factor.
+// roundings for the factor. Of several blocks of keys, K is that of one, and each block beyond the first adds to p the
+// errors of the factor and of the addition; the subtractions of one maximum after the other err by no more than that of
+// the last.
 inline ForwardBounds forward_bounds(const Inputs& in, const Shape& s) {
   ForwardBounds bounds{zeros(s.extent(s.query_rows)), zeros(s.query_rows)};
-  const auto keys = static_cast<double>(s.key_rows);
+  const auto keys = static_cast<double>(std::min(s.key_rows, kAttentionKeyBlock));
+  const auto more_blocks = static_cast<double>((s.key_rows - 1) / kAttentionKeyBlock);
   for (std::int64_t q = 0; q < s.query_rows; ++q) {
     std::vector<double> p;
     std::vector<double> r;
@@ -199,7 +202,7 @@ inline ForwardBounds forward_bounds(const Inputs& in, const Shape& s) {
       const double x = score(in, q, k, s);
       p.push_back(std::exp(x - top));
       sum += p.back();
-      r.push_back(score_bound(in, q, k, s) + kEpsilon * (top - x) + 2.0 * kEpsilon);
+      r.push_back(score_bound(in, q, k, s) + kEpsilon * (top - x) + (2.0 + 4.0 * more_blocks) * kEpsilon);
     }
     double mean = 0.0;
     for (std::size_t k = 0; k < p.size(); ++k) mean += p[k] / sum * r[k];

@@ -14,6 +14,23 @@
 namespace bascule::test {
 namespace {
 
+// Keys around the ends of blocks, heads of models that have so many, and more queries than a group.
+std::vector<Shape> shapes_of_blocks() {
+  constexpr std::int64_t kBlock = kAttentionKeyBlock, kGroup = kAttentionQueryGroup;
+  std::vector<Shape> list;
+  bool turn = false;
+  for (const std::int64_t head : {1, 40, 80, 160, 512}) {
+    for (const std::int64_t keys : {kBlock - 1, kBlock, kBlock + 1, 2 * kBlock, 2 * kBlock + 1, 3 * kBlock + 77}) {
+      turn = !turn;
+      list.push_back({head == 512 ? 2 : 7, keys, head, turn ? 0 : 3, turn, keys % 2 == 1});
+    }
+  }
+  list.push_back({kGroup + 3, kBlock + 70, 8, 1, true, true});
+  list.push_back({kBlock + 40, kBlock + 40, 16, 0, false, true, true});
+  list.push_back({kBlock + 65, kBlock + 90, 5, 2, true, false, true, 0.3f});
+  return list;
+}
+
 // Every ragged size up to 40 met by some head size, with and without strides, dropout, bias and limit, and the sizes of
 // models.
 std::vector<Shape> shapes() {
@@ -47,6 +64,7 @@ std::vector<Shape> shapes() {
       list.push_back({97, 200, 16, 8, drops, true, causal});
     }
   }
+  for (const Shape& s : shapes_of_blocks()) list.push_back(s);
   return list;
 }
 
@@ -117,7 +135,7 @@ TEST(Attention, HugeScoresNeitherOverflowNorLoseTheLargest) {
     rows[7] = 1e4f;
     Seeded random;
     Floats key(rows), value(normal(random, keys));
-    Floats scratch(attention_scratch_floats(keys, 1));
+    Floats scratch(attention_forward_scratch_floats(keys, 1));
     AttentionForward a = forward_call({1, keys, 1});
     a.out = out.data();
     a.logsumexp = logsumexp.data();

@@ -142,7 +142,8 @@ TEST(Elements, AttentionOfBf16) {
   Seeded random;
   for (const Isa isa : isas()) {
     const KernelTable& kernels = kernels_for(isa);
-    for (const Heads& h : {Heads{1, 1, 1}, Heads{1, 17, 8}, Heads{50, 33, 24}, Heads{97, 100, 64}, Heads{3, 7, 80}}) {
+    for (const Heads& h : {Heads{1, 1, 1}, Heads{1, 17, 8}, Heads{50, 33, 24}, Heads{97, 100, 64}, Heads{3, 7, 80},
+                            Heads{530, 1030, 16}}) {
       const std::int64_t stride = h.head_size + 5;
       const auto rows_of = [&](std::int64_t rows) { return Both((rows - 1) * stride + h.head_size, random); };
       const Both query = rows_of(h.query_rows), key = rows_of(h.key_rows), value = rows_of(h.key_rows),
@@ -150,7 +151,11 @@ TEST(Elements, AttentionOfBf16) {
       Both out = rows_of(h.query_rows), d_query = rows_of(h.query_rows), d_key = rows_of(h.key_rows),
            d_value = rows_of(h.key_rows);
       GuardedBuffer<float> logsumexp(static_cast<std::size_t>(h.query_rows));
-      GuardedBuffer<float> scratch(static_cast<std::size_t>(attention_scratch_floats(h.key_rows, h.head_size)));
+      const auto scratch_of = [&](auto floats) {
+        return GuardedBuffer<float>(static_cast<std::size_t>(floats(h.key_rows, h.head_size)));
+      };
+      GuardedBuffer<float> scratch = scratch_of(attention_forward_scratch_floats),
+                           backward_scratch = scratch_of(attention_backward_scratch_floats);
       // The last time causal and with a bias, whose gradient is float32.
       const std::vector<float> bias = normal(random, h.query_rows + h.key_rows);
       std::vector<float> d_bias[2];
@@ -218,8 +223,8 @@ TEST(Elements, AttentionOfBf16) {
           a.sample = 3;
           a.bias = at_zero;
           a.causal = limited;
-          a.scratch = scratch.data();
-          std::memset(scratch.data(), 0xff, scratch.size() * sizeof(float));
+          a.scratch = backward_scratch.data();
+          std::memset(backward_scratch.data(), 0xff, backward_scratch.size() * sizeof(float));
           kernels.attention_backward(a);
         }
         d_query.expect_rounded("d_query", isa);

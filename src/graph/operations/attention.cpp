@@ -13,7 +13,7 @@ namespace {
 // Attributes of the operation and of its gradient.
 struct Shape {
   std::int64_t query_col, key_col, value_col;
-  std::int64_t heads, head_size, max_key_rows;
+  std::int64_t heads, head_size, max_query_rows, max_key_rows;
   float scale;
   bool causal;
   DropoutPlace dropout;
@@ -36,7 +36,7 @@ struct Slice {
   Elements at(std::int64_t row, std::int64_t head_col) const { return data + (row * stride + col + head_col); }
 };
 
-// Whole tensors; a task is one head of one sample.
+// Whole tensors; a task is one head of one sample, or, forward, a group of its query rows.
 template <typename Kernel>
 struct Block {
   void (*kernel)(const Kernel&);
@@ -45,6 +45,7 @@ struct Block {
   float* logsumexp;               // (query rows, heads), one head after another: (heads, rows) of a sample
   SampleIndex query_rows, key_rows;
   std::int64_t heads, head_size;
+  std::int64_t groups;  // of a head's query rows, of kAttentionQueryGroup each; backward: 1
   float scale;
   DropoutStream dropout;
   const std::uint64_t *sample_keys, *query_keys;
@@ -59,8 +60,9 @@ struct Block {
 
 // The members that both kernels have.
 template <typename Kernel>
-Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& q, const Range& k) {
-  const std::int64_t head = task % b.heads, col = head * b.head_size;
+Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t sample, std::int64_t head, const Range& q,
+                        const Range& k) {
+  const std::int64_t col = head * b.head_size;
   Kernel a{};
   a.logsumexp = b.logsumexp + q.first * b.heads + head * q.count;
   a.query = b.query.at(q.first, col);
@@ -74,7 +76,7 @@ Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& 
   a.head_size = b.head_size;
   a.scale = b.scale;
   a.dropout = b.dropout;
-  a.sample = b.sample_keys != nullptr ? b.sample_keys[task / b.heads] >> 16 : 0;
+  a.sample = b.sample_keys != nullptr ? b.sample_keys[sample] >> 16 : 0;
   a.query_keys = b.query_keys != nullptr ? b.query_keys + q.first : nullptr;
   a.head = head;
   a.causal = b.causal;
@@ -85,17 +87,26 @@ Kernel kernel_arguments(const Block<Kernel>& b, std::int64_t task, const Range& 
 }
 
 void run_forward(const Block<AttentionForward>& b, Range range, int) {
-  const Range q = b.query_rows(range.task / b.heads), k = b.key_rows(range.task / b.heads);
-  AttentionForward a = kernel_arguments(b, range.task, q, k);
-  a.out = b.out.at(q.first, a.head * b.head_size);
+  const std::int64_t head = range.task / b.groups % b.heads, sample = range.task / b.groups / b.heads;
+  const Range q = b.query_rows(sample), k = b.key_rows(sample);
+  const std::int64_t first = range.task % b.groups * kAttentionQueryGroup;
+  if (first >= q.count) return;  // others have more rows
+  AttentionForward a = kernel_arguments(b, sample, head, q, k);
+  a.out = b.out.at(q.first + first, head * b.head_size);
   a.out_stride = b.out.stride;
+  a.query += first * a.query_stride;
+  a.logsumexp += first;
+  if (a.query_keys != nullptr) a.query_keys += first;
+  a.query_position += first;
+  a.query_rows = std::min(kAttentionQueryGroup, q.count - first);
   b.kernel(a);
 }
 
 void run_backward(const Block<AttentionBackward>& b, Range range, int) {
-  const Range q = b.query_rows(range.task / b.heads), k = b.key_rows(range.task / b.heads);
-  AttentionBackward a = kernel_arguments(b, range.task, q, k);
-  const std::int64_t col = a.head * b.head_size;
+  const std::int64_t head = range.task % b.heads, sample = range.task / b.heads;
+  const Range q = b.query_rows(sample), k = b.key_rows(sample);
+  AttentionBackward a = kernel_arguments(b, sample, head, q, k);
+  const std::int64_t col = head * b.head_size;
   a.d_query = b.d_query.at(q.first, col);
   a.d_key = b.d_key.at(k.first, col);
   a.d_value = b.d_value.at(k.first, col);
@@ -150,9 +161,13 @@ Cost cost_of(const NodeView& node, const BatchCounts& counts, double products, d
   return {2.0 * products * samples * q * seen * width, 4.0 * samples * width * passes * (q + k)};
 }
 
-std::int64_t scratch_floats(const NodeView& node) {
+std::int64_t forward_scratch_floats(const NodeView& node) {
   const Shape shape = node.as<Shape>();
-  return attention_scratch_floats(shape.max_key_rows, shape.head_size);
+  return attention_forward_scratch_floats(shape.max_key_rows, shape.head_size);
+}
+std::int64_t backward_scratch_floats(const NodeView& node) {
+  const Shape shape = node.as<Shape>();
+  return attention_backward_scratch_floats(shape.max_key_rows, shape.head_size);
 }
 
 template <typename Kernel>
@@ -177,6 +192,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   block.query_rows = {nullptr, node.rows(kQuery).per_row};
   block.key_rows = {nullptr, node.rows(kKey).per_row};
   block.heads = shape.heads;
+  block.groups = backward ? 1 : divide_up(shape.max_query_rows, kAttentionQueryGroup);
   block.head_size = shape.head_size;
   block.scale = shape.scale;
   block.causal = shape.causal;
@@ -184,7 +200,7 @@ void launch_kernel(const NodeView& node, Launch& l, void (*kernel)(const Kernel&
   block.distances = block.bias != nullptr ? node.cols(kBias) : 0;
   block.d_bias_parts = backward ? l.at(node[kDBiasParts]) : nullptr;
   block.fill = l.kernels.fill;
-  Block<Kernel>* const stored = l.step(block, {rows_per_sample(shape.heads), 1}, run);
+  Block<Kernel>* const stored = l.step(block, {rows_per_sample(shape.heads * block.groups), 1}, run);
   l.operand(&stored->query_rows.offsets, node[kQueryOffsets]);
   l.operand(&stored->key_rows.offsets, node[kKeyOffsets]);
   l.operand(&stored->sample_keys, node[kSampleKeys]);
@@ -208,8 +224,8 @@ void launch_backward(const NodeView& node, Launch& l) {
 
 constexpr std::uint32_t kBf16Places = places(kQuery, kKey, kValue, kOut),
                         kGradientPlaces = kBf16Places | places(kDQuery, kDKey, kDValue);
-constexpr OperationKind kGradient{"attention_backward", backward_cost,  launch_backward, nullptr,
-                                  scratch_floats,       kGradientPlaces};
+constexpr OperationKind kGradient{"attention_backward",    backward_cost,  launch_backward, nullptr,
+                                  backward_scratch_floats, kGradientPlaces};
 
 Cost cost(const NodeView& node, const BatchCounts& counts) { return cost_of(node, counts, 2.0, 2.0); }
 
@@ -242,7 +258,7 @@ void derive(const NodeView& node, Backward& b) {
   b.emit(kGradient, std::move(operands), node.attributes());
 }
 
-constexpr OperationKind kKind{"attention", cost, launch, derive, scratch_floats, kBf16Places};
+constexpr OperationKind kKind{"attention", cost, launch, derive, forward_scratch_floats, kBf16Places};
 
 // Of one sample. Where nothing is known of the longest, a batch of one sample may have the rows of all.
 std::int64_t most_rows(const BatchCounts& bounds, const SampleRows& rows) {
@@ -256,8 +272,16 @@ std::int64_t most_rows(const BatchCounts& bounds, const SampleRows& rows) {
 Tensor attention(Graph& graph, const std::string& name, AttentionOperand query, const SampleRows& query_rows,
                  AttentionOperand key, AttentionOperand value, const SampleRows& key_rows, std::int64_t heads,
                  std::int64_t head_size, DropoutPlace dropout, Tensor sample_keys, const AttentionOptions& options) {
-  Shape shape{query.col,     key.col,        value.col, heads, head_size, most_rows(graph.bounds(), key_rows),
-              options.scale, options.causal, dropout};
+  Shape shape{query.col,
+              key.col,
+              value.col,
+              heads,
+              head_size,
+              most_rows(graph.bounds(), query_rows),
+              most_rows(graph.bounds(), key_rows),
+              options.scale,
+              options.causal,
+              dropout};
   if (shape.scale == 0.0f) shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
   BASCULE_CHECK(!options.bias || graph[options.bias].rows == fixed_rows(heads));
   const Tensor out = graph.activation(name, query_rows.extent, heads * head_size, graph[query.tensor].dtype);

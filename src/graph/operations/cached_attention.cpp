@@ -113,7 +113,7 @@ Cost cost(const NodeView& node, const BatchCounts& counts) {
 }
 
 std::int64_t scratch_floats(const NodeView& node) {
-  return attention_scratch_floats(node.cols(kPlaces), node.as<Shape>().head_size);
+  return attention_forward_scratch_floats(node.cols(kPlaces), node.as<Shape>().head_size);
 }
 
 void launch(const NodeView& node, Launch& l) {
