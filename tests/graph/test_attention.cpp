@@ -3,9 +3,11 @@
 // batch sizes. Cotangents are random, so that a wrong row or column cannot cancel.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "kernels/attention.h"
 #include "src/graph/operations.h"
 #include "tests/graph/gradient_check.h"
 #include "tests/graph/some_batches.h"
@@ -136,6 +138,77 @@ TEST(Attention, OneCaptionMayTakeAllRows) {
         return v.loss({attention_of<std::decay_t<decltype(all.values[0])>>({all, text, 0}, {all, text, 4},
                                                                            {all, text, 8}, 2, 2, batch)});
       });
+}
+
+// Captions of fewer and more rows than a task has.
+TestBatch long_captions() {
+  Seeded random(3);
+  return TestBatch(random, {1, kAttentionQueryGroup, kAttentionQueryGroup + 1, 2 * kAttentionQueryGroup + 40, 30},
+                   kVocabulary);
+}
+constexpr BatchCounts kLongBounds = counts_of(6, 4 * kAttentionQueryGroup + 200, 20);
+
+TEST(Attention, RowsCutIntoTasksHaveTheBitsOfOneCallOfTheKernel) {
+  const std::int64_t heads = 2, size = 5, width = heads * size;
+  const KernelTable& kernels = kernels_for(best_isa());
+  for (const bool causal : {false, true}) {
+    GraphRun run(kLongBounds);
+    const Tensor all = run.input("x", text_rows(), 3 * width);
+    const Tensor out = attention(run.graph(), "a", {all, 0}, run.text(), {all, width}, {all, 2 * width}, run.text(),
+                                 heads, size, {}, {}, {0.4f, causal, {}});
+    run.graph().keep(out);
+    run.seal(kernels);
+    const TestBatch batch = long_captions();
+    run.replay(batch.batch());
+    const std::vector<float> x = run.values("x");
+    std::vector<float> scratch(
+        static_cast<std::size_t>(attention_forward_scratch_floats(batch.text_rows(), size) + 16));
+    void* aligned = scratch.data();
+    std::size_t space = scratch.size() * sizeof(float);
+    std::vector<float> whole(static_cast<std::size_t>(batch.text_rows() * width)), logsumexp(whole.size());
+    for (std::int64_t s = 0; s < batch.samples(); ++s) {
+      const Rows rows = rows_of({true, 0}, batch, s);
+      for (std::int64_t head = 0; head < heads; ++head) {
+        AttentionForward a{};
+        a.out = whole.data() + rows.first * width + head * size;
+        a.logsumexp = logsumexp.data();
+        a.query = x.data() + rows.first * 3 * width + head * size;
+        a.key = a.query + width;
+        a.value = a.query + 2 * width;
+        a.out_stride = width;
+        a.query_stride = a.key_stride = a.value_stride = 3 * width;
+        a.query_rows = a.key_rows = rows.count;
+        a.head_size = size;
+        a.scale = 0.4f;
+        a.causal = causal;
+        a.scratch = static_cast<float*>(std::align(64, sizeof(float), aligned, space));
+        kernels.attention_forward(a);
+      }
+    }
+    EXPECT_EQ(first_different_bit(run.rows_of(out, batch.text_rows()), whole), -1) << causal;
+  }
+}
+
+// Dropout depends on a row's place in its sample, or on its key. Gradients read what forward has kept of each row.
+TEST(Attention, RowsCutIntoTasksDropWhatTheirKeysSay) {
+  const std::int64_t heads = 2, size = 3, width = heads * size;
+  const auto record = [&](GraphRun& run, bool picked) {
+    const Tensor all = run.source("x", text_rows(), 3 * width);
+    SampleRows rows = run.text();
+    rows.are_picked = picked;
+    const Tensor out = attention(run.graph(), "a", {all, 0}, rows, {all, width}, {all, 2 * width}, run.text(), heads,
+                                 size, {0.3f, 4}, run.field("sample_keys"));
+    run.graph().keep(out);
+    run.finish({out});
+    const TestBatch batch = long_captions();
+    run.replay(batch.batch(), 1.0f, false, 5);
+    std::vector<float> results = run.rows_of(out, batch.text_rows());
+    const std::vector<float> gradient = run.gradient("x.weight");
+    results.insert(results.end(), gradient.begin(), gradient.end());
+    return results;
+  };
+  GraphRun by_place(kLongBounds), by_key(kLongBounds);
+  EXPECT_EQ(first_different_bit(record(by_place, false), record(by_key, true)), -1);
 }
 
 }  // namespace
