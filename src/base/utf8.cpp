@@ -43,6 +43,18 @@ std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept {
   return limit;
 }
 
+std::size_t put_utf8(std::uint32_t code_point, char* out) noexcept {
+  if (code_point < 0x80) {
+    out[0] = static_cast<char>(code_point);
+    return 1;
+  }
+  const std::size_t bytes = code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
+  const std::uint32_t lead = bytes == 2 ? 0xC0 : bytes == 3 ? 0xE0 : 0xF0;
+  for (std::size_t i = bytes; i > 1; code_point >>= 6) out[--i] = static_cast<char>(0x80 | (code_point & 0x3F));
+  out[0] = static_cast<char>(lead | code_point);
+  return bytes;
+}
+
 std::size_t first_invalid_utf8(std::string_view text) noexcept {
   const unsigned char* bytes = reinterpret_cast<const unsigned char*>(text.data());
   std::size_t place = 0;

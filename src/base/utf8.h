@@ -20,6 +20,9 @@ std::size_t utf8_characters(std::string_view text) noexcept;
 // The most bytes, up to `limit`, that end between two characters.
 std::size_t utf8_cut(std::string_view text, std::size_t limit) noexcept;
 
+// Writes the code point's 1 .. 4 bytes to out and returns their number.
+std::size_t put_utf8(std::uint32_t code_point, char* out) noexcept;
+
 struct Utf8Character {
   std::uint32_t code_point;
   std::uint32_t bytes;  // 1 .. 4

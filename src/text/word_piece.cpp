@@ -153,29 +153,7 @@ void WordPiece::add_character(std::uint32_t code_point, TokenOutput& output, Wor
     return;
   }
   if (kind == WordPieceClass::kPunctuation) end_word(output, word);
-  if (++word.characters <= kLongestWord) {
-    char* const out = word.bytes + word.size;
-    const auto tail = [code_point](int shift) { return static_cast<char>(0x80 | (code_point >> shift & 0x3f)); };
-    if (code_point < 0x80) {
-      out[0] = static_cast<char>(code_point);
-      word.size += 1;
-    } else if (code_point < 0x800) {
-      out[0] = static_cast<char>(0xc0 | code_point >> 6);
-      out[1] = tail(0);
-      word.size += 2;
-    } else if (code_point < 0x10000) {
-      out[0] = static_cast<char>(0xe0 | code_point >> 12);
-      out[1] = tail(6);
-      out[2] = tail(0);
-      word.size += 3;
-    } else {
-      out[0] = static_cast<char>(0xf0 | code_point >> 18);
-      out[1] = tail(12);
-      out[2] = tail(6);
-      out[3] = tail(0);
-      word.size += 4;
-    }
-  }
+  if (++word.characters <= kLongestWord) word.size += put_utf8(code_point, word.bytes + word.size);
   if (kind == WordPieceClass::kPunctuation) end_word(output, word);
 }
 

@@ -23,6 +23,8 @@ TEST(Utf8, TakesEveryCodePointButSurrogatesAndGivesItBack) {
     ASSERT_EQ(first_invalid_utf8(text), good ? text.size() : 1u) << c;
     if (good) {
       ASSERT_EQ(utf8_character(text, 1).code_point, c);
+      char bytes[4];
+      ASSERT_EQ(std::string(bytes, put_utf8(c, bytes)), encoded(c)) << c;
     }
   }
 }
