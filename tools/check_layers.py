@@ -32,7 +32,7 @@ BELOW_RUN = ["kernels/", *MEDIA, *rooms("base files json machine settings graph 
 SESSION = rooms("update session")
 RUN = [*BELOW_RUN, *SESSION, *rooms("generate ranks evaluate run")]
 # A finished model that is asked or checked, not trained: on the session, beside the training run.
-ASKED = [*BELOW_RUN, *rooms("page session generate rouge")]
+ASKED = [*BELOW_RUN, *rooms("page session generate draw sampling rouge")]
 
 # Arrows beyond those of the plan, each with its reason.
 CONFIG_JSON = ["src/json/"]  # config.json is read by the model that it describes

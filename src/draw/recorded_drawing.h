@@ -19,7 +19,9 @@ namespace bascule {
 // show, then all with their prompts.
 inline constexpr int kPictures = kFirstModelStream;
 
+// Fields of the noise graph beside the UNet's: SamplingFields of src/graph/operations.h.
 inline constexpr char kSamplingScales[] = "sampling_scales", kSamplingNumbers[] = "sampling_numbers";
+inline constexpr std::int64_t kSamplingNumberCount = 4;
 
 struct DrawingOptions {
   std::int64_t batch = 1;                  // pictures at a time

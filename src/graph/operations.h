@@ -215,10 +215,10 @@ LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slo
 struct SamplingFields {
   Tensor scales, numbers;
 };
-// rows.times(copies), (pixels of pictures, channels): input_scale times slot x, `copies` times one after another. rows:
-// of the batch's pictures.
+// (out_rows, channels): input_scale times slot x of the batch's pictures, whose rows are `rows`, as many times one
+// after another as out_rows has room for: once, or twice for guidance. Its stream may be another one.
 Tensor sampling_input(Graph& graph, const std::string& name, const LatentSlots& latents, Extent rows,
-                      const SamplingFields& call, std::int64_t copies = 1);
+                      const SamplingFields& call, Extent out_rows);
 // Puts e into slot output, and then the weighted sum of the slots into slot next. e: (rows,
 // channels) or, where guidance is above 1, (rows.times(2), channels): all pictures without the prompt, then all with
 // it; what is put is e0 + guidance * (e1 - e0). It has no gradient.

@@ -6,6 +6,7 @@
 
 #include "src/verify/verify_bf16.h"
 #include "src/verify/verify_files.h"
+#include "src/verify/verify_drawing.h"
 #include "src/verify/verify_generation.h"
 #include "src/verify/verify_gradients.h"
 #include "src/verify/verify_judgement.h"
@@ -168,6 +169,7 @@ bool VerifiedCase::passed() const {
 }
 
 VerifiedCase verify_case(const std::string& folder, Precision precision, Isa isa, int threads) {
+  if (is_drawing_case(folder)) return verify_drawing_case(folder, precision, isa, threads);
   const CaseFiles files = open_case(folder, precision);
   CaseModel model(files, precision, isa, threads);
   Judgement judgement;

@@ -10,9 +10,9 @@
 #include "kernels/table.h"
 #include "src/base/error.h"
 #include "src/draw/drawer.h"
-#include "src/draw/picture_bytes.h"
-#include "src/draw/prompt_ids.h"
+#include "src/draw/prompt_tokenizer.h"
 #include "src/json/json.h"
+#include "src/pictures/picture_bytes.h"
 #include "src/sampling/sampling_program.h"
 #include "src/verify/verify_files.h"
 #include "src/verify/verify_judgement.h"
@@ -183,10 +183,10 @@ void judge_calls(const DrawingCase& files, Isa isa, int threads, Judgement* judg
   judge("vae_picture", pictures);
 }
 
-void judge_bytes(const DrawingCase& files, const std::string& name, const std::vector<unsigned char>& ours,
+void judge_bytes(const DrawingCase& files, const std::string& name, const std::vector<std::uint8_t>& ours,
                  Judgement* judgement) {
   const StoredTensor* const stored = files.expected.find(name);
-  std::vector<unsigned char> truth(ours.size());
+  std::vector<std::uint8_t> truth(ours.size());
   if (stored == nullptr || element_count(stored->shape) != static_cast<std::int64_t>(ours.size()))
     throw Error(ErrorKind::kData, files.folder, name + " is missing or has another size");
   files.expected.read_bytes(truth.data(), *stored);
@@ -228,14 +228,14 @@ void judge_sampler(const DrawingCase& files, const std::string& name, const Json
 
   const std::int64_t pixels = files.height * files.width;
   std::vector<float> pictures;
-  std::vector<unsigned char> bytes(static_cast<std::size_t>(3 * pixels * files.pictures));
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(3 * pixels * files.pictures));
   for (std::int64_t b = 0; b < files.pictures; ++b) {
     model.drawer().decode(b, model.threads());
     const float* const picture = model.drawer().picture();
     std::vector<float> shown(picture, picture + 3 * pixels);
     for (float& value : shown) value = std::clamp(value / 2.0f + 0.5f, 0.0f, 1.0f);
     model.append_channels_first(shown.data(), pixels, 3, &pictures);
-    picture_bytes(bytes.data() + 3 * pixels * b, picture, 3 * pixels);
+    fill_picture_bytes(bytes.data() + 3 * pixels * b, picture, 3 * pixels);
   }
   judge(name + ".picture", pictures);
   judge_bytes(files, name + ".bytes", bytes, judgement);
@@ -270,9 +270,15 @@ void judge_the_rest(const DrawingCase& files, Judgement* judgement) {
 
 bool is_drawing_case(const std::string& folder) { return is_pipeline_folder(folder); }
 
-VerifiedCase verify_drawing_case(const std::string& folder, Isa isa, int threads) {
+VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, Isa isa, int threads) {
   const DrawingCase files = open_drawing_case(folder);
   Judgement judgement;
+  if (precision == Precision::kBf16) {
+    return {get_string(files.description, "case", folder, folder),
+            {},
+            {{"all tensors", "pipelines are computed in float32 only"}},
+            0};
+  }
   judge_prompts(files, &judgement);
   judge_calls(files, isa, threads, &judgement);
   for (const auto& [name, config] : get_object(files.description, "schedulers", files.where).items())

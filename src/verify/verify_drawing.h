@@ -11,7 +11,8 @@ namespace bascule {
 
 // Whether the case in the folder is one.
 bool is_drawing_case(const std::string& folder);
-// In float32. Throws Error kData.
-VerifiedCase verify_drawing_case(const std::string& folder, Isa isa, int threads);
+// In float32: a pipeline is not computed in bf16 yet, and the case then has nothing that is compared. Throws Error
+// kData.
+VerifiedCase verify_drawing_case(const std::string& folder, Precision precision, Isa isa, int threads);
 
 }  // namespace bascule

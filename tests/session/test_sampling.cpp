@@ -52,13 +52,13 @@ struct Sampled {
     const SamplingFields call = {graph.field("scales"), graph.field("numbers")};
     state = latents.state;
     e = graph.input("e", rows.times(copies), kChannels);
-    model_input = sampling_input(graph, "x", latents, rows, call, copies);
+    model_input = sampling_input(graph, "x", latents, rows, call, rows.times(copies));
     graph.keep(model_input);
     sampling_step(graph, latents, rows, e, guidance, call);
     bounds[kSamples] = 1;
     Graph& one = session.add_graph(bounds, call_fields(slot_count));
     picture = sampling_input(one, "picture", latent_slots(one, "latents", slot_count, kPictures, kPixels, kChannels),
-                             rows, {one.field("scales"), one.field("numbers")});
+                             rows, {one.field("scales"), one.field("numbers")}, rows);
     one.keep(picture);
     session.seal_alone(kernels, thread_count);
   }

@@ -133,11 +133,13 @@ LatentSlots latent_slots(Graph& graph, const std::string& name, std::int64_t slo
 }
 
 Tensor sampling_input(Graph& graph, const std::string& name, const LatentSlots& latents, Extent rows,
-                      const SamplingFields& call, std::int64_t copies) {
+                      const SamplingFields& call, Extent out_rows) {
   check_operands(graph, latents, rows, call);
-  const Tensor out = graph.activation(name, rows.times(copies), latents.channels);
+  const std::int64_t all = out_rows.at(graph.bounds()), once = rows.at(graph.bounds());
+  BASCULE_CHECK(all % once == 0);
+  const Tensor out = graph.activation(name, out_rows, latents.channels);
   Shape shape = shape_of(latents, rows);
-  shape.copies = copies;
+  shape.copies = all / once;
   graph.add(input::kKind, {reads(latents.state), reads(call.scales), reads(call.numbers), writes(out)},
             Attributes::of(shape));
   return out;
