@@ -114,7 +114,9 @@ OURS = [
     ("src/reproduce/", [*RUN, *rooms("report sealed")]),
     # Whose a folder is, and whether a run begins, goes on or is over.
     ("src/run_folder/", RUN),
-    ("src/commands/", [*RUN, *rooms("report page train sealed finish bringup predict search reproduce verify run_folder")]),
+    # A run that draws, from its settings to its files, and the command that draws one picture.
+    ("src/draw_run/", [*BELOW_RUN, *SESSION, *rooms("report page sampling draw run_folder")]),
+    ("src/commands/", [*RUN, *rooms("draw draw_run report page train sealed finish bringup predict search reproduce verify run_folder")]),
 ]
 
 # A library's headers (a regular expression on the name) and the only places that may include them.

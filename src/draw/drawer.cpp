@@ -6,6 +6,7 @@
 
 #include "src/base/align.h"
 #include "src/draw/time_embedding.h"
+#include "src/sampling/normal_latents.h"
 
 namespace bascule {
 namespace {
@@ -101,10 +102,17 @@ void Drawer::keep_prompt(std::int64_t place, Span<const std::int32_t> ids, Threa
 void Drawer::set_noise(std::int64_t picture, const float* noise) noexcept {
   const std::int64_t pixels = recorded_.latents.pixels, channels = recorded_.latents.channels;
   const float scale = static_cast<float>(program_.initial_scale);
-  float* const to = latents_ + (latents(program_.calls.front().x, picture) - latents_);
+  float* const to = first_latents(picture);
   for (std::int64_t p = 0; p < pixels; ++p) {
     for (std::int64_t c = 0; c < channels; ++c) to[p * channels + c] = scale * noise[c * pixels + p];
   }
+}
+
+void Drawer::draw_noise(std::int64_t picture, std::uint64_t seed, std::uint64_t number) noexcept {
+  float* const to = first_latents(picture);
+  fill_normal_latents(to, seed, number, 0, picture_elements_);
+  const float scale = static_cast<float>(program_.initial_scale);
+  for (std::int64_t i = 0; i < picture_elements_; ++i) to[i] *= scale;
 }
 
 void Drawer::call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& threads) noexcept {

@@ -49,6 +49,8 @@ class Drawer {
   // What the picture with this number in the batch begins with: N(0, 1) in the order of a file, (channels, height,
   // width).
   void set_noise(std::int64_t picture, const float* noise) noexcept;
+  // The same, drawn by (seed, number): fill_normal_latents().
+  void draw_noise(std::int64_t picture, std::uint64_t seed, std::uint64_t number) noexcept;
   // The batch's pictures; at most DrawingOptions::batch. watch: null: nobody follows. Returns 0, or the signal that the
   // watch gave; then nothing was drawn.
   int draw(Span<const DrawnPrompt> prompts, Threads& threads, DrawingWatch* watch = nullptr) noexcept;
@@ -74,6 +76,9 @@ class Drawer {
   };
   template <typename Cut>
   void cut_memory(Cut cut);
+  float* first_latents(std::int64_t picture) noexcept {
+    return latents_ + (program_.calls.front().x * recorded_.options.batch + picture) * picture_elements_;
+  }
 
   const Pipeline& pipeline_;
   const RecordedDrawing& recorded_;

@@ -6,12 +6,13 @@
 
 namespace bascule {
 
-PromptTokenizer::PromptTokenizer(const Pipeline& pipeline)
+PromptTokenizer::PromptTokenizer(const Pipeline& pipeline, const std::string& folder)
     : length_(pipeline.prompt_tokens()),
-      tokenizer_(load_tokenizer(pipeline.tokenizer_folder())),
-      decoder_(load_token_decoder(pipeline.tokenizer_folder())) {
+      folder_(folder.empty() ? pipeline.tokenizer_folder() : folder),
+      tokenizer_(load_tokenizer(folder_)),
+      decoder_(load_token_decoder(folder_)) {
   if (tokenizer_->vocabulary_size() > pipeline.text.vocab_size)
-    throw Error(ErrorKind::kData, pipeline.tokenizer_folder(),
+    throw Error(ErrorKind::kData, folder_,
                 "has " + std::to_string(tokenizer_->vocabulary_size()) + " tokens, but the text encoder has only " +
                     std::to_string(pipeline.text.vocab_size),
                 "the parts are of different pipelines");

@@ -12,14 +12,16 @@ namespace bascule {
 
 class PromptTokenizer {
  public:
-  // Throws Error kData, also where the tokenizer has ids that the text encoder does not.
-  explicit PromptTokenizer(const Pipeline& pipeline);
+  // folder: of a tokenizer in place of the pipeline's own; "": its own. Throws Error kData, also where the tokenizer
+  // has ids that the text encoder does not.
+  explicit PromptTokenizer(const Pipeline& pipeline, const std::string& folder = "");
 
   // where: for the error of a text that is not UTF-8.
   EncodedPrompt encode(const std::string& text, const std::string& where) const;
 
  private:
   const std::int64_t length_;
+  const std::string folder_;
   const std::unique_ptr<const Tokenizer> tokenizer_;
   const std::unique_ptr<const TokenDecoder> decoder_;
 };

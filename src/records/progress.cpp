@@ -104,15 +104,17 @@ void Progress::step(const ProgressStep& step, double now_seconds) noexcept {
 void Progress::tell(double now_seconds) noexcept {
   const int width = decimal_digits(total_);
   Line line;
-  line.add("bascule: %s: batch %*lld/%lld", label_, width, static_cast<long long>(last_.done),
-           static_cast<long long>(total_));
+  line.add("bascule: %s: %s %*lld/%lld", label_, last_.calls > 0 ? "picture" : "batch", width,
+           static_cast<long long>(last_.done), static_cast<long long>(total_));
+  if (last_.calls > 0)
+    line.add(", call %lld of %lld for the next %lld", static_cast<long long>(last_.call),
+             static_cast<long long>(last_.calls), static_cast<long long>(last_.pictures_of_next));
   if (last_.rows_of_next > 0) line.add(", %lld rows of the next", static_cast<long long>(last_.rows_of_next));
   if (last_.tokens_per_second > 0.0) line.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
-  const std::int64_t done_here = last_.done - first_, left = total_ - last_.done;
-  if (done_here > 0 && left > 0) {
-    const double seconds = (now_seconds - begin_seconds_) / static_cast<double>(done_here) * static_cast<double>(left);
-    line.add("  %s left", readable_seconds(seconds).c_str());
-  }
+  const double done_here = last_.amount() - static_cast<double>(first_);
+  const double left = static_cast<double>(total_) - last_.amount();
+  if (done_here > 0.0 && left > 0.0)
+    line.add("  %s left", readable_seconds((now_seconds - begin_seconds_) / done_here * left).c_str());
   line.add("\n");
   put(line.text(), line.size());
   told_seconds_ = now_seconds;
@@ -175,7 +177,7 @@ void Progress::end(double now_seconds) noexcept {
 
 // train  37% ████████▍            453/1225  epoch 1.85  loss 0.4213  34.5/s  04:12 left
 void Progress::draw(double now_seconds) noexcept {
-  const double fraction = total_ > 0 ? static_cast<double>(last_.done) / static_cast<double>(total_) : 1.0;
+  const double fraction = total_ > 0 ? last_.amount() / static_cast<double>(total_) : 1.0;
   const int width = decimal_digits(total_);
   Line tail;
   tail.add(" %*lld/%lld", width, static_cast<long long>(last_.done), static_cast<long long>(total_));
@@ -183,14 +185,16 @@ void Progress::draw(double now_seconds) noexcept {
   if (!std::isnan(last_.loss)) tail.add("  loss %s", readable_number(last_.loss).c_str());
   if (last_.samples_per_second > 0.0) tail.add("  %s/s", readable_number(last_.samples_per_second).c_str());
   if (last_.tokens_per_second > 0.0) tail.add("  %s tokens/s", readable_number(last_.tokens_per_second).c_str());
-  const std::int64_t done_here = last_.done - first_;
+  if (last_.calls > 0)
+    tail.add("  call %lld/%lld", static_cast<long long>(last_.call), static_cast<long long>(last_.calls));
+  const double done_here = last_.amount() - static_cast<double>(first_);
   const double elapsed = now_seconds - begin_seconds_;
   if (last_.done >= total_) {
     tail.add("  ");
     add_clock(tail, elapsed);
-  } else if (done_here > 0) {
+  } else if (done_here > 0.0) {
     tail.add("  ");
-    add_clock(tail, elapsed / static_cast<double>(done_here) * static_cast<double>(total_ - last_.done));
+    add_clock(tail, elapsed / done_here * (static_cast<double>(total_) - last_.amount()));
     tail.add(" left");
   }
   Line line;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/picture_list.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/files/input_file.h"
+#include "src/json/json.h"
+
+namespace bascule {
+namespace {
+
+// One prompt as the user gave it.
+struct PromptRow {
+  std::string prompt;
+  std::string negative;
+  std::optional<std::int64_t> seed;
+  std::string where;
+};
+
+constexpr std::size_t kMostPictures = 10'000'000;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of prompts_file
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// {"prompt": "...", "negative_prompt": "...", "seed": 1}
+PromptRow row_of_json(const std::string& line, const std::string& where, const DrawSettings& draw) {
+  const Json json = parse_json(line, where);
+  if (!json.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object", "write {\"prompt\": \"...\"}");
+  PromptRow row;
+  row.where = where;
+  for (const auto& [key, value] : json.items()) {
+    if (key != "prompt" && key != "negative_prompt" && key != "seed")
+      throw Error(ErrorKind::kData, where, "unknown key \"" + key + "\"", "known: prompt, negative_prompt, seed");
+  }
+  row.prompt = get_string(json, "prompt", where);
+  row.negative = get_string(json, "negative_prompt", where, draw.negative_prompt);
+  if (draw.guidance_scale <= 1.0 && find_member(json, "negative_prompt", where) != nullptr)
+    throw Error(ErrorKind::kData, where, "negative_prompt has no effect without guidance",
+                "remove it, or set draw.guidance_scale above 1");
+  const Json* const seed = find_member(json, "seed", where);
+  if (seed != nullptr && !seed->is_null()) {
+    row.seed = get_int(json, "seed", where);
+    if (*row.seed < 0) throw Error(ErrorKind::kData, where, "seed is negative");
+  }
+  return row;
+}
+
+std::vector<PromptRow> rows_of_file(const DrawSettings& draw) {
+  const std::string& path = draw.prompts_file.resolved;
+  const bool is_json = ends_with(path, ".jsonl");
+  const std::string text = text_of_file(path, kMostBytes);
+  std::vector<PromptRow> rows;
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const std::string where = draw.prompts_file.shown() + ":" + std::to_string(number);
+    rows.push_back(is_json ? row_of_json(line, where, draw) : PromptRow{line, draw.negative_prompt, {}, where});
+  }
+  if (rows.empty()) throw Error(ErrorKind::kData, draw.prompts_file.shown(), "has no prompt");
+  return rows;
+}
+
+std::vector<PromptRow> rows_of(const Settings& settings) {
+  const DrawSettings& draw = settings.draw;
+  if (draw.prompts_file.is_given()) return rows_of_file(draw);
+  std::vector<PromptRow> rows;
+  for (const std::string& prompt : draw.prompts)
+    rows.push_back({prompt, draw.negative_prompt, {}, where_written(settings, "draw.prompts")});
+  return rows;
+}
+
+}  // namespace
+
+std::int64_t PictureList::most_texts(std::int64_t batch, bool is_guided) const {
+  std::size_t most = 1;
+  for (std::size_t first = 0; first < pictures.size(); first += static_cast<std::size_t>(batch)) {
+    std::set<std::int32_t> needed;
+    for (std::size_t i = first; i < std::min(pictures.size(), first + static_cast<std::size_t>(batch)); ++i) {
+      needed.insert(pictures[i].prompt);
+      if (is_guided) needed.insert(pictures[i].negative);
+    }
+    most = std::max(most, needed.size());
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+PictureList list_pictures(const Settings& settings, const PromptTokenizer& tokenizer) {
+  const std::vector<PromptRow> rows = rows_of(settings);
+  const std::size_t each = static_cast<std::size_t>(settings.draw.num_images_per_prompt);
+  if (rows.size() > kMostPictures / each)
+    throw Error(ErrorKind::kSettings, where_written(settings, "draw.num_images_per_prompt"),
+                "the run would draw more than " + std::to_string(kMostPictures) + " pictures", "draw fewer");
+  PictureList list;
+  std::map<std::string, std::int32_t> numbers;
+  const auto number_of = [&](const std::string& text, const std::string& where) {
+    const auto [found, is_new] = numbers.try_emplace(text, static_cast<std::int32_t>(list.texts.size()));
+    if (is_new) {
+      EncodedPrompt encoded = tokenizer.encode(text, where);
+      if (encoded.tokens_cut > 0)
+        list.notes.push_back(where + ": cut by " + std::to_string(encoded.tokens_cut) +
+                             (encoded.tokens_cut == 1 ? " token" : " tokens") +
+                             " to the length that the model reads: \"" + encoded.text_cut + "\"");
+      list.texts.push_back({text, std::move(encoded.ids)});
+    }
+    return found->second;
+  };
+  const bool is_guided = settings.draw.guidance_scale > 1.0;
+  for (const PromptRow& row : rows) {
+    ListedPicture picture;
+    picture.prompt = number_of(row.prompt, row.where);
+    picture.negative = is_guided ? number_of(row.negative, row.where) : picture.prompt;
+    for (std::size_t i = 0; i < each; ++i) {
+      picture.seed = static_cast<std::uint64_t>(row.seed.value_or(settings.run.seed));
+      picture.noise = static_cast<std::int64_t>(row.seed ? i : list.pictures.size());
+      list.pictures.push_back(picture);
+    }
+  }
+  return list;
+}
+
+}  // namespace bascule

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that draws, recorded and planned: which pictures, the graphs, the memory. Nothing is loaded or mapped yet.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/draw/drawer.h"
+#include "src/draw_run/picture_list.h"
+#include "src/machine/process_limits.h"
+#include "src/plan/memory_plan.h"
+#include "src/settings/settings.h"
+
+namespace bascule {
+
+// Categories of its plan beside the session's.
+inline constexpr char kDrawingMemory[] = "drawing", kPictureMemory[] = "pictures";
+
+struct RecordedDrawRun {
+  Settings settings;
+  Pipeline pipeline;
+  SamplingProgram program;
+  PictureList list;
+  DrawingOptions options;
+  Session session;
+  RecordedDrawing recorded;
+  int threads = 0;
+  MemoryPlan plan;
+  std::vector<std::string> notes;  // for people
+
+  std::int64_t picture_pixels() const { return options.height * options.width; }
+};
+
+// Throws Error: kSettings, kData.
+std::unique_ptr<RecordedDrawRun> record_draw_run(const Settings& settings);
+
+// Throws Error kMemory if the plan is larger than machine.memory_limit_gib or what the machine allows, naming what
+// would fit.
+void check_drawing_fits(const RecordedDrawRun& run, const ProcessLimits& limits);
+
+}  // namespace bascule

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/sealed_draw_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/table.h"
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/pictures/picture_bytes.h"
+#include "src/sampling/normal_latents.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kLatentsTensor[] = "latents";
+
+bool are_finite(const float* values, std::int64_t count) {
+  // A sum of products with zero is zero unless one of them is infinite or NaN.
+  float sum = 0.0f;
+  for (std::int64_t i = 0; i < count; ++i) sum += 0.0f * values[i];
+  return sum == 0.0f;
+}
+
+// Adds the time since `since` to a sum.
+void add_seconds(double* sum, double since) { *sum += monotonic_seconds() - since; }
+
+}  // namespace
+
+SealedDrawRun::SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line))
+    : run_(run),
+      isa_(isa),
+      threads_(run.threads, run.threads == usable_cores()),
+      arena_(std::make_unique<Arena>(run.plan, run.settings.machine.huge_pages)),
+      drawer_(run.pipeline, run.recorded, run.program),
+      kept_(static_cast<std::size_t>(run.options.prompts), -1),
+      used_(kept_.size(), 0),
+      prompts_(static_cast<std::size_t>(run.options.batch)) {
+  run_.session.seal(*arena_, run_.plan, kernels_for(isa), threads_.count());
+  load(say);
+  drawer_.seal(arena_->at(run_.plan[kDrawingMemory]), run_.session);
+  bytes_ = arena_->as<std::uint8_t>(run_.plan[kPictureMemory]);
+  if (run_.settings.draw.latents_file.is_given()) open_latents();
+}
+
+void SealedDrawRun::load(void (*say)(const std::string& line)) {
+  const double since = monotonic_seconds();
+  StartWork work;
+  work.touch(arena_->memory(), arena_->huge_pages(), false);
+  std::vector<TensorSource> sources;
+  const ModelSettings& model = run_.settings.model;
+  for (const std::string& note :
+       load_pipeline(&work, run_.pipeline, run_.session.parameter_memory(),
+                     static_cast<std::uint64_t>(run_.settings.run.seed), model.from_scratch, &sources))
+    say(note);
+  work.run(threads_);
+  refuse_not_finite_weights();
+  if (run_.settings.machine.lock_memory) arena_->lock();
+  char text[64];
+  std::snprintf(text, sizeof text, "weights: %s in %.2f s", model.from_scratch ? "made" : "read",
+                monotonic_seconds() - since);
+  say(text);
+}
+
+// By name: a picture would only show that something is wrong.
+void SealedDrawRun::refuse_not_finite_weights() {
+  const ParameterMemory memory = run_.session.parameter_memory();
+  for (int p = 0; p < memory.set->size(); ++p) {
+    for (const ParameterPiece& piece : (*memory.set)[p].pieces) {
+      if (are_finite(memory.at(p) + piece.first_element, piece.elements)) continue;
+      throw Error(ErrorKind::kData, run_.pipeline.folder, "tensor " + piece.name + " has numbers that are not finite",
+                  "the weights are damaged");
+    }
+  }
+}
+
+void SealedDrawRun::open_latents() {
+  const PathSetting& file = run_.settings.draw.latents_file;
+  latents_ = open_safetensors(file.resolved);
+  const StoredTensor* const stored = latents_.find(kLatentsTensor);
+  if (stored == nullptr)
+    throw Error(ErrorKind::kData, file.shown(), "has no tensor \"latents\"", "write the noise of all pictures into it");
+  const LatentSlots& slots = run_.recorded.latents;
+  const std::int64_t pictures = static_cast<std::int64_t>(run_.list.pictures.size());
+  const std::vector<std::int64_t> needed = {pictures, slots.channels, run_.recorded.shape.height,
+                                            run_.recorded.shape.width};
+  const auto text = [](const std::vector<std::int64_t>& shape) {
+    std::string all;
+    for (const std::int64_t n : shape) all += (all.empty() ? "(" : ", ") + std::to_string(n);
+    return all + ")";
+  };
+  if (stored->shape != needed)
+    throw Error(ErrorKind::kData, file.shown(),
+                "\"latents\" has shape " + text(stored->shape) + ", but the pictures need " + text(needed));
+  noise_.resize(static_cast<std::size_t>(slots.channels * slots.pixels));
+}
+
+std::int32_t SealedDrawRun::place_of(std::int32_t text, std::int64_t batch) noexcept {
+  const auto found = std::find(kept_.begin(), kept_.end(), text);
+  std::size_t place = static_cast<std::size_t>(found - kept_.begin());
+  if (found == kept_.end()) {
+    // In place of the one that was not read for longest: there are as many places as a batch has texts.
+    place = static_cast<std::size_t>(std::min_element(used_.begin(), used_.end()) - used_.begin());
+    kept_[place] = text;
+    const std::vector<std::int32_t>& ids = run_.list.texts[static_cast<std::size_t>(text)].ids;
+    drawer_.keep_prompt(static_cast<std::int64_t>(place), {ids.data(), ids.size()}, threads_);
+  }
+  used_[place] = batch;
+  return static_cast<std::int32_t>(place);
+}
+
+Status SealedDrawRun::set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept {
+  if (noise_.empty()) {
+    drawer_.draw_noise(place, picture.seed, static_cast<std::uint64_t>(picture.noise));
+    return ok_status();
+  }
+  const std::int64_t count = static_cast<std::int64_t>(noise_.size());
+  BASCULE_TRY(latents_.try_read_float32(noise_.data(), *latents_.find(kLatentsTensor), number * count, count));
+  drawer_.set_noise(place, noise_.data());
+  return ok_status();
+}
+
+Status SealedDrawRun::draw(Span<const std::int64_t> numbers, DrawingWatch* watch, int* signal) noexcept {
+  *signal = 0;
+  double since = monotonic_seconds();
+  ++batches_;
+  // Texts that are kept already are marked first, so that none of them makes room for another.
+  for (const std::int64_t number : numbers) {
+    const ListedPicture& picture = run_.list.pictures[static_cast<std::size_t>(number)];
+    for (const std::int32_t text : {picture.prompt, picture.negative}) {
+      const auto kept = std::find(kept_.begin(), kept_.end(), text);
+      if (kept != kept_.end()) used_[static_cast<std::size_t>(kept - kept_.begin())] = batches_;
+    }
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const ListedPicture& picture = run_.list.pictures[static_cast<std::size_t>(numbers[i])];
+    prompts_[i].prompt = place_of(picture.prompt, batches_);
+    if (run_.options.is_guided()) prompts_[i].negative = place_of(picture.negative, batches_);
+    BASCULE_TRY(set_noise(picture, numbers[i], static_cast<std::int64_t>(i)));
+  }
+  add_seconds(&seconds_.prompts, since);
+  since = monotonic_seconds();
+  *signal = drawer_.draw({prompts_.data(), numbers.size()}, threads_, watch);
+  add_seconds(&seconds_.calls, since);
+  return ok_status();
+}
+
+const std::uint8_t* SealedDrawRun::decode(std::int64_t place) noexcept {
+  const double since = monotonic_seconds();
+  const LatentSlots& slots = run_.recorded.latents;
+  const float* const latents = drawer_.latents(run_.program.calls.back().next, place);
+  if (!are_finite(latents, slots.pixels * slots.channels)) return nullptr;
+  drawer_.decode(place, threads_);
+  fill_picture_bytes(bytes_, drawer_.picture(), 3 * run_.picture_pixels());
+  add_seconds(&seconds_.decoding, since);
+  return bytes_;
+}
+
+}  // namespace bascule

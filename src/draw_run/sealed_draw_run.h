@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seal of a run that draws: memory is mapped and touched, weights are read, tapes made. Everything that drawing
+// needs exists when the constructor returns; then draw() and decode() allocate nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/isa.h"
+#include "src/base/heartbeat.h"
+#include "src/base/span.h"
+#include "src/base/status.h"
+#include "src/draw_run/recorded_draw_run.h"
+#include "src/runtime/arena.h"
+#include "src/runtime/threads.h"
+
+namespace bascule {
+
+// Seconds since the seal.
+struct DrawingSeconds {
+  double prompts = 0.0, calls = 0.0, decoding = 0.0;
+};
+
+class SealedDrawRun {
+ public:
+  // `say` is told one line of facts at a time. Throws Error: kMemory, kData for weights that are missing or not finite.
+  SealedDrawRun(RecordedDrawRun& run, Isa isa, void (*say)(const std::string& line));
+  SealedDrawRun(const SealedDrawRun&) = delete;
+  SealedDrawRun& operator=(const SealedDrawRun&) = delete;
+
+  // The pictures with these numbers in the list, at most a batch. signal: 0, or what the watch gave, and then nothing
+  // was drawn. kReadFailed where latents cannot be read.
+  Status draw(Span<const std::int64_t> numbers, DrawingWatch* watch, int* signal) noexcept;
+  // Of those drawn last, by its place among them: (height, width, 3), until the next call. Null: its latents are not
+  // finite.
+  const std::uint8_t* decode(std::int64_t place) noexcept;
+
+  const DrawingSeconds& seconds() const { return seconds_; }
+  const Tape& tape(std::size_t graph) const { return run_.session.tape(graph); }
+  Isa isa() const { return isa_; }
+
+ private:
+  void load(void (*say)(const std::string& line));
+  void refuse_not_finite_weights();
+  void open_latents();
+  // The place of a text's keys and values, encoded if they are not there.
+  std::int32_t place_of(std::int32_t text, std::int64_t batch) noexcept;
+  Status set_noise(const ListedPicture& picture, std::int64_t number, std::int64_t place) noexcept;
+
+  RecordedDrawRun& run_;
+  const Isa isa_;
+  Threads threads_;
+  std::unique_ptr<Arena> arena_;
+  Drawer drawer_;
+  std::uint8_t* bytes_ = nullptr;
+  TensorSource latents_;
+  std::vector<float> noise_;          // of one picture, where latents come from a file
+  std::vector<std::int32_t> kept_;    // by place: the text there; -1: none
+  std::vector<std::int64_t> used_;    // by place: the last batch that read it
+  std::vector<DrawnPrompt> prompts_;  // of the batch
+  std::int64_t batches_ = 0;
+  DrawingSeconds seconds_;
+};
+
+}  // namespace bascule
