@@ -160,6 +160,9 @@ Error nothing_to_evaluate(const DataSettings& data, const std::string& use) {
 
 int bench_command(const BenchArguments& arguments) {
   const Settings settings = settings_of_run(arguments.settings_file, model_words);
+  if (settings.draw.is_given)
+    throw Error(ErrorKind::kSettings, where_written(settings, "draw"), "this version cannot measure a run that draws",
+                "`bascule run` says what its stages take");
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
   // Says what is wrong there before anything is measured.

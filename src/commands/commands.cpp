@@ -18,7 +18,9 @@
 #include "src/commands/reproduce.h"
 #include "src/commands/run.h"
 #include "src/commands/settings_command.h"
+#include "src/commands/stop_signal.h"
 #include "src/commands/tokenize.h"
+#include "src/draw_run/draw_command.h"
 #include "src/predict/classify.h"
 #include "src/predict/fill.h"
 #include "src/predict/generate.h"
@@ -316,6 +318,40 @@ void add_generate(CLI::App& app, Chosen* chosen) {
   });
 }
 
+void add_draw(CLI::App& app, Chosen* chosen) {
+  CLI::App* command = app.add_subcommand("draw", "Draw a picture of a text, with a Stable Diffusion pipeline");
+  auto arguments = std::make_shared<DrawArguments>();
+  auto prompt = std::make_shared<std::string>();
+  DrawSettings& draw = arguments->draw;
+  as_path(command->add_option("folder", arguments->folder, "folder of the pipeline (model_index.json)"))->required();
+  command->add_option("prompt", *prompt, "text to draw")->required();
+  as_output_file(command->add_option("-o,--output", arguments->output, "PNG file to write"))->capture_default_str();
+  command->add_option("--negative-prompt", draw.negative_prompt, "text that the picture shall not show");
+  command->add_option("--steps", draw.num_inference_steps, "steps of the scheduler")->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--guidance-scale", draw.guidance_scale,
+                   "factor on the difference that the prompt makes; 1 or less: without guidance")
+      ->check(CLI::Range(0.0, 1000.0));
+  command->add_option("--height", draw.height, "pixels; default: the size that the model was trained with")
+      ->check(CLI::Range(8, 8192));
+  command->add_option("--width", draw.width, "the same")->check(CLI::Range(8, 8192));
+  command->add_option("--scheduler", draw.scheduler, "pndm, ddim, euler or default, that of the folder");
+  command->add_option("--timestep-spacing", draw.timestep_spacing, "leading, linspace or trailing");
+  command->add_option("--seed", arguments->seed, "seed of the noise that the picture begins with")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+  command->add_flag("--json", arguments->json, "print one JSON document on standard output");
+  command->callback([=] {
+    arguments->draw.prompts = {*prompt};
+    *chosen = [=] {
+      CommandReads reads;
+      reads.folders = {arguments->folder};
+      check_outputs({{"--output", arguments->output}}, reads);
+      catch_stop_signals(false);
+      return draw_command(*arguments, stop_signal());
+    };
+  });
+}
+
 void add_reproduce(CLI::App& app, Chosen* chosen) {
   CLI::App* command = app.add_subcommand("reproduce", "Repeat a finished run and compare it with its record");
   auto arguments = std::make_shared<ReproduceArguments>();
@@ -360,6 +396,7 @@ void add_commands(CLI::App& app, Chosen* chosen) {
   add_classify(app, chosen);
   add_fill(app, chosen);
   add_generate(app, chosen);
+  add_draw(app, chosen);
 }
 
 }  // namespace bascule

@@ -14,6 +14,7 @@
 #include "src/base/program_file.h"
 #include "src/commands/check_outputs.h"
 #include "src/commands/plan_answers.h"
+#include "src/commands/plan_drawing.h"
 #include "src/commands/report_error.h"
 #include "src/commands/unit.h"
 #include "src/files/durable_write.h"
@@ -88,6 +89,22 @@ void check_data_files(const PlanArguments& arguments, const RecordedRun& run) {
 
 }  // namespace
 
+Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large) {
+  Json categories = Json::object();
+  for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
+  categories["index of the data"] = plan.index_bytes;
+  categories["program and libraries"] = plan.outside_bytes;
+  Json largest = Json::array();
+  for (const LargestBuffer& buffer : plan.largest) largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
+  Json document = {{"fits", !too_large},
+                   {"peak_bytes", plan.peak_bytes()},
+                   {"lower_bound_bytes", plan.lower_bound_bytes()},
+                   {"categories", categories},
+                   {"largest", largest}};
+  if (too_large) document["error"] = error_json(*too_large);
+  return document;
+}
+
 int plan_command(const PlanArguments& arguments) {
   Settings settings = settings_of_run(arguments.settings_file, model_words);
   if (arguments.memory_gib) {
@@ -97,6 +114,7 @@ int plan_command(const PlanArguments& arguments) {
   check_named_files(arguments, settings);
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
+  if (settings.draw.is_given) return plan_drawing(arguments, settings);
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   check_output_is_apart(settings.data, settings.run, settings.training, settings.origin);
@@ -122,20 +140,8 @@ int plan_command(const PlanArguments& arguments) {
   }
   const std::optional<Error> too_large = why_too_large(*run, now, limits);
   if (arguments.json) {
-    Json categories = Json::object();
-    for (const PlannedRange& range : plan.categories) categories[range.name] = range.bytes;
-    categories["index of the data"] = plan.index_bytes;
-    categories["program and libraries"] = plan.outside_bytes;
-    Json largest = Json::array();
-    for (const LargestBuffer& buffer : plan.largest)
-      largest.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    Json document = {{"fits", !too_large},
-                     {"peak_bytes", plan.peak_bytes()},
-                     {"lower_bound_bytes", plan.lower_bound_bytes()},
-                     {"categories", categories},
-                     {"largest", largest}};
+    Json document = plan_json(plan, too_large);
     answers.add_to(&document);
-    if (too_large) document["error"] = error_json(*too_large);
     if (arguments.inputs) document["inputs"] = inputs_json(*run);
     std::printf("%s\n", json_text(document, 2).c_str());
   } else {

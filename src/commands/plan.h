@@ -6,6 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "src/base/error.h"
+#include "src/json/value.h"
+#include "src/plan/memory_plan.h"
+
 namespace bascule {
 
 struct PlanArguments {
@@ -21,5 +25,8 @@ struct PlanArguments {
 // Prints to standard output. Returns 0 if the plan fits the machine (or the memory that is given), 4 if not. Throws
 // Error.
 int plan_command(const PlanArguments& arguments);
+
+// A plan as --json prints it; too_large: why it does not fit.
+Json plan_json(const MemoryPlan& plan, const std::optional<Error>& too_large);
 
 }  // namespace bascule

@@ -19,6 +19,7 @@
 #include "src/commands/stop_signal.h"
 #include "src/distributed/group.h"
 #include "src/distributed/launch.h"
+#include "src/draw_run/draw_run.h"
 #include "src/finish/bad_samples.h"
 #include "src/finish/finish.h"
 #include "src/json/json.h"
@@ -316,6 +317,10 @@ int run_settings(Settings settings, const std::string& settings_file, bool json,
   if (sealed_settings() != nullptr && place.rank == 0) check_tree(tree_of_program());
   refuse_unsupported(settings);
   require_products(settings.machine, settings.origin);
+  if (settings.draw.is_given) {
+    catch_stop_signals(false);
+    return run_drawing(settings, json, stop_signal());
+  }
   // Says what is wrong there before anything is read.
   (void)media_options(settings.media_engine.simulation, settings.origin, media_engine_builtin());
   // Says also whether the ranks can be spread over the machines.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/commands/plan_drawing.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "src/commands/report_error.h"
+#include "src/draw_run/recorded_draw_run.h"
+#include "src/files/durable_write.h"
+#include "src/json/json.h"
+#include "src/plan/draw_arena.h"
+
+namespace bascule {
+namespace {
+
+void refuse_options(const PlanArguments& arguments) {
+  for (const auto& [is_given, option] : {std::pair{arguments.inputs, "--inputs"},
+                                         {arguments.frontier, "--frontier"},
+                                         {!arguments.unit.empty(), "--unit"}}) {
+    if (is_given) throw Error(ErrorKind::kSettings, option, "is not supported for a run that draws", "leave it out");
+  }
+}
+
+std::optional<Error> why_too_large(const RecordedDrawRun& run) {
+  try {
+    check_drawing_fits(run, read_process_limits());
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int plan_drawing(const PlanArguments& arguments, const Settings& settings) {
+  refuse_options(arguments);
+  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
+  for (const std::string& note : run->notes) std::fprintf(stderr, "bascule: %s\n", note.c_str());
+  if (!arguments.svg.empty()) {
+    const std::size_t largest = run->session.largest_workspace();
+    write_output_file(arguments.svg, draw_arena(run->session.graph(largest), run->session.workspace(largest), true));
+  }
+  const std::optional<Error> too_large = why_too_large(*run);
+  if (arguments.json) {
+    std::printf("%s\n", json_text(plan_json(run->plan, too_large), 2).c_str());
+  } else {
+    std::printf("%s%lld pictures of %lld x %lld pixels, %lld at a time, %zu calls of the UNet each\n",
+                print_memory_plan(run->plan).c_str(), static_cast<long long>(run->list.pictures.size()),
+                static_cast<long long>(run->options.width), static_cast<long long>(run->options.height),
+                static_cast<long long>(run->options.batch), run->program.calls.size());
+  }
+  return too_large ? report_error(*too_large, false) : 0;
+}
+
+}  // namespace bascule

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run that draws leaves beside its pictures: all_results.json, and a summary for people.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "src/draw_run/drawn_pictures.h"
+#include "src/draw_run/sealed_draw_run.h"
+
+namespace bascule {
+
+struct DrawResults {
+  std::int64_t pictures = 0;  // drawn by this process
+  std::int64_t found = 0;     // that were there already
+  double seconds = 0.0;       // of drawing, with all stages
+  double writing_seconds = 0.0;
+  DrawingSeconds stages;
+  // Without the first throughput_warmup_batches batches; 0 where no batch was drawn after them.
+  std::int64_t timed_pictures = 0;
+  double timed_seconds = 0.0;
+  std::size_t planned_bytes = 0, resident_bytes = 0;
+  bool guarded = false;             // allocations were watched
+  std::uint64_t foreign_calls = 0;  // allocations by libraries
+};
+
+std::string draw_results_json(const RecordedDrawRun& run, const DrawResults& results);
+std::string draw_summary(const RecordedDrawRun& run, const DrawResults& results);
+
+}  // namespace bascule

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/draw_run/draw_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/error.h"
+#include "src/base/notify_socket.h"
+#include "src/checkpoint/output_dir.h"
+#include "src/draw_run/draw_results.h"
+#include "src/draw_run/drawn_pictures.h"
+#include "src/draw_run/sealed_draw_run.h"
+#include "src/files/durable_write.h"
+#include "src/json/json.h"
+#include "src/records/progress.h"
+#include "src/records/readable.h"
+#include "src/records/run_status.h"
+#include "src/run_folder/run_folder.h"
+#include "src/run_folder/run_marker.h"
+#include "src/runtime/choose_isa.h"
+#include "src/runtime/guard.h"
+
+namespace bascule {
+namespace {
+
+constexpr char kResultsFile[] = "/all_results.json";
+
+void say(const std::string& line) { std::fprintf(stderr, "bascule: %s\n", line.c_str()); }
+
+// That the folder is free, or holds a run of the same settings.
+void check_folder(const Settings& settings) {
+  const std::string& folder = settings.run.output_dir.resolved;
+  const std::string where = where_written(settings, "draw.output_dir"), shown = settings.run.output_dir.shown();
+  const OutputDir found = classify_output_dir(folder);
+  if (found.kind == OutputDirKind::kOther)
+    throw Error(ErrorKind::kSettings, where, shown + " " + found.problem,
+                "choose an empty folder, or that of an earlier run");
+  const RunMarker marker = read_run_marker(folder);
+  if (!marker.exists) return;
+  if (marker.settings.find("[draw]") == std::string::npos)
+    throw Error(ErrorKind::kSettings, where, shown + " holds a run that trains or evaluates", "choose another folder");
+  if (settings.draw.resume == ResumeDrawing::kAuto && marker.settings_digest != settings_digest(settings))
+    throw Error(ErrorKind::kSettings, where, shown + " holds pictures of other settings",
+                "choose another folder, or set draw.resume = \"never\" to draw all anew");
+}
+
+// One batch after another, until all are there or a signal comes.
+class DrawLoop final : public DrawingWatch {
+ public:
+  DrawLoop(RecordedDrawRun& run, SealedDrawRun& sealed, DrawnPictures& pictures, RunStatus* status,
+           const volatile int* stop)
+      : run_(run), sealed_(sealed), pictures_(pictures), stop_(stop), missing_(pictures.missing()) {
+    if (status != nullptr) progress_.tell_also(status);
+  }
+
+  // Returns 0, or the signal.
+  int run(DrawResults* results) {
+    progress_.begin("draw", static_cast<std::int64_t>(pictures_.done().size()),
+                    static_cast<std::int64_t>(run_.list.pictures.size()), monotonic_seconds());
+    const std::size_t batch = static_cast<std::size_t>(run_.options.batch);
+    std::int64_t batches = 0;
+    const double began = monotonic_seconds();
+    int signal = *stop_;
+    for (std::size_t first = 0; first < missing_.size() && signal == 0; first += batch, ++batches) {
+      const double since = monotonic_seconds();
+      under_way_ = std::min(batch, missing_.size() - first);
+      signal = draw(first, since, results);
+      if (signal == 0 && batches >= run_.settings.draw.throughput_warmup_batches) {
+        results->timed_pictures += static_cast<std::int64_t>(under_way_);
+        results->timed_seconds += monotonic_seconds() - since;
+      }
+    }
+    results->seconds = monotonic_seconds() - began;
+    progress_.end(monotonic_seconds());
+    return signal;
+  }
+
+  int called(std::int64_t call, std::int64_t calls) noexcept override {
+    show(static_cast<std::int64_t>(under_way_), call, calls);
+    return *stop_;
+  }
+
+ private:
+  int draw(std::size_t first, double since, DrawResults* results) {
+    int signal = 0;
+    seal_memory();
+    const Status status = sealed_.draw({missing_.data() + first, under_way_}, this, &signal);
+    open_memory();
+    if (!status.ok()) throw Error(ErrorKind::kData, run_.settings.draw.latents_file.shown(), "cannot be read any more");
+    if (signal != 0) return signal;
+    for (std::size_t i = 0; i < under_way_; ++i) {
+      const std::size_t number = static_cast<std::size_t>(missing_[first + i]);
+      seal_memory();
+      const std::uint8_t* const pixels = sealed_.decode(static_cast<std::int64_t>(i));
+      open_memory();
+      if (pixels == nullptr)
+        throw Error(ErrorKind::kData, picture_file(number, run_.list.pictures.size()), "its latents are not finite",
+                    "the weights of the model may be damaged, or draw.guidance_scale too large");
+      const double decoded = monotonic_seconds();
+      pictures_.add(number, pixels, (decoded - since) / static_cast<double>(i + 1));
+      results->writing_seconds += monotonic_seconds() - decoded;
+      ++results->pictures;
+      show(0, 0, 0);
+    }
+    return 0;
+  }
+
+  void show(std::int64_t under_way, std::int64_t call, std::int64_t calls) noexcept {
+    ProgressStep step;
+    step.done = static_cast<std::int64_t>(pictures_.done().size());
+    step.epoch = -1.0;
+    step.loss = std::numeric_limits<double>::quiet_NaN();
+    step.pictures_of_next = under_way;
+    step.call = call;
+    step.calls = calls;
+    progress_.step(step, monotonic_seconds());
+  }
+
+  RecordedDrawRun& run_;
+  SealedDrawRun& sealed_;
+  DrawnPictures& pictures_;
+  const volatile int* stop_;
+  const std::vector<std::int64_t> missing_;
+  std::size_t under_way_ = 0;
+  Progress progress_ = Progress::on_stderr();
+};
+
+void begin_folder(const RecordedDrawRun& run) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  for (const std::string& note : run.notes) say(note);
+  say("plan: " + std::string(readable_bytes(run.plan.peak_bytes()).c_str()) + " in total, " +
+      std::to_string(run.list.pictures.size()) + " pictures of " + std::to_string(run.options.width) + " x " +
+      std::to_string(run.options.height));
+  write_run_marker(run.settings, {}, {}, {});
+  remove_leftovers(folder);
+}
+
+int finish(const RecordedDrawRun& run, const DrawResults& results, RunStatus* status, bool json) {
+  const std::string& folder = run.settings.run.output_dir.resolved;
+  const std::string text = draw_results_json(run, results);
+  write_output_file(folder + kResultsFile, text);
+  write_run_marker(run.settings, {true, 0, 0}, {}, {});
+  status->end("finished");
+  std::fputs((json ? text : draw_summary(run, results)).c_str(), stdout);
+  say("run: finished; see " + run.settings.run.output_dir.shown());
+  return 0;
+}
+
+}  // namespace
+
+int run_drawing(const Settings& settings, bool json, const volatile int* stop) {
+  check_folder(settings);
+  const FolderLock lock(settings.run, settings.origin, FolderUser::kProcess);
+  if (lock.has_waited()) check_folder(settings);
+  const std::unique_ptr<RecordedDrawRun> run = record_draw_run(settings);
+  DrawnPictures pictures(*run);
+  if (settings.draw.resume == ResumeDrawing::kNever) pictures.clear();
+  DrawResults results;
+  results.found = static_cast<std::int64_t>(pictures.done().size());
+  const std::string& folder = settings.run.output_dir.resolved;
+  if (pictures.missing().empty() && read_run_marker(folder).finished) {
+    say("run: already finished; see " + settings.run.output_dir.shown());
+    if (json) std::puts(json_text(read_json_file(folder + kResultsFile), 4).c_str());
+    return 0;
+  }
+  check_drawing_fits(*run, read_process_limits());
+  begin_folder(*run);
+  const Isa isa = choose_isa(isa_word(settings.machine.isa));
+  SealedDrawRun sealed(*run, isa, &say);
+  say("seal: " + std::string(isa_name(isa)) + ", " + std::to_string(run->threads) + " threads");
+  RunStatus status;
+  status.open(folder, settings.report.status_seconds, NotifySocket::from_environment());
+  DrawLoop loop(*run, sealed, pictures, &status, stop);
+  const int signal = loop.run(&results);
+  if (signal != 0) {
+    status.end("stopped");
+    say("run: stopped; " + std::to_string(pictures.done().size()) + " of " + std::to_string(run->list.pictures.size()) +
+        " pictures are there; run the same command again to draw the others");
+    return 128 + signal;
+  }
+  results.stages = sealed.seconds();
+  results.planned_bytes = run->plan.peak_bytes();
+  results.resident_bytes = resident_bytes();
+  return finish(*run, results, &status, json);
+}
+
+}  // namespace bascule
