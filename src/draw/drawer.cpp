@@ -13,8 +13,7 @@ namespace {
 
 // The fields of each graph, in the order in which they are declared.
 enum : std::size_t { kIds, kPositions, kPlaces };
-enum : std::size_t { kTime, kPromptPlacesField, kPromptCountsField, kScales, kNumbers };
-enum : std::size_t { kLatentsField };
+enum : std::size_t { kPromptPlacesField, kPromptCountsField, kScales, kNumbers };
 
 constexpr std::int64_t kWord = 16;  // elements of a cache line
 static_assert(sizeof(float) == sizeof(std::int32_t));
@@ -74,6 +73,8 @@ void Drawer::seal(std::byte* memory, const Session& session) {
   noise_ = &session.tape(recorded_.noise);
   decode_ = &session.tape(recorded_.decode);
   latents_ = noise_->at(recorded_.latents.state);
+  timestep_ = noise_->at(recorded_.timestep);
+  decoded_latents_ = decode_->at(recorded_.decoded_latents);
   picture_ = decode_->at(recorded_.picture);
   text_embeddings_ = encode_->at(recorded_.text_embeddings);
   model_output_ = noise_->at(recorded_.model_output);
@@ -130,7 +131,7 @@ void Drawer::call(std::size_t number, Span<const DrawnPrompt> prompts, Threads& 
   replay.batch.counts[kSamples] = recorded_.options.is_guided() ? 2 * pictures : pictures;
   replay.batch.counts[kPictures] = pictures;
   const std::int64_t i = static_cast<std::int64_t>(number);
-  replay.batch.fields[kTime] = time_ + i * aligned(pipeline_.unet.time_width());
+  std::copy_n(time_ + i * aligned(pipeline_.unet.time_width()), pipeline_.unet.time_width(), timestep_);
   replay.batch.fields[kPromptPlacesField] = prompt_places_;
   replay.batch.fields[kPromptCountsField] = prompt_counts_;
   replay.batch.fields[kScales] = scales_ + i * aligned(1 + program_.slots);
@@ -155,7 +156,7 @@ void Drawer::decode(std::int64_t picture, Threads& threads) noexcept {
 void Drawer::decode_latents(const float* latents, Threads& threads) noexcept {
   Replay replay;
   replay.batch.counts[kSamples] = 1;
-  replay.batch.fields[kLatentsField] = latents;
+  std::copy_n(latents, picture_elements_, decoded_latents_);
   decode_->replay(threads, replay);
 }
 

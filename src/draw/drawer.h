@@ -86,7 +86,7 @@ class Drawer {
   const std::int64_t picture_elements_;
   std::unique_ptr<void, Free> memory_;  // of seal_alone()
   const Tape *encode_ = nullptr, *noise_ = nullptr, *decode_ = nullptr;
-  float* latents_ = nullptr;
+  float *latents_ = nullptr, *timestep_ = nullptr, *decoded_latents_ = nullptr;
   const float *picture_ = nullptr, *text_embeddings_ = nullptr, *model_output_ = nullptr;
   // The fields of batches.
   std::int32_t *ids_ = nullptr, *positions_ = nullptr, *kept_places_ = nullptr;

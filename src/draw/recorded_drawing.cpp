@@ -30,7 +30,7 @@ void record_noise(Session* session, const Pipeline& pipeline, const RecordOption
   Graph& graph = session->add_graph(bounds, fields);
   recorded->noise = session->graphs() - 1;
   const std::int64_t pixels = options.drawing.height * options.drawing.width;
-  graph.set_scope("sampler");
+  graph.set_scope("");  // the UNet looks for the tensor
   recorded->latents = latent_slots(graph, "latents", slots, drawing.batch, pixels, pipeline.unet.in_channels);
   const Extent pictures = rows_of_stream(kPictures, pixels);
   const SamplingFields call = {graph.field(kSamplingScales), graph.field(kSamplingNumbers)};
@@ -38,6 +38,7 @@ void record_noise(Session* session, const Pipeline& pipeline, const RecordOption
   graph.set_part(kUnetPart);
   recorded->model_output =
       pipeline.noise_predictor.model->record(graph, Use::kPredictNoise, options).output(kModelOutput);
+  recorded->timestep = graph.find(kTimeEmbedding);
   if (keep_outputs) graph.keep(recorded->model_output);
   graph.set_scope("sampler");
   sampling_step(graph, recorded->latents, pictures, recorded->model_output, drawing.guidance, call);
@@ -51,6 +52,7 @@ void record_decode(Session* session, const Pipeline& pipeline, const RecordOptio
   recorded->decode = session->graphs() - 1;
   graph.set_part(kVaePart);
   recorded->picture = pipeline.decoder.model->record(graph, Use::kDecodeLatents, options).output(kPicture);
+  recorded->decoded_latents = graph.find(kLatents);
 }
 
 }  // namespace

@@ -39,8 +39,10 @@ struct RecordedDrawing {
   std::size_t encode = 0, noise = 0, decode = 0;  // their numbers in the session
   Tensor text_embeddings;                         // of the encode graph
   Tensor model_output;                            // of the noise graph
+  Tensor timestep;                                // the same
   LatentSlots latents;                            // of the noise graph
   Tensor picture;                                 // of the decode graph
+  Tensor decoded_latents;                         // the same
 };
 
 // keep_outputs: text rows and outputs of the UNet can be read after a replay, too.

@@ -13,8 +13,8 @@ double per(double amount, double count) { return count > 0.0 ? amount / count : 
 
 // One line of the summary.
 std::string line(const char* name, const std::string& value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "  %-30s ", name);
+  char text[64];
+  std::snprintf(text, sizeof text, "  %-30.30s ", name);
   return text + value + "\n";
 }
 

@@ -75,8 +75,11 @@ Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) cons
       r.table(embeddings + ".token_embedding.weight", config_.vocab_size, config_.hidden_size, r.deviation);
   const Tensor positions = r.table(embeddings + ".position_embedding.weight", config_.max_position_embeddings,
                                    config_.hidden_size, r.deviation);
-  const Tensor x = text_embedding(graph, embeddings, {words, positions, {}},
-                                  {graph.field(kPromptIds), graph.field(kPromptPositions), {}}, {});
+  const auto looked_up = [&](const char* part, Tensor table, const char* index) {
+    return text_embedding(graph, embeddings + part, {table, {}, {}}, {graph.field(index), {}, {}}, {});
+  };
+  const Tensor x = add(graph, embeddings, looked_up(".token", words, kPromptIds),
+                       looked_up(".position", positions, kPromptPositions));
   const SampleRows rows = {rows_per_sample(options.drawing.prompt_tokens), {}, {}};
   const auto layer_name = [](std::int64_t i) { return std::string(kPrefix) + "encoder.layers." + std::to_string(i); };
   ClipState state = {x, norm(r, layer_name(0) + ".layer_norm1", x, config_.layer_norm_eps)};
@@ -89,6 +92,7 @@ Recording ClipText::record(Graph& graph, Use, const RecordOptions& options) cons
     const Tensor h =
         dense(r, name + ".mlp.fc2", activation(graph, name + ".mlp.act", up, config_.hidden_act), config_.hidden_size);
     const bool is_last = i + 1 == config_.num_hidden_layers;
+    if (is_last) graph.set_scope("");  // the UNet looks for its tensor
     state = is_last ? add_part(r, config_, state.x, h, std::string(kPrefix) + "final_layer_norm", kTextEmbeddings)
                     : add_part(r, config_, state.x, h, layer_name(i + 1) + ".layer_norm1");
   }

@@ -16,20 +16,24 @@ struct DrawingShape {
   std::int64_t prompt_tokens = 0;      // of each; the last ones are padding
 };
 
-// The tensor that a text encoder writes and a UNet in the same graph reads: (tokens, width).
+// Tensors that parts find by name, and that therefore have no scope. The tensor that a text encoder writes and a UNet
+// in the same graph reads: (tokens, width).
 inline constexpr char kTextEmbeddings[] = "text_embeddings";
 // The tensors that a UNet reads and writes: (samples * pixels, channels). Whoever draws adds the first to its graph.
 inline constexpr char kNoisyLatents[] = "noisy_latents", kModelOutput[] = "model_output";
 // The tensor that a decoder writes: (pixels, 3), about -1 to 1.
 inline constexpr char kPicture[] = "picture";
 
+// Inputs of graphs, written before a replay. Of Use::kPredictNoise, (1, width): the sines and cosines of a timestep. Of
+// Use::kDecodeLatents: (pixels, channels).
+inline constexpr char kTimeEmbedding[] = "timestep", kLatents[] = "latents";
+
+// Fields.
 inline constexpr char kPromptIds[] = "prompt_ids";              // Use::kEncodePrompt (tokens): the tokens of a prompt
 inline constexpr char kPromptPositions[] = "prompt_positions";  // (tokens): their positions, 0, 1, ...
 inline constexpr char kKeptPlaces[] = "kept_places";            // (tokens): the places that keep their keys and values
-inline constexpr char kTimeEmbedding[] = "time_embedding";      // Use::kPredictNoise (1, width): of the timestep
 inline constexpr char kPromptPlaces[] = "prompt_places";        // (samples, tokens): the places of each row's prompt
 inline constexpr char kPromptCounts[] = "prompt_counts";        // (samples): their number
-inline constexpr char kLatents[] = "latents";                   // Use::kDecodeLatents (pixels, channels)
 
 inline Fields prompt_fields(const DrawingShape& shape) {
   const Extent tokens = rows_per_sample(shape.prompt_tokens);
@@ -39,17 +43,11 @@ inline Fields prompt_fields(const DrawingShape& shape) {
           {kKeptPlaces, DType::kInt32, tokens, 1, kSource}};
 }
 
-// time_width: of the timestep's embedding.
-inline Fields noise_fields(const DrawingShape& shape, std::int64_t time_width) {
+inline Fields noise_fields(const DrawingShape& shape) {
   const Extent samples = rows_per_sample(1);
   constexpr FieldSource kSource = FieldSource::kGenerator;
-  return {{kTimeEmbedding, DType::kFloat32, fixed_rows(1), time_width, kSource},
-          {kPromptPlaces, DType::kInt32, samples, shape.prompt_tokens, kSource},
+  return {{kPromptPlaces, DType::kInt32, samples, shape.prompt_tokens, kSource},
           {kPromptCounts, DType::kInt32, samples, 1, kSource}};
-}
-
-inline Fields latents_fields(const DrawingShape& shape, std::int64_t channels) {
-  return {{kLatents, DType::kFloat32, rows_per_sample(shape.height * shape.width), channels, FieldSource::kGenerator}};
 }
 
 }  // namespace bascule

@@ -70,7 +70,7 @@ enum class Use {
   kEncodePrompt,  // fields: prompt_fields(); outputs: kTextEmbeddings
   kKeepPrompt,    // fills the states that kPredictNoise reads of a prompt
   kPredictNoise,  // fields: noise_fields(); outputs: kModelOutput for kNoisyLatents, which must be in the graph
-  kDecodeLatents  // fields: latents_fields(); outputs: kPicture
+  kDecodeLatents  // no fields; outputs: kPicture
 };
 
 struct RecordOptions {

@@ -117,9 +117,11 @@ PictureRows transformer(UnetRecorder& r, const TransformerPlace& place, const Pi
 
 // W2 silu(W1 e + b1) + b2, and silu once more: every residual block reads that alone.
 Tensor time_embedding(UnetRecorder& r) {
+  r.graph.set_scope("");
+  const Tensor timestep = r.graph.input(kTimeEmbedding, fixed_rows(1), r.config.time_width());
   r.graph.set_scope("time_embedding");
   const std::int64_t width = 4 * r.config.time_width();
-  const Tensor first = dense(r, "time_embedding.linear_1", r.graph.field(kTimeEmbedding), width);
+  const Tensor first = dense(r, "time_embedding.linear_1", timestep, width);
   const Tensor h = activation(r.graph, "time_embedding.act", first, Activation::kSilu);
   return activation(r.graph, "time", dense(r, "time_embedding.linear_2", h, width), Activation::kSilu);
 }
@@ -178,9 +180,7 @@ class Unet final : public Model {
   std::vector<ParameterPiece> unused_tensors() const override { return {}; }
   ModelCardWords card() const override { return {"UNet", {}, "", "", ""}; }
   ModelInputs inputs() const override { return {}; }
-  Fields fields(const RecordOptions& options) const override {
-    return noise_fields(options.drawing, config_.time_width());
-  }
+  Fields fields(const RecordOptions& options) const override { return noise_fields(options.drawing); }
   std::vector<Use> uses() const override { return {Use::kKeepPrompt, Use::kPredictNoise}; }
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
 

@@ -51,9 +51,7 @@ class VaeDecoder final : public Model {
   }
   ModelCardWords card() const override { return {"decoder", {}, "", "", ""}; }
   ModelInputs inputs() const override { return {}; }
-  Fields fields(const RecordOptions& options) const override {
-    return latents_fields(options.drawing, config_.latent_channels);
-  }
+  Fields fields(const RecordOptions&) const override { return {}; }
   std::vector<Use> uses() const override { return {Use::kDecodeLatents}; }
   Recording record(Graph& graph, Use use, const RecordOptions& options) const override;
 
@@ -64,8 +62,10 @@ class VaeDecoder final : public Model {
 Recording VaeDecoder::record(Graph& graph, Use, const RecordOptions& options) const {
   DiffusionRecorder r(graph, config_.norm_num_groups);
   const std::vector<std::int64_t>& channels = config_.block_out_channels;
+  const Tensor latents =
+      graph.input(kLatents, rows_per_sample(options.drawing.height * options.drawing.width), config_.latent_channels);
   graph.set_scope("decoder.conv_in");
-  const Tensor scaled = scale(graph, "scaled", graph.field(kLatents), static_cast<float>(1.0 / config_.scaling_factor));
+  const Tensor scaled = scale(graph, "scaled", latents, static_cast<float>(1.0 / config_.scaling_factor));
   PictureRows x = {convolution_1x1(r, "post_quant_conv", scaled, config_.latent_channels), options.drawing.height,
                    options.drawing.width};
   x = convolution_3x3(r, "decoder.conv_in", x, channels.back());
