@@ -63,7 +63,8 @@ void check_drawing(const Settings& s) {
   if (draw.latents_file.is_given() && is_written(s, "draw.seed"))
     refuse(s, "draw.seed", "draw.seed has no effect: the noise is that of draw.latents_file", "remove one of them");
   const std::string& output = s.run.output_dir.resolved;
-  if (output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved)
+  const bool is_of_model = output == s.model.model_name_or_path.resolved || output == s.model.tokenizer_name.resolved;
+  if (s.run.output_dir.is_given() && is_of_model)
     refuse(s, "draw.output_dir", "draw.output_dir is also the folder of the model or tokenizer", "choose another");
   check_idle_keys(s);
 }
