@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures that are written: PNG, RGB, 8 bits, no alpha and no time, one filter and one level of compression; so a
-// picture has the same bytes every time. Another version of zlib may compress it to other bytes: digests are for
-// pixels. Before the seal or when nothing is sealed: allocates.
+// One picture as a PNG file, before the seal or when nothing is sealed: a PngWriter of its own. Allocates.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "src/pictures/png_writer.h"
+
 namespace bascule {
 
-// What a file says of its picture: a tEXt chunk where the value is ASCII, else iTXt.
+// A PngTextView with text of its own.
 struct PngText {
-  std::string key;    // 1 to 79 letters, digits and single spaces within
-  std::string value;  // UTF-8
-};
-
-struct RgbPicture {
-  const std::uint8_t* pixels = nullptr;  // (height, width, 3)
-  std::int64_t width = 0, height = 0;    // from 1 to 65,535
+  std::string key, value;
 };
 
 // The file's content. Throws Error kData for a text that PNG cannot hold: a value that is not UTF-8 or has a byte 0.
