@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/pictures/picture_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "src/base/error.h"
+#include "src/base/open_files.h"
+#include "src/files/durable_write.h"
+#include "src/files/input_file.h"
+#include "src/json/json.h"
+#include "src/json/json_stream.h"
+
+namespace bascule {
+namespace {
+
+constexpr std::size_t kOtherBytes = 2048;  // of a line beside the prompts: keys, numbers, the file's name
+constexpr std::size_t kMostEscape = 6;     // \u001f
+constexpr std::size_t kDigits = 16;
+
+struct HexDigits {
+  char text[kDigits];
+
+  explicit HexDigits(std::uint64_t number) noexcept {
+    for (std::size_t i = 0; i < kDigits; ++i) text[i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
+  }
+};
+
+std::uint64_t digest_of_text(const std::string& text, const std::string& where) {
+  std::uint64_t digest = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, digest, 16);
+  if (text.size() != kDigits || read.ec != std::errc() || read.ptr != end)
+    throw Error(ErrorKind::kData, where, "digest = \"" + text + "\": must be 16 hexadecimal digits");
+  return digest;
+}
+
+std::string existing_content(const std::string& path) {
+  struct stat there = {};
+  return ::stat(path.c_str(), &there) != 0 && errno == ENOENT ? "" : text_of_file(path);
+}
+
+// Bytes of its whole lines.
+std::size_t whole_bytes(const std::string& content) { return content.rfind('\n') + 1; }
+
+Status disk_failed() noexcept { return {StatusCode::kDiskFailed, {errno, 0}}; }
+
+}  // namespace
+
+PictureLog::PictureLog(std::size_t text_bytes) noexcept : line_bytes_(kOtherBytes + 2 * kMostEscape * text_bytes) {}
+
+void PictureLog::open(const std::string& path) {
+  file_bytes_ = static_cast<std::int64_t>(whole_bytes(existing_content(path)));
+  file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file_.is_open())
+    throw Error(ErrorKind::kDisk, path, std::string("cannot be opened: ") + std::strerror(errno),
+                advice_for_open(errno));
+  const bool is_cut = ::ftruncate(file_.number(), file_bytes_) == 0 && ::fsync(file_.number()) == 0;
+  throw_if_failed(is_cut ? ok_status() : disk_failed(), path, "cannot be cut behind its last whole line");
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  throw_if_failed(sync_folder(folder.c_str()), folder, "cannot be synced");
+}
+
+Status PictureLog::append(const PictureLogView& row) noexcept {
+  const HexDigits digest(row.digest);
+  JsonStream line(Span<char>(line_, line_bytes_));
+  line.begin_object();
+  line.key("file").string(row.file);
+  line.key("prompt").string(row.prompt);
+  line.key("negative_prompt").string(row.negative_prompt);
+  line.key("seed").integer(row.seed);
+  line.key("seconds").number(row.seconds);
+  line.key("digest").string({digest.text, kDigits});
+  line.end_object().line_break();
+  if (line.overflowed()) return {StatusCode::kDiskFailed, {EOVERFLOW, 0}};
+  Status status = write_all(file_.number(), line.text().data(), line.text().size());
+  if (status.ok() && ::fdatasync(file_.number()) != 0) status = disk_failed();
+  if (status.ok()) {
+    file_bytes_ += static_cast<std::int64_t>(line.text().size());
+    return status;
+  }
+  [[maybe_unused]] const int removed = ::ftruncate(file_.number(), file_bytes_);  // otherwise open() will do it
+  return status;
+}
+
+std::vector<PictureLogRow<std::string>> read_picture_log(const std::string& path) {
+  const std::string content = existing_content(path);
+  std::vector<PictureLogRow<std::string>> rows;
+  for (std::size_t begin = 0, end = 0; begin < whole_bytes(content); begin = end + 1) {
+    end = content.find('\n', begin);
+    const auto number = static_cast<std::int64_t>(rows.size() + 1);
+    const Json line = parse_json(std::string_view(content).substr(begin, end - begin), path, number);
+    const std::string where = path + ":" + std::to_string(number);
+    if (!line.is_object()) throw Error(ErrorKind::kData, where, "is not a JSON object");
+    rows.push_back({get_string(line, "file", where), get_string(line, "prompt", where),
+                    get_string(line, "negative_prompt", where), get_int(line, "seed", where),
+                    get_number(line, "seconds", where), digest_of_text(get_string(line, "digest", where), where)});
+  }
+  return rows;
+}
+
+}  // namespace bascule
