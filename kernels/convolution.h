@@ -25,11 +25,11 @@ struct Pictures {
   std::int64_t channels;
   std::int64_t enlarged_height, enlarged_width;  // height and width where they are not enlarged
   std::int64_t stride;                           // 1 or 2
-
-  constexpr std::int64_t out_height() const { return (enlarged_height - 1) / stride + 1; }
-  constexpr std::int64_t out_width() const { return (enlarged_width - 1) / stride + 1; }
-  constexpr std::int64_t depth() const { return kTaps * channels; }
 };
+
+constexpr std::int64_t out_height(const Pictures& p) { return (p.enlarged_height - 1) / p.stride + 1; }
+constexpr std::int64_t out_width(const Pictures& p) { return (p.enlarged_width - 1) / p.stride + 1; }
+constexpr std::int64_t window_size(const Pictures& p) { return kTaps * p.channels; }
 
 // y[r,o] = bias[o] + sum_d window[first_row + r, d] weight[o,d]
 // The arithmetic is that of gemm_tile.h with windows as A, depth 9 channels: for each element a chain of fused

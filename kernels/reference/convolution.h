@@ -11,8 +11,8 @@ namespace bascule::reference {
 
 // The element of x that stands at a column of the window of an output row; -1: none, which is zero.
 inline std::int64_t window_element(const Pictures& p, std::int64_t row, std::int64_t col) {
-  const std::int64_t tap = col / p.channels, outputs = p.out_height() * p.out_width();
-  const std::int64_t sample = row / outputs, y = row % outputs / p.out_width(), x = row % p.out_width();
+  const std::int64_t tap = col / p.channels, outputs = out_height(p) * out_width(p);
+  const std::int64_t sample = row / outputs, y = row % outputs / out_width(p), x = row % out_width(p);
   const std::int64_t from_y = p.stride * y + tap / 3 - 1, from_x = p.stride * x + tap % 3 - 1;
   if (from_y < 0 || from_y >= p.enlarged_height || from_x < 0 || from_x >= p.enlarged_width) return -1;
   const std::int64_t stored_y = from_y * p.height / p.enlarged_height, stored_x = from_x * p.width / p.enlarged_width;
@@ -22,7 +22,7 @@ inline std::int64_t window_element(const Pictures& p, std::int64_t row, std::int
 // One sum, in the order of the columns, without chunks.
 template <typename T>
 void convolution(T* y, const T* x, const T* weight, const T* bias, const Convolution& a) {
-  const std::int64_t depth = a.pictures.depth();
+  const std::int64_t depth = window_size(a.pictures);
   for (std::int64_t r = 0; r < a.rows; ++r) {
     for (std::int64_t o = 0; o < a.cols; ++o) {
       T sum = bias != nullptr ? bias[o] : T(0);

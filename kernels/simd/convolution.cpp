@@ -16,7 +16,7 @@ namespace {
 class Window {
  public:
   Window(const Pictures& pictures, std::int64_t row)
-      : p_(pictures), out_height_(pictures.out_height()), out_width_(pictures.out_width()) {
+      : p_(pictures), out_height_(out_height(pictures)), out_width_(out_width(pictures)) {
     x_ = row % out_width_;
     y_ = row / out_width_ % out_height_;
     sample_ = row / out_width_ / out_height_;
@@ -111,10 +111,10 @@ void convolution(const Convolution& a) {
   GemmTile weight{};
   weight.kind = GemmKind::kForward;
   weight.b = a.weight;
-  weight.ldb = a.pictures.depth();
+  weight.ldb = window_size(a.pictures);
   weight.cols = a.cols;
-  for (std::int64_t first = 0; first < a.pictures.depth(); first += kGemmChunk) {
-    const std::int64_t cols = least(kGemmChunk, a.pictures.depth() - first);
+  for (std::int64_t first = 0; first < window_size(a.pictures); first += kGemmChunk) {
+    const std::int64_t cols = least(kGemmChunk, window_size(a.pictures) - first);
     pack_b<Float32Steps>(packed_b, weight, first, cols, 0, packed_a);
     multiply_windows(a, first, cols, packed_b, packed_a);
   }

@@ -14,7 +14,7 @@ namespace {
 struct Case {
   Pictures pictures;
   std::int64_t samples, cols;
-  std::int64_t rows() const { return samples * pictures.out_height() * pictures.out_width(); }
+  std::int64_t rows() const { return samples * out_height(pictures) * out_width(pictures); }
   std::int64_t elements() const { return samples * pictures.height * pictures.width * pictures.channels; }
 };
 
@@ -55,7 +55,7 @@ struct Operands {
   std::vector<float> x, weight, bias;
   Operands(Seeded& random, const Case& c)
       : x(normal(random, c.elements())),
-        weight(normal(random, c.cols * c.pictures.depth())),
+        weight(normal(random, c.cols * window_size(c.pictures))),
         bias(normal(random, c.cols)) {}
 };
 
@@ -77,7 +77,7 @@ TEST(Convolution, HasTheBitsOfItsDefinition) {
   Seeded random;
   for (const Case& c : cases()) {
     const Operands operands(random, c);
-    const std::int64_t depth = c.pictures.depth();
+    const std::int64_t depth = window_size(c.pictures);
     std::vector<float> windows(static_cast<std::size_t>(c.rows() * depth));
     reference::window_columns(windows.data(), operands.x.data(),
                               {nullptr, nullptr, depth, 0, c.rows(), 0, depth, c.pictures});
@@ -105,7 +105,7 @@ TEST(Convolution, IsWithinItsBoundOfTheExactSum) {
                            widened(operands.bias).data(),
                            {nullptr, nullptr, nullptr, nullptr, c.cols, 0, c.rows(), c.cols, c.pictures, nullptr});
     const auto y = convolution_of(kernels_for(best_isa()), c, operands, true, Place::kBeforeGuard);
-    const double bound = kEpsilon * 8.0 * static_cast<double>(c.pictures.depth());
+    const double bound = kEpsilon * 8.0 * static_cast<double>(window_size(c.pictures));
     expect_within(y, 0, truth, std::vector<double>(truth.size(), bound), "y");
   }
 }
@@ -125,8 +125,8 @@ TEST(Convolution, ATileHasTheBitsOfTheWhole) {
           Floats y(std::vector<float>(whole.size(), 5.0f));
           Floats x(operands.x), w(operands.weight), b(operands.bias);
           kernels.convolution({y.data() + first_row * c.cols + first_col, x.data(),
-                               w.data() + first_col * c.pictures.depth(), b.data() + first_col, c.cols, first_row, rows,
-                               cols, c.pictures, &scratch});
+                               w.data() + first_col * window_size(c.pictures), b.data() + first_col, c.cols, first_row,
+                               rows, cols, c.pictures, &scratch});
           return y.values();
         });
         for (std::int64_t i = 0; i < c.rows() * c.cols; ++i) {
@@ -144,7 +144,7 @@ TEST(Convolution, WindowsAreWrittenAndAddedWhereTheirPixelsLie) {
   Seeded random;
   for (const Case& c : cases()) {
     const Operands operands(random, c);
-    const std::int64_t first_row = c.rows() / 3, rows = c.rows() - first_row, depth = c.pictures.depth();
+    const std::int64_t first_row = c.rows() / 3, rows = c.rows() - first_row, depth = window_size(c.pictures);
     for (const std::int64_t first_col : {std::int64_t{0}, depth / 5}) {
       const std::int64_t cols = depth - first_col, stride = cols + 2;
       const WindowColumns a{nullptr, nullptr, stride, first_row, rows, first_col, cols, c.pictures};

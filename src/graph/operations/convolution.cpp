@@ -45,7 +45,7 @@ struct WeightBlock {
 
 void run_weight(const WeightBlock& b, Range range, int) {
   float* const columns = b.scratch + kProductScratchFloats;
-  const std::int64_t depth = b.pictures.depth();
+  const std::int64_t depth = window_size(b.pictures);
   for (std::int64_t row = 0; row < b.rows; row += kWindowRows) {
     const std::int64_t rows = std::min(kWindowRows, b.rows - row);
     b.windows({columns, b.x, range.count, row, rows, range.first, range.count, b.pictures});
@@ -71,7 +71,7 @@ struct InputBlock {
 void run_input(const InputBlock& b, Range range, int) {
   const Pictures& p = b.pictures;
   float* const columns = b.scratch + kProductScratchFloats;
-  const std::int64_t pixels = p.height * p.width, outputs = p.out_height() * p.out_width();
+  const std::int64_t pixels = p.height * p.width, outputs = out_height(p) * out_width(p);
   for (std::int64_t i = range.first * pixels; i < range.end() * pixels && !b.accumulate; ++i)
     b.fill({b.d_x + i * p.channels + b.first_channel, b.channels, 0.0f});
   const std::int64_t end = range.end() * outputs;
@@ -79,7 +79,7 @@ void run_input(const InputBlock& b, Range range, int) {
     const std::int64_t col = tap * p.channels + b.first_channel;
     for (std::int64_t row = range.first * outputs; row < end; row += kWindowRows) {
       const std::int64_t rows = std::min(kWindowRows, end - row);
-      b.product({GemmKind::kInputGradient, columns, b.d_y + row * b.out, b.weight + col, nullptr, b.out, p.depth(),
+      b.product({GemmKind::kInputGradient, columns, b.d_y + row * b.out, b.weight + col, nullptr, b.out, window_size(p),
                  b.channels, rows, b.channels, b.out, false, b.scratch});
       b.add({b.d_x, columns, b.channels, row, rows, col, b.channels, p});
     }
@@ -99,7 +99,7 @@ void run_sums(const SumBlock& b, Range range, int) {
 }
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
-  const double d_y = node.elements(kDY, counts), depth = static_cast<double>(node.as<Pictures>().depth());
+  const double d_y = node.elements(kDY, counts), depth = static_cast<double>(window_size(node.as<Pictures>()));
   const double products = (node[kDX] ? 1.0 : 0.0) + (node[kDWeight] ? 1.0 : 0.0);
   return {2.0 * d_y * depth * products, 4.0 * products * d_y};
 }
@@ -117,13 +117,13 @@ void launch(const NodeView& node, Launch& l) {
   if (const Operand d_weight = node.operand(kDWeight)) {
     WeightBlock* const b = l.add(WeightBlock{l.kernels.window_columns, l.kernels.gemm_tile, l.at(d_weight.tensor), d_y,
                                              l.at(node[kX]), pictures, 0, out, false, nullptr},
-                                 {fixed_rows(pictures.depth()), kGemmTileCols}, run_weight);
+                                 {fixed_rows(window_size(pictures)), kGemmTileCols}, run_weight);
     l.rows(&b->rows, rows);
     l.adds(&b->accumulate, d_weight.access);
     l.scratch(&b->scratch);
   }
   if (const Operand d_x = node.operand(kDX)) {
-    const Extent samples = with_pictures_of(rows, pictures.out_height() * pictures.out_width(), 1);
+    const Extent samples = with_pictures_of(rows, out_height(pictures) * out_width(pictures), 1);
     for (std::int64_t channel = 0; channel < pictures.channels; channel += kGemmTileCols) {
       InputBlock* const b = l.add(InputBlock{l.kernels.fill, l.kernels.gemm_tile, l.kernels.add_window_columns,
                                              l.at(d_x.tensor), d_y, l.at(node[kWeight]), pictures, out, channel,
@@ -157,7 +157,7 @@ struct Block {
 void run(const Block& b, Range range, int) {
   Convolution a = b.whole;
   a.y += range.first * a.y_stride + b.first_col;
-  a.weight += b.first_col * a.pictures.depth();
+  a.weight += b.first_col * window_size(a.pictures);
   a.bias += b.first_col;
   a.first_row = range.first;
   a.rows = range.count;
@@ -169,7 +169,7 @@ std::int64_t scratch_floats(const NodeView&) { return kProductScratchFloats; }
 
 Cost cost(const NodeView& node, const BatchCounts& counts) {
   const double x = node.elements(kX, counts), y = node.elements(kY, counts);
-  const double depth = static_cast<double>(node.as<Pictures>().depth());
+  const double depth = static_cast<double>(window_size(node.as<Pictures>()));
   return {2.0 * y * depth, 4.0 * (x + y + depth * static_cast<double>(node.cols(kY)))};
 }
 
@@ -227,9 +227,9 @@ Tensor convolution(Graph& graph, const std::string& name, Tensor x, Tensor weigh
   const std::int64_t out = graph[weight].rows.fixed;
   BASCULE_CHECK(shape.height > 0 && shape.width > 0 && (shape.stride == 1 || shape.stride == 2));
   BASCULE_CHECK(pictures.enlarged_height >= shape.height && pictures.enlarged_width >= shape.width);
-  BASCULE_CHECK(graph[weight].cols == pictures.depth() && graph[bias].cols == out);
+  BASCULE_CHECK(graph[weight].cols == window_size(pictures) && graph[bias].cols == out);
   const Extent rows =
-      with_pictures_of(graph[x].rows, shape.height * shape.width, pictures.out_height() * pictures.out_width());
+      with_pictures_of(graph[x].rows, shape.height * shape.width, out_height(pictures) * out_width(pictures));
   const Tensor y = graph.activation(name, rows, out);
   graph.add(kKind, {reads(x), reads(weight), reads(bias), writes(y)}, Attributes::of(pictures));
   return y;
