@@ -28,6 +28,8 @@ class Window {
     y_ = 0;
     ++sample_;
   }
+  // Whether the three taps of each row of the window lie side by side in memory, or all outside the picture.
+  bool has_neighbours() const { return p_.enlarged_width == p_.width && x_ > 0 && p_.stride * x_ + 1 < p_.width; }
   // The number of the stored pixel at a tap; -1 outside the picture.
   std::int64_t pixel(std::int64_t tap) const {
     std::int64_t y = p_.stride * y_ + tap / 3 - 1, x = p_.stride * x_ + tap % 3 - 1;
@@ -43,36 +45,32 @@ class Window {
   std::int64_t sample_, y_, x_;
 };
 
-// run(tap, channel, done, count) for each run of columns of a window, from first_col on, that are of one tap.
+// run(from, done, count) for each run of columns of a window, from first_col on, that lie side by side in x; null where
+// they are zero. These are the columns of one tap, or of the three of a row that are pixels beside each other.
 template <typename Run>
-[[gnu::always_inline]] inline void for_taps(std::int64_t channels, std::int64_t first_col, std::int64_t cols,
-                                            const Run& run) {
-  std::int64_t tap = first_col / channels, channel = first_col % channels;
-  for (std::int64_t done = 0; done < cols;) {
-    const std::int64_t count = least(channels - channel, cols - done);
-    run(tap, channel, done, count);
+[[gnu::always_inline]] inline void for_runs(const float* x, const Pictures& p, const Window& window,
+                                            std::int64_t first_col, std::int64_t cols, const Run& run) {
+  const std::int64_t taps = window.has_neighbours() ? 3 : 1, width = taps * p.channels;
+  std::int64_t tap = first_col / width * taps, col = first_col % width;
+  for (std::int64_t done = 0; done < cols; tap += taps) {
+    const std::int64_t count = least(width - col, cols - done), pixel = window.pixel(tap);
+    run(pixel < 0 ? nullptr : x + pixel * p.channels + col, done, count);
     done += count;
-    channel = 0;
-    ++tap;
+    col = 0;
   }
 }
 
 // Whole vectors: up to 15 numbers past the columns are overwritten.
 inline void pack_window(float* packed, const float* x, const Pictures& p, const Window& window, std::int64_t first_col,
                         std::int64_t cols) {
-  for_taps(p.channels, first_col, cols,
-           [&](std::int64_t tap, std::int64_t channel, std::int64_t done, std::int64_t count) {
-             const std::int64_t pixel = window.pixel(tap);
-             float* const out = packed + done;
-             if (pixel < 0) {
-               for (std::int64_t c = 0; c < count; c += kLanes) store(out + c, set(0.0f));
-               return;
-             }
-             const float* const from = x + pixel * p.channels + channel;
-             for_lanes(
-                 count, [&](auto lanes, std::int64_t c)
-                            __attribute__((always_inline)) { store(out + c, load(from + c, lanes)); });
-           });
+  for_runs(x, p, window, first_col, cols, [&](const float* from, std::int64_t done, std::int64_t count) {
+    float* const out = packed + done;
+    if (from == nullptr) {
+      for (std::int64_t c = 0; c < count; c += kLanes) store(out + c, set(0.0f));
+    } else {
+      pack_rows(out, 0, from, 0, 1, count);
+    }
+  });
 }
 
 // Products of one chunk of columns, which packed_b holds of all weights.
@@ -124,14 +122,9 @@ void window_columns(const WindowColumns& a) {
   Window window(a.pictures, a.first_row);
   for (std::int64_t r = 0; r < a.rows; ++r) {
     float* const row = a.columns + r * a.stride;
-    for_taps(a.pictures.channels, a.first_col, a.cols,
-             [&](std::int64_t tap, std::int64_t channel, std::int64_t done, std::int64_t count) {
-               const std::int64_t pixel = window.pixel(tap);
-               if (pixel < 0) {
-                 fill_row(row + done, count, 0.0f);
-               } else {
-                 copy_row(row + done, a.x + pixel * a.pictures.channels + channel, count);
-               }
+    for_runs(a.x, a.pictures, window, a.first_col, a.cols,
+             [&](const float* from, std::int64_t done, std::int64_t count) {
+               from == nullptr ? fill_row(row + done, count, 0.0f) : copy_row(row + done, from, count);
              });
     window.advance();
   }

@@ -108,6 +108,26 @@ TEST(GroupNorm, FrozenPartsLeaveTheOthersExact) {
   }
 }
 
+// y takes the place of an x that nobody else reads, and gives the same numbers.
+TEST(GroupNorm, WritesOverWhatIsReadNoMore) {
+  std::vector<float> first;
+  for (const bool kept : {true, false}) {
+    GraphRun run(counts_of(2, 1, 1));
+    const Tensor x = scale(run.graph(), "x", run.input("input", rows_per_sample(600), 34), 0.5f);
+    if (kept) run.graph().keep(x);
+    const Tensor y = group_norm(run.graph(), "y", x, run.parameter("w", 1, 34, false), run.parameter("b", 1, 34, false),
+                                17, kEpsilon5, true);
+    run.graph().keep(y);
+    run.seal(kernels_for(best_isa()));
+    EXPECT_EQ(run.at(x) == run.at(y), !kept);
+    Seeded random(3);
+    run.replay(TestBatch(random, {1, 0}, kVocabulary).batch());
+    const std::vector<float> values = run.rows_of(y, 1200);
+    if (first.empty()) first = values;
+    EXPECT_EQ(first_different_bit(values, first), -1);
+  }
+}
+
 // Several blocks of rows a sample.
 TEST(GroupNorm, BitsDoNotDependOnTheNumberOfThreadsOrTheInstructionSet) {
   std::vector<float> first;

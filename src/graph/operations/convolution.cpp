@@ -191,7 +191,7 @@ void derive(const NodeView& node, Backward& b) {
 
 // The tiles of a product of these extents: its rows are windows, which are packed as its rows are.
 void launch(const NodeView& node, Launch& l) {
-  const std::int64_t out = node.cols(kY), max_rows = node.rows(kY).at(l.bounds());
+  const std::int64_t out = node.cols(kY), max_rows = std::max<std::int64_t>(1, node.rows(kY).at(l.bounds()));
   const OwnTiling tiling = own_tiling(GemmKind::kForward, max_rows, out);
   const std::int64_t height = align_up(divide_up(max_rows, tiling.rows), kOwnRowUnit);
   Block block{};
