@@ -41,7 +41,7 @@ std::vector<Case> cases() {
         list.push_back({plain(5, 7, channels, stride), 2, cols});
         list.push_back({{3, 2, channels, 6, 4, stride}, 2, cols});
         list.push_back({{3, 4, channels, 5, 7, stride}, 2, cols});
-        list.push_back({{1, 3, channels, 1, 8, stride}, 2, cols});
+        list.push_back({{2, 3, channels, 7, 8, stride}, 2, cols});
       }
     }
   }

@@ -149,7 +149,21 @@ TEST(GroupNorm, LongSumsAreAsAccurateAsShortOnes) {
   }
 }
 
-// d_x over d_x's memory, the sums and the means.
+// What a float32 sum of equal numbers loses does not show: the mean is the number, and nothing is left of the sample.
+TEST(GroupNorm, AConstantPictureHasItsConstantAsMean) {
+  Seeded random;
+  for (const float constant : {0.1f, -1000.1f}) {
+    const Case c{2, 1000, 6, 3, 256};
+    const std::vector<float> x(static_cast<std::size_t>(c.elements()), constant);
+    const auto gamma = normal(random, c.channels), beta = normal(random, c.channels);
+    const auto values = same_on_every_isa(
+        [&](const KernelTable& kernels) { return forward_of(kernels, c, x, gamma, beta, false, kPlaces[0]); });
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(values[i], beta[i % beta.size()]) << constant;
+    ASSERT_EQ(values[x.size()], constant);
+  }
+}
+
+// d_x, parts and means, as the operation computes them.
 std::vector<float> backward_of(const KernelTable& kernels, const Case& c, const std::vector<float>& d_y,
                                const std::vector<float>& x, const std::vector<float>& statistics,
                                const std::vector<float>& gamma, const std::vector<float>& beta,
