@@ -17,9 +17,11 @@
 // there are such, column head * 65536 + k.
 //
 // Numerics: float32, every sum a chain or a tree of fixed order; the maximum is subtracted; the bias is added to the
-// finished product. Forward gives a query row the same bits alone and among others, and, where `causal`, whatever
-// finite keys and values follow those that it sees; so does backward its d_query. Bounds in test_attention.cpp.
-// Aliasing: none.
+// finished product. Forward sums over blocks of kAttentionKeyBlock keys, in order: with m the largest score until now
+// and m' that with the next block, a sum x becomes e^(m - m') x + the block's own sum (Milakov & Gimelshein 2018,
+// algorithm 3; Dao et al. 2022, algorithm 1). Backward has no such blocks. Forward gives a query row the same bits
+// alone and among others, and, where `causal`, whatever finite keys and values follow those that it sees; so does
+// backward its d_query. Bounds in test_attention.cpp. Aliasing: none.
 //
 // Scratch: attention_forward_scratch_floats(key_rows, head_size) floats, or those of backward, 64-byte aligned, one a
 // thread.
@@ -77,14 +79,14 @@ struct AttentionBackward {
 
 // Query rows whose scores are held at a time.
 constexpr std::int64_t kAttentionQueryBlock = 48;
-// Keys whose scores forward sums at a time, a multiple of 64. It shows in the bits of rows that see more.
+// Keys in a block of forward's, a multiple of 64.
 constexpr std::int64_t kAttentionKeyBlock = 1024;
-// Query rows for which forward packs a block of keys. A call of a multiple of it packs nothing more often than one of
-// more rows.
+// Query rows for which forward packs a block of keys once. Calls that have so many each pack no more often than one
+// call of all rows would, where there are several blocks of keys.
 constexpr std::int64_t kAttentionQueryGroup = 512;
 
-// Enough on every ISA. Forward: 69,000 for 325 keys of 64, 280 KB; at most 3,100 a unit of head_size, 200 KB more, for
-// any number of keys. Backward: 148,000, 600 KB, and more with every key.
+// Enough on every ISA. Forward: 68,000 for 325 keys of 64, 270 KB, and 221,000, 880 KB, for any number beyond
+// kAttentionKeyBlock. Backward: 148,000, 600 KB, for 325 keys of 64, and more with every key.
 std::int64_t attention_forward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
 std::int64_t attention_backward_scratch_floats(std::int64_t key_rows, std::int64_t head_size);
 

@@ -23,15 +23,17 @@ struct ReducedExponent {
   return {n, fnma(n, set(-0x1.05c610p-29f), fnma(n, set(0x1.62e430p-1f), x))};
 }
 
-// e^x. Outside [-104, 89] the result is 0 or infinite.
-[[gnu::always_inline]] inline f32x16 exp(f32x16 x) {
-  const ReducedExponent e = reduce_exponent(min(set(89.0f), max(set(-104.0f), x)));
+// e^x for x <= 0. Below -104 the result is 0.
+[[gnu::always_inline]] inline f32x16 exp_of_negative(f32x16 x) {
+  const ReducedExponent e = reduce_exponent(max(set(-104.0f), x));
   f32x16 q = fma(e.r, set(0x1.6a4f32p-10f), set(0x1.123982p-7f));
   q = fma(e.r, q, set(0x1.5558aep-5f));
   q = fma(e.r, q, set(0x1.555492p-3f));
   q = fma(e.r, q, set(0x1.fffffcp-2f));
   return scale_by_power_of_two(fma(e.r * e.r, q, e.r) + set(1.0f), e.n);
 }
+// e^x. Above 89 the result is infinite.
+[[gnu::always_inline]] inline f32x16 exp(f32x16 x) { return exp_of_negative(min(set(89.0f), x)); }
 
 // e^x - 1 for 0 <= x <= 20, exact near 0 too.
 [[gnu::always_inline]] inline f32x16 exp_minus_one(f32x16 x) {

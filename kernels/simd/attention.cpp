@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over blocks of keys, which are packed one after another, so that what is packed does not grow with the
-// keys. A group of query rows keeps its sums between the blocks, as what is packed must serve many rows. Sums over the
-// keys of a block refer to the largest score until then; before the next block is added they are multiplied by what
-// makes them refer to the new one (Milakov & Gimelshein 2018, algorithm 3; Dao et al. 2022, algorithm 1). With one
-// block nothing is kept: every block of query rows is finished by itself.
+// Attention over blocks of keys, which are packed one after another. A group of query rows keeps its sums from block to
+// block, as a packed block must serve many rows. Where one block has all keys, every block of query rows is finished at
+// once.
 #include "kernels/attention.h"
 
 #include <cstdint>
@@ -23,8 +21,8 @@ struct Softmax {
 // scores[k] = dropped e^(scores[k] - top), without the factors of softmax and dropout, where `top` is the largest score
 // of these keys and of those before. Returns the factor that gives sums over the keys before that same top.
 template <bool kDrops>
-float softmax_row(float* scores, std::int64_t first_key, std::int64_t keys, const AttentionForward& a,
-                  std::int64_t query, float* top, float* sum) {
+float softmax_row(float* scores, std::int64_t next, std::int64_t first_key, std::int64_t keys,
+                  const AttentionForward& a, std::int64_t query, float* top, float* sum) {
   const float lowest = -__builtin_inff();
   const float before = first_key > 0 ? *top : lowest;
   const float own = largest(scores, keys);
@@ -34,8 +32,10 @@ float softmax_row(float* scores, std::int64_t first_key, std::int64_t keys, cons
   f32x16 sums = set(0.0f);
   for_keys<kDrops>(
       a, query, first_key, keys, [&](auto lanes, std::int64_t k, Mask16 kept) __attribute__((always_inline)) {
-        const f32x16 e = exp(load(scores + k, lanes, lowest) - set(subtracted));
+        // Absent lanes are not those of -infinity: an exp that underflows takes many times as long.
+        const f32x16 e = keep(lanes, exp_of_negative(load(scores + k, lanes, subtracted) - set(subtracted)), 0.0f);
         sums = sums + e;
+        __builtin_prefetch(scores + next + k);
         store(scores + k, kDrops ? select(kept, e, set(0.0f)) : e);
       });
   const float own_sum = horizontal_sum(sums);
@@ -84,7 +84,7 @@ void pack(const AttentionForward& a, const KeyBlock& keys, const Packing& to, co
                                   : KeyRows{x, stride, a.key_index + keys.first, keys.count};
   };
   pack_keys(at.keys, to, rows(a.key, a.key_stride), a.head_size, a.scale, at.values);
-  pack_key_rows(at.values, to, rows(a.value, a.value_stride), a.head_size);
+  pack_key_rows(at.values, to.value_stride, rows(a.value, a.value_stride), a.head_size);
 }
 
 // Adds a block of keys to the sums of a block of query rows, whose first one is row `row` of the group.
@@ -104,10 +104,10 @@ void attend(const AttentionForward& a, const QueryBlock& block, const Packing& t
     float* const scores = at.scores + r * to.key_stride;
     add_bias(scores, a, block, r);
     if (block.keys(r) > 0) {
-      factors[r] =
-          (a.dropout.threshold != 0 ? softmax_row<true> : softmax_row<false>)(scores, block.first_key, block.keys(r), a,
-                                                                              block.first + r, softmax->top + row + r,
-                                                                              softmax->sum + row + r);
+      factors[r] = (a.dropout.threshold != 0 ? softmax_row<true>
+                                             : softmax_row<false>)(scores, to.key_stride, block.first_key,
+                                                                   block.keys(r), a, block.first + r,
+                                                                   softmax->top + row + r, softmax->sum + row + r);
     }
     clear_unseen(scores, block, r);
   }
@@ -115,7 +115,7 @@ void attend(const AttentionForward& a, const QueryBlock& block, const Packing& t
   const bool is_first = block.first_key == 0;
   multiply_over_keys(is_first ? out : at.part, to, at.scores,
                      streams ? a.value.float32() + block.first_key * a.value_stride : at.values,
-                     streams ? a.value_stride : to.width, block);
+                     streams ? a.value_stride : to.value_stride, block);
   for (std::int64_t r = 0; !is_first && r < block.rows; ++r) {
     if (block.keys(r) > 0) scale_and_add_to_row(out + r * to.width, factors[r], at.part + r * to.width, to.width);
   }
@@ -148,7 +148,7 @@ void attention_forward(const AttentionForward& a) {
   Places at{};
   at.keys = a.scratch;
   at.values = at.keys + a.head_size * to.key_stride;
-  at.scores = at.values + block_keys * to.width;
+  at.scores = at.values + block_keys * to.value_stride;
   at.query = at.scores + kQueryBlock * to.key_stride;
   at.part = at.query + kQueryBlock * to.width;
   at.out = at.part + kQueryBlock * to.width;

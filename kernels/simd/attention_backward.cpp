@@ -37,12 +37,13 @@ void softmax_row_backward(float* scores, float* d_dropped, std::int64_t keys, co
                           std::int64_t query) {
   // Scores of rounded operands may be far above the logsumexp of others.
   const bool is_rounded = a.query.is_bf16() || a.key.is_bf16();
-  const f32x16 logsumexp = set(is_rounded ? largest(scores, keys) : a.logsumexp[query]);
+  const float subtracted = is_rounded ? largest(scores, keys) : a.logsumexp[query];
+  const f32x16 logsumexp = set(subtracted);
   const f32x16 scale = set(a.dropout.scale);
   f32x16 sums = set(0.0f), dots = set(0.0f);
   for_keys<kDrops>(
       a, query, 0, keys, [&](auto lanes, std::int64_t k, Mask16 kept) __attribute__((always_inline)) {
-        const f32x16 e = exp(load(scores + k, lanes, -__builtin_inff()) - logsumexp);
+        const f32x16 e = keep(lanes, exp(load(scores + k, lanes, subtracted) - logsumexp), 0.0f);
         const f32x16 d_p = kDrops ? drop(kept, load(d_dropped + k), scale) : load(d_dropped + k);
         sums = sums + e;
         dots = fma(e, d_p, dots);

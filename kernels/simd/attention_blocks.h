@@ -23,15 +23,17 @@ namespace {
 constexpr std::int64_t kQueryBlock = kAttentionQueryBlock;
 
 // Extents of packed matrices, in floats. Rows over keys have an odd number of vectors: rows of a power of two bytes
-// would all fall into the same few cache sets.
+// would all fall into the same few cache sets. So have the values of wide heads, which products read in parts.
 struct Packing {
   std::int64_t key_vectors, key_stride;
   std::int64_t width_vectors, width;
+  std::int64_t value_stride;
 };
 inline Packing packing(std::int64_t key_rows, std::int64_t head_size) {
   const std::int64_t key_vectors = (key_rows + kLanes - 1) / kLanes;
   const std::int64_t width_vectors = (head_size + kLanes - 1) / kLanes;
-  return {key_vectors, (key_vectors | 1) * kLanes, width_vectors, width_vectors * kLanes};
+  return {key_vectors, (key_vectors | 1) * kLanes, width_vectors, width_vectors * kLanes,
+          (width_vectors > 4 ? width_vectors | 1 : width_vectors) * kLanes};
 }
 
 // Keys that are packed together.
@@ -105,10 +107,11 @@ struct KeyRows {
 };
 
 // (count, width)
-inline void pack_key_rows(float* packed, const Packing& to, const KeyRows& rows, std::int64_t head_size) {
-  if (rows.index == nullptr) return pack_rows(packed, to.width, rows.x, rows.stride, rows.count, head_size);
+inline void pack_key_rows(float* packed, std::int64_t packed_stride, const KeyRows& rows, std::int64_t head_size) {
+  if (rows.index == nullptr) return pack_rows(packed, packed_stride, rows.x, rows.stride, rows.count, head_size);
   for (std::int64_t k = 0; k < rows.count; ++k)
-    pack_rows(packed + k * to.width, to.width, rows.x + rows.index[k] * rows.stride, rows.stride, 1, head_size);
+    pack_rows(packed + k * packed_stride, packed_stride, rows.x + rows.index[k] * rows.stride, rows.stride, 1,
+              head_size);
 }
 
 // (head_size, key_stride): factor x^T. `packed_rows` (count, width) is overwritten where x is bf16 or there is an
@@ -117,19 +120,27 @@ inline void pack_keys(float* packed, const Packing& to, const KeyRows& rows, std
                       float* packed_rows) {
   if (!rows.x.is_bf16() && rows.index == nullptr)
     return pack_transposed(packed, to.key_stride, rows.x.float32(), rows.stride, rows.count, head_size, factor);
-  pack_key_rows(packed_rows, to, rows, head_size);
+  pack_key_rows(packed_rows, to.width, rows, head_size);
   pack_transposed(packed, to.key_stride, packed_rows, to.width, rows.count, head_size, factor);
 }
+
+// Steps for which the rows of B that a block of C needs stay in the first-level cache.
+constexpr std::int64_t kMostSteps = 96;
 
 // scores (rows, keys) of a block: query keys_transposed, in vectors that some row sees.
 inline void multiply_scores(float* scores, const Packing& to, const float* query, std::int64_t query_stride,
                             const float* keys_transposed, std::int64_t head_size, const QueryBlock& block) {
   const std::int64_t vectors = (block.keys(block.rows - 1) + kLanes - 1) / kLanes;
-  for (std::int64_t v = 0; v < vectors; v += kBlockVectors) {
+  const std::int64_t together = vectors_of_blocks(vectors);
+  const std::int64_t steps = divided(head_size, kMostSteps);
+  for (std::int64_t v = 0; v < vectors; v += together) {
     const std::int64_t row = block.first_row(v * kLanes);
-    multiply({scores + row * to.key_stride + v * kLanes, to.key_stride, query + row * query_stride, query_stride, 1,
-              keys_transposed + v * kLanes, to.key_stride, head_size, false},
-             block.rows - row, vectors - v < kBlockVectors ? vectors - v : kBlockVectors);
+    for (std::int64_t step = 0; step < head_size; step += steps) {
+      multiply({scores + row * to.key_stride + v * kLanes, to.key_stride, query + row * query_stride + step,
+                query_stride, 1, keys_transposed + step * to.key_stride + v * kLanes, to.key_stride,
+                head_size - step < steps ? head_size - step : steps, step > 0},
+               block.rows - row, vectors - v < together ? vectors - v : together);
+    }
   }
 }
 

@@ -60,20 +60,22 @@ void add_rows(float* out, const Number* x, std::int64_t rows, std::int64_t cols,
   for (; r < rows; ++r) add_to_row(out, x + r * stride, cols);
 }
 
-// The largest of `count` numbers, -infinity of none.
+// The largest of `count` numbers, -infinity of none. Four at a time: each comparison would otherwise wait for the one
+// before it.
 inline float largest(const float* x, std::int64_t count) {
   const float lowest = -__builtin_inff();
-  f32x16 a = set(lowest);
-  f32x16 b = a;
-  std::int64_t c = 0;
-  for (; c + 2 * kLanes <= count; c += 2 * kLanes) {
-    a = max(a, load(x + c));
-    b = max(b, load(x + c + kLanes));
+  f32x16 a = set(lowest), b = a, c = a, d = a;
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    a = max(a, load(x + i));
+    b = max(b, load(x + i + kLanes));
+    c = max(c, load(x + i + 2 * kLanes));
+    d = max(d, load(x + i + 3 * kLanes));
   }
   for_lanes(
-      count - c, [&](auto lanes, std::int64_t rest)
-                     __attribute__((always_inline)) { a = max(a, load(x + c + rest, lanes, lowest)); });
-  return horizontal_max(max(a, b));
+      count - i, [&](auto lanes, std::int64_t rest)
+                     __attribute__((always_inline)) { a = max(a, load(x + i + rest, lanes, lowest)); });
+  return horizontal_max(max(max(a, b), max(c, d)));
 }
 
 }  // namespace

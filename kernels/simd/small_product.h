@@ -61,6 +61,14 @@ template <int kRows, int kVectors>
   }
 }
 
+// The size of parts of `count`, at most `most` each, that are nearly equal.
+inline std::int64_t divided(std::int64_t count, std::int64_t most) {
+  const std::int64_t parts = (count + most - 1) / most;
+  return (count + parts - 1) / parts;
+}
+// How many vectors each block of a row of so many has. A block of one vector would multiply at half the speed.
+inline std::int64_t vectors_of_blocks(std::int64_t vectors) { return divided(vectors, kBlockVectors); }
+
 // The block of exactly these extents, at most kRows x kVectors.
 template <int kRows, int kVectors>
 void multiply_ragged_block(const SmallProduct& x, std::int64_t rows, std::int64_t vectors) {
@@ -82,7 +90,9 @@ struct Steps {
 template <typename StepsOf>
 [[gnu::always_inline]] inline void multiply(const SmallProduct& x, std::int64_t rows, std::int64_t vectors,
                                             const StepsOf& steps_of) {
-  for (std::int64_t v = 0; v < vectors; v += kBlockVectors) {
+  const std::int64_t together = vectors_of_blocks(vectors);
+  for (std::int64_t v = 0; v < vectors; v += together) {
+    const std::int64_t these = vectors - v < together ? vectors - v : together;
     for (std::int64_t i = 0; i < rows; i += kBlockRows) {
       const Steps steps = steps_of(i, i + kBlockRows < rows ? i + kBlockRows : rows);
       SmallProduct block = x;
@@ -90,7 +100,7 @@ template <typename StepsOf>
       block.a += i * x.a_row + steps.first * x.a_step;
       block.b += steps.first * x.b_row + v * kLanes;
       block.steps = steps.end - steps.first;
-      multiply_ragged_block<kBlockRows, kBlockVectors>(block, rows - i, vectors - v);
+      multiply_ragged_block<kBlockRows, kBlockVectors>(block, rows - i, these);
     }
   }
 }
