@@ -5,7 +5,7 @@
 
 #include "src/base/batch.h"
 #include "src/base/status.h"
-#include "src/generate/generator.h"
+#include "src/generate/decoding_watch.h"
 #include "src/runtime/tape.h"
 #include "src/runtime/threads.h"
 

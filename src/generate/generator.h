@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "src/generate/decoding_watch.h"
 #include "src/generate/token_search.h"
 #include "src/graph/operations.h"
 #include "src/models/model.h"
@@ -33,15 +34,6 @@ struct RecordedGeneration {
 // fields: of the batches that run() will be given; bounds: their largest.
 RecordedGeneration record_generation(Session* session, const Model& model, const Fields& fields,
                                      const BatchCounts& bounds, const SearchOptions& options, Precision precision);
-
-// Who follows a generation, which may take minutes.
-class DecodingWatch {
- public:
-  virtual ~DecodingWatch() = default;
-  // After each token of so many rows; ended: samples of the batch that are done. Returns 0, or the number of a signal
-  // for which decoding ends at once. Sealed.
-  virtual int decoded(std::int64_t rows, std::int64_t ended) noexcept = 0;
-};
 
 class Generator {
  public:
