@@ -70,6 +70,25 @@ TEST(AttentionRows, PickedRowsHaveTheBitsThatTheyHaveAmongAllWhereTheirKeysSayWh
   }
 }
 
+// Row q alone with the keys that it sees where attention is causal.
+Inputs past_of(const Inputs& in, std::int64_t q, std::int64_t head) {
+  Inputs past = in;
+  past.query = rows_of(in.query, q, 1, head);
+  past.key = rows_of(in.key, 0, kQueryPosition + q + 1, head);
+  past.value = rows_of(in.value, 0, kQueryPosition + q + 1, head);
+  past.d_out = rows_of(in.d_out, q, 1, head);
+  past.logsumexp = rows_of(in.logsumexp, q, 1, 1);
+  return past;
+}
+// call: of all rows.
+template <typename Call>
+Call call_of_past(Call call, std::int64_t q) {
+  call.query_rows = 1;
+  call.query_position += q;
+  call.key_rows = kQueryPosition + q + 1;
+  return call;
+}
+
 // A token of a text has the same attention whether it comes alone behind its past, as when a text is generated, or
 // with all that follows it.
 TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
@@ -86,16 +105,9 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
           whole.scale = scale;
           const std::vector<float> together = run_forward(kernels, in, all, whole);
           for (const std::int64_t q : kPicks) {
-            const std::int64_t keys = kQueryPosition + q + 1;
-            Inputs own = in;
-            own.query = rows_of(in.query, q, 1, head);
-            own.key.resize(static_cast<std::size_t>(keys * head));
-            own.value.resize(static_cast<std::size_t>(keys * head));
+            const Inputs own = past_of(in, q, head);
             for (const bool causal : {true, false}) {
-              AttentionForward a = whole;
-              a.query_rows = 1;
-              a.query_position += q;
-              a.key_rows = keys;
+              AttentionForward a = call_of_past(whole, q);
               a.causal = causal;
               const std::vector<float> alone = run_forward(kernels, own, all, a);
               EXPECT_EQ(first_different_bit(rows_of(alone, 0, 1, head), rows_of(together, q, 1, head)), -1) << q;
@@ -105,18 +117,8 @@ TEST(AttentionRows, ACausalRowHasTheBitsOfItsPastAlone) {
         }
         const std::vector<float> gradients = run_backward(kernels, in, all, backward_call(all));
         for (const std::int64_t q : kPicks) {
-          const std::int64_t keys = kQueryPosition + q + 1;
-          Inputs own = in;
-          own.query = rows_of(in.query, q, 1, head);
-          own.key.resize(static_cast<std::size_t>(keys * head));
-          own.value.resize(static_cast<std::size_t>(keys * head));
-          own.d_out = rows_of(in.d_out, q, 1, head);
-          own.logsumexp = rows_of(in.logsumexp, q, 1, 1);
-          AttentionBackward b = backward_call(all);
-          b.query_rows = 1;
-          b.query_position += q;
-          b.key_rows = keys;
-          EXPECT_EQ(first_different_bit(rows_of(run_backward(kernels, own, all, b), 0, 1, head),
+          const AttentionBackward b = call_of_past(backward_call(all), q);
+          EXPECT_EQ(first_different_bit(rows_of(run_backward(kernels, past_of(in, q, head), all, b), 0, 1, head),
                                         rows_of(gradients, q, 1, head)),
                     -1)
               << "gradient of " << q;
