@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/finish/finish.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/checkpoint/checkpoint_names.h"
@@ -17,6 +25,7 @@
 #include "src/finish/contracts.h"
 #include "src/finish/planned_memory.h"
 #include "src/json/json.h"
+#include "src/judge/predictions.h"
 #include "src/machine/process_limits.h"
 #include "src/page/html.h"
 #include "src/plan/draw_arena.h"
@@ -272,6 +281,31 @@ void add_settings(Report* report, const Settings& settings) {
   report->test_dataset = settings.data.test_file.text();
 }
 
+// The files that an earlier run's judge has left in the folder: where this run writes none of that name, they would
+// pass for its own.
+class EarlierFiles {
+ public:
+  explicit EarlierFiles(const std::string& folder) {
+    for (const char* const name : {"embeddings.safetensors", kPredictionsFile, kGeneratedTextsFile}) {
+      struct stat file = {};
+      const std::string path = folder + "/" + name;
+      if (::lstat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode)) files_.push_back({path, file.st_ino});
+    }
+  }
+  // A file is written beside the one that it replaces, so it is another one.
+  void remove_unless_replaced() const {
+    for (const auto& [path, number] : files_) {
+      struct stat file = {};
+      if (::lstat(path.c_str(), &file) != 0 || file.st_ino != number || ::unlink(path.c_str()) == 0) continue;
+      throw Error(ErrorKind::kDisk, path, std::string("cannot be removed: ") + std::strerror(errno),
+                  advice_for_disk(errno));
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, ino_t>> files_;
+};
+
 }  // namespace
 
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped) {
@@ -314,11 +348,13 @@ Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::v
 }
 
 void write_judged(SealedRun& sealed, Report* report) {
-  const RecordedSplit* const split = sealed.run().data.last_judged();
-  if (split == nullptr) return;
-  sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
-                                          sealed.run().opened.inputs.class_names},
-                                         report);
+  const EarlierFiles earlier(report->output_dir);
+  if (const RecordedSplit* const split = sealed.run().data.last_judged()) {
+    sealed.run().graphs.judge->write_files({report->output_dir, split->split, *split->manifest, sealed.token_texts(),
+                                            sealed.run().opened.inputs.class_names},
+                                           report);
+  }
+  earlier.remove_unless_replaced();
 }
 
 void write_run_folder(SealedRun& sealed, const Report& report) {

@@ -26,6 +26,7 @@ struct SealedFigures {
 Report make_report(SealedRun& sealed, const SealedFigures& figures, const std::vector<SkippedSamples>& skipped);
 
 // Writes the judge's results of the split that was evaluated last: its file in output_dir, and examples in the report.
+// Removes such files of an earlier run that this one does not write again.
 void write_judged(SealedRun& sealed, Report* report);
 
 // Everything else into output_dir.

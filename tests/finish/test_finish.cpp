@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "tests/sealed/short_run.h"
+#include "tests/support/files.h"
 
 namespace bascule::test {
 namespace {
@@ -20,6 +25,25 @@ TEST(MakeReport, TheThroughputOfTheWholeRunLeavesOutWhatThatOfTheProcessDoes) {
   EXPECT_EQ(train.whole.samples_per_second, train.samples_per_second);
   EXPECT_EQ(train.whole.steps_per_second, train.steps_per_second);
   EXPECT_NE(train.whole.samples_per_second, 40.0 / train.whole.seconds);
+}
+
+// The demo's judge writes embeddings, and its run no predictions.
+TEST(WriteJudged, LeavesNoFilesThatAnEarlierRunHasJudged) {
+  const TemporaryFolder folder;
+  ShortRun run(folder.path(), "max_steps = 1\nsave_strategy = \"no\"\n");
+  const std::string path = run.folder() + "/";
+  const std::string names[] = {"embeddings.safetensors", "predictions.jsonl", "generated_predictions.txt", "other.txt"};
+  for (const std::string& name : names) std::ofstream(path + name) << "of an earlier run";
+  ASSERT_TRUE(run->loop().run().ok());
+  ASSERT_TRUE(run->loop().evaluate(Split::kValidation).ok());
+  Report report = make_report(*run, {}, {});
+  write_judged(*run, &report);
+  const auto is_there = [&](const std::string& name) { return std::filesystem::exists(path + name); };
+  EXPECT_TRUE(is_there("embeddings.safetensors"));
+  EXPECT_NE(read_file(path + "embeddings.safetensors"), "of an earlier run");
+  EXPECT_FALSE(is_there("predictions.jsonl"));
+  EXPECT_FALSE(is_there("generated_predictions.txt"));
+  EXPECT_TRUE(is_there("other.txt"));
 }
 
 }  // namespace
