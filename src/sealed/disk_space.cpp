@@ -87,13 +87,14 @@ void check_disk_space(const std::string& output_dir, const DiskDemand& demand) {
   const auto readable = [](double bytes) {
     return std::string(readable_bytes(static_cast<std::uint64_t>(std::min(bytes, 1e18))).c_str());
   };
-  std::string what = "the finished model";
+  std::string what = demand.has_model ? "the finished model" : "the results";
   if (need.checkpoints > 0)
     what = std::to_string(need.checkpoints) + (need.checkpoints == 1 ? " checkpoint of " : " checkpoints of ") +
            readable(static_cast<double>(demand.checkpoint_bytes)) + " at a time plus " + what + ",";
+  const bool is_one = need.checkpoints == 0 && demand.has_model;
   throw Error(ErrorKind::kDisk, output_dir,
-              what + " need" + (need.checkpoints > 0 ? " " : "s ") + readable(need.bytes) + " of disk space, " +
-                  readable(free) + " are available",
+              what + (is_one ? " needs " : " need ") + readable(need.bytes) + " of disk space, " + readable(free) +
+                  " are available",
               need.checkpoints > 2 ? "free space, or lower training.save_total_limit"
                                    : "free space, or choose another training.output_dir");
 }

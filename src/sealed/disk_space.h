@@ -19,6 +19,7 @@ struct DiskDemand {
   std::int64_t save_total_limit = 0;              // newest ones kept; 0: all
   std::vector<std::int64_t> present_checkpoints;  // bytes of each, oldest first: they give way to new ones
   std::vector<DiskFile> final_files;              // written one after another when training is over
+  bool has_model = true;                          // the finished model is among them, else results alone
 };
 
 struct DiskNeed {

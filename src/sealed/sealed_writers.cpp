@@ -104,6 +104,7 @@ DiskDemand SealedWriters::demand(const RecordedRun& run, SealedLoader& loader) c
         static_cast<std::int64_t>(run.plan[kRecordMemory].bytes + loader.training_digests().size_bytes());
     demand = checkpoints_to_write(run, checkpoints_->checkpoint_bytes() + texts);
   }
+  demand.has_model = final_model_ != nullptr;
   add_files(&demand, final_model_.get(), folder);
   add_files(&demand, averaged_.get(), folder + "/" + kAveragedFolder);
   const RecordedSplit* const last = run.data.last_judged();

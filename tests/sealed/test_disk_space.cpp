@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -95,6 +96,21 @@ TEST_F(DiskSpace, MoreThanThereIsIsRefusedWithBothFigures) {
     EXPECT_NE(line.find("1000 checkpoints of"), std::string::npos) << line;
     EXPECT_NE(line.find("B are available"), std::string::npos) << line;
     EXPECT_NE(line.find("save_total_limit"), std::string::npos) << line;
+  }
+}
+
+TEST_F(DiskSpace, ARunThatWritesNoModelNamesItsResults) {
+  for (const auto& [has_model, what] :
+       {std::make_pair(true, "the finished model needs "), std::make_pair(false, "the results need ")}) {
+    DiskDemand demand;
+    demand.has_model = has_model;
+    demand.final_files = {{std::int64_t{1} << 50, 0}};
+    try {
+      check_disk_space(folder_, demand);
+      FAIL() << "was not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem().rfind(what, 0), 0u) << error.problem();
+    }
   }
 }
 
