@@ -8,15 +8,16 @@ namespace bascule {
 
 enum class StatusCode : std::int32_t {
   kOk = 0,
-  kEndOfEpoch,    // no more batches in this epoch
-  kBadSample,     // detail: row, reason
-  kLongText,      // detail: row, tokens; the text has more than were planned for
-  kReadFailed,    // detail: row, errno
-  kDeviceFailed,  // detail: row, media_engine_status
-  kDiskFailed,    // detail: errno, -
-  kNotFinite,     // detail: step, - ; the loss is NaN or infinite
-  kStopped,       // a signal asked us to stop; detail: signal number
-  kRankFailed,    // another rank cannot go on, and says itself why; detail: rank, -
+  kEndOfEpoch,      // no more batches in this epoch
+  kBadSample,       // detail: row, reason
+  kLongText,        // detail: row, tokens; the text has more than were planned for
+  kReadFailed,      // detail: row, errno
+  kDeviceFailed,    // detail: row, media_engine_status
+  kDiskFailed,      // detail: errno, -
+  kNotFinite,       // detail: step, - ; the loss is NaN or infinite
+  kTextsNotFinite,  // logits of a text that is generated are NaN or infinite
+  kStopped,         // a signal asked us to stop; detail: signal number
+  kRankFailed,      // another rank cannot go on, and says itself why; detail: rank, -
 };
 
 struct [[nodiscard]] Status {

@@ -18,6 +18,7 @@
 #include "src/commands/report_error.h"
 #include "src/commands/unit.h"
 #include "src/files/durable_write.h"
+#include "src/json/error_json.h"
 #include "src/json/json.h"
 #include "src/loader/loader_parts.h"
 #include "src/pictures/media_options.h"

@@ -7,39 +7,16 @@
 
 #include "src/base/journal.h"
 #include "src/base/open_files.h"
+#include "src/json/error_json.h"
 #include "src/json/json.h"
 
 namespace bascule {
-namespace {
-
-const char* word_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInternal: return "bug";
-    case ErrorKind::kSettings: return "settings";
-    case ErrorKind::kData: return "data";
-    case ErrorKind::kMemory: return "memory";
-    case ErrorKind::kRank: return "rank";
-    case ErrorKind::kDisk: return "disk";
-    case ErrorKind::kNotAsRecorded: return "not_as_recorded";
-  }
-  return "";
-}
-
-}  // namespace
 
 bool asks_for_json(int argc, const char* const* argv) {
   for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     if (std::strcmp(argv[i], "--json") == 0) return true;
   }
   return false;
-}
-
-Json error_json(const Error& error) {
-  return {{"kind", word_of(error.kind())},
-          {"exit_code", exit_code(error.kind())},
-          {"where", error.where()},
-          {"what", error.problem()},
-          {"what_to_do", error.what_to_do()}};
 }
 
 std::string error_document(const Error& error) { return json_text(Json{{"error", error_json(error)}}, 2) + "\n"; }

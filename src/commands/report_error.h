@@ -6,16 +6,13 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/json/value.h"
 
 namespace bascule {
 
 // Whether the command line asks for JSON, also one that is refused.
 bool asks_for_json(int argc, const char* const* argv);
 
-// {"exit_code", "kind", "what", "what_to_do", "where"}: the value of "error" in a document. Texts may be empty.
-Json error_json(const Error& error);
-// {"error": {...}} and a line break.
+// {"error": {...}} (src/json/error_json.h) and a line break.
 std::string error_document(const Error& error);
 
 // For a path that std::filesystem could not look at.

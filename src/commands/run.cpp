@@ -67,6 +67,10 @@ void print_results(const Settings& settings) {
       throw Error(ErrorKind::kData, "update " + std::to_string(status.detail[0]),
                   "loss, gradient or a parameter is not finite",
                   "try a lower training.learning_rate, or resume from an older checkpoint");
+    case StatusCode::kTextsNotFinite:
+      throw Error(ErrorKind::kData, sealed.run().settings.model.model_name_or_path.resolved,
+                  "the model's logits are not finite",
+                  sealed.run().graphs.trains() ? "try a lower training.learning_rate" : "its weights may be damaged");
     default:
       if (status.code == StatusCode::kReadFailed && status.detail[0] == WeightsReader::kUnreadable) {
         const std::int64_t step = sealed.loop().control().best().checkpoint;

@@ -18,6 +18,7 @@ class GeneratingRunner final : public BatchRunner {
   Status run(const Batch& batch, Threads& threads, DecodingWatch* watch) noexcept override {
     if (const int signal = generator_.run(batch, threads, watch); signal != 0)
       return {StatusCode::kStopped, {signal, 0}};
+    if (generator_.saw_not_finite()) return {StatusCode::kTextsNotFinite, {0, 0}};
     rows_.take(generator_.search(), batch.counts.samples());
     return losses_.run(batch, threads);
   }

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/journal.h"
 #include "src/base/utf8.h"
 #include "src/generate/generation_config.h"
 #include "src/generate/generator.h"
+#include "src/json/error_json.h"
 #include "src/json/json.h"
 #include "src/machine/process_limits.h"
 #include "src/plan/memory_plan.h"
@@ -186,8 +188,13 @@ class Command {
     }
   }
 
-  void finish() const {
-    if (arguments_.json) std::printf("%s\n", json_text({{"texts", written_}}).c_str());
+  bool has_answers() const { return written_.size() > 0; }
+  // The document; error: that ended it before its time; null: none did.
+  void finish(const Error* error) const {
+    if (!arguments_.json) return;
+    Json document = {{"texts", written_}};
+    if (error != nullptr) document["error"] = error_json(*error);
+    std::printf("%s\n", json_text(document).c_str());
   }
 
  private:
@@ -282,12 +289,19 @@ class Command {
 
 int generate_command(const GenerateArguments& arguments) {
   Command command(arguments);
-  if (arguments.texts == std::vector<std::string>{"-"}) {
-    command.write_lines();
-  } else {
-    command.write_arguments();
+  try {
+    if (arguments.texts == std::vector<std::string>{"-"}) {
+      command.write_lines();
+    } else {
+      command.write_arguments();
+    }
+  } catch (const Error& error) {
+    if (!command.has_answers()) throw;  // answers are kept for the document alone
+    std::fprintf(stderr, "%sbascule: %s\n", journal_error_mark(), error.what());
+    command.finish(&error);
+    return exit_code(error.kind());
   }
-  command.finish();
+  command.finish(nullptr);
   return 0;
 }
 

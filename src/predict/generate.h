@@ -22,8 +22,9 @@ struct GenerateArguments {
   bool json = false;
 };
 
-// Prints a line for each text, or one JSON document. Returns the exit code, 0. Throws Error: kSettings for the
-// arguments, kData for the folder and for texts that are not UTF-8.
+// Prints a line for each text, or one JSON document. Returns the exit code. Throws Error: kSettings for the arguments,
+// kData for the folder and for texts that are not UTF-8. The texts before such a one are answered; a document then has
+// their answers and the error, which is said, and its exit code returned.
 int generate_command(const GenerateArguments& arguments);
 
 }  // namespace bascule

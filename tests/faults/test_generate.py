@@ -144,6 +144,11 @@ class Generate(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"standard input: line 2", done.stderr)
         self.assertEqual(done.stdout.decode(), self.generate("cat"))  # the lines before it are answered
+        done = subprocess.run([str(PROGRAM), "generate", str(self.run_folder), "-", "--json", "--batch", "1"], capture_output=True, input=b"cat\n\xff\ncat\n", check=False)
+        self.assertEqual(done.returncode, 3)
+        document = json.loads(done.stdout)  # one document
+        self.assertEqual(document["texts"], json.loads(self.generate("cat", "--json"))["texts"])
+        self.assertEqual((document["error"]["exit_code"], document["error"]["where"]), (3, "standard input: line 2"))
         self.assertEqual(self.generate("-", stdin=b""), "")
         self.assertEqual(self.generate(""), "\n")
 
@@ -189,6 +194,10 @@ class Generate(unittest.TestCase):
         (folder / "model.safetensors").write_bytes(weights)
         for arguments in ([], ["--num-beams", 3]):
             self.assertIn("logits are not finite", self.generate("cat", *arguments, folder=folder, code=3))
+        done = run("run", make_settings(self.folder / "of-damaged", folder, model__from_scratch="false", data__train_file=None, training__max_steps=None,
+                                        training__save_steps=None, training__learning_rate=None))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("damaged: the model's logits are not finite; its weights may be damaged", done.stderr.splitlines()[-1])
 
     def test_many_beams_take_no_time_of_their_own(self):
         texts = self.generate("cat", "--num-beams", 512, "--max-length", 6)
